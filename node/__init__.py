@@ -1,0 +1,1 @@
+"""The solver: trains a round, commits to it, serves its blobs and answers disputes."""

@@ -1,0 +1,1 @@
+"""What every role can do with a claim; a role only decides when."""

@@ -1,0 +1,1 @@
+"""Entry points and tools; nothing else imports them."""

@@ -1,0 +1,240 @@
+"""Compiles the contracts into the ABI and bytecode that the Python package carries.
+
+A node then needs no compiler, and `--check` proves that what is committed is what the source says.
+The settings come from foundry.toml, so what forge tests is what gets deployed.
+"""
+
+import argparse
+import hashlib
+import json
+import posixpath
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import solcx
+
+from scripts.toolchain import NODE_MODULES, ROOT, ToolMissing, solc_shim_path
+
+ABI_DIR = ROOT / "protocol" / "adapters" / "abi"
+# EIP-170: the chain refuses to deploy more code than this.
+CODE_LIMIT_BYTES = 24_576
+
+_IMPORT = re.compile(r'(?:^|[;}])\s*import\s*[^;"\']*["\']([^"\']+)["\'][^;]*(?=;)', re.MULTILINE)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+class CompileError(RuntimeError):
+    """The contracts cannot become package data: a compiler error, a clash of names or too much code."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One contract or interface; `bytecode` is 0x-hex creation code, `0x` alone for an interface."""
+
+    name: str
+    abi: list[dict[str, Any]]
+    bytecode: str
+    source_hash: str
+    code_bytes: int
+
+    def to_json(self) -> str:
+        """Return the committed form: sorted keys, one space of indent, newline at the end."""
+        document = {"abi": self.abi, "bytecode": self.bytecode, "source_hash": self.source_hash}
+        return json.dumps(document, sort_keys=True, indent=1) + "\n"
+
+
+def read_settings(root: Path = ROOT) -> dict[str, Any]:
+    """Return solc's `settings` (without outputSelection) that foundry.toml implies."""
+    profile = tomllib.loads((root / "foundry.toml").read_text())["profile"]["default"]
+    return {
+        "evmVersion": profile["evm_version"],
+        "metadata": {"appendCBOR": profile["cbor_metadata"], "bytecodeHash": profile["bytecode_hash"]},
+        "optimizer": {"enabled": profile["optimizer"], "runs": profile["optimizer_runs"]},
+        "remappings": profile["remappings"],
+        "viaIR": profile["via_ir"],
+    }
+
+
+def read_sources(root: Path = ROOT) -> dict[str, str]:
+    """Return path -> text of contracts/**/*.sol and of all they import; paths are relative to `root`.
+
+    The compiler runs in a sandbox without files, so it must be handed every source. Raises CompileError
+    when an import leads nowhere.
+    """
+    remappings = dict(entry.split("=", 1) for entry in read_settings(root)["remappings"])
+    todo = sorted(path.relative_to(root).as_posix() for path in (root / "contracts").rglob("*.sol"))
+    sources: dict[str, str] = {}
+    while todo:
+        path = todo.pop()
+        if path not in sources:
+            sources[path] = _read_source(root, path)
+            todo.extend(get_imports(path, sources[path], remappings))
+    return dict(sorted(sources.items()))
+
+
+def get_imports(path: str, text: str, remappings: dict[str, str]) -> list[str]:
+    """Return the root-relative paths that the source `text` at `path` imports, remappings applied."""
+    return [_resolve(path, target, remappings) for target in _IMPORT.findall(_COMMENT.sub("", text))]
+
+
+def compile_contracts(root: Path = ROOT) -> list[Artifact]:
+    """Compile contracts/ and return its concrete contracts and interfaces by name. Raises CompileError."""
+    sources, settings = read_sources(root), read_settings(root)
+    own = [path for path in sources if path.startswith("contracts/")]
+    if not own:
+        return []
+    output = _run_solc(sources, settings, own)
+    remappings = dict(entry.split("=", 1) for entry in settings["remappings"])
+    imports = {path: get_imports(path, text, remappings) for path, text in sources.items()}
+    artifacts = [
+        _to_artifact(name, output["contracts"][path][name], _hash_sources(path, sources, imports, settings))
+        for path in own
+        for name in _published_names(output["sources"][path]["ast"])
+    ]
+    _refuse_clashes(artifacts)
+    return sorted(artifacts, key=lambda artifact: artifact.name)
+
+
+def find_differences(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> list[str]:
+    """Return one sentence for every file in `folder` that is missing, stale or has no source."""
+    expected = {f"{artifact.name}.json": artifact.to_json() for artifact in artifacts}
+    actual = {path.name: path.read_text() for path in sorted(folder.glob("*.json"))}
+    missing = [
+        f"{name}: expected from the source, not in the package" for name in expected.keys() - actual.keys()
+    ]
+    extra = [
+        f"{name}: in the package, no such contract in the source" for name in actual.keys() - expected.keys()
+    ]
+    stale = [
+        f"{name}: differs from the source"
+        for name in expected.keys() & actual.keys()
+        if expected[name] != actual[name]
+    ]
+    return sorted(missing + extra + stale)
+
+
+def write_artifacts(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> None:
+    """Make `folder` hold exactly one JSON file per artifact."""
+    folder.mkdir(parents=True, exist_ok=True)
+    documents = {f"{artifact.name}.json": artifact.to_json() for artifact in artifacts}
+    for path in folder.glob("*.json"):
+        if path.name not in documents:
+            path.unlink()
+    for name, document in documents.items():
+        (folder / name).write_text(document)
+
+
+def render_sizes(artifacts: Iterable[Artifact]) -> str:
+    """Return a table of deployed code sizes in bytes against CODE_LIMIT_BYTES, largest first."""
+    deployable = sorted((a for a in artifacts if a.code_bytes), key=lambda a: -a.code_bytes)
+    rows = [f"{a.name:<28}{a.code_bytes:>8,}{a.code_bytes / CODE_LIMIT_BYTES:>8.0%}" for a in deployable]
+    return "\n".join([f"{'contract':<28}{'bytes':>8}{'of limit':>9}", *rows])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the package data, or with --check compare it; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="./dev compile", description="Compile the contracts to package data."
+    )
+    parser.add_argument("--check", action="store_true", help="compare with the source and write nothing")
+    options = parser.parse_args(arguments)
+    try:
+        artifacts = compile_contracts()
+    except (CompileError, ToolMissing) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(render_sizes(artifacts))
+    if not options.check:
+        write_artifacts(artifacts)
+        print(f"wrote {len(artifacts)} files to {ABI_DIR.relative_to(ROOT)}")
+        return 0
+    differences = find_differences(artifacts)
+    print(
+        "\n".join([*differences, "run ./dev compile"]) if differences else "package data matches the source"
+    )
+    return 1 if differences else 0
+
+
+def _resolve(importer: str, target: str, remappings: dict[str, str]) -> str:
+    if target.startswith("."):
+        return posixpath.normpath(posixpath.join(posixpath.dirname(importer), target))
+    prefix = max((p for p in remappings if target.startswith(p)), key=len, default="")
+    return remappings[prefix] + target[len(prefix) :] if prefix else target
+
+
+def _read_source(root: Path, path: str) -> str:
+    if not (root / path).is_file():
+        advice = "" if NODE_MODULES.is_dir() else "; node_modules is missing: run ./dev setup"
+        raise CompileError(f"a contract imports {path}: expected a file below {root}, found nothing{advice}")
+    return (root / path).read_text()
+
+
+def _run_solc(sources: dict[str, str], settings: dict[str, Any], own: list[str]) -> dict[str, Any]:
+    wanted = {"*": ["abi", "evm.bytecode", "evm.deployedBytecode.object"], "": ["ast"]}
+    request = {
+        "language": "Solidity",
+        "settings": {**settings, "outputSelection": dict.fromkeys(own, wanted)},
+        "sources": {path: {"content": text} for path, text in sources.items()},
+    }
+    try:
+        output: dict[str, Any] = solcx.compile_standard(request, solc_binary=solc_shim_path())
+    except solcx.exceptions.SolcError as error:
+        # The original carries the whole request; its message says enough.
+        raise CompileError(f"solc refused the contracts:\n{error.message}") from None
+    return output
+
+
+def _published_names(tree: dict[str, Any]) -> Iterator[str]:
+    """Yield what can be called or deployed: libraries and abstract contracts live inside others' code."""
+    for node in tree["nodes"]:
+        if (
+            node["nodeType"] == "ContractDefinition"
+            and node["contractKind"] != "library"
+            and not node["abstract"]
+        ):
+            yield node["name"]
+
+
+def _to_artifact(name: str, compiled: dict[str, Any], source_hash: str) -> Artifact:
+    creation, code = compiled["evm"]["bytecode"], compiled["evm"]["deployedBytecode"]["object"]
+    if creation["linkReferences"]:
+        raise CompileError(
+            f"{name} needs external libraries {sorted(creation['linkReferences'])}: expected none; "
+            "make their functions internal"
+        )
+    if len(code) // 2 > CODE_LIMIT_BYTES:
+        raise CompileError(
+            f"{name} is too large: expected at most {CODE_LIMIT_BYTES} bytes, got {len(code) // 2}; split it"
+        )
+    return Artifact(name, compiled["abi"], "0x" + creation["object"], source_hash, len(code) // 2)
+
+
+def _hash_sources(
+    path: str, sources: dict[str, str], imports: dict[str, list[str]], settings: dict[str, Any]
+) -> str:
+    """Return SHA-256 hex over the settings and every source that `path` can reach, itself included."""
+    reached, todo = {path}, [path]
+    while todo:
+        fresh = set(imports[todo.pop()]) - reached
+        reached |= fresh
+        todo.extend(fresh)
+    document = {"settings": settings, "sources": {name: sources[name] for name in reached}}
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_clashes(artifacts: list[Artifact]) -> None:
+    names = [artifact.name for artifact in artifacts]
+    clashes = sorted({name for name in names if names.count(name) > 1})
+    if clashes:
+        raise CompileError(
+            f"two contracts share a name: expected distinct names, got {clashes} twice; rename one"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Each module says why it exists, each public function what it does, each signature its types."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import Function, list_sources, parse
+
+
+def find_undocumented(tree: ast.Module) -> list[str]:
+    """Return the public names in `tree` without a docstring, `<module>` for the module itself."""
+    missing = [] if ast.get_docstring(tree) else ["<module>"]
+    return missing + _find_in_body(tree, "")
+
+
+def _find_in_body(parent: ast.Module | ast.ClassDef, prefix: str) -> list[str]:
+    missing = []
+    for node in parent.body:
+        if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_"):
+            missing += [] if ast.get_docstring(node) else [prefix + node.name]
+            if isinstance(node, ast.ClassDef):
+                missing += _find_in_body(node, f"{node.name}.")
+    return missing
+
+
+def find_untyped(tree: ast.Module) -> list[str]:
+    """Return the functions in `tree` that leave a parameter or the result without a type."""
+    return [node.name for node in ast.walk(tree) if isinstance(node, Function) and not _is_typed(node)]
+
+
+def _is_typed(function: Function) -> bool:
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    variadic = [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
+    typed = all(a.annotation for a in named + variadic if a.arg not in ("self", "cls"))
+    return typed and (function.returns is not None or function.name == "__init__")
+
+
+@pytest.mark.parametrize("path", list_sources(), ids=str)
+def test_everything_public_is_documented(path: Path) -> None:
+    assert not find_undocumented(parse(path))
+
+
+@pytest.mark.parametrize("path", list_sources(), ids=str)
+def test_every_function_is_typed(path: Path) -> None:
+    assert not find_untyped(parse(path))
+
+
+def test_undocumented_names_are_found() -> None:
+    text = "class A:\n    def b(self): pass\n    def _c(self): pass\ndef d(): 'does'\n"
+    assert find_undocumented(ast.parse(text)) == ["<module>", "A", "A.b"]
+
+
+def test_untyped_functions_are_found() -> None:
+    text = "def a(x) -> int: ...\ndef b(): ...\ndef c(*x: int) -> int: ...\nlambda y: y\n"
+    assert find_untyped(ast.parse(text)) == ["a", "b"]

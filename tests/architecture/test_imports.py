@@ -1,0 +1,77 @@
+"""Imports point one way, and the inner rooms see neither the world nor chance."""
+
+import ast
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROLES, ROOT, get_imported_names, list_sources, parse, walk_functions
+
+# What the specification may use of the standard library: no clock, file, socket or chance.
+SPEC_ALLOWED = {
+    "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "enum", "fractions",
+    "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "numbers", "operator", "re",
+    "struct", "types", "typing",
+}  # fmt: skip
+COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "os", "platform", "torch"}
+
+
+def find_foreign_imports(tree: ast.AST, allowed: set[str], packages: tuple[str, ...]) -> set[str]:
+    """Return what `tree` imports beyond the top-level modules `allowed` and the house's `packages`."""
+    names = get_imported_names(tree)
+    return {
+        name
+        for name in names
+        if name.split(".")[0] not in allowed
+        and not any(name == package or name.startswith(package + ".") for package in packages)
+    }
+
+
+def find_local_imports(tree: ast.AST) -> list[int]:
+    """Return the lines of imports that stand inside a function."""
+    return [
+        node.lineno
+        for function in walk_functions(tree)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+
+
+def test_import_linter_contracts_are_kept() -> None:
+    program = Path(sysconfig.get_path("scripts")) / "lint-imports"
+    result = subprocess.run([sys.executable, program], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("path", list_sources("protocol/spec"), ids=str)
+def test_spec_imports_only_pure_standard_library(path: Path) -> None:
+    assert not find_foreign_imports(parse(path), SPEC_ALLOWED, ("protocol.spec",))
+
+
+@pytest.mark.parametrize("path", list_sources("protocol/compute"), ids=str)
+def test_compute_imports_only_torch_and_spec(path: Path) -> None:
+    assert not find_foreign_imports(parse(path), COMPUTE_ALLOWED, ("protocol.spec", "protocol.compute"))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_roles_do_not_import_each_other(role: str) -> None:
+    others = set(ROLES) - {role} | {"scripts", "tests"}
+    for path in list_sources(role):
+        assert not {name for name in get_imported_names(parse(path)) if name.split(".")[0] in others}, path
+
+
+@pytest.mark.parametrize("path", list_sources(), ids=str)
+def test_no_import_inside_a_function(path: Path) -> None:
+    assert not find_local_imports(parse(path))
+
+
+@pytest.mark.parametrize("text", ["import time", "from random import choice", "import protocol.compute.step"])
+def test_foreign_imports_are_found(text: str) -> None:
+    assert find_foreign_imports(ast.parse(text), SPEC_ALLOWED, ("protocol.spec",))
+
+
+def test_local_imports_are_found() -> None:
+    assert find_local_imports(ast.parse("import a\ndef f():\n    import b\n")) == [3]

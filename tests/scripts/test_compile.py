@@ -1,0 +1,113 @@
+"""The committed ABI and bytecode are what the contracts say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts import compile as compiler
+from scripts.compile import Artifact, CompileError
+from scripts.toolchain import ROOT
+
+SETTINGS = {"@lib/": "node_modules/lib/"}
+FOUNDRY = (ROOT / "foundry.toml").read_text()
+CONTRACT = """// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.30;
+import "./Base.sol";
+contract Counter is ICounter { uint256 public count; function add() external { count += Step.SIZE; } }
+"""
+BASE = """// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.30;
+interface ICounter { function add() external; }
+abstract contract Unused { }
+library Step { uint256 internal constant SIZE = 2; }
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout with two source files and this repository's settings."""
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "foundry.toml").write_text(FOUNDRY)
+    (tmp_path / "contracts" / "Counter.sol").write_text(CONTRACT)
+    (tmp_path / "contracts" / "Base.sol").write_text(BASE)
+    return tmp_path
+
+
+def test_package_data_matches_the_source() -> None:
+    assert not compiler.find_differences(compiler.compile_contracts()), "run ./dev compile"
+
+
+def test_compile_contracts_publishes_contracts_and_interfaces_only(project: Path) -> None:
+    counter, interface = compiler.compile_contracts(project)
+    assert (counter.name, interface.name) == ("Counter", "ICounter")
+    assert counter.bytecode.startswith("0x60") and counter.code_bytes > 0
+    assert (interface.bytecode, interface.code_bytes) == ("0x", 0)
+    assert {entry["name"] for entry in counter.abi} == {"add", "count"}
+
+
+def test_compile_contracts_repeats_its_own_bytes(project: Path) -> None:
+    first, second = (compiler.compile_contracts(project) for _ in range(2))
+    assert [a.to_json() for a in first] == [a.to_json() for a in second]
+
+
+def test_source_hash_covers_imported_files(project: Path) -> None:
+    before = {a.name: a for a in compiler.compile_contracts(project)}
+    (project / "contracts" / "Base.sol").write_text(BASE + "// a remark\n")
+    after = {a.name: a for a in compiler.compile_contracts(project)}
+    assert before["Counter"].source_hash != after["Counter"].source_hash
+    assert before["Counter"].bytecode == after["Counter"].bytecode
+
+
+def test_compile_contracts_names_a_missing_import(project: Path) -> None:
+    (project / "contracts" / "Base.sol").unlink()
+    with pytest.raises(CompileError, match=r"contracts/Base\.sol"):
+        compiler.compile_contracts(project)
+
+
+def test_compile_contracts_passes_on_what_solc_says(project: Path) -> None:
+    (project / "contracts" / "Base.sol").write_text(BASE.replace("SIZE = 2", "SIZE = true"))
+    with pytest.raises(CompileError, match="TypeError"):
+        compiler.compile_contracts(project)
+
+
+def test_compile_contracts_refuses_two_contracts_of_one_name(project: Path) -> None:
+    (project / "contracts" / "Copy.sol").write_text(BASE)
+    with pytest.raises(CompileError, match="ICounter"):
+        compiler.compile_contracts(project)
+
+
+@pytest.mark.parametrize(
+    ("statement", "path"),
+    [
+        ('import "./A.sol";', "contracts/x/A.sol"),
+        ("import {B, C as D} from '../A.sol';", "contracts/A.sol"),
+        ('import {\n  B\n} from "@lib/A.sol";', "node_modules/lib/A.sol"),
+        ('import * as A from "contracts/A.sol";', "contracts/A.sol"),
+        ('import "contracts/A.sol" as A;', "contracts/A.sol"),
+    ],
+)
+def test_get_imports_resolves_every_form(statement: str, path: str) -> None:
+    assert compiler.get_imports("contracts/x/B.sol", f"pragma x; {statement}", SETTINGS) == [path]
+
+
+def test_get_imports_ignores_comments() -> None:
+    text = '// import "a.sol";\n/* import "b.sol"; */\n'
+    assert compiler.get_imports("contracts/B.sol", text, SETTINGS) == []
+
+
+def test_find_differences_names_missing_stale_and_orphaned_files(tmp_path: Path) -> None:
+    artifacts = [Artifact(name, [], "0x", "0" * 64, 0) for name in ("Fresh", "Missing", "Stale")]
+    compiler.write_artifacts(artifacts, tmp_path)
+    assert not compiler.find_differences(artifacts, tmp_path)
+    (tmp_path / "Missing.json").unlink()
+    (tmp_path / "Stale.json").write_text(json.dumps({}))
+    (tmp_path / "Orphan.json").write_text("{}")
+    found = [line.split(":")[0] for line in compiler.find_differences(artifacts, tmp_path)]
+    assert found == ["Missing.json", "Orphan.json", "Stale.json"]
+
+
+def test_write_artifacts_removes_files_without_a_source(tmp_path: Path) -> None:
+    (tmp_path / "Orphan.json").write_text("{}")
+    compiler.write_artifacts([], tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,76 @@
+"""The one command explains itself and its errors."""
+
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def dev(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The command as a module; it has no suffix, so it is loaded by hand and leaves no cache behind."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader = SourceFileLoader("dev", str(ROOT / "dev"))
+    module = module_from_spec(spec_from_loader("dev", loader))  # type: ignore[arg-type]
+    loader.exec_module(module)
+    return module
+
+
+def run_dev(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ./dev as a person would."""
+    return subprocess.run([ROOT / "dev", *arguments], capture_output=True, text=True)
+
+
+def test_help_names_every_verb(dev: ModuleType) -> None:
+    result = run_dev("--help")
+    assert result.returncode == 0
+    assert not {verb for verb in (*dev.VERBS, "setup") if f"\n  {verb} " not in result.stdout}
+
+
+def test_no_verb_prints_help_and_fails() -> None:
+    assert run_dev().returncode == 2
+
+
+def test_unknown_verb_says_expected_and_actual() -> None:
+    result = run_dev("tset")
+    assert result.returncode == 1
+    assert "expected: one of demo, test" in result.stderr and "actual:   tset" in result.stderr
+
+
+def test_old_python_is_refused_with_advice(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dev.sys, "version_info", (3, 10, 1))
+    monkeypatch.setattr(dev.shutil, "which", lambda name: None)
+    assert dev.main(["setup"]) == 1
+    assert "Python 3.11 or later" in capsys.readouterr().err
+
+
+def test_digest_changes_with_each_input(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    for name in dev.INPUTS:
+        (tmp_path / name).write_text("old")
+    digests = {dev.compute_digest()}
+    for name in dev.INPUTS:
+        (tmp_path / name).write_text("new")
+        digests.add(dev.compute_digest())
+    assert len(digests) == 1 + len(dev.INPUTS)
+
+
+def test_failed_step_shows_its_log_and_its_status(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dev, "LOGS", tmp_path)
+    command = [sys.executable, "-c", "import sys; print('no space left'); sys.exit(7)"]
+    assert dev.run_logged("tool (large)", command, "free some disk") == 7
+    output = capsys.readouterr()
+    assert "no space left" in output.out and "free some disk" in output.err
+    assert (tmp_path / "tool.log").exists()

@@ -1,0 +1,1 @@
+"""The verifier: replays sampled segments blind and reports a verdict."""

@@ -1,0 +1,1 @@
+"""The whistleblower: watches, re-checks finished claims and disputes the false ones."""
