@@ -1,0 +1,296 @@
+"""Canonical bytes and the hashes made of them (docs/spec.md, sections 2 and 3). One value has exactly one
+encoding.
+
+`terms` is the static `abi.encode` of the Solidity struct: one big-endian word a field. `training` is a header
+and then every field in the order of the dataclass, depth first, as `kind (1 byte) || length (4 bytes) ||
+payload`, big-endian. The decoders refuse whatever the encoders would not have written, so equal specs have
+equal identities.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from protocol.spec.containers import (
+    Amounts,
+    Limits,
+    OuterHeader,
+    StateHeader,
+    TaskSpec,
+    TaskTerms,
+    TrainingSpec,
+    Windows,
+)
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import SIGN_BIT, bits_to_float, float_to_bits, is_finite
+from protocol.spec.hashing import WORD_BYTES, address_word, bytes32_word, hash_words
+from protocol.spec.params import (
+    FLOOR_BITS,
+    TAG_AUDIT,
+    TAG_BOUNDARY,
+    TAG_DOMAIN,
+    TAG_OUTER,
+    TAG_SCHEDULE,
+    TAG_STATE,
+    TAU_BITS,
+)
+
+T = TypeVar("T")
+Leaf = tuple[str, type, type, Any]
+"""One field of a flattened container: dotted name, owning container, Python type, value."""
+
+TRAINING_HEADER = b"touchstone.training\x01"
+"""Magic and the version of this encoding."""
+KINDS: dict[type, int] = {int: 1, float: 2, bytes: 3, str: 4}
+PAYLOAD_BYTES: dict[type, int] = {int: 8, float: 4, bytes: 32}
+NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
+NAME_MAX_CHARACTERS = 64
+TERM_BITS: dict[type, int] = {TaskTerms: 32, Windows: 32, Amounts: 128}
+
+
+def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidInput:
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=where,
+        remedy="Use the bytes that the task was created with, or correct the field.",
+    )
+
+
+def _flatten(container: Any, prefix: str = "") -> Iterator[Leaf]:
+    for field in fields(container):
+        value, name = getattr(container, field.name), prefix + field.name
+        if is_dataclass(value):
+            yield from _flatten(value, name + ".")
+        else:
+            yield name, type(container), _python_type(field.type), value
+
+
+def _python_type(annotation: object) -> type:
+    if not isinstance(annotation, type):
+        raise TypeError(f"containers hold plain types, not {annotation!r}")
+    return annotation
+
+
+def _require_type(name: str, kind: type, value: Any) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _refuse("a field has another type", kind.__name__, repr(value), name)
+
+
+def _build(container: type[T], reader: Any, prefix: str = "") -> T:
+    """Reads the fields of `container` in order; `reader.read(name, owner, type)` gives each plain value."""
+    values = {}
+    for field in fields(container):  # type: ignore[arg-type]
+        kind, name = _python_type(field.type), prefix + field.name
+        nested = is_dataclass(kind)
+        values[field.name] = (
+            _build(kind, reader, name + ".") if nested else reader.read(name, container, kind)
+        )
+    return container(**values)
+
+
+# --- Terms: static abi.encode -------------------------------------------------------------------------------
+def encode_terms(terms: TaskTerms) -> bytes:
+    """abi.encode(TaskTerms): one 32-byte word a field. Raises InvalidInput where a value does not fit its
+    type."""
+    return b"".join(_term_word(*leaf) for leaf in _flatten(terms))
+
+
+def _term_bits(owner: type, name: str) -> int:
+    if owner is Limits:
+        return TAU_BITS if name.rpartition(".")[2].startswith("tau_") else FLOOR_BITS
+    return TERM_BITS[owner]
+
+
+def _term_word(name: str, owner: type, kind: type, value: Any) -> bytes:
+    _require_type(name, kind, value)
+    if kind is str:
+        return address_word(value)
+    if kind is bytes:
+        return bytes32_word(value)
+    bits = _term_bits(owner, name)
+    if not 0 <= value < 1 << bits:
+        raise _refuse("a term does not fit its type", f"an unsigned integer below 2^{bits}", value, name)
+    return int(value).to_bytes(WORD_BYTES, "big")
+
+
+class _TermReader:
+    """Takes one word after the other off abi-encoded terms."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.offset = 0
+
+    def read(self, name: str, owner: type, kind: type) -> Any:
+        """The next word as a value of `kind`; refuses dirty high bits."""
+        word = self.data[self.offset : self.offset + WORD_BYTES]
+        where = f"{name}, byte {self.offset}"
+        self.offset += WORD_BYTES
+        if len(word) != WORD_BYTES:
+            raise _refuse("the terms end early", f"{WORD_BYTES} bytes", f"{len(word)} bytes", where)
+        if kind is bytes:
+            return word
+        bits, number = 160 if kind is str else _term_bits(owner, name), int.from_bytes(word, "big")
+        if number >> bits:
+            raise _refuse("a term does not fit its type", f"below 2^{bits}", f"0x{word.hex()}", where)
+        return "0x" + word[12:].hex() if kind is str else number
+
+
+def decode_terms(data: bytes) -> TaskTerms:
+    """Inverse of encode_terms; addresses come back in lower case. Raises InvalidInput on any other bytes."""
+    reader = _TermReader(data)
+    terms = _build(TaskTerms, reader)
+    _require_end(data, reader.offset)
+    return terms
+
+
+def _require_end(data: bytes, offset: int) -> None:
+    if len(data) != offset:
+        raise _refuse("bytes after the last field", f"{offset} bytes", f"{len(data)} bytes", f"byte {offset}")
+
+
+# --- Training: kind, length, payload ------------------------------------------------------------------------
+def encode_training(training: TrainingSpec) -> bytes:
+    """Canonical bytes of the training spec; raises InvalidInput on a value without a canonical form."""
+    entries = []
+    for name, _, kind, value in _flatten(training):
+        payload = _training_payload(name, kind, value)
+        entries.append(bytes([KINDS[kind]]) + len(payload).to_bytes(4, "big") + payload)
+    return TRAINING_HEADER + b"".join(entries)
+
+
+def _training_payload(name: str, kind: type, value: Any) -> bytes:
+    if kind is float:
+        bits = float_to_bits(value)
+        if bits == SIGN_BIT:
+            raise _refuse("negative zero has two spellings", "0.0", "-0.0", name)
+        return bits.to_bytes(4, "big")
+    _require_type(name, kind, value)
+    if kind is int:
+        if not 0 <= value < 1 << 64:
+            raise _refuse("a number does not fit", "an unsigned integer below 2^64", value, name)
+        return int(value).to_bytes(8, "big")
+    return bytes32_word(value) if kind is bytes else _name_payload(name, value)
+
+
+def _name_payload(name: str, value: str) -> bytes:
+    if not 1 <= len(value) <= NAME_MAX_CHARACTERS or not set(value) <= NAME_CHARACTERS:
+        raise _refuse(
+            "not a registry name", f"1 to {NAME_MAX_CHARACTERS} of a-z 0-9 _ . -", repr(value), name
+        )
+    return value.encode("ascii")
+
+
+class _TrainingReader:
+    """Takes one entry after the other off encoded training bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.offset = len(TRAINING_HEADER)
+
+    def read(self, name: str, _owner: type, kind: type) -> Any:
+        """The next entry as a value of `kind`; refuses another kind, another length, another spelling."""
+        where = f"{name}, byte {self.offset}"
+        head = self._take(5, where)
+        if head[0] != KINDS[kind]:
+            raise _refuse("a field has another kind", KINDS[kind], head[0], where)
+        length, most = int.from_bytes(head[1:], "big"), PAYLOAD_BYTES.get(kind, NAME_MAX_CHARACTERS)
+        if length > most or (kind is not str and length != most):
+            raise _refuse("a field has another length", f"{most} bytes", f"{length} bytes", where)
+        return _training_value(kind, self._take(length, where), where)
+
+    def _take(self, count: int, where: str) -> bytes:
+        piece = self.data[self.offset : self.offset + count]
+        if len(piece) != count:
+            raise _refuse("the bytes end early", f"{count} more bytes", f"{len(piece)} bytes", where)
+        self.offset += count
+        return piece
+
+
+def _training_value(kind: type, payload: bytes, where: str) -> Any:
+    if kind is int:
+        return int.from_bytes(payload, "big")
+    if kind is bytes:
+        return payload
+    if kind is float:
+        bits = int.from_bytes(payload, "big")
+        if bits == SIGN_BIT or not is_finite(bits):
+            raise _refuse("not a canonical float32", "a finite number other than -0", hex(bits), where)
+        return bits_to_float(bits)
+    value = payload.decode("latin-1")
+    _name_payload(where, value)
+    return value
+
+
+def decode_training(data: bytes) -> TrainingSpec:
+    """Inverse of encode_training. Raises InvalidInput, with field and byte, on any bytes it would not have
+    written."""
+    header = data[: len(TRAINING_HEADER)]
+    if header != TRAINING_HEADER:
+        raise _refuse("not a training spec of this version", TRAINING_HEADER, header, "byte 0")
+    reader = _TrainingReader(data)
+    training = _build(TrainingSpec, reader)
+    _require_end(data, reader.offset)
+    return training
+
+
+def decode_task(terms: bytes, training: bytes) -> TaskSpec:
+    """A task from the two byte strings that created it."""
+    return TaskSpec(terms=decode_terms(terms), training=decode_training(training))
+
+
+# --- Identity, roots, commitments ---------------------------------------------------------------------------
+def compute_task_id(spec: TaskSpec) -> bytes:
+    """sha256(terms || training): the task's identity, 32 bytes."""
+    return sha256(encode_terms(spec.terms) + encode_training(spec.training)).digest()
+
+
+def compute_domain(chain_id: int, registry: str, task_id: bytes) -> bytes:
+    """Keeps apart the hashes of equal tasks on other chains and other deployments."""
+    return hash_words(TAG_DOMAIN, chain_id, registry, task_id)
+
+
+def compute_state_root(state: StateHeader) -> bytes:
+    """One root over weights, both moments and both step counters."""
+    return hash_words(
+        TAG_STATE,
+        state.weights_root,
+        state.first_moment_root,
+        state.second_moment_root,
+        state.local_step,
+        state.global_step,
+    )
+
+
+def compute_outer_root(outer: OuterHeader) -> bytes:
+    """One root over the global model and the outer momentum."""
+    return hash_words(TAG_OUTER, outer.weights_root, outer.momentum_root)
+
+
+def compute_boundary_leaf(
+    domain: bytes, round_number: int, solver: str, boundary: int, salt: bytes, state_root: bytes
+) -> bytes:
+    """Leaf `boundary` of a claim tree: the state after boundary * k steps, salted so that paths show
+    nothing."""
+    return hash_words(TAG_BOUNDARY, domain, round_number, solver, boundary, salt, state_root)
+
+
+def compute_audit_commitment(
+    domain: bytes,
+    round_number: int,
+    slot: int,
+    draw: int,
+    rank: int,
+    auditor: str,
+    end_state_root: bytes,
+    salt: bytes,
+) -> bytes:
+    """An auditor's sealed result; bound to its address, so that nobody can hand it in for another."""
+    return hash_words(TAG_AUDIT, domain, round_number, slot, draw, rank, auditor, end_state_root, salt)
+
+
+def compute_schedule_leaf(segment_index: int, learning_rate_sum: int) -> bytes:
+    """Leaf of the schedule tree: global segment index and the segment's learning rates, summed, in 2^-64."""
+    return hash_words(TAG_SCHEDULE, segment_index, learning_rate_sum)

@@ -1,0 +1,225 @@
+"""What a task and a state consist of: frozen, typed, compared by value. Twin of `contracts/Types.sol`.
+
+Fields that the contracts know carry the Solidity name in snake case, in the same order; `codec.py` writes
+them. Python floats here are always exactly representable in binary32 (`float32.nearest` makes them so).
+"""
+
+from dataclasses import dataclass
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import nearest, require_float32
+
+
+@dataclass(frozen=True)
+class StateHeader:
+    """A training state by its roots: three tensor trees and the two step counters (docs/spec.md, section
+    2)."""
+
+    weights_root: bytes
+    first_moment_root: bytes
+    second_moment_root: bytes
+    local_step: int
+    global_step: int
+
+
+@dataclass(frozen=True)
+class OuterHeader:
+    """The global model and the outer momentum by their roots."""
+
+    weights_root: bytes
+    momentum_root: bytes
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Lengths of a round's windows and of a dispute's clocks, in blocks, each below 2^32."""
+
+    enrol: int
+    delay: int
+    seal: int
+    train: int
+    start: int
+    replay: int
+    show: int
+    open: int
+    merge: int
+    dispute: int
+    respond: int
+    name: int
+    prove: int
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Money of a task, in the smallest unit of the token (wei), each below 2^128; meanings in
+    `contracts/Types.sol`."""
+
+    solver_stake: int
+    audit_stake: int
+    enrol_stake: int
+    no_show_fee: int
+    solver_pay: int
+    audit_pay: int
+    late_pay: int
+    merge_pay: int
+    merge_bond: int
+    dispute_bond: int
+    demand_fee: int
+    finder_cap: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Element-wise limits: `tau_*` below 2^64 in units of 2^-64; `eps_m`, `floor_*` below 2^160 in units of
+    2^-149."""
+
+    tau_m: int
+    eps_m: int
+    tau_v: int
+    floor_v: int
+    tau_w: int
+    floor_w: int
+
+
+@dataclass(frozen=True)
+class TaskTerms:
+    """What the contracts must know of a task. `outer_learning_rate` and `outer_momentum` are float32 bit
+    patterns; `late_rate` is in 1/65536; `carry_moments` is 0 or 1; `submitter` is `0x` and 40 hexadecimal
+    digits."""
+
+    submitter: str
+    salt: bytes
+    initial_weights_root: bytes
+    zero_root: bytes
+    schedule_root: bytes
+    parameter_count: int
+    rounds: int
+    inner_steps: int
+    segment_steps: int
+    max_solvers: int
+    max_verifiers: int
+    max_whistleblowers: int
+    segment_draws: int
+    leaf_draws: int
+    late_rate: int
+    carry_moments: int
+    outer_learning_rate: int
+    outer_momentum: int
+    windows: Windows
+    amounts: Amounts
+    accept: Limits
+    reject: Limits
+
+    @property
+    def segment_count(self) -> int:
+        """n = H/k, the segments of one round."""
+        return self.inner_steps // self.segment_steps
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape of a decoder of the Llama family; names as in Hugging Face's `LlamaConfig`."""
+
+    vocabulary_size: int
+    hidden_size: int
+    intermediate_size: int
+    layer_count: int
+    head_count: int
+    kv_head_count: int
+    context_tokens: int
+    rope_theta: float = 10_000.0
+    rms_epsilon: float = nearest(1e-5)
+
+    def __post_init__(self) -> None:
+        require_float32("rope_theta", self.rope_theta)
+        require_float32("rms_epsilon", self.rms_epsilon)
+
+    @property
+    def head_size(self) -> int:
+        """Elements of one attention head."""
+        return self.hidden_size // self.head_count
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping of the global gradient norm."""
+
+    beta1: float = nearest(0.9)
+    beta2: float = nearest(0.95)
+    epsilon: float = nearest(1e-8)
+    weight_decay: float = nearest(0.1)
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("beta1", "beta2", "epsilon", "weight_decay", "clip_norm"):
+            require_float32(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """Warm-up, stable, decay (Hu et al., arXiv 2404.06395) by global step; `schedule.py` computes it.
+
+    `inner_warmup_steps` ramps by local step too, for tasks whose moments start from zero in every round."""
+
+    peak_learning_rate: float
+    warmup_steps: int
+    total_steps: int
+    decay_steps: int = 0
+    decay_shape: str = "linear"
+    final_ratio: float = 0.0
+    inner_warmup_steps: int = 0
+
+    def __post_init__(self) -> None:
+        require_float32("peak_learning_rate", self.peak_learning_rate)
+        require_float32("final_ratio", self.final_ratio)
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """What is trained and how: everything of a task that only nodes need. `architecture` is a name of the
+    registry.
+
+    `token_count` tokens train, the `heldout_tokens` after them measure; both lie under `dataset_root`."""
+
+    protocol_version: int
+    architecture: str
+    numeric_format: str
+    model: ModelConfig
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig
+    sequences_per_step: int
+    sequence_tokens: int
+    initial_seed: int
+    dataset_root: bytes
+    token_count: int
+    heldout_tokens: int
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens that one inner step learns from."""
+        return self.sequences_per_step * self.sequence_tokens
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token in the dataset, little-endian: the fewest of 1, 2, 4 that hold the
+        vocabulary."""
+        return (
+            1 if self.model.vocabulary_size <= 1 << 8 else 2 if self.model.vocabulary_size <= 1 << 16 else 4
+        )
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A whole task. Its identity is `codec.compute_task_id`."""
+
+    terms: TaskTerms
+    training: TrainingSpec
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.terms, TaskTerms) or not isinstance(self.training, TrainingSpec):
+            raise InvalidInput(
+                what="a task is terms and training",
+                expected="TaskTerms and TrainingSpec",
+                actual=f"{type(self.terms).__name__} and {type(self.training).__name__}",
+                remedy="Pass the two containers in this order.",
+            )

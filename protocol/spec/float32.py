@@ -1,0 +1,158 @@
+"""IEEE-754 binary32 on bit patterns, exact rationals and correct rounding: the ground truth of the outer
+step.
+
+Slow and obvious on purpose. Every finite number is an integer times 2^-149 ("units"); an operation is done on
+rationals and rounded once, to nearest, ties to even, subnormals kept. Bits are unsigned integers below 2^32.
+NaN is refused everywhere: the protocol never lets one in. Source: IEEE 754-2019, sections 4.3.1, 6.3 and 7.4.
+"""
+
+import struct
+from fractions import Fraction
+
+from protocol.spec.errors import InvalidInput
+
+SIGN_BIT = 1 << 31
+EXPONENT_MASK = 0xFF
+FRACTION_BITS = 23
+HIDDEN_BIT = 1 << FRACTION_BITS
+INFINITY = EXPONENT_MASK << FRACTION_BITS
+UNIT = Fraction(1, 1 << 149)
+
+
+def is_finite(bits: int) -> bool:
+    """Whether the pattern is neither an infinity nor a NaN."""
+    return (bits >> FRACTION_BITS) & EXPONENT_MASK != EXPONENT_MASK
+
+
+def to_units(bits: int) -> int:
+    """The exact value of a finite pattern as an integer number of 2^-149 (both zeros give 0)."""
+    if not 0 <= bits < 1 << 32 or not is_finite(bits):
+        raise InvalidInput(
+            what="not a finite float32",
+            expected="a finite 32-bit pattern",
+            actual=hex(bits),
+            remedy="Refuse the tensor that holds it.",
+        )
+    exponent = (bits >> FRACTION_BITS) & EXPONENT_MASK
+    fraction = bits & (HIDDEN_BIT - 1)
+    magnitude = fraction if exponent == 0 else (fraction | HIDDEN_BIT) << (exponent - 1)
+    return -magnitude if bits & SIGN_BIT else magnitude
+
+
+def to_fraction(bits: int) -> Fraction:
+    """The exact value of a finite pattern."""
+    return to_units(bits) * UNIT
+
+
+def round_to_bits(value: Fraction, zero_sign: int = 0) -> int:
+    """The nearest float32, ties to even, infinity from 2^128 - 2^103 on; an exact zero takes `zero_sign` (0
+    or SIGN_BIT)."""
+    if value == 0:
+        return zero_sign
+    return (SIGN_BIT if value < 0 else 0) | _round_magnitude(abs(value))
+
+
+def _round_magnitude(value: Fraction) -> int:
+    # Shift so that the integer part has 24 bits, or fewer for subnormals, whose last place is one unit.
+    scaled = value / UNIT
+    shift = max(0, (scaled.numerator // scaled.denominator).bit_length() - 24)
+    significand = round(scaled / (1 << shift))  # Fraction rounds half to even
+    # A carry out of the significand lands in the exponent field by itself: that is what the layout is for.
+    bits = significand if shift == 0 else ((shift + 1) << FRACTION_BITS) + significand - HIDDEN_BIT
+    return min(bits, INFINITY)
+
+
+def _sign(bits: int) -> int:
+    return bits & SIGN_BIT
+
+
+def add(a: int, b: int) -> int:
+    """fl(a + b). An exact zero is +0 unless both operands are -0 (IEEE 754, 6.3)."""
+    return round_to_bits(to_fraction(a) + to_fraction(b), SIGN_BIT if a == b == SIGN_BIT else 0)
+
+
+def negate(a: int) -> int:
+    """-a: flips the sign bit."""
+    return a ^ SIGN_BIT
+
+
+def subtract(a: int, b: int) -> int:
+    """fl(a - b)."""
+    return add(a, negate(b))
+
+
+def multiply(a: int, b: int) -> int:
+    """fl(a * b)."""
+    return round_to_bits_signed(to_fraction(a) * to_fraction(b), _sign(a) ^ _sign(b))
+
+
+def divide(a: int, b: int) -> int:
+    """fl(a / b); a zero divisor is refused."""
+    if to_units(b) == 0:
+        raise InvalidInput(
+            what="division by zero",
+            expected="a divisor other than 0",
+            actual=hex(b),
+            remedy="Check the count of claims.",
+        )
+    return round_to_bits_signed(to_fraction(a) / to_fraction(b), _sign(a) ^ _sign(b))
+
+
+def round_to_bits_signed(value: Fraction, sign: int) -> int:
+    """Rounds a product or quotient whose sign is known from its operands even where the magnitude becomes
+    zero."""
+    return sign | _round_magnitude(abs(value)) if value else sign
+
+
+def float_to_bits(value: float) -> int:
+    """Bits of a Python float that binary32 holds exactly; refuses any other."""
+    require_float32("value", value)
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+def bits_to_float(bits: int) -> float:
+    """The Python float (binary64, exact) of a finite pattern; keeps the sign of zero."""
+    to_units(bits)
+    return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+
+
+def nearest(value: float | Fraction) -> float:
+    """The float32 nearest to a number, as a Python float: what a decimal in a configuration file means."""
+    return bits_to_float(round_to_bits(Fraction(value)))
+
+
+def require_float32(name: str, value: float) -> None:
+    """Raises InvalidInput unless a Python number is finite and exactly representable in binary32."""
+    if isinstance(value, (int, float)) and _is_held(value):
+        return
+    raise InvalidInput(
+        what="not exactly a float32",
+        expected="a finite number that binary32 holds",
+        actual=repr(value),
+        where=name,
+        remedy="Pass float32.nearest(value).",
+    )
+
+
+def _is_held(value: float) -> bool:
+    if value - value != 0:  # an infinity or a NaN
+        return False
+    bits = round_to_bits(Fraction(value))
+    return is_finite(bits) and bits_to_float(bits) == value
+
+
+def unpack_bits(data: bytes) -> list[int]:
+    """Patterns of a little-endian float32 buffer whose length is a multiple of 4 bytes."""
+    if len(data) % 4:
+        raise InvalidInput(
+            what="a float32 buffer has another length",
+            expected="a multiple of 4 bytes",
+            actual=f"{len(data)} bytes",
+            remedy="Check where it was cut.",
+        )
+    return list(struct.unpack(f"<{len(data) // 4}I", data))
+
+
+def pack_bits(patterns: list[int]) -> bytes:
+    """Little-endian bytes of float32 patterns."""
+    return struct.pack(f"<{len(patterns)}I", *patterns)

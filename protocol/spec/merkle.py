@@ -1,0 +1,151 @@
+"""Positional SHA-256 Merkle trees (docs/spec.md, section 1): a proof binds the leaf, its index, the depth and
+the count.
+
+Libraries that sort the two children prove membership only; here the place of a leaf is what a dispute is
+about. `0x00` and `0x01` keep leaves and nodes apart (RFC 6962, section 2.1), and the fixed depth refuses a
+node shown as a leaf. The tree is padded to a power of two with the zero word, which is therefore never a
+leaf.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.params import LEAF_BYTES, LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
+
+Levels = list[list[bytes]]
+
+
+def hash_leaf(data: bytes | memoryview) -> bytes:
+    """Leaf of raw data: sha256(0x00 || data). `data` is any length, one-dimensional bytes."""
+    digest = sha256(LEAF_PREFIX)
+    digest.update(data)
+    return digest.digest()
+
+
+def hash_node(left: bytes, right: bytes) -> bytes:
+    """Inner node of two 32-byte children: sha256(0x01 || left || right)."""
+    return sha256(NODE_PREFIX + left + right).digest()
+
+
+def compute_depth(count: int) -> int:
+    """ceil(log2 count): the number of siblings in every path of a tree over `count` >= 1 leaves."""
+    if count < 1:
+        raise InvalidInput(
+            what="a tree needs a leaf", expected="count >= 1", actual=count, remedy="Pass the leaves."
+        )
+    return (count - 1).bit_length()
+
+
+def compute_levels(leaves: Sequence[bytes]) -> Levels:
+    """All levels, leaves first and `[root]` last; each without its padding. Leaves are 32 bytes, none of them
+    zero."""
+    for index, leaf in enumerate(leaves):
+        if len(leaf) != 32 or leaf == ZERO_WORD:
+            raise InvalidInput(
+                what="not a leaf hash",
+                expected="32 bytes, not all zero",
+                actual=bytes(leaf).hex(),
+                where=f"leaf {index}",
+                remedy="Hash data with hash_leaf first.",
+            )
+    levels, padding = [list(leaves)], ZERO_WORD
+    for _ in range(compute_depth(len(leaves))):
+        levels.append(_compute_parents(levels[-1], padding))
+        padding = hash_node(padding, padding)
+    return levels
+
+
+def _compute_parents(nodes: list[bytes], padding: bytes) -> list[bytes]:
+    padded = nodes if len(nodes) % 2 == 0 else [*nodes, padding]
+    return [hash_node(padded[i], padded[i + 1]) for i in range(0, len(padded), 2)]
+
+
+def compute_root(leaves: Sequence[bytes]) -> bytes:
+    """Root over n >= 1 leaf hashes; the root over one leaf is that leaf."""
+    return compute_levels(leaves)[-1][0]
+
+
+def compute_path(levels: Levels, index: int) -> list[bytes]:
+    """The siblings of leaf `index` from the leaf upwards, padding included."""
+    if not 0 <= index < len(levels[0]):
+        raise InvalidInput(
+            what="no such leaf",
+            expected=f"index below {len(levels[0])}",
+            actual=index,
+            remedy="Pass an index of this tree.",
+        )
+    path, padding = [], ZERO_WORD
+    for nodes in levels[:-1]:
+        sibling = index ^ 1
+        path.append(nodes[sibling] if sibling < len(nodes) else padding)
+        index >>= 1
+        padding = hash_node(padding, padding)
+    return path
+
+
+def fold_path(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
+    """The root that a leaf and its path lead to; the sibling stands on the left where bit j of `index` is
+    set."""
+    node = leaf
+    for sibling in path:
+        node = hash_node(sibling, node) if index & 1 else hash_node(node, sibling)
+        index >>= 1
+    return node
+
+
+def is_valid_path(root: bytes, leaf: bytes, index: int, count: int, path: Sequence[bytes]) -> bool:
+    """Whether `leaf` is leaf `index` of the tree over exactly `count` leaves with this root."""
+    if leaf == ZERO_WORD or not 0 <= index < count or len(path) != compute_depth(count):
+        return False
+    return fold_path(leaf, index, path) == root
+
+
+def verify_path(root: bytes, leaf: bytes, index: int, count: int, path: Sequence[bytes]) -> None:
+    """Raises ProtocolFault, with the figures, unless the path is valid (see is_valid_path)."""
+    if is_valid_path(root, leaf, index, count, path):
+        return
+    found = fold_path(leaf, max(index, 0), path).hex()
+    raise ProtocolFault(
+        what="the Merkle proof does not hold",
+        expected=f"root {root.hex()} with {compute_depth(max(count, 1))} siblings and an index below {count}",
+        actual=f"root {found} with {len(path)} siblings, index {index}",
+        where=f"leaf {index} ({leaf.hex()})",
+        remedy="Refuse the data and keep the message: it is evidence.",
+    )
+
+
+def count_tensor_leaves(parameter_count: int) -> int:
+    """Leaves of a flat float32 vector: 256 elements (LEAF_BYTES) each, the last one padded."""
+    return -(-4 * parameter_count // LEAF_BYTES)
+
+
+def split_leaves(data: bytes | memoryview) -> list[bytes]:
+    """Raw bytes cut into LEAF_BYTES pieces, the last one padded with zero bytes. Empty data has no leaves."""
+    view = memoryview(data).cast("B")
+    pieces = [bytes(view[start : start + LEAF_BYTES]) for start in range(0, len(view), LEAF_BYTES)]
+    if pieces:
+        pieces[-1] = pieces[-1].ljust(LEAF_BYTES, b"\0")
+    return pieces
+
+
+def compute_data_levels(data: bytes | memoryview) -> Levels:
+    """All levels of the tree over raw bytes (a tensor in little-endian float32, a dataset) in LEAF_BYTES
+    leaves."""
+    return compute_levels([hash_leaf(piece) for piece in split_leaves(data)])
+
+
+def compute_data_root(data: bytes | memoryview) -> bytes:
+    """Root of the tree over raw bytes in LEAF_BYTES leaves."""
+    return compute_data_levels(data)[-1][0]
+
+
+def compute_zero_tensor_root(parameter_count: int) -> bytes:
+    """Root of the tensor tree of a zero vector: the moments of a fresh solver. O(depth) hashes."""
+    count = count_tensor_leaves(parameter_count)
+    full, padding = hash_leaf(bytes(LEAF_BYTES)), ZERO_WORD
+    last = full  # the rightmost node of a level; all others are full subtrees
+    for _ in range(compute_depth(count)):
+        last = hash_node(full, last) if count % 2 == 0 else hash_node(last, padding)
+        full, padding, count = hash_node(full, full), hash_node(padding, padding), (count + 1) // 2
+    return last

@@ -1,0 +1,162 @@
+"""The pseudo-gradient and the outer step, element by element, on float32 bits (docs/spec.md, section 5).
+
+The reference that `compute/outer.py` (tensors) and `OuterMath.sol` (the chain) must equal bit for bit. DiLoCo
+(arXiv 2311.08105): mean of the pseudo-gradients, then Nesterov. Every function is total on finite input, so
+that any disputed element has one right answer.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from protocol.spec import float32
+from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.params import (
+    BLOCK_ELEMENTS,
+    DELTA_BLOCK_BYTES,
+    DELTA_LEAF_BYTES,
+    LEAF_BYTES,
+    MAX_SHARDS,
+    QUANTUM_MAX,
+    SCALE_EXPONENT_BIAS,
+    SCALE_EXPONENT_MAX,
+    SCALE_EXPONENT_MIN,
+)
+
+
+class _NotFinite(ArithmeticError):
+    """An operation of the outer step left the finite numbers; the element then keeps its values."""
+
+
+# --- Pseudo-gradient ----------------------------------------------------------------------------------------
+def compute_scale_exponent(largest: int) -> int:
+    """The smallest e >= -149 with largest <= 127 * 2^e; `largest` is a magnitude in units of 2^-149."""
+    shift = max(0, largest.bit_length() - 7)
+    if largest > QUANTUM_MAX << shift:
+        shift += 1
+    return SCALE_EXPONENT_MIN + shift
+
+
+def quantise_block(differences: Sequence[int]) -> tuple[int, list[int]]:
+    """(e, 64 integers in -127 .. 127) of 64 float32 bit patterns d = fl(W_global - W_final).
+
+    Raises ProtocolFault where d is not finite or e would exceed 106: the training has diverged."""
+    if len(differences) != BLOCK_ELEMENTS:
+        raise _wrong_size("a block", BLOCK_ELEMENTS, len(differences))
+    finite = all(map(float32.is_finite, differences))
+    units = [float32.to_units(bits) for bits in differences] if finite else []
+    exponent = compute_scale_exponent(max(map(abs, units))) if finite else SCALE_EXPONENT_MAX + 1
+    if exponent > SCALE_EXPONENT_MAX:
+        raise ProtocolFault(
+            what="a pseudo-gradient is out of range",
+            expected=f"finite and at most 127 * 2^{SCALE_EXPONENT_MAX}",
+            actual=f"exponent {exponent}" if finite else "a non-finite element",
+            remedy="The training has diverged; do not claim this round.",
+        )
+    scale = 1 << (exponent - SCALE_EXPONENT_MIN)
+    return exponent, [round(Fraction(value, scale)) for value in units]
+
+
+def encode_block(exponent: int, quanta: Sequence[int]) -> bytes:
+    """65 bytes: e + 149, then 64 signed bytes."""
+    return bytes([exponent + SCALE_EXPONENT_BIAS]) + bytes(quantum & 0xFF for quantum in quanta)
+
+
+def decode_block(data: bytes) -> tuple[int, list[int]]:
+    """(e, 64 integers in -128 .. 127) of 65 bytes. Every byte string has a value, -128 included: whether it
+    is the right one is for `compute_delta_leaf` to say."""
+    if len(data) != DELTA_BLOCK_BYTES:
+        raise _wrong_size("an encoded block", DELTA_BLOCK_BYTES, len(data))
+    return data[0] - SCALE_EXPONENT_BIAS, [byte - 256 if byte > 127 else byte for byte in data[1:]]
+
+
+def dequantise(quantum: int, exponent: int) -> int:
+    """Bits of q * 2^e, exact; q = 0 gives +0."""
+    return float32.round_to_bits(quantum * Fraction(2) ** exponent)
+
+
+def compute_delta_leaf(global_leaf: bytes, final_leaf: bytes) -> bytes:
+    """The 260-byte delta leaf that belongs to one leaf (1024 bytes) of the global and of the final
+    weights."""
+    pairs = zip(_unpack_leaf(global_leaf), _unpack_leaf(final_leaf), strict=True)
+    differences = [float32.subtract(a, b) for a, b in pairs]
+    blocks = (differences[i : i + BLOCK_ELEMENTS] for i in range(0, len(differences), BLOCK_ELEMENTS))
+    return b"".join(encode_block(*quantise_block(block)) for block in blocks)
+
+
+def decode_delta_leaf(leaf: bytes) -> list[int]:
+    """The 256 element values of a delta leaf, as float32 bits."""
+    if len(leaf) != DELTA_LEAF_BYTES:
+        raise _wrong_size("a delta leaf", DELTA_LEAF_BYTES, len(leaf))
+    values = []
+    for start in range(0, DELTA_LEAF_BYTES, DELTA_BLOCK_BYTES):
+        exponent, quanta = decode_block(leaf[start : start + DELTA_BLOCK_BYTES])
+        values += [dequantise(quantum, exponent) for quantum in quanta]
+    return values
+
+
+# --- Outer step ---------------------------------------------------------------------------------------------
+def compute_mean(values: Sequence[int]) -> int:
+    """D = fl(s / n), s summed in the order given (ascending shard); 1 to 64 finite bit patterns.
+
+    Raises ArithmeticError where the sum overflows, which values of claims (at most 2^113) cannot."""
+    if not 1 <= len(values) <= MAX_SHARDS:
+        raise _wrong_size("a mean of claims", f"1 to {MAX_SHARDS}", len(values))
+    total = values[0]
+    for value in values[1:]:
+        total = _finite(float32.add(total, value))
+    return float32.divide(total, float32.float_to_bits(float(len(values))))
+
+
+def compute_outer_element(
+    weight: int, momentum: int, deltas: Sequence[int], learning_rate: int, momentum_factor: int
+) -> tuple[int, int]:
+    """(W', M') as bits: M' = fl(fl(mu M) + D), W' = fl(W - fl(eta fl(D + fl(mu M')))).
+
+    `deltas` are the included claims' values in ascending shard order; without any the element stays as it is.
+    So does an element one of whose intermediate results is not finite: the step is total, whatever a claim
+    contains."""
+    if not deltas:
+        return weight, momentum
+    try:
+        mean = compute_mean(deltas)
+        new_momentum = _finite(float32.add(_finite(float32.multiply(momentum_factor, momentum)), mean))
+        step = _finite(float32.add(mean, _finite(float32.multiply(momentum_factor, new_momentum))))
+        return _finite(float32.subtract(weight, _finite(float32.multiply(learning_rate, step)))), new_momentum
+    except _NotFinite:
+        return weight, momentum
+
+
+def compute_outer_leaf(
+    weights: bytes, momentum: bytes, delta_leaves: Sequence[bytes], learning_rate: int, momentum_factor: int
+) -> tuple[bytes, bytes]:
+    """The new weights leaf and momentum leaf (1024 bytes each) from the old ones and the included claims'
+    leaves."""
+    deltas = [decode_delta_leaf(leaf) for leaf in delta_leaves]
+    stepped = [
+        compute_outer_element(
+            weight, moment, [values[i] for values in deltas], learning_rate, momentum_factor
+        )
+        for i, (weight, moment) in enumerate(zip(_unpack_leaf(weights), _unpack_leaf(momentum), strict=True))
+    ]
+    return float32.pack_bits([w for w, _ in stepped]), float32.pack_bits([m for _, m in stepped])
+
+
+def _finite(bits: int) -> int:
+    if not float32.is_finite(bits):
+        raise _NotFinite
+    return bits
+
+
+def _unpack_leaf(leaf: bytes) -> list[int]:
+    if len(leaf) != LEAF_BYTES:
+        raise _wrong_size("a state leaf", LEAF_BYTES, len(leaf))
+    return float32.unpack_bits(leaf)
+
+
+def _wrong_size(what: str, expected: object, actual: int) -> InvalidInput:
+    return InvalidInput(
+        what=f"{what} has another size",
+        expected=expected,
+        actual=actual,
+        remedy="Cut tensors with split_leaves.",
+    )

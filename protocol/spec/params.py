@@ -1,0 +1,159 @@
+"""Every constant of the protocol: type, formula, value, reason. A change of any of them is another
+PROTOCOL_VERSION.
+
+Two presets, MAINNET and DEVNET, differ in Windows and Amounts only and run through the same code.
+"""
+
+from dataclasses import dataclass
+
+from protocol.spec.containers import Amounts, Windows
+
+PROTOCOL_VERSION = 1
+"""int. Nodes refuse a task of another version before they stake."""
+
+# --- Trees (docs/spec.md, section 1) ------------------------------------------------------------------------
+LEAF_BYTES = 1024
+"""bytes of a data leaf. Smaller leaves cost a hash call each (half a microsecond), larger ones 16 gas a byte
+opened."""
+LEAF_ELEMENTS = LEAF_BYTES // 4
+"""256 float32 elements of a state leaf."""
+LEAF_PREFIX = b"\x00"
+"""RFC 6962, section 2.1: leaves and nodes never hash the same message."""
+NODE_PREFIX = b"\x01"
+ZERO_WORD = bytes(32)
+"""Stands for a missing leaf; no SHA-256 preimage of it is known, so it is never a valid leaf."""
+
+# --- Pseudo-gradient (section 5) ----------------------------------------------------------------------------
+BLOCK_ELEMENTS = 64
+"""elements sharing one power-of-two scale; divides LEAF_ELEMENTS, so an element is judged from one leaf of
+each kind."""
+BLOCKS_PER_LEAF = LEAF_ELEMENTS // BLOCK_ELEMENTS
+DELTA_BLOCK_BYTES = 1 + BLOCK_ELEMENTS
+DELTA_LEAF_BYTES = BLOCKS_PER_LEAF * DELTA_BLOCK_BYTES
+"""260 = 4 * (1 + 64)."""
+SCALE_EXPONENT_BIAS = 149
+SCALE_EXPONENT_MIN = -149
+"""2^-149 is the least positive float32, so every q * 2^e is a float32."""
+SCALE_EXPONENT_MAX = 255 - SCALE_EXPONENT_BIAS
+"""106: the largest that one byte holds; 127 * 2^106 * 64 claims stays far below overflow (2^128)."""
+QUANTUM_MAX = 127
+
+# --- Limits (section 6) -------------------------------------------------------------------------------------
+UNIT_EXPONENT = -149
+"""Every finite float32 is an integer times 2^-149."""
+TAU_FRACTION_BITS = 64
+TAU_BITS = 64
+"""width of tau_* in `Limits`: a limit is below 1."""
+FLOOR_BITS = 160
+"""width of eps_m and floor_* in `Limits`, in units of 2^-149; products of section 6 have room up to 181."""
+LEARNING_RATE_FRACTION_BITS = 64
+MAGNITUDE_LIMIT_UNITS = 1 << (64 + 149)
+"""2^64 in units: no honest weight or moment comes near, and products stay below 2^256."""
+SQRT_SHIFT_BITS = 43
+"""k = 43: v' < 2^213 units, so v' * 2^43 < 2^256, and 43 + 149 is even, so the root has the exact unit
+2^-96."""
+LEARNING_RATE_SUM_MAX = (1 << 128) - 1
+"""A hostile schedule leaf beyond 2^64 in value is capped, so that no comparison can overflow and revert."""
+
+# --- Sizes of a task ----------------------------------------------------------------------------------------
+MAX_SHARDS = 64
+"""solvers of a round: partial sums of at most 64 claims fit one transaction."""
+MAX_SEGMENT_STEPS = 20
+"""k: a late single-step cheat fades below the noise of longer segments (measured)."""
+MIN_VERIFIERS = 3
+"""a primary and two reserves for every draw."""
+MAX_LEAF_DRAWS = 16
+"""3 leaves of 1 KiB on each side of an index: 16 of them cost about 2 M gas of calldata."""
+MAX_AUDITORS = 999
+"""draw counters of auditors are 1000 apart (section 4)."""
+LATE_RATE_ONE = 1 << 16
+"""denominator of late_rate."""
+MAX_SEGMENT_DRAWS = 64
+"""q: more audits than this of one claim cost more than the claim (section 4 could count up to 254)."""
+MAX_TASK_SEGMENTS = 1 << 16
+"""rounds * H/k: the schedule tree that every node recomputes before it stakes."""
+MAX_ROUND_SPAN_BLOCKS = 400_000
+"""stake of a round is free again after at most this (55 days of 12 s blocks)."""
+MIN_ACCEPT_TAU = 1 << 44
+"""2^-20: limits below a few roundings of float32 (2^-24) would reject honest hardware."""
+CHEAT_VERIFIER_SHARE_PERCENT = 50
+"""s: the share of verifiers that a cheat may own while serving only those still does not pay."""
+MAX_SEAL_BLOCKS = 200
+"""BLOCKHASH forgets after 256 blocks; the rest is room for a chain that is busy when the seal is due."""
+MAX_PARAMETERS = 1 << 31
+"""elements of W: leaf indices and byte counts stay far inside 64 bits (`TermsCheck.sol`)."""
+
+# --- Tags: one word of ASCII each, so that no hash can stand for another ------------------------------------
+TAG_STATE = "touchstone.state"
+TAG_OUTER = "touchstone.outer"
+TAG_DOMAIN = "touchstone.domain"
+TAG_BOUNDARY = "touchstone.boundary"
+TAG_AUDIT = "touchstone.audit"
+TAG_SCHEDULE = "touchstone.schedule"
+TAG_BEACON = "touchstone.beacon"
+TAG_DRAW = "touchstone.draw"
+TAG_LEAVES = "touchstone.leaves"
+TAG_LATE = "touchstone.late"
+TAG_UNIFORM = "touchstone.uniform"
+TAG_SLOT = "touchstone.slot"
+TAG_SAMPLE = "touchstone.sample"
+
+# --- Phases of a leaf draw ----------------------------------------------------------------------------------
+PHASE_PRIMARY = 0
+PHASE_RESERVES = 1
+PHASE_LATE = 2
+
+# --- Registries: code never travels, only these names -------------------------------------------------------
+ARCHITECTURES = ("llama",)
+NUMERIC_FORMATS = ("float32",)
+DECAY_SHAPES = ("linear",)
+
+TOKEN_WEI = 10**18
+"""wei of one whole token, as in most ERC-20 tokens."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Windows and amounts that suit one kind of chain."""
+
+    name: str
+    windows: Windows
+    amounts: Amounts
+    unbonding_blocks: int
+    """How long leaving stake stays slashable; the vault refuses tasks whose worst span is not shorter."""
+
+
+MAINNET = Preset(
+    name="mainnet",
+    # Blocks of 12 s: 7,200 a day. Whoever must answer has a day; sealing ends before BLOCKHASH forgets.
+    windows=Windows(
+        enrol=7_200, delay=32, seal=200, train=50_400, start=7_200, replay=14_400, show=7_200, open=7_200,
+        merge=7_200, dispute=50_400, respond=7_200, name=7_200, prove=14_400,
+    ),
+    amounts=Amounts(
+        solver_stake=2_000 * TOKEN_WEI, audit_stake=500 * TOKEN_WEI, enrol_stake=200 * TOKEN_WEI,
+        no_show_fee=50 * TOKEN_WEI, solver_pay=100 * TOKEN_WEI, audit_pay=10 * TOKEN_WEI,
+        late_pay=20 * TOKEN_WEI, merge_pay=10 * TOKEN_WEI, merge_bond=500 * TOKEN_WEI,
+        dispute_bond=100 * TOKEN_WEI,
+        demand_fee=1 * TOKEN_WEI, finder_cap=100 * TOKEN_WEI,
+    ),
+    unbonding_blocks=403_200,
+)  # fmt: skip
+
+DEVNET = Preset(
+    name="devnet",
+    # Blocks of a second or less on one machine: windows of seconds, a tenth of the money.
+    windows=Windows(
+        enrol=12, delay=2, seal=12, train=60, start=12, replay=30, show=12, open=12,
+        merge=12, dispute=12, respond=12, name=12, prove=12,
+    ),
+    amounts=Amounts(
+        solver_stake=200 * TOKEN_WEI, audit_stake=50 * TOKEN_WEI, enrol_stake=20 * TOKEN_WEI,
+        no_show_fee=5 * TOKEN_WEI, solver_pay=10 * TOKEN_WEI, audit_pay=1 * TOKEN_WEI, late_pay=2 * TOKEN_WEI,
+        merge_pay=1 * TOKEN_WEI, merge_bond=50 * TOKEN_WEI, dispute_bond=10 * TOKEN_WEI,
+        demand_fee=TOKEN_WEI // 10, finder_cap=10 * TOKEN_WEI,
+    ),
+    unbonding_blocks=1_000,
+)  # fmt: skip
+
+PRESETS = {preset.name: preset for preset in (MAINNET, DEVNET)}

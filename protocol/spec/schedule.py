@@ -1,0 +1,113 @@
+"""Learning rate and bias corrections of every step: exact rationals, rounded once, so that all nodes use the
+same bits.
+
+No libm: a library's `pow` or `cos` differs between machines, and one ulp of the learning rate is another
+computation. The schedule is made of lines (warm-up, stable, decay: Hu et al., arXiv 2404.06395); beta^t comes
+from integers.
+"""
+
+from fractions import Fraction
+
+from protocol.spec.codec import compute_schedule_leaf
+from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import bits_to_float, round_to_bits
+from protocol.spec.merkle import Levels, compute_levels
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
+
+FIRST_PRECISION_BITS = 128
+
+
+def compute_learning_rate(schedule: ScheduleConfig, global_step: int, local_step: int = 0) -> float:
+    """Learning rate of the step that is taken from (local_step, global_step), both counting steps already
+    done.
+
+    peak * outer factor * inner factor, rounded once to float32. Raises InvalidInput outside 0 .. total_steps
+    - 1."""
+    if not 0 <= global_step < schedule.total_steps or local_step < 0:
+        raise InvalidInput(
+            what="no such step",
+            expected=f"global step below {schedule.total_steps}, local step from 0",
+            actual=f"global step {global_step}, local step {local_step}",
+            remedy="Compare the state's counters with the task's rounds and inner steps.",
+        )
+    factor = _outer_factor(schedule, global_step) * _ramp(local_step, schedule.inner_warmup_steps)
+    return bits_to_float(round_to_bits(Fraction(schedule.peak_learning_rate) * factor))
+
+
+def _ramp(step: int, length: int) -> Fraction:
+    return Fraction(min(step + 1, length), length) if length else Fraction(1)
+
+
+def _outer_factor(schedule: ScheduleConfig, step: int) -> Fraction:
+    """Warm-up (step + 1)/warmup_steps, then 1, then a line from 1 towards final_ratio over decay_steps."""
+    remaining = schedule.total_steps - step
+    if remaining >= schedule.decay_steps:
+        return _ramp(step, schedule.warmup_steps)
+    final = Fraction(schedule.final_ratio)
+    decayed = final + (1 - final) * Fraction(remaining, schedule.decay_steps)
+    return min(decayed, _ramp(step, schedule.warmup_steps))
+
+
+def compute_bias_corrections(optimizer: OptimizerConfig, local_step: int) -> tuple[float, float]:
+    """(1 - beta1^t, 1 - beta2^t) with t = local_step + 1, each the float32 nearest to the exact value."""
+    exponent = local_step + 1
+    return _one_minus_power(optimizer.beta1, exponent), _one_minus_power(optimizer.beta2, exponent)
+
+
+def _one_minus_power(base: float, exponent: int) -> float:
+    """Ziv's strategy: raise the precision until lower and upper bound round to the same float32."""
+    precision = FIRST_PRECISION_BITS
+    while True:
+        low, high = _power_bounds(Fraction(base), exponent, precision)
+        one = 1 << precision
+        upper, lower = (round_to_bits(Fraction(one - bound, one)) for bound in (low, high))
+        if upper == lower:
+            return bits_to_float(upper)
+        precision *= 2
+
+
+def _power_bounds(base: Fraction, exponent: int, precision: int) -> tuple[int, int]:
+    """Integers l <= base^exponent * 2^precision <= h for 0 <= base <= 1, by repeated squaring; exact once it
+    fits."""
+    one = 1 << precision
+    low, high = one, one
+    square_low = base.numerator * one // base.denominator
+    square_high = -(-base.numerator * one // base.denominator)
+    while exponent:
+        if exponent & 1:
+            low, high = low * square_low >> precision, -(-high * square_high >> precision)
+        square_low, square_high = square_low**2 >> precision, -(-(square_high**2) >> precision)
+        exponent >>= 1
+    return low, high
+
+
+def compute_learning_rate_sum(
+    schedule: ScheduleConfig, segment_index: int, segment_steps: int, inner_steps: int
+) -> int:
+    """The learning rates of one segment of the task, added exactly, in units of 2^-64, rounded up.
+
+    The inner ramp counts from the round's start, as it does where moments are reset (the only place it is
+    allowed)."""
+    first = segment_index * segment_steps
+    rates = (
+        compute_learning_rate(schedule, step, step % inner_steps)
+        for step in range(first, first + segment_steps)
+    )
+    total = sum((Fraction(rate) for rate in rates), Fraction(0)) * (1 << LEARNING_RATE_FRACTION_BITS)
+    return -(-total.numerator // total.denominator)
+
+
+def compute_schedule_sums(spec: TaskSpec) -> list[int]:
+    """The learning rate sums of all rounds * H/k segments of a task."""
+    terms = spec.terms
+    return [
+        compute_learning_rate_sum(spec.training.schedule, index, terms.segment_steps, terms.inner_steps)
+        for index in range(terms.rounds * terms.segment_count)
+    ]
+
+
+def compute_schedule_levels(sums: list[int]) -> Levels:
+    """The schedule tree of all segments; its root is `TaskTerms.schedule_root`, its paths go with
+    openings."""
+    return compute_levels([compute_schedule_leaf(index, value) for index, value in enumerate(sums)])

@@ -1,0 +1,272 @@
+"""What a submitter could write into a task to hurt the nodes that serve it, and the refusal of each, by name.
+
+A node runs `refuse_malformed_task` before it stakes, a submitter before it pays. What depends on a node's own
+speed (can it train a round within `windows.train`?) it measures itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, fields
+from fractions import Fraction
+
+from protocol.spec.codec import encode_terms, encode_training
+from protocol.spec.containers import ModelConfig, TaskSpec, Windows
+from protocol.spec.economics import compute_least_no_show_fee_wei, compute_worst_span_blocks
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import is_finite, to_fraction
+from protocol.spec.merkle import compute_zero_tensor_root
+from protocol.spec.params import (
+    ARCHITECTURES,
+    CHEAT_VERIFIER_SHARE_PERCENT,
+    DECAY_SHAPES,
+    LATE_RATE_ONE,
+    MAX_AUDITORS,
+    MAX_LEAF_DRAWS,
+    MAX_PARAMETERS,
+    MAX_ROUND_SPAN_BLOCKS,
+    MAX_SEAL_BLOCKS,
+    MAX_SEGMENT_DRAWS,
+    MAX_SEGMENT_STEPS,
+    MAX_SHARDS,
+    MAX_TASK_SEGMENTS,
+    MIN_ACCEPT_TAU,
+    MIN_VERIFIERS,
+    NUMERIC_FORMATS,
+    PROTOCOL_VERSION,
+    ZERO_WORD,
+)
+from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+
+
+@dataclass(frozen=True)
+class Malformation:
+    """One broken rule: its name, what it asks for, and what the task says."""
+
+    name: str
+    expected: str
+    actual: object
+
+
+Rule = tuple[bool, str, str, object]
+"""Holds, name, expected, actual."""
+
+
+def _range(name: str, value: float, least: float, most: float) -> Rule:
+    return least <= value <= most, name, f"{least} .. {most}", value
+
+
+def find_malformations(spec: TaskSpec) -> list[Malformation]:
+    """Every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded task."""
+    cheap = [*_version_rules(spec), *_model_rules(spec), *_optimizer_rules(spec), *_schedule_rules(spec)]
+    cheap += [
+        *_round_rules(spec),
+        *_data_rules(spec),
+        *_limit_rules(spec),
+        *_window_rules(spec),
+        *_money_rules(spec),
+    ]
+    broken = [Malformation(name, expected, actual) for holds, name, expected, actual in cheap if not holds]
+    # Roots are recomputed last, once the sizes are known to be harmless and the figures to make sense.
+    return broken or [Malformation(*rule[1:]) for rule in _root_rules(spec) if not rule[0]]
+
+
+def refuse_malformed_task(spec: TaskSpec) -> None:
+    """Raises InvalidInput that names every broken rule, or a value that has no canonical form."""
+    encode_terms(spec.terms)
+    encode_training(spec.training)
+    broken = find_malformations(spec)
+    if broken:
+        raise InvalidInput(
+            what="the task is malformed",
+            expected="; ".join(f"{item.name}: {item.expected}" for item in broken),
+            actual="; ".join(f"{item.name}: {item.actual}" for item in broken),
+            where=", ".join(item.name for item in broken),
+            remedy="Do not stake on it; its submitter has to post a corrected task.",
+        )
+
+
+def count_parameters(model: ModelConfig) -> int:
+    """Elements of W for the Llama family without biases and with an output layer of its own."""
+    d, f, kv = model.hidden_size, model.intermediate_size, model.kv_head_count * model.head_size
+    layer = 2 * d * model.head_count * model.head_size + 2 * d * kv + 3 * d * f + 2 * d
+    return 2 * model.vocabulary_size * d + model.layer_count * layer + d
+
+
+def _version_rules(spec: TaskSpec) -> Iterator[Rule]:
+    training = spec.training
+    version = training.protocol_version
+    yield version == PROTOCOL_VERSION, "protocol_version", f"{PROTOCOL_VERSION}", version
+    yield (
+        training.architecture in ARCHITECTURES,
+        "architecture",
+        f"one of {ARCHITECTURES}",
+        training.architecture,
+    )
+    yield (
+        training.numeric_format in NUMERIC_FORMATS,
+        "numeric_format",
+        f"one of {NUMERIC_FORMATS}",
+        training.numeric_format,
+    )
+
+
+def _model_rules(spec: TaskSpec) -> Iterator[Rule]:
+    model = spec.training.model
+    sizes = [getattr(model, field.name) for field in fields(model) if field.type is int]
+    yield min(sizes) >= 1, "model_sizes", "every size at least 1", sizes
+    if min(sizes) < 1:
+        return
+    yield model.vocabulary_size >= 2, "vocabulary_size", "at least 2", model.vocabulary_size
+    even_heads = model.hidden_size % (2 * model.head_count) == 0
+    yield (
+        even_heads,
+        "head_count",
+        "heads of one even size (rotary pairs)",
+        (model.hidden_size, model.head_count),
+    )
+    grouped = model.head_count % model.kv_head_count == 0
+    yield grouped, "kv_head_count", f"a divisor of {model.head_count}", model.kv_head_count
+    yield (
+        model.rope_theta > 0 and model.rms_epsilon > 0,
+        "model_constants",
+        "above 0",
+        (model.rope_theta, model.rms_epsilon),
+    )
+    count = count_parameters(model)
+    # A wrong count would make every leaf count, and so every proof, wrong.
+    yield count <= MAX_PARAMETERS, "model_too_large", f"at most {MAX_PARAMETERS} parameters", count
+    yield spec.terms.parameter_count == count, "parameter_count", str(count), spec.terms.parameter_count
+
+
+def _optimizer_rules(spec: TaskSpec) -> Iterator[Rule]:
+    o = spec.training.optimizer
+    # beta = 1 never learns and divides by a bias correction of 0; epsilon = 0 divides by 0.
+    yield 0 <= o.beta1 < 1 and 0 <= o.beta2 < 1, "betas", "0 <= beta < 1", (o.beta1, o.beta2)
+    yield o.epsilon > 0, "epsilon", "above 0", o.epsilon
+    yield _range("weight_decay", o.weight_decay, 0, 1)
+    yield o.clip_norm > 0, "clip_norm", "above 0", o.clip_norm
+
+
+def _schedule_rules(spec: TaskSpec) -> Iterator[Rule]:
+    schedule, terms = spec.training.schedule, spec.terms
+    total = terms.rounds * terms.inner_steps
+    yield (
+        0 < schedule.peak_learning_rate <= 1,
+        "peak_learning_rate",
+        "above 0, at most 1",
+        schedule.peak_learning_rate,
+    )
+    # A schedule that ends early leaves a round without a learning rate.
+    yield _range("total_steps", schedule.total_steps, total, total)
+    yield _range("warmup_steps", schedule.warmup_steps, 0, total)
+    yield _range("decay_steps", schedule.decay_steps, 0, total)
+    yield schedule.decay_shape in DECAY_SHAPES, "decay_shape", f"one of {DECAY_SHAPES}", schedule.decay_shape
+    yield _range("final_ratio", schedule.final_ratio, 0, 1)
+    # Where moments carry over, solvers differ in local step, and one schedule leaf could not hold for all.
+    most = 0 if terms.carry_moments else terms.inner_steps
+    yield _range("inner_warmup_steps", schedule.inner_warmup_steps, 0, most)
+
+
+def _round_rules(spec: TaskSpec) -> Iterator[Rule]:
+    t = spec.terms
+    yield t.rounds >= 1, "rounds", "at least 1", t.rounds
+    yield _range("segment_steps", t.segment_steps, 1, MAX_SEGMENT_STEPS)
+    whole = t.segment_steps >= 1 and t.inner_steps >= 1 and t.inner_steps % t.segment_steps == 0
+    yield whole, "inner_steps", "a positive multiple of segment_steps", t.inner_steps
+    if whole:
+        segments = t.segment_count
+        yield _range("task_segments", t.rounds * segments, 1, MAX_TASK_SEGMENTS)
+        yield segments >= 2 * t.segment_draws - 1, "segment_count", f">= {2 * t.segment_draws - 1}", segments
+    yield _range("segment_draws", t.segment_draws, 1, MAX_SEGMENT_DRAWS)
+    yield _range("leaf_draws", t.leaf_draws, 1, MAX_LEAF_DRAWS)
+    yield _range("late_rate", t.late_rate, 0, LATE_RATE_ONE)
+    yield _range("carry_moments", t.carry_moments, 0, 1)
+    yield _range("max_solvers", t.max_solvers, 1, MAX_SHARDS)
+    yield _range("max_verifiers", t.max_verifiers, MIN_VERIFIERS, MAX_AUDITORS)
+    yield _range("max_whistleblowers", t.max_whistleblowers, 0, MAX_AUDITORS)
+    # The outer step must not leave the finite numbers by design (docs/spec.md, section 5).
+    rate, momentum = t.outer_learning_rate, t.outer_momentum
+    yield (
+        _within(rate, Fraction(0), Fraction(4)) and rate != 0,
+        "outer_learning_rate",
+        "float32 in (0, 4)",
+        hex(rate),
+    )
+    yield _within(momentum, Fraction(0), Fraction(1)), "outer_momentum", "float32 in [0, 1)", hex(momentum)
+
+
+def _within(bits: int, low: Fraction, high: Fraction) -> bool:
+    return bits < 1 << 31 and is_finite(bits) and low <= to_fraction(bits) < high
+
+
+def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
+    training = spec.training
+    length = training.sequence_tokens
+    yield training.sequences_per_step >= 1, "sequences_per_step", "at least 1", training.sequences_per_step
+    context = training.model.context_tokens
+    yield _range("sequence_tokens", length, 1, context)
+    yield training.token_count > length, "token_count", f"more than one row ({length})", training.token_count
+    # Held-out loss is what everybody watches; without it a poisoned task looks like any other.
+    yield (
+        training.heldout_tokens > length,
+        "heldout_tokens",
+        f"more than one row ({length})",
+        training.heldout_tokens,
+    )
+    yield training.dataset_root != ZERO_WORD, "dataset_root", "a root", "the zero word"
+    yield spec.terms.initial_weights_root != ZERO_WORD, "initial_weights_root", "a root", "the zero word"
+
+
+def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:
+    accept, reject = spec.terms.accept, spec.terms.reject
+    ordered = all(a <= b for a, b in zip(astuple(accept), astuple(reject), strict=True))
+    yield ordered, "limit_order", "reject at least as wide as accept in every field", (accept, reject)
+    # Limits below the noise of honest hardware would void honest work.
+    least = min(accept.tau_m, accept.tau_v, accept.tau_w)
+    yield least >= MIN_ACCEPT_TAU, "accept_limits", f"every tau at least {MIN_ACCEPT_TAU} (2^-20)", least
+
+
+def _window_rules(spec: TaskSpec) -> Iterator[Rule]:
+    windows = spec.terms.windows
+    # An empty window cannot be met: its party would be fined or slashed for nothing.
+    empty = [field.name for field in fields(Windows) if getattr(windows, field.name) < 1]
+    yield not empty, "empty_windows", "every window at least 1 block", empty
+    yield (
+        windows.seal >= windows.delay + 2,
+        "seal_window",
+        f"at least delay + 2 = {windows.delay + 2}",
+        windows.seal,
+    )
+    yield windows.seal <= MAX_SEAL_BLOCKS, "seal_after_hash", f"at most {MAX_SEAL_BLOCKS}", windows.seal
+    span = compute_worst_span_blocks(windows)
+    yield span <= MAX_ROUND_SPAN_BLOCKS, "round_span", f"at most {MAX_ROUND_SPAN_BLOCKS} blocks", span
+
+
+def _money_rules(spec: TaskSpec) -> Iterator[Rule]:
+    terms, a = spec.terms, spec.terms.amounts
+    pays = (a.solver_pay, a.audit_pay, a.merge_pay)
+    yield min(pays) > 0, "unpaid_work", "solver_pay, audit_pay and merge_pay above 0", pays
+    yield a.late_pay > 0 or terms.late_rate == 0, "unpaid_late_audits", "late_pay above 0", a.late_pay
+    stakes = (a.solver_stake, a.audit_stake, a.enrol_stake, a.merge_bond, a.dispute_bond)
+    yield min(stakes) > 0, "free_moves", "every stake and bond above 0", stakes
+    # A fee above the stake that pays it could not be burned in full, and takes all for one lost connection.
+    most = min(a.enrol_stake, a.solver_stake)
+    yield a.no_show_fee <= most, "no_show_fee_above_stake", f"at most {most}", a.no_show_fee
+    if 1 <= terms.segment_draws <= MAX_SEGMENT_DRAWS:
+        share = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
+        least = compute_least_no_show_fee_wei(share, terms.segment_draws, a.solver_pay)
+        yield a.no_show_fee >= least, "no_show_fee_too_low", f"at least {least}", a.no_show_fee
+    # Half of every slash is burned: a finder's share beyond a quarter of the least stake buys self-reports.
+    cap = min(a.solver_stake, a.audit_stake, a.merge_bond) // 4
+    yield a.finder_cap <= cap, "finder_cap", f"at most a quarter of the least stake, {cap}", a.finder_cap
+    # A free demand for a leaf would let a challenger drain a claimant's gas.
+    bond = a.dispute_bond
+    yield 0 < a.demand_fee <= bond, "demand_fee", f"above 0, at most dispute_bond = {bond}", a.demand_fee
+
+
+def _root_rules(spec: TaskSpec) -> Iterator[Rule]:
+    terms = spec.terms
+    zero = compute_zero_tensor_root(terms.parameter_count)
+    yield terms.zero_root == zero, "zero_root", zero.hex(), terms.zero_root.hex()
+    # A schedule leaf that is too small rejects honest weights; one that is too large lets a cheat through.
+    schedule = compute_schedule_levels(compute_schedule_sums(spec))[-1][0]
+    yield terms.schedule_root == schedule, "schedule_root", schedule.hex(), terms.schedule_root.hex()

@@ -1,0 +1,130 @@
+"""How far honest hardware may differ, element by element, in integers (docs/spec.md, section 6). Twin:
+`Tolerance.sol`.
+
+Replays start from the committed state, so noise does not accumulate; the replayer's second moment sets the
+scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach the same
+judgement. All intermediate results stay below 2^256. `compute/compare.py` measures; only this module judges.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from math import isqrt
+from typing import NamedTuple
+
+from protocol.spec.containers import Limits
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import is_finite, to_units, unpack_bits
+from protocol.spec.params import (
+    LEARNING_RATE_FRACTION_BITS,
+    LEARNING_RATE_SUM_MAX,
+    MAGNITUDE_LIMIT_UNITS,
+    SQRT_SHIFT_BITS,
+    TAU_FRACTION_BITS,
+    UNIT_EXPONENT,
+)
+
+ROOT_TO_UNITS_SHIFT = (-UNIT_EXPONENT - SQRT_SHIFT_BITS) // 2
+"""53: the root of v' * 2^43 counts 2^-96; times 2^53 it counts 2^-149."""
+RATE_TO_UNITS_SHIFT = -UNIT_EXPONENT - TAU_FRACTION_BITS - LEARNING_RATE_FRACTION_BITS
+"""21: tauW * L counts 2^-128; times 2^21 it counts 2^-149."""
+
+
+class Judgement(IntEnum):
+    """What the limits say of a pair of elements, in rising order of distance (`Types.sol`)."""
+
+    ACCEPT = 0
+    GREY = 1
+    REJECT = 2
+
+
+class Element(NamedTuple):
+    """One element of a state as float32 bit patterns."""
+
+    weight: int
+    first_moment: int
+    second_moment: int
+
+
+class StateLeaf(NamedTuple):
+    """The same leaf of all three tensors, little-endian float32 bytes of equal length."""
+
+    weights: bytes
+    first_moment: bytes
+    second_moment: bytes
+
+
+def is_sound(element: Element) -> bool:
+    """Whether an element can be judged: finite, magnitudes below 2^64, second moment not negative (-0 is
+    zero)."""
+    if not all(map(is_finite, element)):
+        return False
+    units = [to_units(bits) for bits in element]
+    return all(abs(value) < MAGNITUDE_LIMIT_UNITS for value in units) and units[2] >= 0
+
+
+def compute_root_up(second_moment_units: int) -> int:
+    """The least integer r with r^2 >= v' * 2^43: sqrt(v') in units of 2^-96, rounded up. At most 2^128."""
+    scaled = second_moment_units << SQRT_SHIFT_BITS
+    root = isqrt(scaled)
+    return root if root * root == scaled else root + 1
+
+
+def compute_allowances(
+    second_moment_units: int, learning_rate_sum: int, limits: Limits
+) -> tuple[int, int, int]:
+    """The largest |dW|, |dm|, |dv| that the limits allow, in whole units of 2^-149.
+
+    `second_moment_units` is the replayer's v' (0 <= v' < 2^213); `learning_rate_sum` counts 2^-64, capped at
+    2^128 - 1."""
+    rate = min(learning_rate_sum, LEARNING_RATE_SUM_MAX)
+    root = compute_root_up(second_moment_units) << ROOT_TO_UNITS_SHIFT
+    weight = (limits.tau_w * rate << RATE_TO_UNITS_SHIFT) + limits.floor_w
+    first = limits.tau_m * (root + limits.eps_m) >> TAU_FRACTION_BITS
+    second = _scale_by_tau(limits.tau_v, second_moment_units) + limits.floor_v
+    return weight, first, second
+
+
+def _scale_by_tau(tau: int, units: int) -> int:
+    """floor(tau * units / 2^64) in two parts, since the whole product may exceed 2^256."""
+    high, low = divmod(units, 1 << TAU_FRACTION_BITS)
+    return tau * high + (tau * low >> TAU_FRACTION_BITS)
+
+
+def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
+    """Whether all three differences of two sound elements stay inside one set of limits (equality is
+    inside)."""
+    allowances = compute_allowances(to_units(replayed.second_moment), learning_rate_sum, limits)
+    distances = (abs(to_units(a) - to_units(b)) for a, b in zip(claimed, replayed, strict=True))
+    return all(distance <= allowed for distance, allowed in zip(distances, allowances, strict=True))
+
+
+def judge_element(
+    claimed: Element, replayed: Element, learning_rate_sum: int, accept: Limits, reject: Limits
+) -> Judgement:
+    """REJECT where either element is unsound or a difference lies beyond `reject`; GREY beyond `accept`; else
+    ACCEPT."""
+    if not is_sound(claimed) or not is_sound(replayed):
+        return Judgement.REJECT
+    if is_within(claimed, replayed, learning_rate_sum, accept):
+        return Judgement.ACCEPT
+    return Judgement.GREY if is_within(claimed, replayed, learning_rate_sum, reject) else Judgement.REJECT
+
+
+def judge_leaf(
+    claimed: StateLeaf, replayed: StateLeaf, learning_rate_sum: int, accept: Limits, reject: Limits
+) -> Judgement:
+    """The worst judgement over all elements of a leaf."""
+    pairs = zip(_elements(claimed), _elements(replayed), strict=True)
+    return max(judge_element(a, b, learning_rate_sum, accept, reject) for a, b in pairs)
+
+
+def _elements(leaf: StateLeaf) -> Sequence[Element]:
+    sizes = [len(data) for data in leaf]
+    if len(set(sizes)) != 1 or sizes[0] == 0:
+        raise InvalidInput(
+            what="the three leaves differ in size",
+            expected="three equal sizes above 0",
+            actual=sizes,
+            remedy="Open the same index of all three tensors.",
+        )
+    return [Element(*bits) for bits in zip(*map(unpack_bits, leaf), strict=True)]

@@ -1,0 +1,78 @@
+"""A small well-formed task, for vectors and for tests that need any task at all."""
+
+from protocol.spec import merkle
+from protocol.spec.containers import (
+    Limits,
+    ModelConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    TaskSpec,
+    TaskTerms,
+    TrainingSpec,
+)
+from protocol.spec.float32 import nearest
+from protocol.spec.params import DEVNET, PROTOCOL_VERSION, Preset
+from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from scripts.vectors.table import bits, word
+
+ACCOUNT = "0x" + "a1" * 20
+
+
+def _limits(tau: float, epsilon: float, floor: float) -> Limits:
+    scaled, unit = int(tau * 2**64), 2**149
+    return Limits(scaled, int(epsilon * unit), scaled, int(floor * unit), scaled, int(floor * unit))
+
+
+ACCEPT = _limits(1e-4, 1e-8, 1e-15)
+REJECT = _limits(1e-3, 1e-8, 1e-14)
+
+
+def sample_task(preset: Preset = DEVNET, submitter: str = ACCOUNT, salt: bytes = bytes(32)) -> TaskSpec:
+    """A small well-formed task: 12 inner steps in 6 segments of 2, 3 rounds, 70,000 parameters by name
+    only."""
+    schedule = ScheduleConfig(nearest(1e-3), warmup_steps=8, total_steps=36, decay_steps=9)
+    model = ModelConfig(256, 64, 128, 2, 4, 2, 128)
+    training = TrainingSpec(
+        protocol_version=PROTOCOL_VERSION,
+        architecture="llama",
+        numeric_format="float32",
+        model=model,
+        optimizer=OptimizerConfig(),
+        schedule=schedule,
+        sequences_per_step=4,
+        sequence_tokens=64,
+        initial_seed=7,
+        dataset_root=word("dataset"),
+        token_count=100_000,
+        heldout_tokens=8_192,
+    )
+    spec = TaskSpec(_sample_terms(preset, submitter, salt, bytes(32)), training)
+    root = compute_schedule_levels(compute_schedule_sums(spec))[-1][0]
+    return TaskSpec(_sample_terms(preset, submitter, salt, root), training)
+
+
+def _sample_terms(preset: Preset, submitter: str, salt: bytes, schedule_root: bytes) -> TaskTerms:
+    return TaskTerms(
+        submitter=submitter,
+        salt=salt,
+        initial_weights_root=word("initial weights"),
+        zero_root=merkle.compute_zero_tensor_root(106_816),
+        schedule_root=schedule_root,
+        parameter_count=106_816,
+        rounds=3,
+        inner_steps=12,
+        segment_steps=2,
+        max_solvers=8,
+        max_verifiers=8,
+        max_whistleblowers=4,
+        segment_draws=2,
+        leaf_draws=4,
+        late_rate=32_768,
+        carry_moments=0,
+        outer_learning_rate=bits(0.7),
+        outer_momentum=bits(0.9),
+        windows=preset.windows,
+        amounts=preset.amounts,
+        accept=ACCEPT,
+        reject=REJECT,
+    )

@@ -1,0 +1,117 @@
+"""Cases of tests/vectors/tolerance.json."""
+
+from collections.abc import Iterable
+
+from protocol.spec import float32, tolerance
+from protocol.spec.containers import Limits
+from scripts.vectors.sample import ACCEPT, REJECT
+from scripts.vectors.table import Table, bits, make_leaf
+
+NONE = Limits(0, 0, 0, 0, 0, 0)
+WIDEST = Limits(*[2**64 - 1, 2**160 - 1] * 3)
+RATE = 2**64 // 1000
+ElementCase = tuple[str, list[int], list[int], int, Limits, Limits]
+
+
+def _element_cases() -> Iterable[ElementCase]:
+    base = [bits(0.25), bits(1e-4), bits(1e-6)]
+    yield "equal", base, base, RATE, ACCEPT, REJECT
+    yield "equal under no limits", base, base, 0, NONE, NONE
+    yield "zeros of both signs", [0x80000000] * 3, [0, 0, 0], 0, NONE, NONE
+    for i, name in enumerate(("weight", "first moment", "second moment")):
+        for ulps in (1, 2, 8, 64, 1024, 1 << 14):
+            claimed = [b + ulps * (i == j) for j, b in enumerate(base)]
+            yield f"{name} off by {ulps} ulp", claimed, base, RATE, ACCEPT, REJECT
+    yield from _edge_cases(base)
+    yield from _unsound_cases(base)
+
+
+def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
+    one_off = [base[0] + 1, base[1], base[2]]
+    distance = float32.to_units(one_off[0]) - float32.to_units(base[0])
+    exact, short = Limits(0, 0, 0, 0, 0, distance), Limits(0, 0, 0, 0, 0, distance - 1)
+    yield "exactly at the accept limit", one_off, base, 0, exact, exact
+    yield "one unit beyond accept", one_off, base, 0, short, exact
+    yield "one unit beyond reject", one_off, base, 0, short, short
+    largest = bits(2.0**64) - 1
+    yield (
+        "the largest sound values",
+        [largest, largest, largest],
+        [largest | 1 << 31, 0, largest],
+        RATE,
+        ACCEPT,
+        REJECT,
+    )
+    yield "the widest limits", [largest, largest, largest], [0, 0, largest], 2**128 - 1, WIDEST, WIDEST
+    yield "a capped learning rate", one_off, base, 2**256 - 1, ACCEPT, REJECT
+    yield "the cap itself", one_off, base, 2**128 - 1, ACCEPT, REJECT
+    yield "no second moment", [0, 5, 0], [0, 0, 0], 0, ACCEPT, REJECT
+    yield "the least second moment", [0, 1, 1], [0, 0, 1], 0, ACCEPT, REJECT
+    yield "a first moment beside a tiny second", [0, bits(1e-9), 1], [0, 0, 1], 0, ACCEPT, REJECT
+
+
+def _unsound_cases(base: list[int]) -> Iterable[ElementCase]:
+    patterns = [
+        ("NaN", 0x7FC00000),
+        ("infinity", 0x7F800000),
+        ("2^64", bits(2.0**64)),
+        ("-2^64", bits(-(2.0**64))),
+    ]
+    for name, pattern in patterns:
+        for i in range(3):
+            spoiled = [pattern if i == j else b for j, b in enumerate(base)]
+            yield f"claimed {name} in tensor {i}", spoiled, base, RATE, WIDEST, WIDEST
+            yield f"replayed {name} in tensor {i}", base, spoiled, RATE, WIDEST, WIDEST
+            yield f"both {name} in tensor {i}", spoiled, spoiled, RATE, WIDEST, WIDEST
+    negative = [base[0], base[1], base[2] | 1 << 31]
+    yield "a negative second moment", negative, base, RATE, WIDEST, WIDEST
+    yield "the least negative second moment", [0, 0, 0x80000001], [0, 0, 0], RATE, WIDEST, WIDEST
+
+
+def tolerance_tables() -> dict[str, Table]:
+    """Judgements at, just inside and just beyond the limits, and everything that cannot be judged."""
+    elements, roots = Table(), Table()
+    for name, claimed, replayed, rate, accept, reject in _element_cases():
+        pair = tolerance.Element(*claimed), tolerance.Element(*replayed)
+        judgement = tolerance.judge_element(*pair, rate, accept, reject)
+        sound = all(map(tolerance.is_sound, pair))
+        allowed = (
+            tolerance.compute_allowances(float32.to_units(replayed[2]), rate, accept) if sound else (0, 0, 0)
+        )
+        inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": rate}
+        limits = {
+            "accept": _limit_list(accept),
+            "reject": _limit_list(reject),
+            "acceptAllowed": list(allowed),
+        }
+        elements.add(name, **inputs, **limits, judgement=int(judgement))
+    for units in (0, 1, 2, 3, 4, 2**43, 2**149, 10**12, 2**212 + 12345, 2**213 - 2**189, 2**213 - 1):
+        roots.add(str(units), secondMoment=units, root=tolerance.compute_root_up(units))
+    return {"elements": elements, "roots": roots, "leaves": _tolerance_leaves()}
+
+
+def _limit_list(limits: Limits) -> list[int]:
+    return [limits.tau_m, limits.eps_m, limits.tau_v, limits.floor_v, limits.tau_w, limits.floor_w]
+
+
+def _tolerance_leaves() -> Table:
+    table = Table()
+    second = float32.pack_bits([b & 0x7FFFFFFF for b in float32.unpack_bits(make_leaf("v", 1e-6))])
+    honest = [make_leaf("w", 1e-3), make_leaf("m", 1e-5), second]
+    cases = [("equal", honest), ("padding only", [bytes(1024)] * 3)]
+    for tensor, name in enumerate(("weights", "first moment", "second moment")):
+        for ulps, size in ((1, "one ulp"), (1 << 20, "far")):
+            spoiled = list(honest)
+            patterns = float32.unpack_bits(honest[tensor])
+            patterns[255] += ulps
+            spoiled[tensor] = float32.pack_bits(patterns)
+            cases.append((f"last element of the {name} off by {size}", spoiled))
+    for name, claimed in cases:
+        replayed = claimed if name == "padding only" else honest
+        pair = tolerance.StateLeaf(*claimed), tolerance.StateLeaf(*replayed)
+        judgement = int(tolerance.judge_leaf(*pair, RATE, ACCEPT, REJECT))
+        limits = {"accept": _limit_list(ACCEPT), "reject": _limit_list(REJECT)}
+        table.add(
+            name, claimed=claimed, replayed=replayed, learningRateSum=RATE, **limits, judgement=judgement
+        )
+    return table

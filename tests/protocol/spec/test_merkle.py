@@ -1,0 +1,101 @@
+"""Trees: a proof holds for its leaf, index, depth and count, and for nothing else."""
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.spec import merkle
+from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.params import LEAF_BYTES
+
+
+def make_leaves(count: int) -> list[bytes]:
+    return [sha256(i.to_bytes(4, "big")).digest() for i in range(count)]
+
+
+def naive_root(leaves: list[bytes]) -> bytes:
+    """Pads to a power of two and folds: the definition, without any shortcut."""
+    nodes = leaves + [bytes(32)] * ((1 << merkle.compute_depth(len(leaves))) - len(leaves))
+    while len(nodes) > 1:
+        nodes = [sha256(b"\1" + nodes[i] + nodes[i + 1]).digest() for i in range(0, len(nodes), 2)]
+    return nodes[0]
+
+
+@given(st.integers(1, 70), st.data())
+def test_every_path_verifies_and_the_root_is_the_definition(count: int, data: st.DataObject) -> None:
+    leaves = make_leaves(count)
+    levels = merkle.compute_levels(leaves)
+    index = data.draw(st.integers(0, count - 1))
+    path = merkle.compute_path(levels, index)
+    assert levels[-1] == [naive_root(leaves)]
+    assert len(path) == merkle.compute_depth(count) == len(levels) - 1
+    merkle.verify_path(levels[-1][0], leaves[index], index, count, path)
+
+
+@given(st.integers(2, 40), st.data())
+def test_no_other_index_count_depth_or_leaf_verifies(count: int, data: st.DataObject) -> None:
+    leaves = make_leaves(count)
+    levels = merkle.compute_levels(leaves)
+    root, index = levels[-1][0], data.draw(st.integers(0, count - 1))
+    leaf, path = leaves[index], merkle.compute_path(levels, index)
+    other = data.draw(st.integers(-2, 4 * count).filter(lambda i: i != index))
+    assert not merkle.is_valid_path(root, leaf, other, count, path)
+    assert not merkle.is_valid_path(root, leaf, index, 1 << len(path) + 1, path)
+    assert not merkle.is_valid_path(root, leaf, index, index, path)
+    assert not merkle.is_valid_path(root, leaf, index, count, path[:-1])
+    assert not merkle.is_valid_path(root, leaf, index, count, [*path, bytes(32)])
+    assert not merkle.is_valid_path(root, sha256(leaf).digest(), index, count, path)
+
+
+def test_a_node_is_no_leaf() -> None:
+    levels = merkle.compute_levels(make_leaves(4))
+    short = merkle.compute_path(levels, 0)[1:]
+    assert merkle.fold_path(levels[1][0], 0, short) == levels[-1][0]
+    assert not merkle.is_valid_path(levels[-1][0], levels[1][0], 0, 4, short)
+
+
+def test_padding_is_no_leaf() -> None:
+    levels = merkle.compute_levels(make_leaves(3))
+    path = [levels[0][2], levels[1][0]]
+    assert merkle.fold_path(bytes(32), 3, path) == levels[-1][0]
+    assert not merkle.is_valid_path(levels[-1][0], bytes(32), 3, 4, path)
+
+
+def test_verify_reports_the_figures() -> None:
+    with pytest.raises(ProtocolFault, match="2 siblings and an index below 3") as caught:
+        merkle.verify_path(b"\1" * 32, b"\2" * 32, 5, 3, [])
+    assert "0 siblings, index 5" in str(caught.value)
+
+
+@pytest.mark.parametrize("leaf", [bytes(32), b"short", b"\1" * 33])
+def test_what_is_no_leaf_hash_is_refused(leaf: bytes) -> None:
+    with pytest.raises(InvalidInput, match="leaf 1"):
+        merkle.compute_levels([b"\1" * 32, leaf])
+
+
+def test_an_empty_tree_and_a_foreign_index_are_refused() -> None:
+    with pytest.raises(InvalidInput):
+        merkle.compute_root([])
+    with pytest.raises(InvalidInput, match="index below 2"):
+        merkle.compute_path(merkle.compute_levels(make_leaves(2)), 2)
+
+
+@given(st.binary(min_size=1, max_size=3 * LEAF_BYTES + 1))
+def test_data_leaves_cover_the_data_and_pad_with_zeros(data: bytes) -> None:
+    pieces = merkle.split_leaves(data)
+    joined = b"".join(pieces)
+    assert {len(piece) for piece in pieces} == {LEAF_BYTES}
+    assert joined[: len(data)] == data
+    assert not any(joined[len(data) :])
+    assert merkle.compute_data_root(data) == merkle.compute_root(
+        [merkle.hash_leaf(piece) for piece in pieces]
+    )
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 512, 513, 1_281, 70_000])
+def test_zero_tensor_root_is_the_root_of_zeros(count: int) -> None:
+    data = bytes(4 * count)
+    assert merkle.compute_zero_tensor_root(count) == merkle.compute_data_root(data)
+    assert merkle.count_tensor_leaves(count) == len(merkle.split_leaves(data))

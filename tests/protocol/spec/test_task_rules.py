@@ -1,0 +1,138 @@
+"""Every way in which a submitter could hurt nodes is refused under its own name; the sample tasks pass."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.spec.containers import TaskSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import float_to_bits, nearest
+from protocol.spec.params import DEVNET, MAINNET
+from protocol.spec.task_rules import count_parameters, find_malformations, refuse_malformed_task
+from scripts.vectors.sample import sample_task
+
+TASK = sample_task()
+NAN, MINUS_ONE, ONE = 0x7FC00000, 0xBF800000, 0x3F800000
+
+
+def spoil(path: str, value: Any) -> TaskSpec:
+    """The sample task with one field, named by its dotted path, replaced."""
+    names = path.split(".")
+    containers: list[Any] = [TASK]
+    for name in names[:-1]:
+        containers.append(getattr(containers[-1], name))
+    for container, name in zip(reversed(containers), reversed(names), strict=True):
+        value = replace(container, **{name: value})
+    return value  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("preset", [DEVNET, MAINNET])
+def test_the_sample_task_is_well_formed_under_both_presets(preset: Any) -> None:
+    assert find_malformations(sample_task(preset)) == []
+    refuse_malformed_task(sample_task(preset))
+
+
+WEI = 10**18
+CASES: list[tuple[str, Any, str]] = [
+    ("training.protocol_version", 2, "protocol_version"),
+    ("training.architecture", "gpt", "architecture"),
+    ("training.numeric_format", "float16", "numeric_format"),
+    ("training.model.layer_count", 0, "model_sizes"),
+    ("training.model.vocabulary_size", 1, "vocabulary_size"),
+    ("training.model.hidden_size", 60, "head_count"),
+    ("training.model.kv_head_count", 3, "kv_head_count"),
+    ("training.model.rms_epsilon", 0.0, "model_constants"),
+    ("terms.parameter_count", 106_817, "parameter_count"),
+    ("training.optimizer.beta1", 1.0, "betas"),
+    ("training.optimizer.beta2", -0.5, "betas"),
+    ("training.optimizer.epsilon", 0.0, "epsilon"),
+    ("training.optimizer.weight_decay", 2.0, "weight_decay"),
+    ("training.optimizer.clip_norm", 0.0, "clip_norm"),
+    ("training.schedule.peak_learning_rate", 0.0, "peak_learning_rate"),
+    ("training.schedule.total_steps", 35, "total_steps"),
+    ("training.schedule.warmup_steps", 37, "warmup_steps"),
+    ("training.schedule.decay_steps", 37, "decay_steps"),
+    ("training.schedule.decay_shape", "cosine", "decay_shape"),
+    ("training.schedule.final_ratio", 1.5, "final_ratio"),
+    ("training.schedule.inner_warmup_steps", 13, "inner_warmup_steps"),
+    ("terms.rounds", 0, "rounds"),
+    ("terms.segment_steps", 0, "segment_steps"),
+    ("terms.segment_steps", 21, "segment_steps"),
+    ("terms.segment_steps", 5, "inner_steps"),
+    ("terms.inner_steps", 0, "inner_steps"),
+    ("terms.rounds", 1 << 20, "task_segments"),
+    ("terms.segment_draws", 4, "segment_count"),
+    ("terms.segment_draws", 0, "segment_draws"),
+    ("terms.leaf_draws", 0, "leaf_draws"),
+    ("terms.leaf_draws", 17, "leaf_draws"),
+    ("terms.late_rate", 65_537, "late_rate"),
+    ("terms.carry_moments", 2, "carry_moments"),
+    ("terms.max_solvers", 0, "max_solvers"),
+    ("terms.max_solvers", 65, "max_solvers"),
+    ("terms.max_verifiers", 2, "max_verifiers"),
+    ("terms.max_whistleblowers", 1_000, "max_whistleblowers"),
+    ("terms.outer_learning_rate", 0, "outer_learning_rate"),
+    ("terms.outer_learning_rate", NAN, "outer_learning_rate"),
+    ("terms.outer_learning_rate", MINUS_ONE, "outer_learning_rate"),
+    ("terms.outer_momentum", ONE, "outer_momentum"),
+    ("terms.outer_momentum", 1 << 31, "outer_momentum"),
+    ("training.sequences_per_step", 0, "sequences_per_step"),
+    ("training.sequence_tokens", 129, "sequence_tokens"),
+    ("training.token_count", 64, "token_count"),
+    ("training.heldout_tokens", 64, "heldout_tokens"),
+    ("training.dataset_root", bytes(32), "dataset_root"),
+    ("terms.initial_weights_root", bytes(32), "initial_weights_root"),
+    ("terms.reject.tau_v", 1 << 44, "limit_order"),
+    ("terms.accept.tau_w", (1 << 44) - 1, "accept_limits"),
+    ("terms.windows.replay", 0, "empty_windows"),
+    ("terms.windows.seal", 3, "seal_window"),
+    ("terms.windows.seal", 201, "seal_after_hash"),
+    ("terms.windows.train", 400_000, "round_span"),
+    ("terms.amounts.audit_pay", 0, "unpaid_work"),
+    ("terms.amounts.late_pay", 0, "unpaid_late_audits"),
+    ("terms.amounts.dispute_bond", 0, "free_moves"),
+    ("terms.amounts.no_show_fee", 21 * WEI, "no_show_fee_above_stake"),
+    ("terms.amounts.no_show_fee", 3 * WEI, "no_show_fee_too_low"),
+    ("terms.amounts.finder_cap", 13 * WEI, "finder_cap"),
+    ("terms.amounts.demand_fee", 11 * WEI, "demand_fee"),
+    ("terms.amounts.demand_fee", 0, "demand_fee"),
+    ("training.model.layer_count", 100_000, "model_too_large"),
+    ("terms.zero_root", b"\1" * 32, "zero_root"),
+    ("terms.schedule_root", b"\1" * 32, "schedule_root"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "name"), CASES, ids=[f"{case[0]}={case[1]!r:.20}" for case in CASES]
+)
+def test_each_trap_is_refused_by_name(path: str, value: Any, name: str) -> None:
+    spoiled = spoil(path, value)
+    assert name in [item.name for item in find_malformations(spoiled)]
+    with pytest.raises(InvalidInput, match=name):
+        refuse_malformed_task(spoiled)
+
+
+def test_an_inner_warm_up_is_refused_where_moments_carry_over() -> None:
+    carried = replace(TASK, terms=replace(TASK.terms, carry_moments=1))
+    assert find_malformations(carried) == []
+    schedule = replace(TASK.training.schedule, inner_warmup_steps=2)
+    spoiled = replace(carried, training=replace(TASK.training, schedule=schedule))
+    assert [item.name for item in find_malformations(spoiled)] == ["inner_warmup_steps"]
+
+
+def test_another_schedule_needs_another_root() -> None:
+    schedule = replace(TASK.training.schedule, peak_learning_rate=nearest(2e-3))
+    spoiled = replace(TASK, training=replace(TASK.training, schedule=schedule))
+    assert [item.name for item in find_malformations(spoiled)] == ["schedule_root"]
+
+
+def test_what_does_not_fit_the_contract_is_refused_too() -> None:
+    with pytest.raises(InvalidInput, match="terms.*|does not fit"):
+        refuse_malformed_task(spoil("terms.rounds", 1 << 32))
+
+
+def test_parameters_are_counted_as_by_hand() -> None:
+    # 2 * 256 * 64 embeddings, 64 final gains, 2 layers of 2 * 64^2 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64.
+    assert count_parameters(TASK.training.model) == 2 * 256 * 64 + 64 + 2 * (8_192 + 4_096 + 24_576 + 128)
+    assert TASK.terms.outer_momentum == float_to_bits(nearest(0.9))
