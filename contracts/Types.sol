@@ -106,11 +106,11 @@ struct Amounts {
 /// @notice One set of element-wise limits. `tau*` in units of 2^-64; `eps*` and `floor*` in units of 2^-149.
 struct Limits {
     uint64 tauM;
-    uint128 epsM;
+    uint160 epsM;
     uint64 tauV;
-    uint128 floorV;
+    uint160 floorV;
     uint64 tauW;
-    uint128 floorW;
+    uint160 floorW;
 }
 
 /// @notice What the contracts must know of a task. The rest of the spec is the opaque `training` bytes.

@@ -29,10 +29,14 @@ interface IAuditBook {
     error WrongSteps(uint32 expectedLocal, uint32 actualLocal, uint32 expectedGlobal, uint32 actualGlobal);
     error WrongLeafCount(uint256 expected, uint256 actual);
     error LeafMismatch(bytes32 root, uint256 index);
-    error LeafNotOpened(uint256 index);
     error AlreadySealed();
     error RandomnessGone(uint256 blockNumber);
     error NotModule(address caller);
+    error NotDrawn(uint32 slot, uint32 draw, uint32 rank);
+    error NotEscalated(uint32 slot, uint32 draw);
+    error LeavesNotOpened(uint32 slot, uint32 draw, uint32 phase);
+    error WrongPhase(uint32 draw, uint32 phase);
+    error ScheduleMismatch(bytes32 scheduleRoot, uint256 segmentIndex);
 
     /// @notice Step 5. The solver opens boundary `segment` of the draw (late audits too).
     function openStart(TaskId task, uint32 round, uint32 draw, BoundaryProof calldata start) external;
@@ -70,18 +74,20 @@ interface IAuditBook {
     ) external;
 
     // Modules only ------------------------------------------------------------------------------------------------
-    /// @notice RoundLedger: deadline work on one audit, idempotent: slashes an auditor that committed and did not reveal, or did not answer opened leaves; burns F of a silent primary.
-    /// @return status the audit's status after the deadline; a revealed audit that differs where the leaf draw was never sealed REJECTS
+    /// @notice RoundLedger: deadline work on one audit, idempotent: slashes an auditor that committed and did not reveal, or did not answer opened
+    /// leaves; burns F of one that was silent though the start was opened (a reserve only when its draw was escalated).
+    /// @return status the audit's status after the deadline; a revealed audit that differs where the leaf draw was never sealed REJECTS; one that is
+    /// still REVEALED after openEnd waits for a solver that did not open its end or its leaves
     function enforce(AuditRef calldata ref) external returns (AuditStatus status);
-    /// @notice RoundLedger: pays and releases an audit at settlement.
+    /// @notice RoundLedger: slashes a silent auditor that nobody has slashed yet; pays and releases the others. Once, at settlement.
     function settle(AuditRef calldata ref) external;
     /// @notice DisputeGame: a conviction of an auditor's own claim.
     function convictAuditor(AuditRef calldata ref, address finder, bytes32 reason) external;
 
     // Views -------------------------------------------------------------------------------------------------------
     function statusOf(AuditRef calldata ref) external view returns (AuditStatus);
-    /// @notice Whether the solver did what it must for one draw: opened the start, the end, the leaves.
-    function openedOf(TaskId task, uint32 round, uint32 slot, uint32 draw) external view returns (bool start, bool end, bool leaves);
+    /// @notice Whether the solver did what it must for one draw: opened the start, the end, the leaves of `phase` (0 primary, 1 reserves, 2 late).
+    function openedOf(TaskId task, uint32 round, uint32 slot, uint32 draw, uint32 phase) external view returns (bool start, bool end, bool leaves);
     function startOf(TaskId task, uint32 round, uint32 slot, uint32 draw) external view returns (StateHeader memory);
     /// @notice The end state that the solver opened for the draw, and the last state of its claim.
     function endOf(TaskId task, uint32 round, uint32 slot, uint32 draw) external view returns (StateHeader memory end, StateHeader memory last);

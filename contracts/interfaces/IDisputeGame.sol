@@ -5,10 +5,11 @@ import {BoundaryProof, ClaimRef, DisputeId, LeafProof, StateHeader} from "../Typ
 
 /// @title Disputes on one claim: "from state root A, k steps, I got state root C" (protocol section 5, D1 to D4).
 /// @notice D1 anybody opens, sealed one block before so that it cannot be front-run, with a bond that doubles along the claimant's queue. One dispute is
-/// active per claimant; the others queue and a clock starts at the turn. The claimant posts k+1 step-state roots within `respond`, else SLASHED (silent).
+/// active per claimant and task; the others queue and a clock starts at the turn. The claimant posts k+1 step-state roots within `respond`, else SLASHED (silent).
 /// D2 the opener names a step within `name`, else CLOSED. D3 for `prove` blocks anybody proves a binding fault (a step state whose step numbers are
-/// not the claim's), or demands a leaf, prepaid: answered within `respond`, else SLASHED (withheld); an answer extends `prove` by `respond`. D4 CLOSED: half
-/// of the bond burned, half to the claimant; the roots stand and a proof is accepted until settlement. Closed is not acquitted.
+/// not the claim's), or demands a leaf, prepaid. Demands are answered in their order, each within `respond` of its turn, else SLASHED (withheld);
+/// an answer extends `prove` by `respond`. D4 CLOSED: half of the bond burned, half to the claimant; the roots stand and a proof is accepted until
+/// settlement. Closed is not acquitted. A dispute on a claim that was convicted otherwise meanwhile is closed with the whole bond returned.
 interface IDisputeGame {
     enum Stage {
         NONE,
@@ -47,6 +48,9 @@ interface IDisputeGame {
     error NoFault(uint32 expectedLocal, uint32 expectedGlobal);
     error TooManyDemands(address challenger, uint256 cap);
     error DemandUnknown(uint32 demand);
+    error QueueFull(uint256 cap);
+    error StepUnknown(uint32 index, uint32 count);
+    error LeafUnknown(uint8 tensor, uint32 leafIndex, uint256 leafCount);
     error DisputeWindowClosed(uint256 closesBlock, uint256 blockNumber);
 
     /// @notice Commits to an opening: sha256(abi.encode(claim, opener, salt)).
@@ -64,16 +68,24 @@ interface IDisputeGame {
     /// @notice Anybody demands one leaf of a step state; pays demandFee to the claimant's credits from its free stake. tensor: 0 W, 1 m, 2 v.
     function demandLeaf(DisputeId dispute, uint32 stateIndex, uint8 tensor, uint32 leafIndex) external returns (uint32 demand);
 
+    /// @notice The claimant answers the oldest open demand.
     function answerDemand(DisputeId dispute, uint32 demand, StateHeader calldata header, LeafProof calldata leaf) external;
 
-    /// @notice Convicts: the opened header hashes to step root `stateIndex` but its step numbers are not start + stateIndex.
+    /// @notice Convicts: the opened header hashes to step root `stateIndex` but its step numbers are not start + stateIndex. The finder is the opener, or
+    /// the caller where the dispute is closed already.
     function proveBinding(DisputeId dispute, uint32 stateIndex, StateHeader calldata header) external;
 
-    /// @notice After a clock has run out: convicts a silent claimant or closes the dispute. Anybody.
+    /// @notice After a clock has run out: convicts a silent claimant or closes the dispute; at once where the claim is convicted already. Anybody.
     function timeout(DisputeId dispute) external;
 
+    /// @dev `clockBlock` is the block from which `timeout` succeeds: an open demand's, else the stage's.
     function stageOf(DisputeId dispute) external view returns (Stage stage, uint256 clockBlock, address claimant, address opener);
     /// @notice Open (queued or active) disputes on any claim of this slot, its audits included: settlement waits for zero.
     function openCount(bytes32 task, uint32 round, uint32 slot) external view returns (uint256);
     function rootsOf(DisputeId dispute) external view returns (bytes32[] memory);
+    function claimOf(DisputeId dispute) external view returns (ClaimRef memory);
+    /// @notice The dispute of a claimant that is on its turn (0: none), and how many stand in the queue with it.
+    function activeOf(bytes32 task, address claimant) external view returns (DisputeId dispute, uint256 queued);
+    /// @notice Demands made and answered, in their order, and by when the oldest open one must be answered (0: none is open).
+    function demandsOf(DisputeId dispute) external view returns (uint32 made, uint32 answered, uint256 clockBlock);
 }

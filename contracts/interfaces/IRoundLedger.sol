@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {AuditRef, BoundaryProof, ClaimStatus, StateHeader, TaskId} from "../Types.sol";
+import {AuditRef, BoundaryProof, ClaimStatus, RoundStatus, StateHeader, TaskId} from "../Types.sol";
 
 /// @title Claims of solvers, the draw, verdicts, the outer root and settlement (protocol steps 3, 4, 9, 10, 11, 13).
 /// @notice slot = index of the solver among the enrolled. The verdict is computed from the audits in AuditBook; nobody votes.
@@ -14,6 +14,9 @@ interface IRoundLedger {
     event RoundMerged(TaskId indexed task, uint32 indexed round, uint256 readyBlock, bytes32 weightsRoot, bytes32 momentumRoot);
     event ClaimSettled(TaskId indexed task, uint32 indexed round, uint32 indexed slot, ClaimStatus status);
     event EnrolmentSettled(TaskId indexed task, uint32 indexed round, address indexed account);
+    /// @notice The solver was silent in its late audit (reason: start, end or leaves): settlement pays it nothing and burns F.
+    event PayForfeited(TaskId indexed task, uint32 indexed round, uint32 indexed slot, bytes32 reason);
+    event MergeSettled(TaskId indexed task, uint32 indexed round, address indexed poster);
 
     error NotEnrolled(address account);
     error AlreadyCommitted(uint32 slot);
@@ -23,8 +26,13 @@ interface IRoundLedger {
     error WrongClaimStatus(uint32 slot, ClaimStatus actual);
     error AlreadySealed();
     error RandomnessGone(uint256 blockNumber);
-    error NotJudged(uint32 slot);
+    error NothingDue(uint32 slot, ClaimStatus actual);
+    error NotJudged(uint32 judged, uint32 expected);
+    error RoundNotTrained(RoundStatus actual);
+    error SlotUnknown(uint32 slot, uint32 solvers);
     error AlreadyMerged();
+    error NotMerged(uint256 readyBlock, uint256 blockNumber);
+    error RoundNotSettled(uint32 settled, uint32 expected);
     error DisputeOpen(uint32 slot);
     error AlreadySettled(uint32 slot);
     error NotModule(address caller);
@@ -40,16 +48,20 @@ interface IRoundLedger {
     function judge(TaskId task, uint32 round, uint32 slot) external;
 
     /// @notice Posts the outer root over the accepted claims, with mergeBond. Needs every claim judged finally. Anybody with stake.
-    /// With no accepted claim the root must be the old one, no bond is taken and no pay is due.
+    /// With no accepted claim nothing is posted: the verdict on the last claim merges the old root by itself (poster 0, no bond, no pay).
     function postOuter(TaskId task, uint32 round, bytes32 weightsRoot, bytes32 momentumRoot) external;
+
+    /// @notice Releases the bond of the poster whose root stands and credits its mergePay, once the merge window is over and no contest runs. Anybody.
+    function settleMerge(TaskId task, uint32 round) external;
 
     /// @notice Fixes the late draw from the hash of block mergedBlock + delay.
     function sealLate(TaskId task, uint32 round) external;
 
-    /// @notice Pays and releases everything of one claim: the solver, its auditors. After disputeEnd with no dispute open. Anybody.
+    /// @notice Pays and releases everything of one claim: the solver, its auditors. From `settleBlockOf` on with no dispute open (at once in an EMPTY
+    /// round); judges first what nobody judged, and forfeits the pay of a solver that was silent in its late audit. Anybody.
     function settleClaim(TaskId task, uint32 round, uint32 slot) external;
 
-    /// @notice Releases the enrolment exposures of verifiers and whistleblowers [from, to) (verifiers first, then whistleblowers) after the round's last deadline. Anybody.
+    /// @notice Releases the enrolment exposures of verifiers and whistleblowers [from, to) (verifiers first, then whistleblowers) once every claim of the round is settled. Anybody; again at no harm.
     function settleEnrolments(TaskId task, uint32 round, uint32 from, uint32 to) external;
 
     // Modules only ------------------------------------------------------------------------------------------------
@@ -66,7 +78,7 @@ interface IRoundLedger {
         view
         returns (address solver, ClaimStatus status, bool settled, bytes32 claimRoot, bytes32 deltaRoot);
     function drawSeedOf(TaskId task, uint32 round) external view returns (bytes32 drawSeed, bytes32 lateSeed);
-    /// @notice The segment and the auditor that the draw gave to an audit.
+    /// @notice The segment and the auditor that the draw gave to an audit; auditor 0: no such audit is drawn. Never changes once it is drawn.
     function drawnOf(AuditRef calldata ref) external view returns (uint32 segment, address auditor);
     function outerOf(TaskId task, uint32 round)
         external
@@ -80,5 +92,15 @@ interface IRoundLedger {
     function expectedStart(TaskId task, uint32 round, address solver) external view returns (StateHeader memory);
     /// @notice Slots of the accepted claims in ascending order of shard.
     function includedOf(TaskId task, uint32 round) external view returns (uint32[] memory slots);
+    /// @notice Whether the reserves of one draw of this claim were called.
+    function isEscalated(TaskId task, uint32 round, uint32 slot, uint32 draw) external view returns (bool);
+    /// @notice From where the late deadlines count: the block in which the outer root was first posted (the empty set judged), but at most
+    /// reserveCompareEnd + merge, so that a round that nobody merges ends as well. 0: not known yet.
+    function mergedBlockOf(TaskId task, uint32 round) external view returns (uint256);
+    /// @notice disputeEnd: openings of disputes are allowed before it, settlement from it on. While mergedBlock is unknown, the latest that it can be.
+    function settleBlockOf(TaskId task, uint32 round) external view returns (uint256);
+    /// @notice The step numbers that a claim must have after `innerStep` steps of its round.
+    function stepsOf(TaskId task, uint32 round, uint32 slot, uint32 innerStep) external view returns (uint32 localStep, uint32 globalStep);
+    /// @notice Reverts with BoundaryMismatch unless the proof opens this boundary of the claim. Says nothing of its step numbers.
     function verifyBoundary(TaskId task, uint32 round, uint32 slot, uint32 boundary, BoundaryProof calldata proof) external view;
 }

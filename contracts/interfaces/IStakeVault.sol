@@ -59,7 +59,7 @@ interface IStakeVault {
     function burn() external;
 
     // Modules only ------------------------------------------------------------------------------------------------
-    /// @notice Locks free stake of `account` under `exposure`.
+    /// @notice Locks free stake of `account` under `exposure`. An exposure that has ended is forgotten; its name can be used again.
     function expose(ExposureId exposure, address account, uint256 amountWei) external;
 
     /// @notice Unlocks what is left of an exposure.
@@ -80,11 +80,11 @@ interface IStakeVault {
     /// @notice Moves the submitter's tokens (approved to the vault) into the task's escrow.
     function fundEscrow(TaskId task, address from, uint256 amountWei) external;
 
-    /// @notice Credits `account` from a task's escrow.
-    function pay(TaskId task, address account, uint256 amountWei, bytes32 reason) external;
+    /// @notice Credits `account` from a task's escrow. From a closed escrow nothing is paid (0), so that a late settlement still releases stakes.
+    function pay(TaskId task, address account, uint256 amountWei, bytes32 reason) external returns (uint256 paidWei);
 
-    /// @notice Credits what is left of a task's escrow to its submitter.
-    function closeEscrow(TaskId task, address submitter) external;
+    /// @notice Credits what is left of a task's escrow to its submitter, for good.
+    function closeEscrow(TaskId task, address submitter) external returns (uint256 amountWei);
 
     // Views -------------------------------------------------------------------------------------------------------
     function token() external view returns (address);
@@ -96,6 +96,7 @@ interface IStakeVault {
     function freeOf(address account) external view returns (uint256);
     function creditOf(address account) external view returns (uint256);
     function escrowOf(TaskId task) external view returns (uint256);
+    function isModule(address account) external view returns (bool);
     function exposureOf(ExposureId exposure) external view returns (address account, uint256 amountWei);
     function burnPending() external view returns (uint256);
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {AuditRef, Role, RoundStatus, TaskId, TaskTerms} from "./Types.sol";
+import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
+import {Clock, Deadlines} from "./libraries/Clock.sol";
+import {Draw} from "./libraries/Draw.sol";
+import {Hashing} from "./libraries/Hashing.sol";
+
+/// @notice Everything about a round that does not change while a call runs, as far as the ledger needs it. Blocks, wei and counts.
+/// @param trainOpens first block of the training window
+/// @param mergeBy the block by which a round that can be merged should be; late deadlines start there at the latest
+/// @param lateSpan from the merged block to disputeEnd
+struct RoundFrame {
+    TaskId task;
+    uint32 round;
+    RoundStatus status;
+    uint32 solvers;
+    uint32 verifiers;
+    uint32 whistleblowers;
+    address submitter;
+    bytes32 initialWeightsRoot;
+    bytes32 zeroRoot;
+    uint32 innerSteps;
+    uint32 segmentCount;
+    uint32 segmentDraws;
+    uint32 lateRate;
+    bool carryMoments;
+    uint256 noShowFee;
+    uint256 solverPay;
+    uint256 mergePay;
+    uint256 mergeBond;
+    uint256 finderCap;
+    uint256 delay;
+    uint256 seal;
+    uint256 merge;
+    uint256 trainOpens;
+    uint256 trainEnd;
+    uint256 drawBlock;
+    uint256 drawEnd;
+    uint256 startEnd;
+    uint256 showEnd;
+    uint256 openEnd;
+    uint256 compareEnd;
+    uint256 reserveCompareEnd;
+    uint256 mergeBy;
+    uint256 lateSpan;
+}
+
+/// @title What follows for a round from its terms, its start block and its seeds alone.
+/// @dev Has no state and moves nothing. It is a contract of its own because the ledger with it would exceed the size that the chain admits
+/// (EIP-170); the ledger creates it.
+contract RoundReader {
+    ITaskRegistry private immutable registry;
+
+    constructor(ITaskRegistry registry_) {
+        registry = registry_;
+    }
+
+    // Frame -------------------------------------------------------------------------------------------------------
+    function frameOf(TaskId task, uint32 round) external view returns (RoundFrame memory f) {
+        uint256 startBlock;
+        TaskTerms memory terms = registry.termsOf(task);
+        (f.task, f.round) = (task, round);
+        (f.status, startBlock,, f.solvers, f.verifiers, f.whistleblowers) = registry.roundOf(task, round);
+        _setTerms(f, terms);
+        _setAmounts(f, terms);
+        _setDeadlines(f, terms, startBlock);
+    }
+
+    function _setTerms(RoundFrame memory f, TaskTerms memory terms) private pure {
+        f.submitter = terms.submitter;
+        (f.initialWeightsRoot, f.zeroRoot) = (terms.initialWeightsRoot, terms.zeroRoot);
+        (f.innerSteps, f.segmentCount) = (terms.innerSteps, terms.innerSteps / terms.segmentSteps);
+        (f.segmentDraws, f.lateRate) = (terms.segmentDraws, terms.lateRate);
+        f.carryMoments = terms.carryMoments == 1;
+    }
+
+    function _setAmounts(RoundFrame memory f, TaskTerms memory terms) private pure {
+        (f.noShowFee, f.solverPay) = (terms.amounts.noShowFee, terms.amounts.solverPay);
+        (f.mergePay, f.mergeBond) = (terms.amounts.mergePay, terms.amounts.mergeBond);
+        f.finderCap = terms.amounts.finderCap;
+    }
+
+    function _setDeadlines(RoundFrame memory f, TaskTerms memory terms, uint256 startBlock) private pure {
+        Deadlines memory d = Clock.compute(startBlock, terms.windows);
+        (f.delay, f.seal, f.merge) = (terms.windows.delay, terms.windows.seal, terms.windows.merge);
+        (f.trainOpens, f.trainEnd, f.drawBlock, f.drawEnd) = (d.beaconBlock + 1, d.trainEnd, d.drawBlock, d.drawEnd);
+        (f.startEnd, f.showEnd, f.openEnd, f.compareEnd) = (d.startEnd, d.showEnd, d.openEnd, d.compareEnd);
+        f.reserveCompareEnd = d.reserveCompareEnd;
+        f.mergeBy = d.reserveCompareEnd + terms.windows.merge;
+        f.lateSpan = Clock.computeLate(0, terms.windows).disputeEnd;
+    }
+
+    // Draws -------------------------------------------------------------------------------------------------------
+    /// @notice The segment and the auditor of one audit; auditor 0: there is no such audit.
+    /// @param lateSeed 0: no late audit of this claim is drawn
+    function drawnOf(RoundFrame memory f, AuditRef memory ref, bytes32 drawSeed, bytes32 lateSeed)
+        external
+        view
+        returns (uint32 segment, address auditor)
+    {
+        if (drawSeed == 0 || ref.slot >= f.solvers) return (0, address(0));
+        bytes32 slotSeed = Hashing.slotSeed(drawSeed, ref.slot);
+        uint256[] memory segments = Draw.segments(slotSeed, f.segmentDraws, f.segmentCount);
+        if (ref.draw == segments.length && ref.rank == 0) return _lateOf(f, ref.slot, segments, lateSeed);
+        if (ref.draw >= segments.length || ref.rank >= Draw.AUDITORS_PER_DRAW) return (0, address(0));
+        uint256 index = Draw.auditors(slotSeed, ref.draw, f.verifiers)[ref.rank];
+        return (uint32(segments[ref.draw]), registry.enrolledAt(f.task, f.round, Role.VERIFIER, uint32(index)));
+    }
+
+    function _lateOf(RoundFrame memory f, uint32 slot, uint256[] memory segments, bytes32 lateSeed)
+        private
+        view
+        returns (uint32, address)
+    {
+        if (lateSeed == 0) return (0, address(0));
+        (bool due, uint256 segment, uint256 index) =
+            Draw.lateAudit(lateSeed, slot, f.lateRate, segments, f.segmentCount, f.whistleblowers);
+        if (!due) return (0, address(0));
+        return (uint32(segment), registry.enrolledAt(f.task, f.round, Role.WHISTLEBLOWER, uint32(index)));
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {LibBit} from "solady/utils/LibBit.sol";
+
+/// @title IEEE-754 binary32 on bit patterns: exact values and correctly rounded operations (docs/spec.md, section 5).
+/// @notice Round to nearest, ties to even, subnormals kept, no fused multiply-add. Overflow gives infinity; an operand that is not
+/// finite is refused: the protocol never lets one in. Source: IEEE 754-2019, sections 4.3.1, 6.3 and 7.4.
+/// @dev Twin of `protocol/spec/float32.py`. A finite number is (-1)^sign * mantissa * 2^(exponent - 149), mantissa < 2^24, exponent 0 .. 253.
+library Float32 {
+    uint32 internal constant SIGN_BIT = 1 << 31;
+    uint32 internal constant INFINITY = 0xff << 23;
+    uint256 private constant FRACTION_BITS = 23;
+    uint256 private constant HIDDEN_BIT = 1 << 23;
+    int256 private constant BIAS = 149;
+    /// @dev Beyond this distance of exponents the smaller summand is below a quarter of the larger one's last place.
+    uint256 private constant NEGLIGIBLE_SHIFT = 64;
+    uint256 private constant QUOTIENT_SHIFT = 64;
+    uint256 private constant EVEN_BYTES = type(uint256).max / 0x0101; // 0x00ff00ff...
+    uint256 private constant EVEN_PAIRS = type(uint256).max / 0x00010001; // 0x0000ffff0000ffff...
+
+    error NotFinite(uint32 bits);
+    error DivisionByZero();
+
+    // Exact values ------------------------------------------------------------------------------------------------
+    /// @notice Neither an infinity nor a NaN.
+    function isFinite(uint32 bits) internal pure returns (bool) {
+        return bits & INFINITY != INFINITY;
+    }
+
+    /// @notice The exact value of a finite pattern: (-1)^negative * mantissa * 2^(exponent - 149).
+    function decode(uint32 bits) internal pure returns (bool negative, uint256 mantissa, uint256 exponent) {
+        if (!isFinite(bits)) revert NotFinite(bits);
+        negative = bits & SIGN_BIT != 0;
+        exponent = (bits >> FRACTION_BITS) & 0xff;
+        mantissa = bits & (HIDDEN_BIT - 1);
+        if (exponent != 0) {
+            unchecked {
+                --exponent;
+            }
+            mantissa |= HIDDEN_BIT;
+        }
+    }
+
+    /// @notice The float32 nearest to (-1)^negative * magnitude * 2^(exponent - 149), ties to even, infinity beyond the range.
+    /// @param magnitude any integer; its lowest bit may stand for lost bits, when at least 26 significant bits are given
+    /// @param exponent may be negative
+    function round(bool negative, uint256 magnitude, int256 exponent) internal pure returns (uint32) {
+        uint256 sign = negative ? SIGN_BIT : 0;
+        if (magnitude == 0) return uint32(sign);
+        unchecked {
+            // 24 bits stay, or fewer for subnormals, whose last place is 2^-149.
+            int256 shift = int256(LibBit.fls(magnitude)) - 23;
+            if (shift < -exponent) shift = -exponent;
+            uint256 significand = shift > 0 ? shiftRightEven(magnitude, uint256(shift)) : magnitude << uint256(-shift);
+            // A carry out of the significand lands in the exponent field by itself: that is what the layout is for.
+            int256 packed = ((exponent + shift) << FRACTION_BITS) + int256(significand);
+            if (packed >= int256(uint256(INFINITY))) packed = int256(uint256(INFINITY));
+            return uint32(sign | uint256(packed));
+        }
+    }
+
+    /// @notice magnitude / 2^shift, rounded to the nearest integer, ties to even; shift >= 1.
+    function shiftRightEven(uint256 magnitude, uint256 shift) internal pure returns (uint256 quotient) {
+        if (shift > 256) return 0;
+        unchecked {
+            uint256 half = 1 << (shift - 1);
+            quotient = magnitude >> shift;
+            uint256 rest = magnitude & (half | (half - 1));
+            if (rest > half || (rest == half && quotient & 1 == 1)) ++quotient;
+        }
+    }
+
+    // Operations, each rounded once -------------------------------------------------------------------------------
+    /// @notice fl(a + b). An exact zero is +0 unless both operands are -0.
+    function add(uint32 a, uint32 b) internal pure returns (uint32) {
+        // Magnitudes order as their bits do; the larger one goes first.
+        if (a & ~SIGN_BIT < b & ~SIGN_BIT) (a, b) = (b, a);
+        (bool negativeA, uint256 mantissaA, uint256 exponentA) = decode(a);
+        (bool negativeB, uint256 mantissaB, uint256 exponentB) = decode(b);
+        unchecked {
+            uint256 shift = exponentA - exponentB;
+            if (shift > NEGLIGIBLE_SHIFT) return a;
+            mantissaA <<= shift;
+            uint256 total = negativeA == negativeB ? mantissaA + mantissaB : mantissaA - mantissaB;
+            return round(total == 0 ? negativeA && negativeB : negativeA, total, int256(exponentB));
+        }
+    }
+
+    /// @notice -a: flips the sign bit.
+    function negate(uint32 a) internal pure returns (uint32) {
+        return a ^ SIGN_BIT;
+    }
+
+    /// @notice fl(a - b).
+    function sub(uint32 a, uint32 b) internal pure returns (uint32) {
+        return add(a, negate(b));
+    }
+
+    /// @notice fl(a * b).
+    function mul(uint32 a, uint32 b) internal pure returns (uint32) {
+        (bool negativeA, uint256 mantissaA, uint256 exponentA) = decode(a);
+        (bool negativeB, uint256 mantissaB, uint256 exponentB) = decode(b);
+        unchecked {
+            return round(negativeA != negativeB, mantissaA * mantissaB, int256(exponentA + exponentB) - BIAS);
+        }
+    }
+
+    /// @notice fl(a / b); a zero divisor is refused.
+    function div(uint32 a, uint32 b) internal pure returns (uint32) {
+        (bool negativeA, uint256 mantissaA, uint256 exponentA) = decode(a);
+        (bool negativeB, uint256 mantissaB, uint256 exponentB) = decode(b);
+        if (mantissaB == 0) revert DivisionByZero();
+        unchecked {
+            // At least 40 bits of quotient, and the lowest one tells whether anything was lost.
+            mantissaA <<= QUOTIENT_SHIFT;
+            uint256 quotient = mantissaA / mantissaB;
+            if (quotient * mantissaB != mantissaA) quotient |= 1;
+            int256 exponent = int256(exponentA) - int256(exponentB) + BIAS - int256(QUOTIENT_SHIFT);
+            return round(negativeA != negativeB, quotient, exponent);
+        }
+    }
+
+    /// @notice A small integer as float32, exact below 2^24.
+    function fromUint(uint256 value) internal pure returns (uint32) {
+        return round(false, value, BIAS);
+    }
+
+    // Leaves ------------------------------------------------------------------------------------------------------
+    /// @notice Pattern `index` of a little-endian float32 buffer.
+    function load(bytes memory data, uint256 index) internal pure returns (uint32) {
+        uint256 raw;
+        assembly ("memory-safe") {
+            raw := shr(224, mload(add(add(data, 32), shl(2, index))))
+        }
+        return uint32(_swap(raw));
+    }
+
+    /// @notice Writes pattern `index` of a little-endian float32 buffer.
+    function store(bytes memory data, uint256 index, uint32 bits) internal pure {
+        uint256 raw = _swap(bits);
+        assembly ("memory-safe") {
+            let place := add(add(data, 32), shl(2, index))
+            mstore(place, or(shl(224, raw), shr(32, shl(32, mload(place)))))
+        }
+    }
+
+    /// @notice Patterns 8 * word .. 8 * word + 7 of a little-endian float32 buffer, the first one in the highest 32 bits.
+    function lanes(bytes memory data, uint256 word) internal pure returns (uint256 x) {
+        assembly ("memory-safe") {
+            x := mload(add(add(data, 32), shl(5, word)))
+        }
+        x = ((x & EVEN_BYTES) << 8) | ((x >> 8) & EVEN_BYTES);
+        x = ((x & EVEN_PAIRS) << 16) | ((x >> 16) & EVEN_PAIRS);
+    }
+
+    /// @dev Reverses the four bytes: neighbours first, then halves.
+    function _swap(uint256 x) private pure returns (uint256) {
+        x = ((x & 0x00ff00ff) << 8) | ((x >> 8) & 0x00ff00ff);
+        return ((x & 0xffff) << 16) | (x >> 16);
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Float32} from "./Float32.sol";
+import {PositionalMerkle} from "./PositionalMerkle.sol";
+import {LibBit} from "solady/utils/LibBit.sol";
+
+/// @title The pseudo-gradient and the outer step of one leaf, bit for bit (docs/spec.md, section 5).
+/// @dev Twin of `protocol/spec/outer.py`: DiLoCo's mean of pseudo-gradients, then Nesterov (arXiv 2311.08105).
+library OuterMath {
+    using Float32 for uint32;
+
+    uint256 internal constant BLOCK_ELEMENTS = 64;
+    uint256 internal constant BLOCKS_PER_LEAF = 4;
+    uint256 internal constant BLOCK_BYTES = 1 + BLOCK_ELEMENTS;
+    uint256 internal constant DELTA_LEAF_BYTES = BLOCKS_PER_LEAF * BLOCK_BYTES;
+    uint256 private constant QUANTUM_MAX = 127;
+    /// @dev The largest e + 149 that one byte holds.
+    uint256 private constant SCALE_MAX = 255;
+    /// @dev Sums of 64 integers below 2^(7 + 220) fit a word. Scales further apart take the slow way.
+    uint256 private constant MAX_SPREAD = 220;
+    /// @dev Below it every integer is a float32: the partial sum needs no rounding.
+    int256 private constant EXACT_LIMIT = 1 << 24;
+
+    error WrongLeafBytes(uint256 expected, uint256 actual);
+
+    /// @notice The optimizer's numbers, float32 bits.
+    struct Rates {
+        uint32 learningRate;
+        uint32 momentum;
+    }
+
+    // Pseudo-gradient ---------------------------------------------------------------------------------------------
+    /// @notice The delta leaf that belongs to one leaf of the global and of the final weights.
+    /// @return ok false where no encoding exists: a leaf of another size, a difference that is not finite or beyond 127 * 2^106
+    function deltaLeaf(bytes memory globalLeaf, bytes memory finalLeaf) internal pure returns (bool ok, bytes memory delta) {
+        if (globalLeaf.length != PositionalMerkle.LEAF_BYTES || finalLeaf.length != PositionalMerkle.LEAF_BYTES) return (false, "");
+        delta = new bytes(DELTA_LEAF_BYTES);
+        uint32[] memory differences = new uint32[](BLOCK_ELEMENTS);
+        for (uint256 i = 0; i < BLOCKS_PER_LEAF; ++i) {
+            if (!_subtract(globalLeaf, finalLeaf, i * BLOCK_ELEMENTS, differences)) return (false, "");
+            if (!encodeBlock(differences, delta, i * BLOCK_BYTES)) return (false, "");
+        }
+        ok = true;
+    }
+
+    /// @dev Fills `differences` from element `first` on; false where an operand is not finite.
+    function _subtract(bytes memory globalLeaf, bytes memory finalLeaf, uint256 first, uint32[] memory differences)
+        private
+        pure
+        returns (bool)
+    {
+        for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
+            (uint32 a, uint32 b) = (Float32.load(globalLeaf, first + i), Float32.load(finalLeaf, first + i));
+            if (!a.isFinite() || !b.isFinite()) return false;
+            differences[i] = a.sub(b);
+        }
+        return true;
+    }
+
+    /// @notice Writes e + 149 and 64 signed bytes at `offset`; false where a difference is not finite or e does not fit.
+    function encodeBlock(uint32[] memory differences, bytes memory delta, uint256 offset) internal pure returns (bool) {
+        uint32 largest = 0;
+        for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
+            uint32 magnitude = differences[i] & ~Float32.SIGN_BIT;
+            if (magnitude > largest) largest = magnitude;
+        }
+        if (!largest.isFinite()) return false;
+        uint256 scale = scaleOf(largest);
+        if (scale > SCALE_MAX) return false;
+        delta[offset] = bytes1(uint8(scale));
+        for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
+            delta[offset + 1 + i] = bytes1(uint8(quantise(differences[i], scale)));
+        }
+        return true;
+    }
+
+    /// @notice e + 149 for the smallest e >= -149 with |largest| <= 127 * 2^e.
+    function scaleOf(uint32 largest) internal pure returns (uint256) {
+        (, uint256 mantissa, uint256 exponent) = largest.decode();
+        if (mantissa == 0) return 0;
+        // In units of 2^-149 the magnitude has this many bits; 7 of them stay.
+        uint256 bitLength = LibBit.fls(mantissa) + 1 + exponent;
+        if (bitLength <= 7) return 0;
+        uint256 scale = bitLength - 7;
+        return mantissa << exponent > QUANTUM_MAX << scale ? scale + 1 : scale;
+    }
+
+    /// @notice roundHalfEven(d / 2^e), given scale = e + 149 of the block.
+    function quantise(uint32 d, uint256 scale) internal pure returns (int8) {
+        (bool negative, uint256 mantissa, uint256 exponent) = d.decode();
+        uint256 quantum =
+            exponent >= scale ? mantissa << (exponent - scale) : Float32.shiftRightEven(mantissa, scale - exponent);
+        return negative ? int8(-int256(quantum)) : int8(int256(quantum));
+    }
+
+    /// @notice Bits of element `index` of a delta leaf: q * 2^e, exact.
+    function valueAt(bytes memory delta, uint256 index) internal pure returns (uint32) {
+        uint256 offset = (index / BLOCK_ELEMENTS) * BLOCK_BYTES;
+        int256 quantum = int8(uint8(delta[offset + 1 + index % BLOCK_ELEMENTS]));
+        uint256 magnitude = uint256(quantum < 0 ? -quantum : quantum);
+        return Float32.round(quantum < 0, magnitude, int256(uint256(uint8(delta[offset]))));
+    }
+
+    // Outer step --------------------------------------------------------------------------------------------------
+    /// @notice The new weights and momentum leaf from the old ones and the included claims' delta leaves in ascending shard order.
+    function outerLeaf(bytes memory weights, bytes memory momentum, bytes[] memory deltas, Rates memory rates)
+        internal
+        pure
+        returns (bytes memory newWeights, bytes memory newMomentum)
+    {
+        _requireBytes(weights, PositionalMerkle.LEAF_BYTES);
+        _requireBytes(momentum, PositionalMerkle.LEAF_BYTES);
+        for (uint256 i = 0; i < deltas.length; ++i) {
+            _requireBytes(deltas[i], DELTA_LEAF_BYTES);
+        }
+        (newWeights, newMomentum) = (bytes.concat(weights), bytes.concat(momentum));
+        if (deltas.length == 0) return (newWeights, newMomentum);
+        for (uint256 i = 0; i < BLOCKS_PER_LEAF; ++i) {
+            Blocks memory blocks = _gather(deltas, i);
+            for (uint256 j = 0; j < BLOCK_ELEMENTS; ++j) {
+                uint256 at = i * BLOCK_ELEMENTS + j;
+                (bool ok, uint32 d) = _meanOf(blocks, j);
+                if (!ok) continue;
+                (uint32 w, uint32 m) = outerElement(Float32.load(weights, at), Float32.load(momentum, at), d, rates);
+                Float32.store(newWeights, at, w);
+                Float32.store(newMomentum, at, m);
+            }
+        }
+    }
+
+    function _requireBytes(bytes memory data, uint256 expected) private pure {
+        if (data.length != expected) revert WrongLeafBytes(expected, data.length);
+    }
+
+    /// @dev The same block of all claims. In units of 2^(base - 149) every value is an integer below 2^(7 + MAX_SPREAD).
+    struct Blocks {
+        bytes[] deltas;
+        uint256 offset;
+        uint256 base;
+        uint256[] shifts;
+        bool isNarrow;
+    }
+
+    /// @dev A block of zeros says nothing of its scale: it takes part in the sum, but not in the choice of the base.
+    function _gather(bytes[] memory deltas, uint256 index) private pure returns (Blocks memory blocks) {
+        blocks.deltas = deltas;
+        blocks.offset = index * BLOCK_BYTES;
+        blocks.shifts = new uint256[](deltas.length);
+        (uint256 least, uint256 most) = (SCALE_MAX, 0);
+        for (uint256 i = 0; i < deltas.length; ++i) {
+            if (_isZeroBlock(deltas[i], blocks.offset)) continue;
+            uint256 scale = uint8(deltas[i][blocks.offset]);
+            blocks.shifts[i] = scale;
+            if (scale < least) least = scale;
+            if (scale > most) most = scale;
+        }
+        blocks.base = least;
+        blocks.isNarrow = most <= least + MAX_SPREAD;
+        for (uint256 i = 0; i < deltas.length; ++i) {
+            blocks.shifts[i] = blocks.shifts[i] < least ? 0 : blocks.shifts[i] - least;
+        }
+    }
+
+    function _isZeroBlock(bytes memory delta, uint256 offset) private pure returns (bool zero) {
+        assembly ("memory-safe") {
+            let quanta := add(add(delta, 33), offset)
+            zero := iszero(or(mload(quanta), mload(add(quanta, 32))))
+        }
+    }
+
+    /// @dev D of element `index` of the block.
+    function _meanOf(Blocks memory blocks, uint256 index) private pure returns (bool ok, uint32 d) {
+        if (!blocks.isNarrow) return mean(_valuesOf(blocks, index));
+        int256 total = 0;
+        bytes[] memory deltas = blocks.deltas;
+        uint256[] memory shifts = blocks.shifts;
+        uint256 place = blocks.offset + 33 + index;
+        for (uint256 i = 0; i < shifts.length; ++i) {
+            assembly ("memory-safe") {
+                let step := add(32, shl(5, i))
+                let quantum := signextend(0, byte(0, mload(add(mload(add(deltas, step)), place))))
+                total := add(total, shl(mload(add(shifts, step)), quantum))
+            }
+            if (total >= EXACT_LIMIT || total <= -EXACT_LIMIT) total = _round24(total);
+        }
+        uint32 sum = Float32.round(total < 0, _abs(total), int256(blocks.base));
+        return (true, sum.div(Float32.fromUint(shifts.length)));
+    }
+
+    /// @dev fl(total) where the unit is a float32 itself: 24 significant bits stay.
+    function _round24(int256 total) private pure returns (int256) {
+        unchecked {
+            uint256 magnitude = _abs(total);
+            uint256 shift = LibBit.fls(magnitude) - 23;
+            magnitude = Float32.shiftRightEven(magnitude, shift) << shift;
+            return total < 0 ? -int256(magnitude) : int256(magnitude);
+        }
+    }
+
+    function _abs(int256 value) private pure returns (uint256) {
+        unchecked {
+            return uint256(value < 0 ? -value : value);
+        }
+    }
+
+    function _valuesOf(Blocks memory blocks, uint256 index) private pure returns (uint32[] memory values) {
+        values = new uint32[](blocks.deltas.length);
+        uint256 at = blocks.offset / BLOCK_BYTES * BLOCK_ELEMENTS + index;
+        for (uint256 i = 0; i < values.length; ++i) {
+            values[i] = valueAt(blocks.deltas[i], at);
+        }
+    }
+
+    /// @notice M' = fl(fl(mu M) + D), W' = fl(W - fl(eta fl(D + fl(mu M')))), D the mean of the claims' values. An element one of
+    /// whose intermediate results is not finite keeps its values: the step is total, whatever a claim contains.
+    function outerElement(uint32 weight, uint32 momentum, uint32 d, Rates memory rates) internal pure returns (uint32, uint32) {
+        (bool ok, uint32 newMomentum) = _multiplyAdd(rates.momentum, momentum, d);
+        if (!ok) return (weight, momentum);
+        uint32 step;
+        (ok, step) = _multiplyAdd(rates.momentum, newMomentum, d);
+        if (!ok) return (weight, momentum);
+        uint32 newWeight;
+        (ok, newWeight) = _multiplyAdd(rates.learningRate, step.negate(), weight);
+        return ok ? (newWeight, newMomentum) : (weight, momentum);
+    }
+
+    /// @notice D = fl(s / n), s summed in the order given, n >= 1; ok unless a sum overflows, which values of claims (at most 2^113) cannot.
+    function mean(uint32[] memory values) internal pure returns (bool ok, uint32 d) {
+        d = values[0];
+        for (uint256 i = 1; i < values.length; ++i) {
+            d = d.add(values[i]);
+            if (!d.isFinite()) return (false, d);
+        }
+        return (true, d.div(Float32.fromUint(values.length)));
+    }
+
+    /// @dev fl(fl(a * b) + c), rounded twice; ok where both results are finite.
+    function _multiplyAdd(uint32 a, uint32 b, uint32 c) private pure returns (bool ok, uint32 result) {
+        uint32 product = a.mul(b);
+        if (!product.isFinite()) return (false, product);
+        result = product.add(c);
+        ok = result.isFinite();
+    }
+}

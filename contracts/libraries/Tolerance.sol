@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Judgement, Limits} from "../Types.sol";
+import {Float32} from "./Float32.sol";
+import {PositionalMerkle} from "./PositionalMerkle.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
+
+/// @title How far honest hardware may differ, element by element, in integers (docs/spec.md, section 6).
+/// @notice Replays start from the committed state, so noise does not accumulate; the replayer's second moment sets the scale.
+/// @dev Twin of `protocol/spec/tolerance.py`. No division and no float: values are integers of 2^-149, below 2^213 in magnitude, and
+/// every intermediate result stays below 2^256, so nothing here can revert on hostile numbers.
+library Tolerance {
+    /// @dev 2^64 in units of 2^-149 is 2^213: exponent field 127 + 64.
+    uint256 private constant MAGNITUDE_LIMIT = (127 + 64) << 23;
+    uint256 private constant SIGN_BIT = 1 << 31;
+    uint256 private constant MAGNITUDE = SIGN_BIT - 1;
+    uint256 private constant HIDDEN_BIT = 1 << 23;
+    uint256 private constant LANE = type(uint32).max;
+    uint256 private constant TAU_FRACTION_BITS = 64;
+    /// @dev v' * 2^43 < 2^256, and its root counts 2^-96, so 53 more bits make it count 2^-149.
+    uint256 private constant SQRT_SHIFT = 43;
+    uint256 private constant ROOT_TO_UNITS_SHIFT = 53;
+    /// @dev tauW * L counts 2^-128.
+    uint256 private constant RATE_TO_UNITS_SHIFT = 21;
+    /// @dev A hostile schedule leaf is capped, so that no comparison can overflow.
+    uint256 private constant LEARNING_RATE_SUM_MAX = type(uint128).max;
+
+    error WrongLeafBytes(uint256 expected, uint256 actual);
+
+    /// @notice One element of a state, float32 bits.
+    struct Element {
+        uint32 weight;
+        uint32 firstMoment;
+        uint32 secondMoment;
+    }
+
+    /// @notice The same leaf of all three tensors, raw bytes.
+    struct Leaf {
+        bytes weights;
+        bytes firstMoment;
+        bytes secondMoment;
+    }
+
+    /// @notice What a pair of elements is judged by; learningRateSum of the segment in units of 2^-64.
+    struct Rule {
+        Limits accept;
+        Limits reject;
+        uint256 learningRateSum;
+    }
+
+    /// @dev One set of limits, ready to use; every field a word, since masks cost more than the comparisons.
+    struct Bounds {
+        uint256 weight;
+        uint256 tauM;
+        uint256 epsM;
+        uint256 tauV;
+        uint256 floorV;
+    }
+
+    /// @dev Eight elements of all three tensors, 32 bits each.
+    struct Lanes {
+        uint256 weights;
+        uint256 firstMoments;
+        uint256 secondMoments;
+    }
+
+    /// @notice The worst judgement over all elements of a leaf. A leaf of another size than LEAF_BYTES is REJECT, too.
+    function judgeLeaf(Leaf memory claimed, Leaf memory replayed, Rule memory rule) internal pure returns (Judgement worst) {
+        if (!_isWhole(claimed) || !_isWhole(replayed)) return Judgement.REJECT;
+        Bounds memory accept = _boundsOf(rule.accept, rule.learningRateSum);
+        Bounds memory reject = _boundsOf(rule.reject, rule.learningRateSum);
+        // Filled anew for every word: memory that grew with each would cost more than the arithmetic.
+        (Lanes memory a, Lanes memory b) = (Lanes(0, 0, 0), Lanes(0, 0, 0));
+        for (uint256 i = 0; i < PositionalMerkle.LEAF_BYTES / 32; ++i) {
+            _load(a, claimed, i);
+            _load(b, replayed, i);
+            Judgement found = _judgeLanes(a, b, accept, reject);
+            if (found == Judgement.REJECT) return found;
+            if (found > worst) worst = found;
+        }
+    }
+
+    function _load(Lanes memory lanes, Leaf memory leaf, uint256 word) private pure {
+        lanes.weights = Float32.lanes(leaf.weights, word);
+        lanes.firstMoments = Float32.lanes(leaf.firstMoment, word);
+        lanes.secondMoments = Float32.lanes(leaf.secondMoment, word);
+    }
+
+    function _judgeLanes(Lanes memory a, Lanes memory b, Bounds memory accept, Bounds memory reject)
+        private
+        pure
+        returns (Judgement worst)
+    {
+        for (uint256 shift = 0; shift < 256; shift += 32) {
+            Judgement found = _judge(
+                a.weights >> shift & LANE,
+                a.firstMoments >> shift & LANE,
+                a.secondMoments >> shift & LANE,
+                b.weights >> shift & LANE,
+                b.firstMoments >> shift & LANE,
+                b.secondMoments >> shift & LANE,
+                accept,
+                reject
+            );
+            if (found > worst) worst = found;
+        }
+    }
+
+    function _isWhole(Leaf memory leaf) private pure returns (bool) {
+        return leaf.weights.length == PositionalMerkle.LEAF_BYTES && leaf.firstMoment.length == PositionalMerkle.LEAF_BYTES
+            && leaf.secondMoment.length == PositionalMerkle.LEAF_BYTES;
+    }
+
+    function _boundsOf(Limits memory limits, uint256 learningRateSum) private pure returns (Bounds memory) {
+        return Bounds(weightAllowance(learningRateSum, limits), limits.tauM, limits.epsM, limits.tauV, limits.floorV);
+    }
+
+    /// @notice REJECT where either element is unsound or a difference lies beyond `reject`; GREY beyond `accept`; else ACCEPT.
+    function judgeElement(Element memory claimed, Element memory replayed, Rule memory rule) internal pure returns (Judgement) {
+        return _judge(
+            claimed.weight,
+            claimed.firstMoment,
+            claimed.secondMoment,
+            replayed.weight,
+            replayed.firstMoment,
+            replayed.secondMoment,
+            _boundsOf(rule.accept, rule.learningRateSum),
+            _boundsOf(rule.reject, rule.learningRateSum)
+        );
+    }
+
+    function _judge(
+        uint256 weightA,
+        uint256 firstA,
+        uint256 secondA,
+        uint256 weightB,
+        uint256 firstB,
+        uint256 secondB,
+        Bounds memory accept,
+        Bounds memory reject
+    ) private pure returns (Judgement) {
+        if (!_isSound(weightA, firstA, secondA) || !_isSound(weightB, firstB, secondB)) return Judgement.REJECT;
+        uint256 v = magnitude(secondB);
+        uint256 weight = distance(weightA, weightB);
+        uint256 first = distance(firstA, firstB);
+        uint256 second = distance(secondA, secondB);
+        // The square root is the dear part: not at all where nothing differs, and once for both sets.
+        uint256 root = first == 0 ? 0 : rootUp(v);
+        if (_isWithin(weight, first, second, v, root, accept)) return Judgement.ACCEPT;
+        return _isWithin(weight, first, second, v, root, reject) ? Judgement.GREY : Judgement.REJECT;
+    }
+
+    function _isWithin(uint256 weight, uint256 first, uint256 second, uint256 v, uint256 root, Bounds memory bounds)
+        private
+        pure
+        returns (bool)
+    {
+        return weight <= bounds.weight && first <= firstAllowance(root, bounds.tauM, bounds.epsM)
+            && second <= secondAllowance(v, bounds.tauV, bounds.floorV);
+    }
+
+    /// @notice Whether an element can be judged: finite, magnitudes below 2^64, second moment not negative (-0 is zero).
+    function isSound(Element memory element) internal pure returns (bool) {
+        return _isSound(element.weight, element.firstMoment, element.secondMoment);
+    }
+
+    function _isSound(uint256 weight, uint256 first, uint256 second) private pure returns (bool) {
+        return weight & MAGNITUDE < MAGNITUDE_LIMIT && first & MAGNITUDE < MAGNITUDE_LIMIT
+            && second & MAGNITUDE < MAGNITUDE_LIMIT && second <= SIGN_BIT;
+    }
+
+    /// @notice |a - b| of two sound patterns, exact, in units of 2^-149.
+    function distance(uint256 a, uint256 b) internal pure returns (uint256) {
+        if (a == b) return 0;
+        (uint256 x, uint256 y) = (magnitude(a), magnitude(b));
+        unchecked {
+            if ((a ^ b) & SIGN_BIT != 0) return x + y;
+            return x > y ? x - y : y - x;
+        }
+    }
+
+    /// @notice |a| of a sound pattern, exact, in units of 2^-149.
+    function magnitude(uint256 bits) internal pure returns (uint256) {
+        unchecked {
+            uint256 exponent = (bits >> 23) & 0xff;
+            uint256 fraction = bits & (HIDDEN_BIT - 1);
+            return exponent == 0 ? fraction : (fraction | HIDDEN_BIT) << (exponent - 1);
+        }
+    }
+
+    /// @notice The largest |dW|: tauW * L + floorW, exact.
+    function weightAllowance(uint256 learningRateSum, Limits memory limits) internal pure returns (uint256) {
+        uint256 rate = learningRateSum < LEARNING_RATE_SUM_MAX ? learningRateSum : LEARNING_RATE_SUM_MAX;
+        unchecked {
+            return (limits.tauW * rate << RATE_TO_UNITS_SHIFT) + limits.floorW;
+        }
+    }
+
+    /// @notice The largest |dm|: tauM * (sqrt(v') + epsM), the whole units of the product.
+    /// @param root what `rootUp` gave for v'
+    function firstAllowance(uint256 root, uint256 tauM, uint256 epsM) internal pure returns (uint256) {
+        unchecked {
+            return tauM * ((root << ROOT_TO_UNITS_SHIFT) + epsM) >> TAU_FRACTION_BITS;
+        }
+    }
+
+    /// @notice The least r with r^2 >= v' * 2^43: sqrt(v') in units of 2^-96, rounded up; v' < 2^213 in units of 2^-149.
+    function rootUp(uint256 v) internal pure returns (uint256 root) {
+        unchecked {
+            uint256 scaled = v << SQRT_SHIFT;
+            root = FixedPointMathLib.sqrt(scaled);
+            if (root * root < scaled) ++root;
+        }
+    }
+
+    /// @notice The largest |dv|: the whole units of tauV * v', plus floorV. In two parts, since the product may exceed 2^256.
+    function secondAllowance(uint256 v, uint256 tauV, uint256 floorV) internal pure returns (uint256) {
+        unchecked {
+            uint256 low = v & (1 << TAU_FRACTION_BITS) - 1;
+            return tauV * (v >> TAU_FRACTION_BITS) + (tauV * low >> TAU_FRACTION_BITS) + floorV;
+        }
+    }
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {
+    AuditRef,
+    AuditStatus,
+    BoundaryProof,
+    ClaimStatus,
+    StateHeader,
+    StateLeaves,
+    TaskTerms
+} from "../../contracts/Types.sol";
+import {IAuditBook} from "../../contracts/interfaces/IAuditBook.sol";
+import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
+import {IStakeVault} from "../../contracts/interfaces/IStakeVault.sol";
+import {Hashing} from "../../contracts/libraries/Hashing.sol";
+import {Trees} from "./Trees.sol";
+import {World} from "./World.sol";
+
+/// @title The moves of one audit: who may make them, when, and what the contract checks of them.
+contract AuditBookTest is World {
+    uint32 private _lie;
+
+    /// @dev A cheat that claims a wrong local step at its last boundary.
+    function boundaryState(uint32 slot, uint32 boundary) internal view override returns (State memory s) {
+        s = super.boundaryState(slot, boundary);
+        if (boundary == segmentCount()) s.localStep += _lie;
+    }
+
+    // Start -------------------------------------------------------------------------------------------------------
+    function test_openStart_twice_reverts() public {
+        playToStart();
+        BoundaryProof memory proof = boundaryProof(0, segmentOf(refOf(0, 0, 0)));
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
+        vm.prank(solvers[0]);
+        audits.openStart(task, round, 0, proof);
+    }
+
+    function test_openStart_otherBoundary_reverts() public {
+        playToDraw();
+        BoundaryProof memory proof = boundaryProof(0, segmentOf(refOf(0, 0, 0)) + 1);
+        expectError(IRoundLedger.BoundaryMismatch.selector);
+        vm.prank(solvers[0]);
+        audits.openStart(task, round, 0, proof);
+    }
+
+    function test_openStart_notSolver_reverts() public {
+        playToDraw();
+        BoundaryProof memory proof = boundaryProof(0, segmentOf(refOf(0, 0, 0)));
+        expectError(IAuditBook.NotSolver.selector);
+        vm.prank(stranger);
+        audits.openStart(task, round, 0, proof);
+    }
+
+    function test_openStart_notDrawn_reverts() public {
+        playToDraw();
+        BoundaryProof memory proof = boundaryProof(0, 0);
+        for (uint32 draw = 1; draw < 3; ++draw) {
+            vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotDrawn.selector, 0, draw, 0));
+            vm.prank(solvers[0]);
+            audits.openStart(task, round, draw, proof);
+        }
+    }
+
+    function test_openStart_tooLate_reverts() public {
+        playToDraw();
+        BoundaryProof memory proof = boundaryProof(0, segmentOf(refOf(0, 0, 0)));
+        rollTo(deadlines().startEnd);
+        expectError(IAuditBook.OutsideWindow.selector);
+        vm.prank(solvers[0]);
+        audits.openStart(task, round, 0, proof);
+    }
+
+    // Replay ------------------------------------------------------------------------------------------------------
+    function test_commitReplay_startNotOpened_reverts() public {
+        playToDraw();
+        AuditRef memory ref = refOf(0, 0, 0);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.StartNotOpened.selector, 0, 0));
+        vm.prank(auditorOf(ref));
+        audits.commitReplay(ref, "commitment");
+    }
+
+    function test_commitReplay_notAuditor_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotAuditor.selector, auditorOf(ref), stranger));
+        vm.prank(stranger);
+        audits.commitReplay(ref, "commitment");
+    }
+
+    function test_commitReplay_twice_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        commitReplay(ref, endState(ref));
+        address auditor = auditorOf(ref);
+        expectError(IAuditBook.WrongAuditStatus.selector);
+        vm.prank(auditor);
+        audits.commitReplay(ref, "another");
+    }
+
+    function test_commitReplay_tooLate_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        address auditor = auditorOf(ref);
+        rollTo(deadlines().replayEnd);
+        expectError(IAuditBook.OutsideWindow.selector);
+        vm.prank(auditor);
+        audits.commitReplay(ref, "commitment");
+    }
+
+    function test_commitReplay_tooLittleStake_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        address auditor = auditorOf(ref);
+        uint256 free = vault.freeOf(auditor);
+        vm.prank(auditor);
+        vault.requestUnbond(free - 199);
+        vm.expectRevert(abi.encodeWithSelector(IStakeVault.TooLittleStake.selector, auditor, 199, 200));
+        vm.prank(auditor);
+        audits.commitReplay(ref, "commitment");
+    }
+
+    function test_commitReplay_reserveOfAcceptedDraw_reverts() public {
+        playToAccepted();
+        rollTo(deadlines().compareEnd);
+        AuditRef memory ref = refOf(0, 0, 1);
+        address auditor = auditorOf(ref);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotEscalated.selector, 0, 0));
+        vm.prank(auditor);
+        audits.commitReplay(ref, "commitment");
+    }
+
+    /// @dev The reserves start when the first verdict is due, whatever came earlier.
+    function test_commitReplay_reserveTooEarly_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 1);
+        address auditor = auditorOf(ref);
+        expectError(IAuditBook.OutsideWindow.selector);
+        vm.prank(auditor);
+        audits.commitReplay(ref, "commitment");
+    }
+
+    // Show --------------------------------------------------------------------------------------------------------
+    function test_openEnd_beforeReplayEnd_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        BoundaryProof memory end = boundaryProof(0, segmentOf(ref) + 1);
+        BoundaryProof memory last = boundaryProof(0, 2);
+        expectError(IAuditBook.OutsideWindow.selector);
+        vm.prank(solvers[0]);
+        audits.openEnd(task, round, 0, end, last);
+    }
+
+    function test_openEnd_wrongSteps_reverts() public {
+        _lie = 1;
+        playToDraw();
+        AuditRef memory ref = refOf(0, 0, 0);
+        openStart(ref);
+        rollTo(deadlines().replayEnd);
+        BoundaryProof memory end = boundaryProof(0, segmentOf(ref) + 1);
+        BoundaryProof memory last = boundaryProof(0, segmentCount());
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongSteps.selector, 4, 5, 4, 4));
+        vm.prank(solvers[0]);
+        audits.openEnd(task, round, 0, end, last);
+    }
+
+    function test_reveal_otherResult_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        playToReplay(endState(ref));
+        StateHeader memory other = headerOf(moved(endState(ref), NEAR));
+        address auditor = auditorOf(ref);
+        expectError(IAuditBook.CommitmentMismatch.selector);
+        vm.prank(auditor);
+        audits.reveal(ref, other, "audit salt");
+    }
+
+    /// @dev A commitment names its auditor: handed to another, it cannot be opened.
+    function test_reveal_copiedCommitment_reverts() public {
+        playToEscalated();
+        AuditRef memory ref = refOf(0, 0, 1);
+        AuditRef memory other = refOf(0, 0, 2);
+        bytes32 root = Hashing.stateRoot(headerOf(endState(ref)));
+        bytes32 copied = Hashing.auditCommitment(registry.domainOf(task), other, auditorOf(other), root, "audit salt");
+        vm.prank(auditorOf(ref));
+        audits.commitReplay(ref, copied);
+        rollTo(deadlines().reserveReplayEnd);
+        StateHeader memory end = headerOf(endState(ref));
+        address auditor = auditorOf(ref);
+        expectError(IAuditBook.CommitmentMismatch.selector);
+        vm.prank(auditor);
+        audits.reveal(ref, end, "audit salt");
+    }
+
+    function test_reveal_beforeEndIsOpened_acceptsWhenItIs_succeeds() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        playToReplay(endState(ref));
+        reveal(ref, endState(ref));
+        assertAudit(ref, AuditStatus.REVEALED);
+        openEnd(ref);
+        assertAudit(ref, AuditStatus.ACCEPTS);
+    }
+
+    // Leaves ------------------------------------------------------------------------------------------------------
+    function test_sealLeaves_twice_reverts() public {
+        playToLeaves(NEAR);
+        expectError(IAuditBook.AlreadySealed.selector);
+        audits.sealLeaves(task, round, 0);
+    }
+
+    function test_sealLeaves_windowOver_reverts() public {
+        playToShow(NEAR);
+        rollTo(deadlines().leavesEnd);
+        expectError(IAuditBook.OutsideWindow.selector);
+        audits.sealLeaves(task, round, 0);
+    }
+
+    function test_sealLeaves_lateBeforeMerge_reverts() public {
+        playToShow(NEAR);
+        expectError(IAuditBook.OutsideWindow.selector);
+        audits.sealLeaves(task, round, 2);
+    }
+
+    function test_sealLeaves_unknownPhase_reverts() public {
+        playToShow(NEAR);
+        expectError(IAuditBook.WrongPhase.selector);
+        audits.sealLeaves(task, round, 3);
+    }
+
+    function test_openLeaves_latePhaseOfPrimaryDraw_reverts() public {
+        playToLeaves(NEAR);
+        StateLeaves[] memory leaves = leavesOf(endState(refOf(0, 0, 0)), 1);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongPhase.selector, 0, 2));
+        vm.prank(solvers[0]);
+        audits.openLeaves(task, round, 0, 2, leaves);
+    }
+
+    function test_openLeaves_wrongLeaf_reverts() public {
+        playToLeaves(NEAR);
+        StateLeaves[] memory leaves = leavesOf(moved(endState(refOf(0, 0, 0)), 1), 1);
+        expectError(IAuditBook.LeafMismatch.selector);
+        vm.prank(solvers[0]);
+        audits.openLeaves(task, round, 0, 0, leaves);
+    }
+
+    function test_openLeaves_tooFew_reverts() public {
+        playToLeaves(NEAR);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongLeafCount.selector, 1, 0));
+        vm.prank(solvers[0]);
+        audits.openLeaves(task, round, 0, 0, new StateLeaves[](0));
+    }
+
+    function test_compareLeaves_notOpened_reverts() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        address auditor = auditorOf(ref);
+        StateLeaves[] memory none = new StateLeaves[](0);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.LeavesNotOpened.selector, 0, 0, 0));
+        vm.prank(auditor);
+        audits.compareLeaves(ref, none, none, new uint32[](0), 0, new bytes32[](0));
+    }
+
+    function test_compareLeaves_near_succeeds() public {
+        _compare(NEAR);
+        assertAudit(refOf(0, 0, 0), AuditStatus.ACCEPTS);
+    }
+
+    function test_compareLeaves_grey_succeeds() public {
+        _compare(GREY);
+        assertAudit(refOf(0, 0, 0), AuditStatus.REJECTS);
+    }
+
+    function test_compareLeaves_far_succeeds() public {
+        _compare(FAR);
+        assertAudit(refOf(0, 0, 0), AuditStatus.REJECTS);
+    }
+
+    function test_compareLeaves_extraIndex_succeeds() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        uint32[] memory extra = new uint32[](1);
+        extra[0] = 1;
+        _compareWith(ref, 2, extra, LEARNING_RATE_SUM);
+        assertAudit(ref, AuditStatus.ACCEPTS);
+    }
+
+    function test_compareLeaves_extraBeyondTree_reverts() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        uint32[] memory extra = new uint32[](1);
+        extra[0] = 2;
+        _compareWithError(ref, 2, extra, LEARNING_RATE_SUM, IAuditBook.LeafMismatch.selector);
+    }
+
+    function test_compareLeaves_wrongSchedule_reverts() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        _compareWithError(ref, 1, new uint32[](0), LEARNING_RATE_SUM + 1, IAuditBook.ScheduleMismatch.selector);
+    }
+
+    // Modules only ------------------------------------------------------------------------------------------------
+    function test_enforce_notLedger_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotModule.selector, address(this)));
+        audits.enforce(ref);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotModule.selector, address(this)));
+        audits.settle(ref);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotModule.selector, address(this)));
+        audits.convictAuditor(ref, stranger, "x");
+    }
+
+    function test_enforce_silentTwice_finesOnce_succeeds() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        rollTo(deadlines().replayEnd);
+        vm.startPrank(address(ledger));
+        audits.enforce(ref);
+        audits.enforce(ref);
+        vm.stopPrank();
+        assertEq(lossOf(auditorOf(ref)), 10, "F once");
+    }
+
+    function test_enforce_beforeDeadline_doesNothing_succeeds() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        vm.prank(address(ledger));
+        audits.enforce(ref);
+        assertEq(lossOf(auditorOf(ref)), 0, "still time");
+    }
+
+    function test_convictAuditor_ofAcceptedAudit_keepsVerdict_succeeds() public {
+        playToAccepted();
+        vm.prank(address(disputes));
+        audits.convictAuditor(refOf(0, 0, 0), stranger, "test");
+        assertStatus(0, ClaimStatus.ACCEPTED);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 0))), 200, "its own claim, its own stake");
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "nobody answers for another's claim");
+        assertAllFree();
+    }
+
+    /// @dev One stake for each audit: the same verifier drawn twice exposes twice.
+    function test_commitReplay_oneVerifierManyAudits_succeeds() public {
+        TaskTerms memory t = baseTerms();
+        (t.innerSteps, t.segmentDraws) = (6, 2);
+        t.scheduleRoot = Trees.root(scheduleLeaves(t));
+        _fund(submitter);
+        _createTask(t);
+        playToDraw();
+        uint256 before = vault.lockedOf(auditorOf(refOf(0, 0, 0))) + vault.lockedOf(auditorOf(refOf(0, 1, 0)));
+        bool same = auditorOf(refOf(0, 0, 0)) == auditorOf(refOf(0, 1, 0));
+        for (uint32 draw = 0; draw < 2; ++draw) {
+            openStart(refOf(0, draw, 0));
+            commitReplay(refOf(0, draw, 0), endState(refOf(0, draw, 0)));
+        }
+        uint256 locked = vault.lockedOf(auditorOf(refOf(0, 0, 0))) + vault.lockedOf(auditorOf(refOf(0, 1, 0)));
+        assertEq(locked - before, same ? 800 : 400, "two exposures");
+    }
+
+    // Helpers -----------------------------------------------------------------------------------------------------
+    function _compare(uint32 shift) private {
+        playToLeaves(shift);
+        openLeaves(refOf(0, 0, 0), 0);
+        compareLeaves(refOf(0, 0, 0), moved(endState(refOf(0, 0, 0)), shift));
+    }
+
+    function _compareWithError(AuditRef memory ref, uint256 count, uint32[] memory extra, uint256 sum, bytes4 selector) private {
+        bytes32[] memory path = Trees.path(scheduleLeaves(terms), segmentOf(ref));
+        StateLeaves[] memory claimed = leavesOf(endState(ref), count);
+        StateLeaves[] memory replayed = leavesOf(moved(endState(ref), NEAR), count);
+        address auditor = auditorOf(ref);
+        expectError(selector);
+        vm.prank(auditor);
+        audits.compareLeaves(ref, claimed, replayed, extra, sum, path);
+    }
+
+    function _compareWith(AuditRef memory ref, uint256 count, uint32[] memory extra, uint256 sum) private {
+        bytes32[] memory path = Trees.path(scheduleLeaves(terms), segmentOf(ref));
+        StateLeaves[] memory claimed = leavesOf(endState(ref), count);
+        StateLeaves[] memory replayed = leavesOf(moved(endState(ref), NEAR), count);
+        vm.prank(auditorOf(ref));
+        audits.compareLeaves(ref, claimed, replayed, extra, sum, path);
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {ERC20} from "@openzeppelin/contracts/token/ERC20/ERC20.sol";
+
+interface ITokenHook {
+    function onTransfer(address from, address to) external;
+}
+
+/// @title A token that keeps a fee, or calls back both parties of a transfer: what the vault must survive.
+contract HostileToken is ERC20 {
+    uint256 public feeWei;
+    mapping(address => ITokenHook) public hookOf;
+
+    constructor() ERC20("Hostile", "HOST") {}
+
+    function mint(address to, uint256 amountWei) external {
+        _mint(to, amountWei);
+    }
+
+    function setFee(uint256 feeWei_) external {
+        feeWei = feeWei_;
+    }
+
+    function setHook(ITokenHook hook) external {
+        hookOf[msg.sender] = hook;
+    }
+
+    function _update(address from, address to, uint256 value) internal override {
+        super._update(from, to, value);
+        if (feeWei > 0 && from != address(0) && to != address(0)) super._update(to, address(0), feeWei);
+        if (address(hookOf[from]) != address(0)) hookOf[from].onTransfer(from, to);
+        if (address(hookOf[to]) != address(0)) hookOf[to].onTransfer(from, to);
+    }
+}

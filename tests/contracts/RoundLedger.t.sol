@@ -1,0 +1,767 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {AuditRef, AuditStatus, BoundaryProof, ClaimStatus, RoundStatus, StateHeader, TaskTerms} from "../../contracts/Types.sol";
+import {IAuditBook} from "../../contracts/interfaces/IAuditBook.sol";
+import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
+import {Trees} from "./Trees.sol";
+import {World} from "./World.sol";
+
+/// @title Claims, verdicts, merging and settlement; every time-out that judges a claim, with the party silent.
+contract RoundLedgerTest is World {
+    uint256 private constant FEE = 10;
+
+    // Commit ------------------------------------------------------------------------------------------------------
+    function test_commit_twice_reverts() public {
+        playToTrain(1);
+        commit(0);
+        bytes32 root = Trees.root(claimLeaves(0));
+        BoundaryProof memory start = boundaryProof(0, 0);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.AlreadyCommitted.selector, 0));
+        vm.prank(solvers[0]);
+        ledger.commit(task, round, root, "delta", start);
+    }
+
+    function test_commit_otherStart_reverts() public {
+        playToTrain(1);
+        starts[0].weight += 1;
+        bytes32 root = Trees.root(claimLeaves(0));
+        BoundaryProof memory start = boundaryProof(0, 0);
+        expectError(IRoundLedger.WrongStart.selector);
+        vm.prank(solvers[0]);
+        ledger.commit(task, round, root, "delta", start);
+    }
+
+    function test_commit_boundaryOfAnother_reverts() public {
+        playToTrain(2);
+        bytes32 root = Trees.root(claimLeaves(1));
+        BoundaryProof memory start = boundaryProof(1, 0);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.BoundaryMismatch.selector, root, 0));
+        vm.prank(solvers[0]);
+        ledger.commit(task, round, root, "delta", start);
+    }
+
+    function test_commit_tooLate_reverts() public {
+        playToTrain(1);
+        rollTo(deadlines().trainEnd);
+        bytes32 root = Trees.root(claimLeaves(0));
+        BoundaryProof memory start = boundaryProof(0, 0);
+        expectError(IRoundLedger.OutsideWindow.selector);
+        vm.prank(solvers[0]);
+        ledger.commit(task, round, root, "delta", start);
+    }
+
+    function test_commit_notEnrolled_reverts() public {
+        playToTrain(1);
+        bytes32 root = Trees.root(claimLeaves(0));
+        BoundaryProof memory start = boundaryProof(0, 0);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NotEnrolled.selector, stranger));
+        vm.prank(stranger);
+        ledger.commit(task, round, root, "delta", start);
+    }
+
+    // The whole round ---------------------------------------------------------------------------------------------
+    function test_settleClaim_honestRound_succeeds() public {
+        playToLate();
+        AuditRef memory late = lateRef(0);
+        assertEq(segmentOf(late), 1 - segmentOf(refOf(0, 0, 0)), "the undrawn segment");
+        openStart(late);
+        commitReplay(late, endState(late));
+        rollTo(lateDeadlines().replayEnd);
+        openEnd(late);
+        reveal(late, endState(late));
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "solver pay");
+        assertEq(vault.creditOf(stranger), 11, "merge pay");
+        assertEq(vault.creditOf(auditorOf(refOf(0, 0, 0))), 5, "audit pay");
+        assertEq(vault.creditOf(whistleblowers[0]), 7, "late pay");
+        assertEq(vault.burnPending(), 0, "nothing burned");
+        assertAllFree();
+    }
+
+    function test_judge_beforeShowEnd_reverts() public {
+        playToShow(0);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NothingDue.selector, 0, ClaimStatus.COMMITTED));
+        ledger.judge(task, round, 0);
+    }
+
+    function test_judge_unknownSlot_reverts() public {
+        playToTrain(1);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.SlotUnknown.selector, 1, 1));
+        ledger.judge(task, round, 1);
+    }
+
+    function test_judge_nearResult_succeeds() public {
+        playToLeaves(NEAR);
+        openLeaves(refOf(0, 0, 0), 0);
+        compareLeaves(refOf(0, 0, 0), moved(endState(refOf(0, 0, 0)), NEAR));
+        rollTo(deadlines().openEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ACCEPTED);
+    }
+
+    function test_judge_leavesOpenedAndComparisonStillDue_reverts() public {
+        playToLeaves(NEAR);
+        openLeaves(refOf(0, 0, 0), 0);
+        rollTo(deadlines().openEnd);
+        expectError(IRoundLedger.NothingDue.selector);
+        ledger.judge(task, round, 0);
+    }
+
+    // Time-outs up to the first verdict ---------------------------------------------------------------------------
+    function test_settleClaim_beaconUnsealed_succeeds() public {
+        enrolAll(1);
+        rollTo(deadlines().beaconEnd);
+        ledger.settleClaim(task, round, 0);
+        ledger.settleEnrolments(task, round, 0, 100);
+        assertWhole(solvers[0]);
+        assertAllFree();
+        registry.advance(task);
+        (bytes32 weights,) = ledger.globalOf(task, 1);
+        assertEq(weights, terms.initialWeightsRoot, "an EMPTY round changes nothing");
+    }
+
+    function test_settleClaim_enrolling_reverts() public {
+        enrolAll(1);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.RoundNotTrained.selector, RoundStatus.ENROLLING));
+        ledger.settleClaim(task, round, 0);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.RoundNotTrained.selector, RoundStatus.ENROLLING));
+        ledger.settleEnrolments(task, round, 0, 100);
+    }
+
+    function test_judge_noCommitment_succeeds() public {
+        playToTrain(1);
+        rollTo(deadlines().trainEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.DROPPED);
+        _assertSolverEnds(FEE);
+    }
+
+    function test_judge_drawUnsealed_succeeds() public {
+        playToTrain(1);
+        commit(0);
+        rollTo(deadlines().drawEnd);
+        expectError(IRoundLedger.OutsideWindow.selector);
+        ledger.sealDraw(task, round);
+        _assertVoid(0);
+    }
+
+    function test_judge_startMissing_succeeds() public {
+        playToDraw();
+        rollTo(deadlines().startEnd);
+        _assertVoid(FEE);
+        assertWhole(auditorOf(refOf(0, 0, 0)));
+    }
+
+    function test_judge_startMissingInOneOfTwoDraws_succeeds() public {
+        _playTwoDraws();
+        openStart(refOf(0, 1, 0));
+        rollTo(deadlines().startEnd);
+        _assertVoid(FEE);
+    }
+
+    function test_judge_endMissing_succeeds() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        playToReplay(endState(ref));
+        reveal(ref, endState(ref));
+        rollTo(deadlines().showEnd);
+        _assertVoid(FEE);
+        assertEq(vault.creditOf(auditorOf(ref)), 5, "the auditor did its work");
+        assertWhole(auditorOf(ref));
+    }
+
+    function test_judge_leavesNotOpened_succeeds() public {
+        playToLeaves(NEAR);
+        rollTo(deadlines().openEnd);
+        _assertVoid(FEE);
+        assertWhole(auditorOf(refOf(0, 0, 0)));
+    }
+
+    /// @dev The solver waits for nobody: an unsealed leaf draw costs it no fee, only the first verdict.
+    function test_judge_leafDrawUnsealed_succeeds() public {
+        playToShow(NEAR);
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+        assertAudit(refOf(0, 0, 0), AuditStatus.REJECTS);
+        assertEq(lossOf(solvers[0]) + lossOf(auditorOf(refOf(0, 0, 0))), 0, "nobody is fined");
+    }
+
+    function test_judge_noComparison_succeeds() public {
+        playToLeaves(NEAR);
+        openLeaves(refOf(0, 0, 0), 0);
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+        assertAudit(refOf(0, 0, 0), AuditStatus.SLASHED);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 0))), 200, "audit stake");
+    }
+
+    function test_judge_noReplay_succeeds() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        rollTo(deadlines().replayEnd);
+        openEnd(ref);
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+        assertEq(lossOf(auditorOf(ref)), FEE, "F once");
+        _playReservesAccept();
+        assertStatus(0, ClaimStatus.ACCEPTED);
+        settleAll();
+        assertEq(lossOf(auditorOf(ref)), FEE, "and not again");
+        assertAllFree();
+    }
+
+    function test_judge_noReveal_succeeds() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        playToReplay(endState(ref));
+        openEnd(ref);
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertAudit(ref, AuditStatus.SLASHED);
+        assertEq(lossOf(auditorOf(ref)), 200, "audit stake");
+        _playReservesAccept();
+        assertStatus(0, ClaimStatus.ACCEPTED);
+        settleAll();
+        assertEq(lossOf(solvers[0]), 0, "one verifier voids nobody");
+        assertAllFree();
+    }
+
+    function test_judge_abstained_succeeds() public {
+        playToStart();
+        abstain(refOf(0, 0, 0));
+        rollTo(deadlines().replayEnd);
+        openEnd(refOf(0, 0, 0));
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 0))), 0, "abstaining is a verdict");
+    }
+
+    // Escalation --------------------------------------------------------------------------------------------------
+    function test_judge_reservesAccept_succeeds() public {
+        playToEscalated();
+        _playReservesAccept();
+        assertStatus(0, ClaimStatus.ACCEPTED);
+    }
+
+    function test_judge_reservesReject_succeeds() public {
+        playToEscalated();
+        _playReservesCommit(FAR, FAR);
+        openLeaves(refOf(0, 0, 1), 1);
+        compareLeaves(refOf(0, 0, 1), moved(endState(refOf(0, 0, 1)), FAR));
+        compareLeaves(refOf(0, 0, 2), moved(endState(refOf(0, 0, 2)), FAR));
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+        assertEq(vault.creditOf(auditorOf(refOf(0, 0, 2))), 5, "a reserve is paid as well");
+    }
+
+    function test_judge_onlyOneReserveAccepts_succeeds() public {
+        playToEscalated();
+        _playReservesCommit(NEAR, FAR);
+        openLeaves(refOf(0, 0, 1), 1);
+        compareLeaves(refOf(0, 0, 1), moved(endState(refOf(0, 0, 1)), NEAR));
+        compareLeaves(refOf(0, 0, 2), moved(endState(refOf(0, 0, 2)), FAR));
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+    }
+
+    function test_judge_reserveLeavesNotOpened_succeeds() public {
+        playToEscalated();
+        _playReservesCommit(NEAR, 0);
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(FEE);
+        assertWhole(auditorOf(refOf(0, 0, 1)));
+    }
+
+    function test_judge_reserveLeafDrawUnsealed_succeeds() public {
+        playToEscalated();
+        playReserve(1, NEAR);
+        playReserve(2, NEAR);
+        rollTo(deadlines().reserveReplayEnd);
+        reveal(refOf(0, 0, 1), moved(endState(refOf(0, 0, 1)), NEAR));
+        reveal(refOf(0, 0, 2), moved(endState(refOf(0, 0, 2)), NEAR));
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+    }
+
+    function test_judge_reservesSilent_succeeds() public {
+        playToEscalated();
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 1))), FEE, "first reserve");
+        assertEq(lossOf(auditorOf(refOf(0, 0, 2))), FEE, "second reserve");
+    }
+
+    function test_judge_reserveDoesNotReveal_succeeds() public {
+        playToEscalated();
+        playReserve(1, 0);
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 1))), 200, "audit stake");
+        assertEq(lossOf(auditorOf(refOf(0, 0, 2))), FEE, "F");
+    }
+
+    function test_judge_unservedByTwoOfThree_succeeds() public {
+        playToStart();
+        sayUnserved(refOf(0, 0, 0));
+        rollTo(deadlines().replayEnd);
+        openEnd(refOf(0, 0, 0));
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        sayUnserved(refOf(0, 0, 1));
+        playReserve(2, 0);
+        rollTo(deadlines().reserveReplayEnd);
+        reveal(refOf(0, 0, 2), endState(refOf(0, 0, 2)));
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(FEE);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 0))), FEE, "said so");
+        assertEq(lossOf(auditorOf(refOf(0, 0, 1))), FEE, "said so");
+        assertWhole(auditorOf(refOf(0, 0, 2)));
+    }
+
+    function test_judge_unservedByOne_succeeds() public {
+        playToStart();
+        sayUnserved(refOf(0, 0, 0));
+        rollTo(deadlines().replayEnd);
+        openEnd(refOf(0, 0, 0));
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        _playReservesAccept();
+        assertStatus(0, ClaimStatus.ACCEPTED);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 0))), 0, "no fee for a lone voice");
+    }
+
+    function test_judge_throughAllStagesAtOnce_succeeds() public {
+        playToShow(NEAR);
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+    }
+
+    // Merge -------------------------------------------------------------------------------------------------------
+    function test_postOuter_claimNotJudged_reverts() public {
+        playToShow(0);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NotJudged.selector, 0, 1));
+        vm.prank(solvers[0]);
+        ledger.postOuter(task, round, "weights", "momentum");
+    }
+
+    function test_postOuter_twice_reverts() public {
+        playToMerged();
+        expectError(IRoundLedger.AlreadyMerged.selector);
+        vm.prank(verifiers[0]);
+        ledger.postOuter(task, round, "other", "momentum");
+    }
+
+    function test_settleMerge_windowOpen_reverts() public {
+        playToMerged();
+        expectError(IRoundLedger.NotMerged.selector);
+        ledger.settleMerge(task, round);
+    }
+
+    function test_settleMerge_twice_reverts() public {
+        playToMerged();
+        rollTo(block.number + terms.windows.merge);
+        ledger.settleMerge(task, round);
+        expectError(IRoundLedger.AlreadyMerged.selector);
+        ledger.settleMerge(task, round);
+    }
+
+    function test_judge_noneAccepted_mergesOldRoot_succeeds() public {
+        playToTrain(1);
+        rollTo(deadlines().trainEnd);
+        ledger.judge(task, round, 0);
+        (address poster, bytes32 weights, bytes32 momentum, uint256 postedBlock,) = ledger.outerOf(task, round);
+        assertEq(poster, address(0), "nobody posted");
+        assertEq(weights, terms.initialWeightsRoot, "identity");
+        assertEq(momentum, terms.zeroRoot, "identity");
+        assertEq(postedBlock, vm.getBlockNumber(), "judged block");
+        rollTo(postedBlock + terms.windows.merge);
+        registry.advance(task);
+        expectError(IRoundLedger.AlreadyMerged.selector);
+        ledger.settleMerge(task, 0);
+    }
+
+    /// @dev Nobody posts: the round stays unmerged, but late audits, settlement and pay do not wait for it.
+    function test_settleClaim_outerRootNotPosted_succeeds() public {
+        playToAccepted();
+        uint256 mergeBy = deadlines().reserveCompareEnd + terms.windows.merge;
+        rollTo(mergeBy - 1);
+        assertEq(ledger.mergedBlockOf(task, round), 0, "not known yet");
+        expectError(IRoundLedger.NotMerged.selector);
+        ledger.sealLate(task, round);
+        rollTo(mergeBy);
+        assertEq(ledger.mergedBlockOf(task, round), mergeBy, "late clocks run anyway");
+        sealLate();
+        openStart(lateRef(0));
+        commitReplay(lateRef(0), endState(lateRef(0)));
+        rollTo(lateDeadlines().replayEnd);
+        openEnd(lateRef(0));
+        reveal(lateRef(0), endState(lateRef(0)));
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "paid");
+        assertAllFree();
+        vm.prank(stranger);
+        ledger.postOuter(task, round, "weights", "momentum");
+        assertEq(ledger.mergedBlockOf(task, round), mergeBy, "a late post moves no clock");
+    }
+
+    function test_settleClaim_nobodyEverCallsAnything_succeeds() public {
+        playToTrain(2);
+        commit(0);
+        settleAll();
+        assertStatus(0, ClaimStatus.VOID);
+        assertStatus(1, ClaimStatus.DROPPED);
+        assertEq(lossOf(solvers[1]), FEE, "F");
+        assertWhole(solvers[0]);
+        assertAllFree();
+        assertTrue(ledger.mergedBlockOf(task, round) != 0, "and the old root is merged");
+    }
+
+    function test_includedOf_ascendingShards_succeeds() public {
+        playToTrain(2);
+        commit(0);
+        commit(1);
+        sealDraw();
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            openStart(refOf(slot, 0, 0));
+            commitReplay(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
+        }
+        rollTo(deadlines().replayEnd);
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            openEnd(refOf(slot, 0, 0));
+            reveal(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
+        }
+        rollTo(deadlines().showEnd);
+        ledger.judge(task, round, 1);
+        ledger.judge(task, round, 0);
+        uint32[] memory slots = ledger.includedOf(task, round);
+        assertEq(slots.length, 2, "both");
+        assertEq(registry.shardOf(task, round, slots[0]), 0, "first shard");
+        assertEq(registry.shardOf(task, round, slots[1]), 1, "second shard");
+    }
+
+    function test_replaceOuter_notContest_reverts() public {
+        playToMerged();
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NotModule.selector, stranger));
+        vm.prank(stranger);
+        ledger.replaceOuter(task, round, stranger, "w", "m");
+    }
+
+    function test_setContested_holdsAdvance_succeeds() public {
+        playToMerged();
+        vm.prank(address(contest));
+        ledger.setContested(task, round, true);
+        rollTo(vm.getBlockNumber() + terms.windows.merge);
+        assertEq(ledger.isMerged(task, round), false, "held");
+        vm.prank(address(contest));
+        ledger.setContested(task, round, false);
+        assertEq(ledger.isMerged(task, round), true, "freed, no window restarts");
+        expectError(IRoundLedger.AlreadyMerged.selector);
+        vm.prank(address(contest));
+        ledger.setContested(task, round, true);
+    }
+
+    // Late audits -------------------------------------------------------------------------------------------------
+    function test_settleClaim_lateUnsealed_succeeds() public {
+        playToMerged();
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "paid");
+        assertWhole(whistleblowers[0]);
+        assertAllFree();
+    }
+
+    function test_settleClaim_lateStartMissing_succeeds() public {
+        playToLate();
+        _assertForfeited();
+        assertWhole(whistleblowers[0]);
+    }
+
+    function test_settleClaim_lateEndMissing_succeeds() public {
+        playToLate();
+        openStart(lateRef(0));
+        commitReplay(lateRef(0), endState(lateRef(0)));
+        rollTo(lateDeadlines().replayEnd);
+        reveal(lateRef(0), endState(lateRef(0)));
+        _assertForfeited();
+        assertEq(vault.creditOf(whistleblowers[0]), 7, "late pay");
+    }
+
+    function test_settleClaim_lateLeavesNotOpened_succeeds() public {
+        _playLateShow(NEAR);
+        rollTo(lateDeadlines().showEnd);
+        sealLeaves(2);
+        _assertForfeited();
+        assertEq(vault.creditOf(whistleblowers[0]), 7, "late pay");
+    }
+
+    function test_settleClaim_lateLeafDrawUnsealed_succeeds() public {
+        _playLateShow(NEAR);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "paid");
+        assertAllFree();
+    }
+
+    function test_settleClaim_lateNoComparison_succeeds() public {
+        _playLateShow(NEAR);
+        rollTo(lateDeadlines().showEnd);
+        sealLeaves(2);
+        openLeaves(lateRef(0), 2);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "paid");
+        assertEq(lossOf(whistleblowers[0]), 200, "audit stake");
+        assertAllFree();
+    }
+
+    function test_settleClaim_lateRejects_paysSolver_succeeds() public {
+        _playLateShow(FAR);
+        rollTo(lateDeadlines().showEnd);
+        sealLeaves(2);
+        openLeaves(lateRef(0), 2);
+        compareLeaves(lateRef(0), moved(endState(lateRef(0)), FAR));
+        assertAudit(lateRef(0), AuditStatus.REJECTS);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "a late audit alone takes nothing");
+        assertAllFree();
+    }
+
+    function test_settleClaim_lateNoReplay_succeeds() public {
+        playToLate();
+        openStart(lateRef(0));
+        rollTo(lateDeadlines().replayEnd);
+        openEnd(lateRef(0));
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "paid");
+        assertEq(lossOf(whistleblowers[0]), FEE, "F");
+        assertAllFree();
+    }
+
+    function test_settleClaim_lateNoReveal_succeeds() public {
+        playToLate();
+        openStart(lateRef(0));
+        commitReplay(lateRef(0), endState(lateRef(0)));
+        rollTo(lateDeadlines().replayEnd);
+        openEnd(lateRef(0));
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 50, "paid");
+        assertEq(lossOf(whistleblowers[0]), 200, "audit stake");
+        assertAllFree();
+    }
+
+    // Settlement --------------------------------------------------------------------------------------------------
+    function test_settleClaim_beforeDisputeEnd_reverts() public {
+        playToMerged();
+        rollTo(ledger.settleBlockOf(task, round) - 1);
+        expectError(IRoundLedger.OutsideWindow.selector);
+        ledger.settleClaim(task, round, 0);
+    }
+
+    function test_settleClaim_twice_reverts() public {
+        playToMerged();
+        settleAll();
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.AlreadySettled.selector, 0));
+        ledger.settleClaim(task, round, 0);
+    }
+
+    function test_settleEnrolments_claimUnsettled_reverts() public {
+        playToMerged();
+        rollTo(ledger.settleBlockOf(task, round));
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.RoundNotSettled.selector, 0, 1));
+        ledger.settleEnrolments(task, round, 0, 100);
+    }
+
+    function test_settleEnrolments_pages_succeeds() public {
+        playToMerged();
+        rollTo(ledger.settleBlockOf(task, round));
+        ledger.settleClaim(task, round, 0);
+        ledger.settleEnrolments(task, round, 4, 6);
+        assertEq(vault.lockedOf(verifiers[0]), 100, "another page");
+        assertEq(vault.lockedOf(verifiers[4]) + vault.lockedOf(whistleblowers[0]), 0, "this page");
+        ledger.settleEnrolments(task, round, 0, type(uint32).max);
+        ledger.settleMerge(task, round);
+        assertAllFree();
+    }
+
+    function test_settleClaim_afterTaskClosed_releases_succeeds() public {
+        playToMerged();
+        rollTo(registry.expiryBlock(task));
+        registry.closeTask(task);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 0, "the escrow is gone");
+        assertAllFree();
+    }
+
+    // Convictions -------------------------------------------------------------------------------------------------
+    function test_convictSolver_notModule_reverts() public {
+        playToMerged();
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NotModule.selector, stranger));
+        vm.prank(stranger);
+        ledger.convictSolver(task, round, 0, stranger, "x");
+    }
+
+    function test_convictSolver_beforeMerge_excludes_succeeds() public {
+        playToAccepted();
+        _convict(0);
+        assertEq(ledger.includedOf(task, round).length, 0, "left the set");
+        (address poster, bytes32 weights,, uint256 postedBlock,) = ledger.outerOf(task, round);
+        assertEq(poster, address(0), "nobody posted");
+        assertEq(weights, terms.initialWeightsRoot, "now the empty set is merged");
+        assertTrue(postedBlock != 0, "at once");
+        _assertConvictedEnds();
+    }
+
+    function test_convictSolver_afterMerge_staysIncluded_succeeds() public {
+        playToMerged();
+        _convict(0);
+        assertEq(ledger.includedOf(task, round).length, 1, "the model is never rewound");
+        _assertConvictedEnds();
+    }
+
+    function test_convictSolver_beforeVerdict_endsJudging_succeeds() public {
+        playToShow(0);
+        _convict(0);
+        rollTo(deadlines().reserveCompareEnd);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NothingDue.selector, 0, ClaimStatus.CONVICTED));
+        ledger.judge(task, round, 0);
+        _assertConvictedEnds();
+    }
+
+    function test_convictSolver_twice_reverts() public {
+        playToMerged();
+        _convict(0);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.WrongClaimStatus.selector, 0, ClaimStatus.CONVICTED));
+        vm.prank(address(disputes));
+        ledger.convictSolver(task, round, 0, stranger, "x");
+    }
+
+    function test_convictSolver_lateAuditGoesOn_succeeds() public {
+        _playLateShow(0);
+        _convict(0);
+        settleAll();
+        assertEq(vault.creditOf(whistleblowers[0]), 7, "late pay");
+        assertEq(vault.creditOf(solvers[0]), 0, "no pay");
+    }
+
+    // Carried moments ---------------------------------------------------------------------------------------------
+    function test_expectedStart_carriedMoments_succeeds() public {
+        TaskTerms memory t = baseTerms();
+        t.carryMoments = 1;
+        _fundTask(t);
+        _playToSecondRound();
+        StateHeader memory last = headerOf(stateAt(0, 4));
+        StateHeader memory start = ledger.expectedStart(task, 1, solvers[0]);
+        assertEq(start.firstMomentRoot, last.firstMomentRoot, "m carried");
+        assertEq(start.secondMomentRoot, last.secondMomentRoot, "v carried");
+        assertEq(start.localStep, 4, "local step carried");
+        assertEq(start.globalStep, 4, "global step");
+        assertEq(start.weightsRoot, "weights", "the outer root");
+        assertEq(ledger.expectedStart(task, 1, solvers[1]).firstMomentRoot, terms.zeroRoot, "a solver without history");
+    }
+
+    function test_expectedStart_resetMoments_succeeds() public {
+        _playToSecondRound();
+        StateHeader memory start = ledger.expectedStart(task, 1, solvers[0]);
+        assertEq(start.firstMomentRoot, terms.zeroRoot, "m reset");
+        assertEq(start.localStep, 0, "local step reset");
+        assertEq(start.globalStep, 4, "global step goes on");
+    }
+
+    // Gas ---------------------------------------------------------------------------------------------------------
+    function test_commit_gas_succeeds() public {
+        playToTrain(1);
+        bytes32 root = Trees.root(claimLeaves(0));
+        BoundaryProof memory start = boundaryProof(0, 0);
+        vm.prank(solvers[0]);
+        uint256 before = gasleft();
+        ledger.commit(task, round, root, "delta", start);
+        assertTrue(before - gasleft() < 180_000, "a commitment stays cheap");
+    }
+
+    // Helpers -----------------------------------------------------------------------------------------------------
+    function _fundTask(TaskTerms memory t) private {
+        _fund(submitter);
+        _createTask(t);
+    }
+
+    function _playTwoDraws() private {
+        TaskTerms memory t = baseTerms();
+        (t.innerSteps, t.segmentDraws) = (6, 2);
+        t.scheduleRoot = Trees.root(scheduleLeaves(t));
+        _fundTask(t);
+        playToDraw();
+    }
+
+    function _playToSecondRound() private {
+        playToMerged();
+        rollTo(vm.getBlockNumber() + terms.windows.merge);
+        registry.advance(task);
+    }
+
+    function _playReservesCommit(uint32 first, uint32 second) private {
+        playReserve(1, first);
+        playReserve(2, second);
+        rollTo(deadlines().reserveReplayEnd);
+        reveal(refOf(0, 0, 1), moved(endState(refOf(0, 0, 1)), first));
+        reveal(refOf(0, 0, 2), moved(endState(refOf(0, 0, 2)), second));
+        rollTo(deadlines().reserveShowEnd);
+        sealLeaves(1);
+    }
+
+    function _playReservesAccept() private {
+        _playReservesCommit(0, NEAR);
+        openLeaves(refOf(0, 0, 2), 1);
+        compareLeaves(refOf(0, 0, 2), moved(endState(refOf(0, 0, 2)), NEAR));
+        rollTo(deadlines().reserveCompareEnd);
+        ledger.judge(task, round, 0);
+    }
+
+    function _playLateShow(uint32 shift) private {
+        playToLate();
+        AuditRef memory late = lateRef(0);
+        openStart(late);
+        commitReplay(late, moved(endState(late), shift));
+        rollTo(lateDeadlines().replayEnd);
+        openEnd(late);
+        reveal(late, moved(endState(late), shift));
+    }
+
+    function _convict(uint32 slot) private {
+        vm.prank(address(disputes));
+        ledger.convictSolver(task, round, slot, stranger, "test");
+        assertStatus(slot, ClaimStatus.CONVICTED);
+    }
+
+    /// @dev The verdict is VOID, the solver loses this much and all else comes free.
+    function _assertVoid(uint256 lossWei) private {
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.VOID);
+        _assertSolverEnds(lossWei);
+    }
+
+    function _assertSolverEnds(uint256 lossWei) private {
+        settleAll();
+        assertEq(lossOf(solvers[0]), lossWei, "solver's loss");
+        assertEq(vault.creditOf(solvers[0]), 0, "no pay");
+        assertAllFree();
+    }
+
+    function _assertForfeited() private {
+        settleAll();
+        assertStatus(0, ClaimStatus.ACCEPTED);
+        assertEq(vault.creditOf(solvers[0]), 0, "pay forfeited");
+        assertEq(lossOf(solvers[0]), FEE, "and F");
+        assertAllFree();
+    }
+
+    function _assertConvictedEnds() private {
+        assertEq(lossOf(solvers[0]), 1000, "the whole stake");
+        assertEq(vault.creditOf(stranger), 250, "finder: a quarter");
+        assertEq(vault.creditOf(submitter), 50, "submitter: at most the unpaid pay");
+        uint256 creditWei = vault.creditOf(solvers[0]);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), creditWei, "never paid");
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Float32} from "../../../contracts/libraries/Float32.sol";
+import {OuterMath} from "../../../contracts/libraries/OuterMath.sol";
+import {Test} from "../Test.sol";
+
+contract OuterMathTest is Test {
+    using Float32 for uint32;
+
+    /// @dev The dearest leaf (64 claims) must fit one transaction of 16.78 M gas with 48 KB of proofs beside it.
+    uint256 private constant GAS_OF_DEAREST_LEAF = 13_500_000;
+
+    function outerLeaf(bytes memory w, bytes memory m, bytes[] memory deltas, OuterMath.Rates memory rates)
+        external
+        pure
+        returns (bytes memory, bytes memory)
+    {
+        return OuterMath.outerLeaf(w, m, deltas, rates);
+    }
+
+    function _block(uint256 seed, uint256 spread) private pure returns (uint32[] memory differences) {
+        differences = new uint32[](64);
+        for (uint256 i = 0; i < 64; ++i) {
+            uint256 word = uint256(keccak256(abi.encode(seed, i)));
+            uint256 exponent = (seed >> 8) % 200 + word % (spread + 1);
+            differences[i] = uint32((exponent << 23) | ((word >> 32) & 0x7fffff) | (((word >> 64) & 1) << 31));
+        }
+    }
+
+    /// @dev Quantising what was decoded gives the same bytes again: the encoding is a projection.
+    function testFuzz_encodeBlock_decoded_isStable(uint256 seed, uint256 spread) public pure {
+        uint32[] memory differences = _block(seed, bound(spread, 0, 12));
+        bytes memory leaf = new bytes(OuterMath.DELTA_LEAF_BYTES);
+        assertTrue(OuterMath.encodeBlock(differences, leaf, 0), "in range");
+        for (uint256 i = 0; i < 64; ++i) {
+            differences[i] = OuterMath.valueAt(leaf, i);
+        }
+        bytes memory again = new bytes(OuterMath.DELTA_LEAF_BYTES);
+        assertTrue(OuterMath.encodeBlock(differences, again, 0), "still in range");
+        assertEq(again, leaf, "projection");
+    }
+
+    /// @dev |decoded - d| is at most half a step of the block's scale.
+    function testFuzz_encodeBlock_error_isHalfAStepAtMost(uint256 seed, uint256 spread) public pure {
+        uint32[] memory differences = _block(seed, bound(spread, 0, 12));
+        bytes memory leaf = new bytes(OuterMath.DELTA_LEAF_BYTES);
+        OuterMath.encodeBlock(differences, leaf, 0);
+        for (uint256 i = 0; i < 64; ++i) {
+            int256 difference = _units(differences[i]) - _units(OuterMath.valueAt(leaf, i));
+            uint256 off = uint256(difference < 0 ? -difference : difference);
+            assertTrue(2 * off <= 1 << uint8(leaf[0]), "half a step");
+        }
+    }
+
+    function _units(uint32 bits) private pure returns (int256) {
+        (bool negative, uint256 mantissa, uint256 exponent) = bits.decode();
+        return negative ? -int256(mantissa << exponent) : int256(mantissa << exponent);
+    }
+
+    function testFuzz_scaleOf_isTheSmallest(uint32 largest) public pure {
+        largest &= ~Float32.SIGN_BIT;
+        if (largest >> 23 > 225) return;
+        uint256 magnitude = uint256(_units(largest));
+        uint256 scale = OuterMath.scaleOf(largest);
+        assertTrue(magnitude <= 127 << scale, "127 steps reach it");
+        assertTrue(scale == 0 || magnitude > 127 << (scale - 1), "half the step would not");
+    }
+
+    function test_deltaLeaf_brokenLeaves_haveNoEncoding() public pure {
+        bytes memory sound = new bytes(1024);
+        (bool ok,) = OuterMath.deltaLeaf(sound, new bytes(1020));
+        assertTrue(!ok, "short leaf");
+        bytes memory broken = new bytes(1024);
+        Float32.store(broken, 255, Float32.INFINITY);
+        (ok,) = OuterMath.deltaLeaf(sound, broken);
+        assertTrue(!ok, "infinity");
+        Float32.store(broken, 255, Float32.INFINITY - 1);
+        (ok,) = OuterMath.deltaLeaf(sound, broken);
+        assertTrue(!ok, "out of range");
+    }
+
+    function test_outerLeaf_noClaim_staysAsItIs() public view {
+        (bytes memory w, bytes memory m) = (_noise(1), _noise(2));
+        (bytes memory newW, bytes memory newM) = this.outerLeaf(w, m, new bytes[](0), OuterMath.Rates(0x3f800000, 0x3f000000));
+        assertEq(newW, w, "weights");
+        assertEq(newM, m, "momentum");
+    }
+
+    function test_outerLeaf_anotherSize_reverts() public {
+        bytes[] memory deltas = new bytes[](1);
+        deltas[0] = new bytes(259);
+        vm.expectRevert(abi.encodeWithSelector(OuterMath.WrongLeafBytes.selector, 260, 259));
+        this.outerLeaf(new bytes(1024), new bytes(1024), deltas, OuterMath.Rates(1, 1));
+        vm.expectRevert(abi.encodeWithSelector(OuterMath.WrongLeafBytes.selector, 1024, 1023));
+        this.outerLeaf(new bytes(1023), new bytes(1024), deltas, OuterMath.Rates(1, 1));
+    }
+
+    /// @dev Whatever accepted claims contain, the leaf can be computed and stays finite: nobody can block a contest.
+    function testFuzz_outerElement_anyClaims_isTotal(uint32 w, uint32 m, uint256 seed, uint32 rate, uint32 mu) public pure {
+        if (!w.isFinite() || !m.isFinite() || !rate.isFinite() || !mu.isFinite()) return;
+        uint32[] memory values = new uint32[](seed % 5 + 1);
+        for (uint256 i = 0; i < values.length; ++i) {
+            bytes memory delta = new bytes(OuterMath.DELTA_LEAF_BYTES);
+            (delta[0], delta[1]) = (bytes1(uint8(seed >> (16 * i))), bytes1(uint8(seed >> (16 * i + 8))));
+            values[i] = OuterMath.valueAt(delta, 0);
+        }
+        (uint32 newW, uint32 newM) = (w, m);
+        (bool ok, uint32 d) = OuterMath.mean(values);
+        assertTrue(ok, "sums of claims do not overflow");
+        (newW, newM) = OuterMath.outerElement(w, m, d, OuterMath.Rates(rate, mu));
+        assertTrue(newW.isFinite() && newM.isFinite(), "finite");
+    }
+
+    /// @dev The sum of a whole block takes a short way in integers; the reference adds float by float. Zero blocks of any scale,
+    /// scales close together, far apart, and too far for a word.
+    function testFuzz_outerLeaf_againstElementwise_agrees(uint256 seed, uint256 spread, uint256 count) public view {
+        bytes[] memory deltas = new bytes[](bound(count, 1, 6));
+        spread = [uint256(1), 8, 20, 30, 60, 256][spread % 6];
+        for (uint256 i = 0; i < deltas.length; ++i) {
+            deltas[i] = _delta(uint256(keccak256(abi.encode(seed, i))), spread);
+        }
+        (bytes memory w, bytes memory m) = (_noise(seed), _noise(~seed));
+        OuterMath.Rates memory rates = OuterMath.Rates(0x3f333333, 0x3f666666);
+        (bytes memory newW, bytes memory newM) = this.outerLeaf(w, m, deltas, rates);
+        for (uint256 i = seed % 7; i < 256; i += 7) {
+            (uint32 expectedW, uint32 expectedM) = _reference(Float32.load(w, i), Float32.load(m, i), deltas, i, rates);
+            assertEq(Float32.load(newW, i), expectedW, "weight");
+            assertEq(Float32.load(newM, i), expectedM, "momentum");
+        }
+    }
+
+    function _delta(uint256 seed, uint256 spread) private pure returns (bytes memory delta) {
+        delta = new bytes(OuterMath.DELTA_LEAF_BYTES);
+        for (uint256 j = 0; j < 260; ++j) {
+            uint256 word = uint256(keccak256(abi.encode(seed, j)));
+            bool zero = (seed >> (j / 65)) % 4 == 0;
+            delta[j] = j % 65 == 0 ? bytes1(uint8((seed >> 16) % (257 - spread) + word % spread)) : bytes1(zero ? 0 : uint8(word));
+        }
+    }
+
+    function _reference(uint32 w, uint32 m, bytes[] memory deltas, uint256 index, OuterMath.Rates memory rates)
+        private
+        pure
+        returns (uint32, uint32)
+    {
+        uint32[] memory values = new uint32[](deltas.length);
+        for (uint256 i = 0; i < values.length; ++i) {
+            values[i] = OuterMath.valueAt(deltas[i], index);
+        }
+        (bool ok, uint32 d) = OuterMath.mean(values);
+        return ok ? OuterMath.outerElement(w, m, d, rates) : (w, m);
+    }
+
+    function _noise(uint256 seed) private pure returns (bytes memory leaf) {
+        leaf = new bytes(1024);
+        for (uint256 i = 0; i < 256; ++i) {
+            uint256 word = uint256(keccak256(abi.encode(seed, i)));
+            Float32.store(leaf, i, uint32(((110 + word % 20) << 23) | ((word >> 32) & 0x7fffff) | (((word >> 64) & 1) << 31)));
+        }
+    }
+
+    function test_outerLeaf_gasOf64Claims_fitsATransaction() public view {
+        bytes[] memory deltas = new bytes[](64);
+        for (uint256 i = 0; i < 64; ++i) {
+            deltas[i] = new bytes(OuterMath.DELTA_LEAF_BYTES);
+            for (uint256 j = 0; j < 260; ++j) {
+                deltas[i][j] = j % 65 == 0 ? bytes1(uint8(120 + i % 11)) : bytes1(uint8(uint256(keccak256(abi.encode(i, j)))));
+            }
+        }
+        (bytes memory w, bytes memory m) = (_noise(1), _noise(2));
+        uint256 before = gasleft();
+        OuterMath.outerLeaf(w, m, deltas, OuterMath.Rates(0x3f333333, 0x3f666666));
+        uint256 used = before - gasleft();
+        assertTrue(used < GAS_OF_DEAREST_LEAF, string.concat("gas ", vm.toString(used)));
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Judgement, Limits} from "../../../contracts/Types.sol";
+import {Float32} from "../../../contracts/libraries/Float32.sol";
+import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
+import {Tolerance} from "../../../contracts/libraries/Tolerance.sol";
+import {Test} from "../Test.sol";
+
+contract ToleranceTest is Test {
+    /// @dev Nine leaves of a comparison (`TermsCheck`) and their proofs must fit one transaction of 16.78 M gas.
+    uint256 private constant GAS_OF_LEAF = 900_000;
+
+    function _rule(uint64 tau) private pure returns (Tolerance.Rule memory) {
+        return Tolerance.Rule(Limits(tau, 1, tau, 1, tau, 1), Limits(tau, 2, tau, 2, tau, 2), 1 << 60);
+    }
+
+    function _sound(uint256 seed) private pure returns (Tolerance.Element memory) {
+        uint32 limit = (127 + 64) << 23;
+        uint32 weight = uint32(seed) % limit | (uint32(seed >> 32) & Float32.SIGN_BIT);
+        uint32 first = uint32(seed >> 64) % limit | (uint32(seed >> 96) & Float32.SIGN_BIT);
+        return Tolerance.Element(weight, first, uint32(seed >> 128) % limit);
+    }
+
+    function testFuzz_judgeElement_itself_isAccepted(uint256 seed) public pure {
+        Tolerance.Element memory element = _sound(seed);
+        assertEq(uint256(Tolerance.judgeElement(element, element, _rule(0))), uint256(Judgement.ACCEPT), "equal");
+    }
+
+    /// @dev Nothing that two parties may put into leaves, limits or the schedule makes the contract revert.
+    function testFuzz_judgeElement_anything_neverReverts(uint32[6] memory bits, Tolerance.Rule memory rule) public pure {
+        Tolerance.judgeElement(
+            Tolerance.Element(bits[0], bits[1], bits[2]), Tolerance.Element(bits[3], bits[4], bits[5]), rule
+        );
+    }
+
+    function testFuzz_judgeElement_soundAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum) public pure {
+        Limits memory widest = Limits(
+            type(uint64).max, type(uint160).max, type(uint64).max, type(uint160).max, type(uint64).max, type(uint160).max
+        );
+        Tolerance.judgeElement(_sound(seedA), _sound(seedB), Tolerance.Rule(widest, widest, sum));
+    }
+
+    /// @dev Whatever lies inside the narrow limits lies inside the wide ones.
+    function testFuzz_judgeElement_widerLimits_neverWorse(uint256 seed, uint256 change, uint64 tau) public pure {
+        Tolerance.Element memory replayed = _sound(seed);
+        Tolerance.Element memory claimed = Tolerance.Element(replayed.weight, replayed.firstMoment, replayed.secondMoment);
+        claimed.weight ^= uint32(change & 0x7fff);
+        claimed.firstMoment ^= uint32((change >> 16) & 0x7fff);
+        claimed.secondMoment ^= uint32((change >> 32) & 0x7fff);
+        Judgement narrow = Tolerance.judgeElement(claimed, replayed, _rule(tau / 2));
+        Judgement wide = Tolerance.judgeElement(claimed, replayed, _rule(tau));
+        assertTrue(wide <= narrow, "monotone");
+    }
+
+    function testFuzz_judgeElement_unsoundSide_isRejected(uint256 seed, uint32 bits, uint256 place, bool claims) public pure {
+        place = bound(place, 0, 2);
+        // Beyond 2^64 in magnitude, infinities and NaN included; a negative number in place 2.
+        uint32 bad = bits | (uint32(127 + 64) << 23);
+        if (place == 2 && bits % 2 == 0) bad = Float32.SIGN_BIT | (bits % (1 << 30)) | 1;
+        (Tolerance.Element memory a, Tolerance.Element memory b) = (_sound(seed), _sound(seed));
+        Tolerance.Element memory broken = claims ? a : b;
+        if (place == 0) broken.weight = bad;
+        if (place == 1) broken.firstMoment = bad;
+        if (place == 2) broken.secondMoment = bad;
+        if (Tolerance.isSound(broken)) return;
+        assertEq(uint256(Tolerance.judgeElement(a, b, _rule(type(uint64).max))), uint256(Judgement.REJECT), "unsound");
+    }
+
+    function _leaf(uint32 weight, uint32 first, uint32 second) private pure returns (Tolerance.Leaf memory leaf) {
+        leaf = Tolerance.Leaf(new bytes(1024), new bytes(1024), new bytes(1024));
+        for (uint256 i = 0; i < PositionalMerkle.LEAF_ELEMENTS; ++i) {
+            Float32.store(leaf.weights, i, weight);
+            Float32.store(leaf.firstMoment, i, first);
+            Float32.store(leaf.secondMoment, i, second);
+        }
+    }
+
+    function testFuzz_judgeLeaf_oneBadElement_decides(uint256 index) public pure {
+        Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
+        Tolerance.Leaf memory claimed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
+        Tolerance.Rule memory rule = _rule(1 << 40);
+        assertEq(uint256(Tolerance.judgeLeaf(claimed, replayed, rule)), uint256(Judgement.ACCEPT), "equal");
+        Float32.store(claimed.firstMoment, bound(index, 0, 255), 0x3b000000);
+        assertEq(uint256(Tolerance.judgeLeaf(claimed, replayed, rule)), uint256(Judgement.REJECT), "one element");
+    }
+
+    function test_judgeLeaf_anotherSize_isRejected() public pure {
+        Tolerance.Leaf memory replayed = _leaf(0, 0, 0);
+        Tolerance.Leaf memory claimed = _leaf(0, 0, 0);
+        claimed.secondMoment = new bytes(1023);
+        assertEq(uint256(Tolerance.judgeLeaf(claimed, replayed, _rule(1))), uint256(Judgement.REJECT), "short leaf");
+    }
+
+    function test_judgeLeaf_gas_staysInsideATransaction() public view {
+        Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
+        Tolerance.Leaf memory claimed = _leaf(0x3d000001, 0x3a000001, 0x33000001);
+        Tolerance.Rule memory rule = _rule(1 << 50);
+        rule.accept = Limits(0, 0, 0, type(uint160).max, 0, type(uint160).max);
+        uint256 before = gasleft();
+        Judgement judgement = Tolerance.judgeLeaf(claimed, replayed, rule);
+        uint256 used = before - gasleft();
+        assertEq(uint256(judgement), uint256(Judgement.GREY), "both sets are tried on every element");
+        assertTrue(used < GAS_OF_LEAF, string.concat("gas ", vm.toString(used)));
+    }
+}
