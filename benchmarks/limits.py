@@ -1,0 +1,160 @@
+"""How far do honest machines differ? Replays segments on six kernel configurations and proposes limits from
+them.
+
+One process trains on the first configuration and keeps states at several stages; each configuration, a
+process of its own, replays one segment from each of them. All ordered pairs are compared. Writes
+build/limits/report.json.
+"""
+
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+
+from benchmarks.setting import build_training, open_demo_corpus, read_standard_library, write_report
+from protocol.compute.calibrate import (
+    CONFIGURATIONS,
+    FLOORS,
+    KernelConfiguration,
+    find_maxima,
+    propose_limits,
+)
+from protocol.compute.compare import Distances, measure_distances
+from protocol.compute.data import Corpus, get_batch
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.model import init_parameters
+from protocol.compute.step import TrainingState, begin_round, train_segment
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.schedule import compute_learning_rate
+
+BEACON = sha256(b"limits").digest()
+TOTAL_STEPS = 120
+PEAK_LEARNING_RATE = 2e-3
+WARMUP_STEPS = 20
+INNER_WARMUP_STEPS = 0
+"""None is the hardest case: a solver whose claim was void starts again from zero moments at the full rate."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a segment starts: a global step, with the moments trained so far or with fresh ones (as after a
+    reset)."""
+
+    step: int
+    fresh: bool
+
+    @property
+    def name(self) -> str:
+        """File name of the state."""
+        return f"{self.step}-{'fresh' if self.fresh else 'carried'}"
+
+    @property
+    def local_step(self) -> int:
+        """Steps since the moments were zero."""
+        return 0 if self.fresh else self.step
+
+
+STAGES = tuple(Stage(step, fresh) for step in (0, 10, 40, 80) for fresh in (False, True) if step or fresh)
+
+
+def train(state: TrainingState, spec: TrainingSpec, corpus: Corpus, steps: int) -> TrainingState:
+    """`steps` steps on the data that belongs to the state's place."""
+    return train_segment(
+        state, spec, lambda i: get_batch(corpus, spec, BEACON, 0, i), state.global_step, steps
+    )[0]
+
+
+def save_state(path: Path, state: TrainingState) -> None:
+    """Writes the vectors of a state to a safetensors file."""
+    save_file({"w": state.weights, "m": state.first_moment, "v": state.second_moment}, path)
+
+
+def load_state(path: Path, local_step: int, global_step: int) -> TrainingState:
+    """Reads a state that has these counters."""
+    tensors = load_file(path)
+    return TrainingState(tensors["w"], tensors["m"], tensors["v"], local_step, global_step)
+
+
+def prepare() -> tuple[TrainingSpec, Corpus]:
+    """The demo's spec and text."""
+    data = read_standard_library()
+    spec = build_training(data, PEAK_LEARNING_RATE, TOTAL_STEPS, WARMUP_STEPS, INNER_WARMUP_STEPS)
+    return spec, open_demo_corpus(data, spec)
+
+
+def make_starts(folder: Path) -> None:
+    """Trains once up to the last stage and stores the state at each."""
+    spec, corpus = prepare()
+    state = begin_round(init_parameters(spec.model, spec.initial_seed), 0)
+    for stage in STAGES:
+        state = train(state, spec, corpus, stage.step - state.global_step)
+        start = begin_round(state.weights, stage.step, None if stage.fresh else state)
+        save_state(folder / f"start-{stage.name}", start)
+
+
+def run_worker(folder: Path, configuration: KernelConfiguration, steps: int) -> None:
+    """Replays one segment from each stored stage on this process's kernels and stores its end."""
+    pin_kernels(configuration.threads, configuration.onednn)
+    spec, corpus = prepare()
+    for stage in STAGES:
+        start = load_state(folder / f"start-{stage.name}", stage.local_step, stage.step)
+        save_state(folder / f"{configuration.name}-{stage.name}", train(start, spec, corpus, steps))
+
+
+def start_worker(folder: Path, index: int, steps: int) -> None:
+    """Runs `run_worker` for one configuration in a process with its environment; waits for it."""
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": CONFIGURATIONS[index].cpu_capability}
+    worker = ["--worker", str(folder), "--configuration", str(index), "--steps", str(steps)]
+    subprocess.run([sys.executable, "-m", "benchmarks.limits", *worker], env=environment, check=True)
+
+
+def compare_all(folder: Path, stage: Stage, steps: int) -> list[Distances]:
+    """Distances of all ordered pairs of configurations at one stage."""
+    spec, _ = prepare()
+    rates = [compute_learning_rate(spec.schedule, stage.step + i, stage.local_step + i) for i in range(steps)]
+    places = (stage.local_step + steps, stage.step + steps)
+    ends = [load_state(folder / f"{c.name}-{stage.name}", *places) for c in CONFIGURATIONS]
+    return [measure_distances(a, b, sum(rates), FLOORS) for a, b in itertools.permutations(ends, 2)]
+
+
+def calibrate(steps: int) -> dict[str, object]:
+    """The report: honest maxima by stage, and the proposal."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_starts(folder)
+        for index, configuration in enumerate(CONFIGURATIONS):
+            print(configuration.name, flush=True)
+            start_worker(folder, index, steps)
+        measured = {stage.name: compare_all(folder, stage, steps) for stage in STAGES}
+    every = [distances for pairs in measured.values() for distances in pairs]
+    return {
+        "k": steps,
+        "maxima_by_stage": {name: find_maxima(pairs) for name, pairs in measured.items()},
+        "maxima": find_maxima(every),
+        "floors": asdict(FLOORS),
+        "proposal": asdict(propose_limits(every)),
+    }
+
+
+def main() -> None:
+    """Measures, writes the report and prints its path; with --worker, replays on one configuration."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=5, help="k, steps of a segment")
+    parser.add_argument("--worker", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--configuration", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        return run_worker(arguments.worker, CONFIGURATIONS[arguments.configuration], arguments.steps)
+    pin_kernels(1)
+    print(write_report(f"limits-{arguments.steps}", calibrate(arguments.steps)))
+
+
+if __name__ == "__main__":
+    main()

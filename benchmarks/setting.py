@@ -1,0 +1,81 @@
+"""The setting that the benchmarks share: the demo's model, optimizer and text, and how a result is
+written."""
+
+import json
+import sys
+import sysconfig
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from protocol.compute.data import Corpus, dataset_root, open_corpus
+from protocol.compute.determinism import describe_kernels
+from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.float32 import nearest
+from protocol.spec.params import PROTOCOL_VERSION
+
+BUILD = Path(__file__).resolve().parents[1] / "build"
+DEMO_MODEL = ModelConfig(
+    vocabulary_size=256,
+    hidden_size=128,
+    intermediate_size=416,
+    layer_count=4,
+    head_count=4,
+    kv_head_count=4,
+    context_tokens=128,
+)
+"""0.97 million parameters."""
+CORPUS_BYTES = 4_000_000
+HELDOUT_BYTES = 100_000
+
+
+def read_standard_library(limit: int = CORPUS_BYTES) -> bytes:
+    """Sources of the running Python's standard library, `limit` bytes at most, files in the order of their
+    names' hash.
+
+    Shuffled, so that the held-out end is text of the same kind as the rest."""
+    root = Path(sysconfig.get_path("stdlib"))
+    files = [path for path in root.rglob("*.py") if not {"site-packages", "test", "tests"} & set(path.parts)]
+    files.sort(key=lambda path: sha256(str(path.relative_to(root)).encode()).digest())
+    return b"".join(path.read_bytes() for path in files)[:limit]
+
+
+def build_training(
+    data: bytes,
+    peak_learning_rate: float,
+    total_steps: int,
+    warmup_steps: int = 0,
+    inner_warmup_steps: int = 0,
+) -> TrainingSpec:
+    """The demo's training spec on `data`: 8 x 128 tokens a step, float32."""
+    return TrainingSpec(
+        protocol_version=PROTOCOL_VERSION,
+        architecture="llama",
+        numeric_format="float32",
+        model=DEMO_MODEL,
+        optimizer=OptimizerConfig(),
+        schedule=ScheduleConfig(
+            nearest(peak_learning_rate), warmup_steps, total_steps, inner_warmup_steps=inner_warmup_steps
+        ),
+        sequences_per_step=8,
+        sequence_tokens=128,
+        initial_seed=1,
+        dataset_root=dataset_root(data),
+        token_count=len(data) - HELDOUT_BYTES,
+        heldout_tokens=HELDOUT_BYTES,
+    )
+
+
+def open_demo_corpus(data: bytes, spec: TrainingSpec) -> Corpus:
+    """The corpus of `build_training`'s spec."""
+    return open_corpus(data, spec)
+
+
+def write_report(name: str, content: dict[str, Any]) -> Path:
+    """Writes build/<name>/report.json with the machine and the command; returns its path."""
+    path = BUILD / name / "report.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = {**content, "machine": asdict(describe_kernels()), "command": sys.argv}
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    return path

@@ -1,0 +1,185 @@
+"""How far a claimed state lies from a replayed one. Measures; `protocol/spec/tolerance.py` alone judges.
+
+Ratios are float64 and cover all elements at once. A float64 ratio is off by less than 1e-12 of itself, so the
+element with the largest one, judged exactly, decides for all, but for a tie that no honest or false state
+hits by chance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from protocol.compute.model import parameter_layout
+from protocol.compute.step import TrainingState
+from protocol.spec.containers import Limits, ModelConfig
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import LEAF_ELEMENTS, LEARNING_RATE_FRACTION_BITS, TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.tolerance import Element, Judgement, judge_element
+
+EXACT_JUDGEMENTS = 64
+"""Worst elements judged in integers; one is enough but for ties."""
+
+
+@dataclass(frozen=True)
+class Floors:
+    """What is added to the scales before dividing (float64): see docs/spec.md, section 6."""
+
+    eps_m: float
+    floor_v: float
+    floor_w: float
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Largest element-wise distances of a claimed from a replayed state, and where they lie.
+
+    first_moment: |dm| / (sqrt(v') + eps_m). second_moment: (|dv| - floor_v) / v'. weights: (|dW| - floor_w) /
+    L. 0 where the floor covers all. Indices are elements of the flat vector."""
+
+    first_moment: float
+    second_moment: float
+    weights: float
+    first_moment_index: int
+    second_moment_index: int
+    weights_index: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement over a whole state and the element that earned it; `leaf` is what to open against the
+    claim."""
+
+    judgement: Judgement
+    element: int
+    excess: float
+
+    @property
+    def leaf(self) -> int:
+        """Index of the state leaf that holds the element."""
+        return self.element // LEAF_ELEMENTS
+
+
+def measure_distances(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
+) -> Distances:
+    """The largest distances over all elements; NaN and infinities count as infinitely far.
+    `learning_rate_sum` is L."""
+    _require_same_place(claimed, replayed)
+    ratios = list(_iterate_ratios(claimed, replayed, learning_rate_sum, floors))
+    (first, first_index), (second, second_index), (weights, weights_index) = map(_find_largest, ratios)
+    return Distances(first, second, weights, first_index, second_index, weights_index)
+
+
+def _iterate_ratios(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
+) -> Iterator[Tensor]:
+    scale = replayed.second_moment.double()
+    yield _differ(claimed.first_moment, replayed.first_moment) / (scale.sqrt() + floors.eps_m)
+    beyond = (_differ(claimed.second_moment, replayed.second_moment) - floors.floor_v).clamp(min=0)
+    yield _divide(beyond, scale)
+    yield (_differ(claimed.weights, replayed.weights) - floors.floor_w).clamp(min=0) / learning_rate_sum
+
+
+def _differ(a: Tensor, b: Tensor) -> Tensor:
+    """|a - b| exactly in float64 (nearly so where the exponents lie 29 apart); NaN becomes infinity."""
+    return (a.double() - b.double()).abs().nan_to_num(nan=float("inf"), posinf=float("inf"))
+
+
+def _divide(distance: Tensor, allowance: Tensor) -> Tensor:
+    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0."""
+    return torch.where(distance == 0, 0.0, distance / allowance)
+
+
+def _find_largest(ratios: Tensor) -> tuple[float, int]:
+    index = int(ratios.argmax())
+    return float(ratios[index]), index
+
+
+def compute_excess(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, limits: Limits
+) -> Tensor:
+    """Largest of the three distances over its allowance, float64 by element: above 1 is outside the limits.
+
+    `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Unsound claimed elements are infinitely
+    far."""
+    _require_same_place(claimed, replayed)
+    scale = replayed.second_moment.double()
+    rate = learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
+    allowances = (
+        _tau(limits.tau_w) * rate + _units(limits.floor_w),
+        _tau(limits.tau_m) * (scale.sqrt() + _units(limits.eps_m)),
+        _tau(limits.tau_v) * scale + _units(limits.floor_v),
+    )
+    pairs = zip(_vectors(claimed), _vectors(replayed), allowances, strict=True)
+    weights, first, second = (_divide(_differ(a, b), torch.as_tensor(allowed)) for a, b, allowed in pairs)
+    excess = torch.maximum(torch.maximum(weights, first), second)
+    return torch.where(_is_unsound(claimed), float("inf"), excess)
+
+
+def judge_state(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, accept: Limits, reject: Limits
+) -> Verdict:
+    """What `tolerance.judge_element` says of the elements farthest outside, by both sets of limits: the worst
+    of them."""
+    verdicts = [
+        Verdict(_judge_exactly(claimed, replayed, index, learning_rate_sum, accept, reject), index, value)
+        for limits in (reject, accept)
+        for value, index in _list_worst(compute_excess(claimed, replayed, learning_rate_sum, limits))
+    ]
+    return max(verdicts, key=lambda verdict: verdict.judgement)
+
+
+def _list_worst(excess: Tensor) -> list[tuple[float, int]]:
+    top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
+    return list(zip(top.values.tolist(), top.indices.tolist(), strict=True))
+
+
+def _judge_exactly(
+    claimed: TrainingState, replayed: TrainingState, index: int, rate: int, accept: Limits, reject: Limits
+) -> Judgement:
+    return judge_element(_read_element(claimed, index), _read_element(replayed, index), rate, accept, reject)
+
+
+def _read_element(state: TrainingState, index: int) -> Element:
+    return Element(*(int(vector[index].view(torch.int32)) & 0xFFFFFFFF for vector in _vectors(state)))
+
+
+def measure_norms(claimed: TrainingState, replayed: TrainingState, model: ModelConfig) -> dict[str, float]:
+    """Relative L2 distance of the weights by parameter name: for people and for looking closer; it convicts
+    nobody."""
+    result = {}
+    for p in parameter_layout(model):
+        a, b = (state.weights[p.offset : p.offset + p.size].double() for state in (claimed, replayed))
+        result[p.name] = float((a - b).norm() / b.norm().clamp(min=2.0**-149))
+    return result
+
+
+def _vectors(state: TrainingState) -> tuple[Tensor, Tensor, Tensor]:
+    return state.weights, state.first_moment, state.second_moment
+
+
+def _is_unsound(state: TrainingState) -> Tensor:
+    """Elements that no limit can judge (`tolerance.is_sound`)."""
+    bad = [~(vector.abs() < 2.0**64) for vector in _vectors(state)]
+    return bad[0] | bad[1] | bad[2] | (state.second_moment < 0)
+
+
+def _tau(value: int) -> float:
+    return value * 2.0**-TAU_FRACTION_BITS
+
+
+def _units(value: int) -> float:
+    return value * 2.0**UNIT_EXPONENT
+
+
+def _require_same_place(claimed: TrainingState, replayed: TrainingState) -> None:
+    places = [(s.weights.numel(), s.local_step, s.global_step) for s in (claimed, replayed)]
+    if places[0] != places[1]:
+        raise InvalidInput(
+            what="the two states are not of the same step",
+            expected=f"(elements, local step, global step) = {places[1]}",
+            actual=places[0],
+            remedy="Replay the claimed segment from its own start.",
+        )

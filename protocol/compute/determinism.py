@@ -1,0 +1,90 @@
+"""The one place that decides how kernels compute, so that a run repeats its own bits.
+
+Two machines may still differ by float noise: that is what the limits are for. What is pinned here removes
+every cause of difference that one machine can remove: the number of threads (it changes the order of sums),
+kernels that add in an order of arrival, lower matmul precision, and subnormals flushed in one process and
+kept in another.
+"""
+
+import os
+import platform
+from dataclasses import dataclass
+
+import torch
+
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+
+@dataclass(frozen=True)
+class KernelDescription:
+    """What decides the bits of a float32 kernel on this machine; goes into reports, never into a hash."""
+
+    torch_version: str
+    processor: str
+    cpu_capability: str
+    threads: int
+    onednn: bool
+    matmul_precision: str
+    deterministic: bool
+
+
+def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
+    """Pins this process to `threads` CPU threads and to kernels that repeat their bits; returns what it got.
+
+    Call it before the first tensor operation of a process, and once. Raises EnvironmentFault where the
+    machine refuses: a node that cannot repeat its own bits would lose its stake."""
+    if threads < 1:
+        raise InvalidInput(
+            what="no threads to compute with",
+            expected="threads >= 1",
+            actual=threads,
+            remedy="Pass 1 or more.",
+        )
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    # Filling fresh buffers with NaN finds bugs in kernels, not in bits, and costs a pass over each buffer.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.set_float32_matmul_precision("highest")
+    torch.set_default_dtype(torch.float32)
+    torch.backends.mkldnn.set_flags(onednn)  # type: ignore[no-untyped-call]
+    _keep_subnormals()
+    _require_little_endian()
+    return describe_kernels()
+
+
+def describe_kernels() -> KernelDescription:
+    """What this process computes with right now."""
+    return KernelDescription(
+        torch_version=torch.__version__,
+        processor=platform.processor() or platform.machine(),
+        cpu_capability=os.environ.get("ATEN_CPU_CAPABILITY", torch.backends.cpu.get_cpu_capability()),
+        threads=torch.get_num_threads(),
+        onednn=bool(torch.backends.mkldnn.enabled),
+        matmul_precision=torch.get_float32_matmul_precision(),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+def _keep_subnormals() -> None:
+    torch.set_flush_denormal(False)
+    least = torch.tensor([2.0**-148], dtype=torch.float32)
+    if float((least * 0.5).item()) != 2.0**-149:
+        raise EnvironmentFault(
+            what="this processor flushes subnormal numbers to zero",
+            expected="2^-148 * 0.5 = 2^-149",
+            actual=float((least * 0.5).item()),
+            remedy="Run on a processor, or with a library, that keeps IEEE 754 subnormals.",
+            retryable=False,
+        )
+
+
+def _require_little_endian() -> None:
+    first = int(torch.tensor([1], dtype=torch.int32).view(torch.uint8)[0])
+    if first != 1:
+        raise EnvironmentFault(
+            what="tensors are hashed as they lie in memory",
+            expected="a little-endian processor",
+            actual="a big-endian one",
+            remedy="Run this node on x86-64 or arm64.",
+            retryable=False,
+        )

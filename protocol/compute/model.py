@@ -1,0 +1,209 @@
+"""The model: a decoder of the Llama family (Touvron et al., arXiv 2302.13971) as one pure function of one
+flat vector.
+
+Parameters have the names, shapes and order of Hugging Face's `LlamaForCausalLM.state_dict()` (no biases, the
+output matrix not tied): the flat vector is what is hashed, opened and disputed, and a bias whose true
+gradient is zero would turn rounding noise into full Adam steps.
+
+Letters at the end of a tensor's name are its dimensions:
+    B rows of the batch    T tokens (S: those attended to)    V vocabulary    D hidden    F intermediate
+    H heads    K key-value heads    N elements of a head
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import shake_128
+from math import prod, sqrt
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from protocol.compute.tables import RotaryTables
+from protocol.spec.containers import ModelConfig
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import nearest
+
+INITIAL_DEVIATION = 0.02
+"""Standard deviation of fresh matrices, as in GPT-2; those that write to the residual stream are 1/sqrt(2 L)
+of it."""
+
+Parameters = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class ParameterSlice:
+    """One parameter's place in the flat vector: elements offset .. offset + prod(shape)."""
+
+    name: str
+    offset: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+@lru_cache(maxsize=32)
+def parameter_layout(config: ModelConfig) -> tuple[ParameterSlice, ...]:
+    """All parameters in canonical order; offsets and shapes in elements. Raises InvalidInput on an impossible
+    shape."""
+    _require_shape(config)
+    slices: list[ParameterSlice] = []
+    offset = 0
+    for name, shape in _list_shapes(config):
+        slices.append(ParameterSlice(name, offset, shape))
+        offset += slices[-1].size
+    return tuple(slices)
+
+
+def parameter_count(config: ModelConfig) -> int:
+    """Elements of the flat vector."""
+    last = parameter_layout(config)[-1]
+    return last.offset + last.size
+
+
+def _list_shapes(config: ModelConfig) -> list[tuple[str, tuple[int, ...]]]:
+    d, f, v = config.hidden_size, config.intermediate_size, config.vocabulary_size
+    q, kv = config.head_count * config.head_size, config.kv_head_count * config.head_size
+    layer = [
+        ("self_attn.q_proj", (q, d)), ("self_attn.k_proj", (kv, d)), ("self_attn.v_proj", (kv, d)),
+        ("self_attn.o_proj", (d, q)), ("mlp.gate_proj", (f, d)), ("mlp.up_proj", (f, d)),
+        ("mlp.down_proj", (d, f)),
+        ("input_layernorm", (d,)), ("post_attention_layernorm", (d,)),
+    ]  # fmt: skip
+    layers = [
+        (f"model.layers.{i}.{n}.weight", shape) for i in range(config.layer_count) for n, shape in layer
+    ]
+    embedding: tuple[str, tuple[int, ...]] = ("model.embed_tokens.weight", (v, d))
+    return [embedding, *layers, ("model.norm.weight", (d,)), ("lm_head.weight", (v, d))]
+
+
+def _require_shape(config: ModelConfig) -> None:
+    rules = {
+        "every size": min(
+            config.vocabulary_size, config.intermediate_size, config.layer_count, config.context_tokens
+        )
+        >= 1,
+        "kv_head_count": config.kv_head_count >= 1 and config.head_count % config.kv_head_count == 0,
+        "head_count": config.head_count >= 1 and config.hidden_size % (2 * config.head_count) == 0,
+    }
+    broken = [name for name, holds in rules.items() if not holds]
+    if broken:
+        raise InvalidInput(
+            what="not a shape of this model family",
+            expected="sizes >= 1, heads that cut hidden_size into even heads, kv heads that divide heads",
+            actual=config,
+            where=", ".join(broken),
+            remedy="Change the model's configuration.",
+        )
+
+
+def split_parameters(flat: Tensor, config: ModelConfig) -> dict[str, Tensor]:
+    """Views of the flat float32 vector by name: no copy. Raises InvalidInput where the length is another."""
+    if flat.dim() != 1 or flat.numel() != parameter_count(config):
+        raise InvalidInput(
+            what="the flat vector does not fit the model",
+            expected=f"shape [{parameter_count(config)}]",
+            actual=list(flat.shape),
+            remedy="Check that state and task belong together.",
+        )
+    return {p.name: flat[p.offset : p.offset + p.size].view(p.shape) for p in parameter_layout(config)}
+
+
+def init_parameters(config: ModelConfig, seed: int) -> Tensor:
+    """Fresh flat float32 weights, the same bits on any machine: norms one, matrices uniform.
+
+    SHAKE-128 (FIPS 202) of (seed, name) gives one 24-bit integer per element; integer - (2^24 - 1)/2 is exact
+    in float32 up to one rounded product with the scale. No generator or distribution of a library takes
+    part."""
+    return torch.cat([_init_parameter(p, config, seed).reshape(-1) for p in parameter_layout(config)])
+
+
+def _init_parameter(parameter: ParameterSlice, config: ModelConfig, seed: int) -> Tensor:
+    if len(parameter.shape) == 1:
+        return torch.ones(parameter.shape)
+    stream = shake_128(f"touchstone.init/{seed}/{parameter.name}".encode()).digest(4 * parameter.size)
+    draws = torch.frombuffer(bytearray(stream), dtype=torch.int32) & 0xFFFFFF
+    # Odd integers of both signs, symmetric around zero: 2 x - (2^24 - 1), below 2^24 in magnitude, so exact.
+    centred = (2 * draws - 0xFFFFFF).to(torch.float32)
+    residual = parameter.name.endswith(("o_proj.weight", "down_proj.weight"))
+    deviation = INITIAL_DEVIATION / sqrt(2 * config.layer_count) if residual else INITIAL_DEVIATION
+    return (centred * nearest(deviation * sqrt(3) / 2**24)).view(parameter.shape)
+
+
+def compute_logits(
+    params: Parameters, tokens_BT: Tensor, tables: RotaryTables, config: ModelConfig
+) -> Tensor:
+    """Next-token logits, float32 [B, T, V], for int64 tokens; T is at most the context. Causal."""
+    x_BTD = F.embedding(tokens_BT, params["model.embed_tokens.weight"])
+    for layer in range(config.layer_count):
+        prefix = f"model.layers.{layer}."
+        weights = {name.removeprefix(prefix): p for name, p in params.items() if name.startswith(prefix)}
+        normed_BTD = _normalise(x_BTD, weights["input_layernorm.weight"], config)
+        x_BTD = x_BTD + _attend(normed_BTD, weights, tables, config)
+        normed_BTD = _normalise(x_BTD, weights["post_attention_layernorm.weight"], config)
+        x_BTD = x_BTD + _feed_forward(normed_BTD, weights)
+    return F.linear(_normalise(x_BTD, params["model.norm.weight"], config), params["lm_head.weight"])
+
+
+def compute_loss(
+    params: Parameters, tokens_BT: Tensor, labels_BT: Tensor, tables: RotaryTables, config: ModelConfig
+) -> Tensor:
+    """Mean cross entropy in nats over all B x T positions: float32 scalar."""
+    logits_BTV = compute_logits(params, tokens_BT, tables, config)
+    return F.cross_entropy(logits_BTV.view(-1, config.vocabulary_size), labels_BT.reshape(-1))
+
+
+def _normalise(x_BTD: Tensor, gain_D: Tensor, config: ModelConfig) -> Tensor:
+    """RMSNorm (Zhang and Sennrich, arXiv 1910.07467)."""
+    mean_square_BT1 = (x_BTD * x_BTD).mean(dim=-1, keepdim=True)
+    return x_BTD * torch.rsqrt(mean_square_BT1 + config.rms_epsilon) * gain_D
+
+
+def _attend(x_BTD: Tensor, weights: Parameters, tables: RotaryTables, config: ModelConfig) -> Tensor:
+    """Causal attention; each key-value head serves head_count / kv_head_count heads (arXiv 2305.13245)."""
+    q_BHTN = _rotate(_split_heads(x_BTD, weights["self_attn.q_proj.weight"], config.head_count), tables)
+    k_BKSN = _rotate(_split_heads(x_BTD, weights["self_attn.k_proj.weight"], config.kv_head_count), tables)
+    v_BKSN = _split_heads(x_BTD, weights["self_attn.v_proj.weight"], config.kv_head_count)
+    k_BHSN, v_BHSN = _repeat_heads(k_BKSN, config), _repeat_heads(v_BKSN, config)
+    scores_BHTS = q_BHTN @ k_BHSN.transpose(-1, -2) * nearest(1 / sqrt(config.head_size))
+    probabilities_BHTS = _softmax_of_past(scores_BHTS)
+    mixed_BTD = (probabilities_BHTS @ v_BHSN).transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
+    return F.linear(mixed_BTD, weights["self_attn.o_proj.weight"])
+
+
+def _softmax_of_past(scores_BHTS: Tensor) -> Tensor:
+    tokens = scores_BHTS.shape[-1]
+    past_TS = torch.ones(tokens, tokens, dtype=torch.bool, device=scores_BHTS.device).tril()
+    return scores_BHTS.masked_fill(~past_TS, float("-inf")).softmax(dim=-1)
+
+
+def _split_heads(x_BTD: Tensor, weight: Tensor, head_count: int) -> Tensor:
+    y_BTX = F.linear(x_BTD, weight)
+    return y_BTX.view(*x_BTD.shape[:2], head_count, -1).transpose(1, 2)
+
+
+def _repeat_heads(x_BKSN: Tensor, config: ModelConfig) -> Tensor:
+    groups = config.head_count // config.kv_head_count
+    batch, _, tokens, size = x_BKSN.shape
+    spread = x_BKSN.unsqueeze(2).expand(batch, config.kv_head_count, groups, tokens, size)
+    return spread.reshape(batch, config.head_count, tokens, size)
+
+
+def _rotate(x_BHTN: Tensor, tables: RotaryTables) -> Tensor:
+    """Turns each pair (i, i + N/2) by position times frequency i, as Hugging Face's `rotate_half` does."""
+    tokens, half = x_BHTN.shape[-2], x_BHTN.shape[-1] // 2
+    cos_TN, sin_TN = tables.cos_TN[:tokens], tables.sin_TN[:tokens]
+    a, b = x_BHTN[..., :half], x_BHTN[..., half:]
+    return torch.cat((a * cos_TN - b * sin_TN, b * cos_TN + a * sin_TN), dim=-1)
+
+
+def _feed_forward(x_BTD: Tensor, weights: Parameters) -> Tensor:
+    """SwiGLU (Shazeer, arXiv 2002.05202)."""
+    gate_BTF = F.silu(F.linear(x_BTD, weights["mlp.gate_proj.weight"]))
+    return F.linear(
+        gate_BTF * F.linear(x_BTD, weights["mlp.up_proj.weight"]), weights["mlp.down_proj.weight"]
+    )

@@ -1,0 +1,64 @@
+"""A model small enough for a test, and kernels pinned as a node pins them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from protocol.compute.data import Corpus, dataset_root, open_corpus
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.model import init_parameters
+from protocol.compute.step import TrainingState, begin_round
+from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.float32 import nearest
+from protocol.spec.params import PROTOCOL_VERSION
+
+TINY = ModelConfig(
+    vocabulary_size=64,
+    hidden_size=32,
+    intermediate_size=48,
+    layer_count=2,
+    head_count=4,
+    kv_head_count=2,
+    context_tokens=16,
+)
+TOKENS = bytes((i * i + i // 7) % 64 for i in range(6000))
+
+
+def build_tiny_training(**changes: object) -> TrainingSpec:
+    values: dict[str, object] = {
+        "protocol_version": PROTOCOL_VERSION,
+        "architecture": "llama",
+        "numeric_format": "float32",
+        "model": TINY,
+        "optimizer": OptimizerConfig(),
+        "schedule": ScheduleConfig(nearest(3e-3), warmup_steps=4, total_steps=200),
+        "sequences_per_step": 4,
+        "sequence_tokens": 16,
+        "initial_seed": 5,
+        "dataset_root": dataset_root(TOKENS),
+        "token_count": 5000,
+        "heldout_tokens": 1000,
+    }
+    return TrainingSpec(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _pinned() -> Iterator[None]:
+    pin_kernels(1)
+    yield
+    pin_kernels(1)
+
+
+@pytest.fixture
+def spec() -> TrainingSpec:
+    return build_tiny_training()
+
+
+@pytest.fixture
+def corpus(spec: TrainingSpec) -> Corpus:
+    return open_corpus(TOKENS, spec)
+
+
+@pytest.fixture
+def state(spec: TrainingSpec) -> TrainingState:
+    return begin_round(init_parameters(spec.model, spec.initial_seed), 0)

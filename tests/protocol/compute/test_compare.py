@@ -1,0 +1,151 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from protocol.compute.calibrate import propose_limits
+from protocol.compute.compare import (
+    Distances,
+    Floors,
+    compute_excess,
+    judge_state,
+    measure_distances,
+    measure_norms,
+)
+from protocol.compute.step import TrainingState
+from protocol.spec.containers import Limits, TrainingSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.tolerance import Element, Judgement, judge_element
+
+NO_FLOORS = Floors(0.0, 0.0, 0.0)
+RATE = 1 << 58
+"""A summed learning rate of 2^-6."""
+
+
+def limits(tau: float, floor: int = 0) -> Limits:
+    scaled = int(tau * 2**64)
+    return Limits(scaled, 1 << 120, scaled, floor, scaled, floor)
+
+
+ACCEPT, REJECT = limits(1e-4), limits(1e-3)
+
+
+@pytest.fixture
+def trained() -> TrainingState:
+    generator = torch.Generator().manual_seed(1)
+    vectors = [torch.randn(1000, generator=generator) for _ in range(3)]
+    return TrainingState(vectors[0], vectors[1] * 1e-3, vectors[2].square() * 1e-6, 3, 3)
+
+
+def moved(state: TrainingState, field: str, index: int, by: float) -> TrainingState:
+    vector = getattr(state, field).clone()
+    vector[index] += by
+    return replace(state, **{field: vector})
+
+
+def test_distances_are_the_ratios_of_the_specification(trained: TrainingState) -> None:
+    claimed = moved(
+        moved(moved(trained, "weights", 7, 1e-3), "first_moment", 8, 1e-4), "second_moment", 9, 1e-6
+    )
+    found = measure_distances(claimed, trained, 0.5, Floors(1e-5, 1e-9, 1e-5))
+    v, dv = float(trained.second_moment[8]), float(claimed.second_moment[9] - trained.second_moment[9])
+    dm, dw = (
+        float(getattr(claimed, f)[i] - getattr(trained, f)[i])
+        for f, i in (("first_moment", 8), ("weights", 7))
+    )
+    assert found.first_moment == pytest.approx(dm / (v**0.5 + 1e-5)) and found.first_moment_index == 8
+    assert found.second_moment == pytest.approx((dv - 1e-9) / float(trained.second_moment[9]), rel=1e-4)
+    assert found.weights == pytest.approx((dw - 1e-5) / 0.5, rel=1e-4) and found.weights_index == 7
+
+
+def test_equal_states_are_not_apart(trained: TrainingState) -> None:
+    zero = replace(trained, second_moment=torch.zeros(1000), first_moment=torch.zeros(1000))
+    for state in (trained, zero):
+        found = measure_distances(state, state, 1.0, Floors(1e-9, 0.0, 0.0))
+        assert (found.first_moment, found.second_moment, found.weights) == (0, 0, 0)
+        assert judge_state(state, state, RATE, ACCEPT, REJECT).judgement is Judgement.ACCEPT
+
+
+@pytest.mark.parametrize("field", ["weights", "first_moment", "second_moment"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 2.0**64])
+def test_unsound_claims_are_infinitely_far_and_rejected(
+    trained: TrainingState, field: str, bad: float
+) -> None:
+    vector = getattr(trained, field).clone()
+    vector[700] = bad
+    claimed = replace(trained, **{field: vector})
+    verdict = judge_state(claimed, trained, RATE, ACCEPT, REJECT)
+    assert (verdict.judgement, verdict.element, verdict.leaf) == (Judgement.REJECT, 700, 2)
+    assert verdict.excess == float("inf")
+
+
+def test_a_negative_second_moment_is_rejected(trained: TrainingState) -> None:
+    claimed = replace(trained, second_moment=trained.second_moment.clone())
+    claimed.second_moment[5] = -1e-30
+    assert judge_state(claimed, trained, RATE, limits(1, 1 << 100), limits(1, 1 << 100)).element == 5
+
+
+@pytest.mark.parametrize(
+    "factor, expected", [(0.9, Judgement.ACCEPT), (5.0, Judgement.GREY), (11.0, Judgement.REJECT)]
+)
+def test_the_three_judgements_of_one_moved_weight(
+    trained: TrainingState, factor: float, expected: Judgement
+) -> None:
+    zero = replace(trained, weights=torch.zeros(1000))
+    claimed = moved(zero, "weights", 300, factor * 1e-4 * 2.0**-6)
+    verdict = judge_state(claimed, zero, RATE, ACCEPT, REJECT)
+    assert verdict.judgement is expected
+    assert expected is Judgement.ACCEPT or (verdict.element, verdict.leaf) == (300, 1)
+
+
+@pytest.mark.parametrize("scale", [3e-5, 1e-4, 3e-4, 1e-3, 3e-3])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_worst_element_decides_as_all_elements_would(scale: float, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    w, m, v = (torch.randn(60, generator=generator) for _ in range(3))
+    replayed = TrainingState(w, m, v.square(), 1, 1)
+    noise = [1 + scale * torch.randn(60, generator=generator) for _ in range(3)]
+    claimed = TrainingState(w + (noise[0] - 1) / 64, m * noise[1], v.square() * noise[2], 1, 1)
+
+    def bits(state: TrainingState, index: int) -> Element:
+        vectors = (state.weights, state.first_moment, state.second_moment)
+        return Element(*(int(x[index].view(torch.int32)) & 0xFFFFFFFF for x in vectors))
+
+    everyone = max(
+        judge_element(bits(claimed, i), bits(replayed, i), RATE, ACCEPT, REJECT) for i in range(60)
+    )
+    assert judge_state(claimed, replayed, RATE, ACCEPT, REJECT).judgement is everyone
+
+
+def test_excess_is_one_at_the_limit(trained: TrainingState) -> None:
+    zero = replace(trained, weights=torch.zeros(1000))
+    claimed = moved(zero, "weights", 3, 1e-4 * 2.0**-6)
+    assert float(compute_excess(claimed, zero, RATE, ACCEPT)[3]) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_states_of_different_steps_are_not_compared(trained: TrainingState) -> None:
+    with pytest.raises(InvalidInput, match="same step"):
+        measure_distances(replace(trained, local_step=4), trained, 1.0, NO_FLOORS)
+    with pytest.raises(InvalidInput, match="same step"):
+        compute_excess(replace(trained, weights=trained.weights[:-1]), trained, RATE, ACCEPT)
+
+
+def test_norms_are_by_parameter(state: TrainingState, spec: TrainingSpec) -> None:
+    norms = measure_norms(replace(state, weights=state.weights * 1.01), state, spec.model)
+    assert list(norms.values()) == pytest.approx([0.01] * len(norms), rel=1e-3) and "lm_head.weight" in norms
+
+
+def test_proposed_limits_scale_the_largest_distance_of_each_kind() -> None:
+    pairs = [Distances(1e-5, 2e-5, 3e-6, 0, 0, 0), Distances(2e-5, 1e-5, 1e-6, 0, 0, 0)]
+    proposal = propose_limits(pairs, Floors(1e-5, 1e-14, 1e-7))
+    for proposed, margin in ((proposal.accept, 4), (proposal.reject, 10)):
+        taus = (proposed.tau_m, proposed.tau_v, proposed.tau_w)
+        assert [tau / 2**64 for tau in taus] == pytest.approx([2e-5 * margin, 2e-5 * margin, 3e-6 * margin])
+        assert proposed.eps_m * 2.0**-149 == pytest.approx(
+            1e-5
+        ) and proposed.floor_w * 2.0**-149 == pytest.approx(1e-7)
+
+
+def test_no_measurement_gives_no_limits() -> None:
+    with pytest.raises(InvalidInput, match="nothing was measured"):
+        propose_limits([])

@@ -1,0 +1,101 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from protocol.compute.digest import (
+    build_byte_tree,
+    build_delta_tree,
+    build_state_trees,
+    build_tensor_tree,
+    outer_header,
+    state_header,
+    tensor_bytes,
+    tensor_from_bytes,
+    tensor_root,
+    zero_root,
+)
+from protocol.compute.step import TrainingState
+from protocol.spec import merkle
+from protocol.spec.errors import InvalidInput, ProtocolFault
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 1000, 256 * 8, 3001])
+def test_tensor_root_is_the_tree_of_the_spec(count: int) -> None:
+    flat = torch.randn(count, generator=torch.Generator().manual_seed(count))
+    assert tensor_root(flat) == merkle.compute_data_root(tensor_bytes(flat))
+
+
+@pytest.mark.parametrize("count", [1, 257, 5000])
+def test_zero_root_is_the_root_of_zeros(count: int) -> None:
+    assert zero_root(count) == tensor_root(torch.zeros(count))
+
+
+def test_every_leaf_opens() -> None:
+    tree = build_tensor_tree(torch.arange(700, dtype=torch.float32))
+    assert tree.leaf_count == 3
+    for index in range(3):
+        leaf, path = tree.open_leaf(index)
+        assert len(leaf) == 1024
+        merkle.verify_path(tree.root, merkle.hash_leaf(leaf), index, 3, path)
+    assert leaf.endswith(bytes(1024 - 4 * 188)) and not leaf[: 4 * 188].endswith(bytes(4))
+    with pytest.raises(InvalidInput):
+        tree.open_leaf(3)
+
+
+def test_delta_tree_has_leaves_of_four_blocks() -> None:
+    data = bytes(i % 256 for i in range(3 * 260))
+    tree = build_delta_tree(data)
+    expected = merkle.compute_root([merkle.hash_leaf(data[i : i + 260]) for i in (0, 260, 520)])
+    assert tree.root == expected and tree.open_leaf(1)[0] == data[260:520]
+
+
+def test_state_header_covers_all_five(state: TrainingState) -> None:
+    header = state_header(state)
+    assert header == build_state_trees(state).header
+    assert header.weights_root == tensor_root(state.weights)
+    assert header.first_moment_root == header.second_moment_root == zero_root(state.weights.numel())
+    touched = torch.zeros_like(state.weights)
+    touched[-1] = 1e-30
+    changes: list[dict[str, Any]] = [
+        {"first_moment": touched},
+        {"second_moment": touched},
+        {"local_step": 3},
+        {"global_step": 3},
+    ]
+    assert len({header, *(state_header(replace(state, **change)) for change in changes)}) == 5
+
+
+def test_outer_header_names_both_trees() -> None:
+    weights, momentum = torch.ones(300), torch.zeros(300)
+    header = outer_header(weights, momentum)
+    assert (header.weights_root, header.momentum_root) == (tensor_root(weights), zero_root(300))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_non_finite_elements_are_refused_by_place(bad: float) -> None:
+    flat = torch.zeros(600)
+    flat[421] = bad
+    with pytest.raises(ProtocolFault, match="element 421"):
+        tensor_root(flat)
+    with pytest.raises(ProtocolFault, match="element 421"):
+        tensor_from_bytes(bytes(tensor_bytes(flat)), 600)
+
+
+@pytest.mark.parametrize("flat", [torch.zeros(2, 2), torch.zeros(4, dtype=torch.float64), torch.zeros(0)])
+def test_only_flat_float32_vectors_have_a_tree(flat: torch.Tensor) -> None:
+    with pytest.raises(InvalidInput):
+        build_tensor_tree(flat)
+
+
+def test_bytes_round_trip_and_length_is_checked() -> None:
+    flat = torch.randn(77)
+    assert torch.equal(tensor_from_bytes(bytes(tensor_bytes(flat)), 77), flat)
+    with pytest.raises(ProtocolFault, match="length"):
+        tensor_from_bytes(bytes(tensor_bytes(flat)), 78)
+
+
+def test_nothing_has_no_tree() -> None:
+    with pytest.raises(InvalidInput):
+        build_byte_tree(b"")

@@ -1,0 +1,185 @@
+import os
+import subprocess
+import sys
+from hashlib import sha256
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.compute.digest import tensor_bytes
+from protocol.compute.outer import (
+    OuterState,
+    begin_outer,
+    count_delta_bytes,
+    decode_delta,
+    encode_delta,
+    merge,
+    require_canonical_delta,
+)
+from protocol.spec import outer as reference
+from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.float32 import float_to_bits, nearest, unpack_bits
+
+RATE, MOMENTUM = float_to_bits(nearest(0.7)), float_to_bits(nearest(0.9))
+finite_floats = st.floats(
+    width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**112), max_value=2.0**112
+)
+leaves = st.lists(finite_floats, min_size=1, max_size=40).map(lambda values: (values + [0.0] * 41)[:41] * 7)
+delta_leaves = st.binary(min_size=1, max_size=65).map(lambda data: (data.ljust(65, b"\x05")) * 4)
+
+
+def as_leaf(flat: torch.Tensor) -> bytes:
+    return bytes(tensor_bytes(flat))
+
+
+def noise(count: int, seed: int, scale: float = 1.0) -> torch.Tensor:
+    return torch.randn(count, generator=torch.Generator().manual_seed(seed)) * scale
+
+
+@settings(max_examples=30)
+@given(leaves, leaves)
+def test_delta_equals_the_reference(before: list[float], after: list[float]) -> None:
+    a, b = torch.tensor(before[:256]), torch.tensor(after[:256])
+    try:
+        expected = reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
+    except ProtocolFault:
+        with pytest.raises(ProtocolFault):
+            encode_delta(a, b)
+        return
+    delta = encode_delta(a, b)
+    assert delta == expected
+    require_canonical_delta(delta, 256)
+    assert unpack_bits(as_leaf(decode_delta(delta, 256))) == reference.decode_delta_leaf(delta)
+
+
+@pytest.mark.parametrize("scale", [1e-44, 2.0**-140, 2.0**-126, 1e-20, 1e-3, 1.0, 1e6, 1e30])
+def test_delta_equals_the_reference_at_every_scale(scale: float) -> None:
+    a, b = noise(256, 1, scale), noise(256, 2, scale)
+    assert encode_delta(a, b) == reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
+
+
+@pytest.mark.parametrize(
+    "largest", [127.0, 126.5, 63.5, 127.0000076, 64.0, 2.0**-149, 127 * 2.0**-149, 128 * 2.0**-149, 0.0]
+)
+def test_the_edges_of_a_scale_equal_the_reference(largest: float) -> None:
+    a = torch.zeros(256)
+    a[3], a[4], a[5] = largest, largest / 2, -largest / 254
+    assert encode_delta(a, torch.zeros(256)) == reference.compute_delta_leaf(as_leaf(a), bytes(1024))
+
+
+@settings(max_examples=25)
+@given(leaves, leaves, st.lists(delta_leaves, max_size=4))
+def test_merge_equals_the_reference_whatever_was_committed(
+    w: list[float], m: list[float], deltas: list[bytes]
+) -> None:
+    weights, momentum = torch.tensor(w[:256]), torch.tensor(m[:256])
+    merged = merge(OuterState(weights, momentum), deltas, RATE, MOMENTUM)
+    expected = reference.compute_outer_leaf(as_leaf(weights), as_leaf(momentum), deltas, RATE, MOMENTUM)
+    assert (as_leaf(merged.weights), as_leaf(merged.momentum)) == expected
+
+
+def test_elements_that_would_overflow_stay_as_they_are() -> None:
+    huge = torch.full((256,), 3.4e38)
+    deltas = [encode_delta(torch.full((256,), -(2.0**112)), torch.zeros(256))]
+    merged = merge(OuterState(huge, -huge), deltas, float_to_bits(2.0), float_to_bits(1.0))
+    expected = reference.compute_outer_leaf(
+        as_leaf(huge), as_leaf(-huge), deltas, float_to_bits(2.0), float_to_bits(1.0)
+    )
+    assert (as_leaf(merged.weights), as_leaf(merged.momentum)) == expected
+    assert torch.equal(merged.weights, huge)
+
+
+def test_a_vector_that_fills_no_whole_leaf_is_padded() -> None:
+    a, b = noise(300, 3), noise(300, 4)
+    delta = encode_delta(a, b)
+    assert len(delta) == count_delta_bytes(300) == 520
+    assert decode_delta(delta, 300).shape == (300,)
+    assert torch.allclose(decode_delta(delta, 300), a - b, atol=float((a - b).abs().max()) / 127)
+    require_canonical_delta(delta, 300)
+
+
+def test_constant_deltas_move_as_the_paper_says() -> None:
+    state, delta = begin_outer(torch.zeros(256)), encode_delta(torch.full((256,), -1.0), torch.zeros(256))
+    moved = []
+    for _ in range(4):
+        after = merge(state, [delta, delta], RATE, MOMENTUM)
+        moved.append(float((after.weights - state.weights)[0]))
+        state = after
+    assert moved == pytest.approx([1.33, 1.897, 2.4073, 2.86657], rel=1e-5)
+
+
+def test_no_claims_change_nothing() -> None:
+    state = OuterState(noise(10, 1), noise(10, 2))
+    assert merge(state, [], RATE, MOMENTUM) is state
+
+
+def test_the_order_of_shards_counts() -> None:
+    big, zero = noise(4096, 1, 1e7), torch.zeros(4096)
+    deltas = [encode_delta(noise(4096, 2), zero), encode_delta(big, zero), encode_delta(zero, big)]
+    forward, backward = (
+        merge(begin_outer(torch.zeros(4096)), d, RATE, MOMENTUM) for d in (deltas, deltas[::-1])
+    )
+    assert not torch.equal(forward.weights, backward.weights)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data[:1] + b"\x80" + data[2:],
+        lambda data: bytes([data[0] + 1]) + bytes(64) + data[65:],
+        lambda data: data[:-1] + b"\x01",
+    ],
+    ids=["minus 128", "scale too large", "padding"],
+)
+def test_deltas_that_no_training_gives_are_refused(spoil: object) -> None:
+    delta = encode_delta(noise(250, 1), noise(250, 2))
+    require_canonical_delta(delta, 250)
+    with pytest.raises(ProtocolFault, match="no training gives"):
+        require_canonical_delta(spoil(delta), 250)  # type: ignore[operator]
+
+
+def test_another_length_is_refused() -> None:
+    with pytest.raises(ProtocolFault, match="length"):
+        decode_delta(bytes(259), 256)
+
+
+def test_a_diverged_training_has_no_delta() -> None:
+    for bad in (float("nan"), float("inf"), 1e38):
+        with pytest.raises(ProtocolFault, match="out of range"):
+            encode_delta(torch.full((300,), bad), torch.zeros(300))
+
+
+def test_too_many_claims_are_refused() -> None:
+    with pytest.raises(InvalidInput):
+        merge(begin_outer(torch.zeros(1)), [bytes(260)] * 65, RATE, MOMENTUM)
+
+
+MERGE_PROGRAM = """
+import sys
+from hashlib import sha256
+import torch
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.digest import tensor_bytes
+from protocol.compute.outer import OuterState, encode_delta, merge
+from protocol.spec.float32 import float_to_bits, nearest
+pin_kernels(int(sys.argv[1]), sys.argv[2] == "1")
+def grid(seed, scale):
+    return ((torch.arange(200_000) * (2 * seed + 40503) % 65521).float() - 32760.5) * scale
+deltas = [encode_delta(grid(i, 1e-5), grid(i + 9, 1.1e-5)) for i in range(3)]
+rates = float_to_bits(nearest(0.7)), float_to_bits(nearest(0.9))
+state = merge(OuterState(grid(20, 1e-6), grid(21, 1e-7)), deltas, *rates)
+print(sha256(b"".join(deltas) + tensor_bytes(state.weights) + tensor_bytes(state.momentum)).hexdigest())
+"""
+
+
+def run_merge(threads: int, onednn: bool, capability: str) -> str:
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability, "OMP_NUM_THREADS": str(threads)}
+    command = [sys.executable, "-c", MERGE_PROGRAM, str(threads), str(int(onednn))]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_merge_gives_the_same_bits_on_every_kernel() -> None:
+    digests = {run_merge(1, True, "default"), run_merge(2, False, "avx2"), run_merge(2, True, "avx512")}
+    assert len(digests) == 1 and len(digests.pop().strip()) == len(sha256().hexdigest())
