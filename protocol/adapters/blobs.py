@@ -1,0 +1,249 @@
+"""What a blob is called and how its bytes are judged while they stream.
+
+A blob is named by what it must hash to, so nobody is trusted for its content. Two kinds of address exist: the
+root of a positional tree (docs/spec.md, section 1), for everything that a dispute may open leaf by leaf, and
+plain SHA-256, for manifests. The number of bytes is part of a reference and known before the first byte
+comes: from the task for tensors, deltas and datasets, from the announcement for manifests. A tree pads its
+last leaf, so a root alone does not fix the length.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn
+
+import numpy as np
+
+from protocol.spec import merkle
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, ZERO_WORD
+
+CHUNK_DEPTH = 10
+CHUNK_LEAVES = 1 << CHUNK_DEPTH
+"""1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
+one chunk of bandwidth, without them the whole blob."""
+
+
+class BlobKind(Enum):
+    """How the bytes of a blob are laid out and hashed; the value names its folder and its place in URLs."""
+
+    TENSOR = "tensor"
+    """little-endian float32, finite; tree of 1,024-byte leaves"""
+    DELTA = "delta"
+    """int8 blocks of a pseudo-gradient; tree of 260-byte leaves (docs/spec.md, section 5)"""
+    DATASET = "dataset"
+    """raw bytes of tokens; tree of 1,024-byte leaves"""
+    BYTES = "bytes"
+    """anything else, such as a JSON manifest; plain SHA-256"""
+
+    @property
+    def leaf_bytes(self) -> int:
+        """Bytes of a leaf; 0 where the address is plain SHA-256."""
+        return _LEAF_BYTES[self]
+
+
+_LEAF_BYTES = {
+    BlobKind.TENSOR: LEAF_BYTES,
+    BlobKind.DELTA: DELTA_LEAF_BYTES,
+    BlobKind.DATASET: LEAF_BYTES,
+    BlobKind.BYTES: 0,
+}
+
+
+@dataclass(frozen=True)
+class BlobKey:
+    """The address of a blob: its kind and 32 bytes of root or digest."""
+
+    kind: BlobKind
+    root: bytes
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.root, bytes) or len(self.root) != 32:
+            raise InvalidInput(
+                what="a blob's root has another length",
+                expected="32 bytes",
+                actual=repr(self.root),
+                remedy="Pass the root as it stands on chain.",
+            )
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}/{self.root.hex()}"
+
+
+@dataclass(frozen=True)
+class BlobRef:
+    """A blob to be read: its address and its exact length in bytes."""
+
+    key: BlobKey
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        kind, size = self.key.kind, self.size_bytes
+        unit = {BlobKind.TENSOR: 4, BlobKind.DELTA: DELTA_LEAF_BYTES}.get(kind, 1)
+        least = 0 if kind is BlobKind.BYTES else unit
+        if size < least or size % unit:
+            raise InvalidInput(
+                what=f"a {kind.value} blob cannot have this length",
+                expected=f"a multiple of {unit} bytes, at least {least}",
+                actual=f"{size} bytes",
+                where=str(self.key),
+                remedy="Take the length from the task.",
+            )
+
+    @property
+    def chunk_count(self) -> int:
+        """Subtrees of CHUNK_LEAVES leaves; 0 where the address is plain SHA-256."""
+        chunk_bytes = CHUNK_LEAVES * self.key.kind.leaf_bytes
+        return -(-self.size_bytes // chunk_bytes) if chunk_bytes else 0
+
+
+def refer_tensor(root: bytes, parameter_count: int) -> BlobRef:
+    """The blob of a flat float32 vector (W, m or v) of `parameter_count` elements."""
+    return BlobRef(BlobKey(BlobKind.TENSOR, root), 4 * parameter_count)
+
+
+def refer_delta(root: bytes, parameter_count: int) -> BlobRef:
+    """The blob of a pseudo-gradient of `parameter_count` elements: one delta leaf per state leaf."""
+    leaves = merkle.count_tensor_leaves(parameter_count)
+    return BlobRef(BlobKey(BlobKind.DELTA, root), DELTA_LEAF_BYTES * leaves)
+
+
+def refer_state(header: StateHeader, parameter_count: int) -> tuple[BlobRef, BlobRef, BlobRef]:
+    """The blobs of a training state in the order W, m, v: the whole checkpoint container, since the header
+    has the step counters and the task fixes names, shapes and order (docs/spec.md, section 2)."""
+    weights = refer_tensor(header.weights_root, parameter_count)
+    first_moment = refer_tensor(header.first_moment_root, parameter_count)
+    return weights, first_moment, refer_tensor(header.second_moment_root, parameter_count)
+
+
+def refer_bytes(data: bytes) -> BlobRef:
+    """The plain SHA-256 reference of bytes at hand."""
+    return BlobRef(BlobKey(BlobKind.BYTES, hashlib.sha256(data).digest()), len(data))
+
+
+class BlobVerifier:
+    """Judges the bytes of one blob while they stream; memory stays below two chunks whatever the length.
+
+    Feed bytes in order with `update`; `finish` tells that length and root are right. Until then nothing that
+    was fed may be used. Any deviation raises ProtocolFault with `source`, who delivered the bytes, as
+    culprit.
+    """
+
+    def __init__(self, ref: BlobRef, *, source: str = "", chunk_roots: Sequence[bytes] = ()) -> None:
+        """chunk_roots: subtree roots announced by the source (see `chunk_roots`), else empty."""
+        self._ref = ref
+        self._source = source
+        self._announced = tuple(chunk_roots)
+        self._pending = bytearray()
+        self._chunk_roots: list[bytes] = []
+        self._digest = hashlib.sha256()
+        self.received_bytes = 0
+        if self._announced:
+            self._check_announced()
+
+    def _check_announced(self) -> None:
+        count = self._ref.chunk_count
+        if len(self._announced) != count:
+            self._fail("the list of chunk hashes has another length", count, len(self._announced))
+        self._require_root(fold_chunks(self._announced), "the chunk hashes do not fold to the root")
+
+    def update(self, data: bytes) -> None:
+        """Take the next bytes, of any length. Raises ProtocolFault at the first that cannot be right."""
+        self.received_bytes += len(data)
+        if self.received_bytes > self._ref.size_bytes:
+            self._fail(
+                "the blob is too long", f"{self._ref.size_bytes} bytes", f"at least {self.received_bytes}"
+            )
+        if not self._ref.key.kind.leaf_bytes:
+            self._digest.update(data)
+            return
+        self._pending += data
+        chunk_bytes = CHUNK_LEAVES * self._ref.key.kind.leaf_bytes
+        while len(self._pending) >= chunk_bytes:
+            self._take_chunk(bytes(self._pending[:chunk_bytes]))
+            del self._pending[:chunk_bytes]
+
+    def finish(self) -> None:
+        """Raises ProtocolFault unless exactly the bytes of the blob were fed."""
+        if self.received_bytes != self._ref.size_bytes:
+            self._fail(
+                "the blob is too short", f"{self._ref.size_bytes} bytes", f"{self.received_bytes} bytes"
+            )
+        if not self._ref.key.kind.leaf_bytes:
+            self._require_root(self._digest.digest(), "the bytes do not match their address")
+            return
+        if self._pending:
+            self._take_chunk(bytes(self._pending))
+            self._pending.clear()
+        self._require_root(fold_chunks(self._chunk_roots), "the bytes do not match their root")
+
+    @property
+    def chunk_roots(self) -> tuple[bytes, ...]:
+        """Roots of the subtrees of CHUNK_LEAVES leaves so far; empty where the address is plain SHA-256."""
+        return tuple(self._chunk_roots)
+
+    def _take_chunk(self, chunk: bytes) -> None:
+        index = len(self._chunk_roots)
+        if self._ref.key.kind is BlobKind.TENSOR:
+            self._require_finite(chunk, index)
+        root = hash_chunk(chunk, self._ref)
+        if self._announced and root != self._announced[index]:
+            self._fail("a chunk does not match its hash", self._announced[index].hex(), root.hex())
+        self._chunk_roots.append(root)
+
+    def _require_finite(self, chunk: bytes, index: int) -> None:
+        values = np.frombuffer(chunk, dtype="<f4")
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if wrong.size:
+            element = index * CHUNK_LEAVES * LEAF_BYTES // 4 + int(wrong[0])
+            self._fail("a tensor is not finite", "finite float32", f"{values[wrong[0]]} at element {element}")
+
+    def _require_root(self, root: bytes, what: str) -> None:
+        if root != self._ref.key.root:
+            self._fail(what, self._ref.key.root.hex(), root.hex())
+
+    def _fail(self, what: str, expected: object, actual: object) -> NoReturn:
+        raise ProtocolFault(
+            what=what,
+            expected=expected,
+            actual=actual,
+            where=str(self._ref.key),
+            culprit=self._source,
+            remedy="Discard it; ask another peer, or report the blob as unserved.",
+        )
+
+
+def hash_chunk(chunk: bytes, ref: BlobRef) -> bytes:
+    """Root of the subtree over one chunk (the last of a blob may be shorter): lifted with zero padding to
+    CHUNK_DEPTH where the blob has several chunks, else the root of the whole tree."""
+    leaf_bytes = ref.key.kind.leaf_bytes
+    pieces = [chunk[start : start + leaf_bytes] for start in range(0, len(chunk), leaf_bytes)]
+    pieces[-1] = pieces[-1].ljust(leaf_bytes, b"\0")
+    root = merkle.compute_root([merkle.hash_leaf(piece) for piece in pieces])
+    if ref.chunk_count == 1:
+        return root
+    for level in range(merkle.compute_depth(len(pieces)), CHUNK_DEPTH):
+        root = merkle.hash_node(root, _EMPTY_SUBTREES[level])
+    return root
+
+
+def fold_chunks(chunk_roots: Sequence[bytes]) -> bytes:
+    """Root of the tree whose subtrees at CHUNK_DEPTH are `chunk_roots` (at least one)."""
+    nodes, padding = list(chunk_roots), _EMPTY_SUBTREES[CHUNK_DEPTH]
+    while len(nodes) > 1:
+        nodes += [padding] if len(nodes) % 2 else []
+        nodes = [merkle.hash_node(nodes[i], nodes[i + 1]) for i in range(0, len(nodes), 2)]
+        padding = merkle.hash_node(padding, padding)
+    return nodes[0]
+
+
+def _list_empty_subtrees() -> tuple[bytes, ...]:
+    roots = [ZERO_WORD]
+    for _ in range(CHUNK_DEPTH):
+        roots.append(merkle.hash_node(roots[-1], roots[-1]))
+    return tuple(roots)
+
+
+_EMPTY_SUBTREES = _list_empty_subtrees()

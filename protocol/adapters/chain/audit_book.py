@@ -1,0 +1,107 @@
+"""Proxy of AuditBook: blind audits from start leaf to judgement. `contracts/interfaces/IAuditBook.sol` is the
+manual."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from protocol.adapters.chain.proxy import Proxy, Receipt
+from protocol.adapters.chain.types import BoundaryProof, StateLeaves
+from protocol.spec.containers import StateHeader
+from protocol.spec.statuses import AuditRef, AuditStatus
+
+
+class Opened(NamedTuple):
+    """What the solver has opened for one draw."""
+
+    start: bool
+    end: bool
+    leaves: bool
+
+
+class EndStates(NamedTuple):
+    """The end of the drawn segment and the last state of the claim, as the solver opened them."""
+
+    end: StateHeader
+    last: StateHeader
+
+
+class AuditBook(Proxy):
+    """Blind audits: start leaf, sealed replay, reveal, leaf openings, computed judgement."""
+
+    contract = "AuditBook"
+
+    async def open_start(self, task: bytes, round: int, draw: int, start: BoundaryProof) -> Receipt:
+        """The solver opens the start of the drawn segment."""
+        return await self._send("openStart", task, round, draw, start)
+
+    async def commit_replay(self, audit: AuditRef, commitment: bytes) -> Receipt:
+        """The auditor commits blindly to its end state (`auditCommitment`, docs/spec.md section 3)."""
+        return await self._send("commitReplay", audit, commitment)
+
+    async def say_unserved(self, audit: AuditRef) -> Receipt:
+        """The auditor could not get the start state."""
+        return await self._send("sayUnserved", audit)
+
+    async def abstain(self, audit: AuditRef) -> Receipt:
+        """The auditor cannot validate; not a vote."""
+        return await self._send("abstain", audit)
+
+    async def open_end(
+        self, task: bytes, round: int, draw: int, end: BoundaryProof, last: BoundaryProof
+    ) -> Receipt:
+        """The solver opens the end of the drawn segment and the last boundary of its claim."""
+        return await self._send("openEnd", task, round, draw, end, last)
+
+    async def reveal(self, audit: AuditRef, end: StateHeader, salt: bytes) -> Receipt:
+        """The auditor reveals what it committed to."""
+        return await self._send("reveal", audit, end, salt)
+
+    async def seal_leaves(self, task: bytes, round: int, phase: int) -> Receipt:
+        """Fix the leaf draw of a phase (0 primary, 1 reserves, 2 late). Anybody may."""
+        return await self._send("sealLeaves", task, round, phase)
+
+    async def open_leaves(
+        self, task: bytes, round: int, draw: int, phase: int, leaves: Sequence[StateLeaves]
+    ) -> Receipt:
+        """The solver opens the drawn leaves of its end state, for all ranks of a draw."""
+        return await self._send("openLeaves", task, round, draw, phase, leaves)
+
+    async def compare_leaves(
+        self,
+        audit: AuditRef,
+        claimed: Sequence[StateLeaves],
+        replayed: Sequence[StateLeaves],
+        extra_index: Sequence[int],
+        learning_rate_sum: int,
+        schedule_path: Sequence[bytes],
+    ) -> Receipt:
+        """The auditor opens its own leaves beside the solver's and the contract judges them. With one
+        `extra_index` the last pair is a leaf of the auditor's choice. `learning_rate_sum` is the segment's
+        schedule leaf."""
+        return await self._send(
+            "compareLeaves", audit, claimed, replayed, extra_index, learning_rate_sum, schedule_path
+        )
+
+    async def status_of(self, audit: AuditRef) -> AuditStatus:
+        """How far one audit is."""
+        return await self._read(AuditStatus, "statusOf", audit)
+
+    async def opened_of(self, task: bytes, round: int, slot: int, draw: int, phase: int) -> Opened:
+        """What the solver has opened for one draw; the leaves are those of `phase`."""
+        return await self._read(Opened, "openedOf", task, round, slot, draw, phase)
+
+    async def start_of(self, task: bytes, round: int, slot: int, draw: int) -> StateHeader:
+        """The start state that the solver opened."""
+        return await self._read(StateHeader, "startOf", task, round, slot, draw)
+
+    async def end_of(self, task: bytes, round: int, slot: int, draw: int) -> EndStates:
+        """The end states that the solver opened."""
+        return await self._read(EndStates, "endOf", task, round, slot, draw)
+
+    async def revealed_of(self, audit: AuditRef) -> StateHeader:
+        """The end state that the auditor revealed."""
+        return await self._read(StateHeader, "revealedOf", audit)
+
+    async def leaf_seed_of(self, task: bytes, round: int, phase: int) -> bytes:
+        """The seed of a phase's leaf draw, zero until sealed."""
+        return await self._read(bytes, "leafSeedOf", task, round, phase)

@@ -1,0 +1,235 @@
+"""One chain over JSON-RPC: what is asked of it, and its failures in our words.
+
+Plain HTTP requests, polled: there is no subscription that can be lost, and a restart of the chain's node is
+only a few failed requests. Every answer says which block it belongs to, so `logs.py` can see gaps and reorgs
+by itself.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import aiohttp
+from eth_utils.address import to_checksum_address
+from web3 import AsyncHTTPProvider, AsyncWeb3
+from web3.exceptions import (
+    BlockNotFound,
+    ContractLogicError,
+    TransactionNotFound,
+    Web3Exception,
+    Web3RPCError,
+)
+from web3.providers.rpc.utils import ExceptionRetryConfiguration
+from web3.types import RPCEndpoint
+
+from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.refusals import explain_revert
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+Answer = TypeVar("Answer")
+
+REQUEST_TIMEOUT_S = 20.0
+POLL_S = 0.1
+PATIENCE_S = 120.0
+"""How long a silent chain is asked again before a long-running command gives up."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """One block as far as roles care. Hashes are 32 bytes; `timestamp_s` is Unix time."""
+
+    number: int
+    block_hash: bytes
+    parent_hash: bytes
+    timestamp_s: int
+    base_fee_wei: int
+
+
+class Connection:
+    """JSON-RPC calls to one node of the chain. Make one with `connect`; close it in the end."""
+
+    def __init__(self, rpc_url: str, poll_s: float = POLL_S, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+        """poll_s: pause between two looks at the head; timeout_s: of one request."""
+        self.rpc_url = rpc_url
+        self.poll_s = poll_s
+        retries = ExceptionRetryConfiguration(errors=(aiohttp.ClientError, TimeoutError), retries=3)
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._provider = AsyncHTTPProvider(
+            rpc_url, request_kwargs={"timeout": timeout}, exception_retry_configuration=retries
+        )
+        self._web3 = AsyncWeb3(self._provider, middleware=[])
+
+    async def close(self) -> None:
+        """Close the HTTP session."""
+        await self._provider.disconnect()
+
+    async def request(self, method: str, *parameters: Any) -> Any:
+        """A bare JSON-RPC request, for what is not part of every chain (`anvil_mine`). Raises
+        EnvironmentFault."""
+        answer = await self._ask(self._provider.make_request(RPCEndpoint(method), list(parameters)))
+        if "error" in answer:
+            raise _fault(self.rpc_url, f"an answer to {method}", str(answer["error"]), retryable=False)
+        return answer["result"]
+
+    async def chain_id(self) -> int:
+        """The chain's id (EIP-155)."""
+        return await self._ask(self._web3.eth.chain_id)
+
+    async def code_at(self, address: str) -> bytes:
+        """The code at `address`, empty where there is none."""
+        return bytes(await self._ask(self._web3.eth.get_code(to_checksum_address(address))))
+
+    async def balance_of(self, address: str) -> int:
+        """The chain's own coin of `address`, in wei, as of the latest block."""
+        return await self._ask(self._web3.eth.get_balance(to_checksum_address(address)))
+
+    async def head(self) -> Head:
+        """The latest block."""
+        return _to_head(await self._ask(self._web3.eth.get_block("latest")))
+
+    async def block(self, number: int) -> Head | None:
+        """The block of that number on the chain as it stands, None above its head."""
+        try:
+            return _to_head(await self._ask(self._web3.eth.get_block(number)))
+        except BlockNotFound:
+            return None
+
+    async def call(
+        self, to: str, data: bytes, where: str, *, sender: str = "", block: int | str = "latest"
+    ) -> bytes:
+        """Result of a read-only call. Raises ContractRefused where the contract reverts."""
+        transaction = _to_transaction(to, data, sender)
+        return bytes(await self._ask(self._web3.eth.call(transaction, block), where))  # type: ignore[arg-type]
+
+    async def estimate_gas(self, sender: str, to: str, data: bytes, value_wei: int, where: str) -> int:
+        """Gas that the call (a creation where `to` is empty) would take in the next block. Raises
+        ContractRefused where it would revert."""
+        transaction = {**_to_transaction(to, data, sender), "value": value_wei}
+        return await self._ask(self._web3.eth.estimate_gas(transaction, "pending"), where)  # type: ignore[arg-type]
+
+    async def transaction_count(self, address: str, block: str) -> int:
+        """Transactions sent by `address`: mined ones (`latest`), or with those that wait to be
+        (`pending`)."""
+        return await self._ask(self._web3.eth.get_transaction_count(to_checksum_address(address), block))  # type: ignore[arg-type]
+
+    async def priority_fee(self) -> int:
+        """A tip per gas, in wei, that the node thinks right."""
+        return await self._ask(self._web3.eth.max_priority_fee)
+
+    async def broadcast(self, raw: bytes) -> None:
+        """Hand in a signed transaction. Raises Web3RPCError with the node's words where it does not take
+        it."""
+        await self._ask(self._web3.eth.send_raw_transaction(raw), refusal=Web3RPCError)
+
+    async def receipt(self, transaction_hash: bytes) -> dict[str, Any] | None:
+        """The receipt as the chain has it, None while it is not mined."""
+        try:
+            return dict(await self._ask(self._web3.eth.get_transaction_receipt(transaction_hash)))  # type: ignore[arg-type]
+        except TransactionNotFound:
+            return None
+
+    async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[dict[str, Any]]:
+        """Logs of the contracts in [from_block, to_block], in the chain's order."""
+        parameters: dict[str, Any] = {
+            "address": [to_checksum_address(address) for address in addresses],
+            "fromBlock": from_block,
+            "toBlock": to_block,
+        }
+        found = await self._ask(self._web3.eth.get_logs(parameters))  # type: ignore[arg-type]
+        return [dict(log) for log in found]
+
+    async def heads(self) -> AsyncIterator[Head]:
+        """The latest block now and whenever it changes, reorgs at the same height included; blocks in between
+        are skipped. A silent chain is asked again for PATIENCE_S, then raises EnvironmentFault."""
+        last: Head | None = None
+        silent_since: float | None = None
+        while True:
+            try:
+                head, silent_since = await self.head(), None
+            except EnvironmentFault:
+                silent_since = silent_since or time.monotonic()
+                if time.monotonic() - silent_since > PATIENCE_S:
+                    raise
+            else:
+                if head != last:
+                    last = head
+                    yield head
+            await asyncio.sleep(self.poll_s)
+
+    async def wait_for_block(self, number: int) -> Head:
+        """Wait until the head is at block `number` or later; return the head."""
+        async for head in self.heads():
+            if head.number >= number:
+                return head
+        raise AssertionError("heads() never ends")
+
+    async def _ask(
+        self, answer: Awaitable[Answer], where: str = "", refusal: type[Exception] | None = None
+    ) -> Answer:
+        try:
+            return await answer
+        except ContractLogicError as error:
+            raise explain_revert(_revert_data(error), where) from None
+        except (BlockNotFound, TransactionNotFound):
+            raise
+        except Web3Exception as error:
+            if refusal is not None and isinstance(error, refusal):
+                raise
+            raise _fault(self.rpc_url, "a result", str(error), retryable=False) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _fault(self.rpc_url, "a chain that answers", f"{type(error).__name__}: {error}") from error
+
+
+async def check_deployment(connection: Connection, deployment: Deployment) -> None:
+    """Raises InvalidInput unless the chain is the deployment's and has code at all its addresses."""
+    chain_id = await connection.chain_id()
+    if chain_id != deployment.chain_id:
+        raise InvalidInput(
+            what="this is another chain than the deployment's",
+            expected=f"chain id {deployment.chain_id}",
+            actual=f"chain id {chain_id}",
+            where=connection.rpc_url,
+            remedy="Pass the --rpc-url of the right chain, or the --deployment of this one.",
+        )
+    for name, address in {**deployment.contracts(), "token": deployment.token}.items():
+        if not await connection.code_at(address):
+            raise InvalidInput(
+                what=f"no contract at the address of {name}",
+                expected=f"code at {address}",
+                actual="none",
+                where=connection.rpc_url,
+                remedy="The chain is fresh or the file is stale: deploy again (`touchstone devnet`).",
+            )
+
+
+def _to_transaction(to: str, data: bytes, sender: str) -> dict[str, Any]:
+    parties = {"to": to, "from": sender}
+    return {"data": data, **{key: to_checksum_address(value) for key, value in parties.items() if value}}
+
+
+def _to_head(block: Any) -> Head:
+    return Head(
+        int(block["number"]),
+        bytes(block["hash"]),
+        bytes(block["parentHash"]),
+        int(block["timestamp"]),
+        int(block.get("baseFeePerGas", 0)),
+    )
+
+
+def _revert_data(error: ContractLogicError) -> bytes:
+    data = error.data if isinstance(error.data, str) else ""
+    return bytes.fromhex(data.removeprefix("0x"))
+
+
+def _fault(rpc_url: str, expected: str, actual: str, retryable: bool = True) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the chain does not answer as it should",
+        expected=expected,
+        actual=actual,
+        where=rpc_url,
+        remedy="Start a chain (`touchstone devnet`) or pass the --rpc-url of one that runs.",
+        retryable=retryable,
+    )

@@ -1,0 +1,128 @@
+"""The events of the six contracts in order, gaps back-filled and reorgs noticed.
+
+A follower remembers the hashes of the heads it has processed. When the newest of them is no longer on the
+chain it walks back to one that is, says from where everything is void, and reads again from there.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.adapters.chain.abi import Entry, decode_event, load_abi
+from protocol.adapters.chain.connection import Connection, Head
+from protocol.adapters.chain.deployment import Deployment
+from protocol.spec import events
+from protocol.spec.event_log import event_from_log
+
+LOG_SPAN_BLOCKS = 2_000
+"""Blocks in one request: public nodes refuse longer ranges."""
+REMEMBERED_HEADS = 1_024
+"""A reorg deeper than these heads makes the follower read from the start again: slow, still right."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One log, decoded: `contract` and `name` as in Solidity, `arguments` by snake-case name in the order of
+    the declaration. `block_number` and `log_index` order all events of a chain."""
+
+    contract: str
+    name: str
+    arguments: dict[str, Any]
+    block_number: int
+    log_index: int
+    block_hash: bytes
+    transaction_hash: bytes
+
+    @property
+    def typed(self) -> events.Event:
+        """The same as one of the specification's event classes. Raises InvalidInput on an event of another
+        version."""
+        return event_from_log(self.name, self.arguments, self.block_number)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What happened up to `head`. With `forget_from` set, all earlier events from that block on are void: a
+    reorg."""
+
+    head: Head
+    events: tuple[Event, ...]
+    forget_from: int | None = None
+
+
+class EventReader:
+    """Reads and decodes the logs of one deployment."""
+
+    def __init__(self, connection: Connection, deployment: Deployment) -> None:
+        self._connection = connection
+        self._contracts = {address: name for name, address in deployment.contracts().items()}
+        self._entries = {name: _index_events(load_abi(f"I{name}")) for name in self._contracts.values()}
+
+    async def read(self, from_block: int, to_block: int) -> list[Event]:
+        """Events of the blocks [from_block, to_block] in the chain's order."""
+        found: list[Event] = []
+        for start in range(from_block, to_block + 1, LOG_SPAN_BLOCKS):
+            end = min(start + LOG_SPAN_BLOCKS - 1, to_block)
+            found += self.decode(await self._connection.logs(list(self._contracts), start, end))
+        return sorted(found, key=lambda event: (event.block_number, event.log_index))
+
+    def decode(self, logs: Sequence[dict[str, Any]]) -> list[Event]:
+        """Decode raw logs, of a receipt for example; those of other contracts (the token) are left out."""
+        decoded = (self._decode_one(log) for log in logs)
+        return [event for event in decoded if event is not None]
+
+    def _decode_one(self, log: dict[str, Any]) -> Event | None:
+        contract = self._contracts.get(str(log["address"]).lower())
+        topics = [bytes(topic) for topic in log["topics"]]
+        entry = self._entries[contract].get(topics[0]) if contract and topics else None
+        if contract is None or entry is None:
+            return None
+        return Event(
+            contract,
+            entry.name,
+            decode_event(entry, topics, bytes(log["data"])),
+            int(log["blockNumber"]),
+            int(log["logIndex"]),
+            bytes(log["blockHash"]),
+            bytes(log["transactionHash"]),
+        )
+
+
+class Follower:
+    """Hands out every event once, in order, from `from_block` on; tells when a reorg has voided some."""
+
+    def __init__(self, connection: Connection, reader: EventReader, from_block: int) -> None:
+        self._connection = connection
+        self._reader = reader
+        self._from_block = from_block
+        self._processed: deque[Head] = deque(maxlen=REMEMBERED_HEADS)
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """A batch for every new head, the first at once. Never ends; raises EnvironmentFault as `heads`
+        does."""
+        async for head in self._connection.heads():
+            batch = await self.read_up_to(head)
+            if batch is not None:
+                yield batch
+
+    async def read_up_to(self, head: Head) -> Batch | None:
+        """The batch that ends at `head`, or None when the chain has moved to another branch meanwhile."""
+        known = list(self._processed)
+        while known and not await self._is_on_chain(known[-1]):
+            known.pop()
+        has_forked = len(known) < len(self._processed)
+        start = known[-1].number + 1 if known else self._from_block
+        events = await self._reader.read(start, head.number)
+        if not await self._is_on_chain(head):
+            return None
+        self._processed = deque([*known, head], maxlen=REMEMBERED_HEADS)
+        return Batch(head, tuple(events), start if has_forked else None)
+
+    async def _is_on_chain(self, head: Head) -> bool:
+        found = await self._connection.block(head.number)
+        return found is not None and found.block_hash == head.block_hash
+
+
+def _index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
+    return {entry.digest: entry for entry in entries if entry.kind == "event"}

@@ -1,0 +1,246 @@
+"""Sending transactions so that each is mined once: one nonce counter, a guard before, a fee bump behind.
+
+The gas estimate runs the call against the pending block, so a refusal costs nothing. A transaction that is
+not mined in time is signed again with the same nonce and a higher fee: of the two only one can be mined.
+After a crash or a reorg the chain's own count of transactions is the truth; `recover` waits for what an
+earlier process had sent.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from eth_utils.address import to_checksum_address
+from web3.exceptions import Web3RPCError
+
+from protocol.adapters.chain.connection import Connection
+from protocol.spec.errors import EnvironmentFault
+
+GAS_MARGIN_PERCENT = 150
+GAS_MARGIN = 100_000
+"""Beyond the estimate: another transaction may come first and make storage dearer (20,000 gas a zero word).
+What is not used is not paid."""
+FEE_BUMP_PERCENT = 130
+"""Nodes replace a waiting transaction only for at least 10 % more; 30 % catches up with a rising base fee."""
+TRANSFER_GAS = 21_000
+_TAKEN = ("nonce too low", "underpriced", "already known", "already imported")
+"""What nodes say when a transaction with this nonce is mined or waiting already."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """When a transaction counts as stuck (after `resend_after_s`) and how many times it is sent at most."""
+
+    resend_after_s: float = 15.0
+    attempts: int = 10
+
+
+@dataclass(frozen=True)
+class _Draft:
+    nonce: int
+    to: str
+    data: bytes
+    value_wei: int
+    gas: int
+    max_fee_wei: int
+    tip_wei: int
+
+
+class Signed(Protocol):
+    """A transaction ready to be sent."""
+
+    @property
+    def raw_transaction(self) -> bytes:
+        """What goes to the node."""
+
+    @property
+    def hash(self) -> bytes:
+        """Its Keccak-256, by which the receipt is found."""
+
+
+class Signer(Protocol):
+    """An account that signs: `keys.AccountKey`, or an eth-account account in tests."""
+
+    @property
+    def address(self) -> str:
+        """The account's address, any case."""
+
+    def sign_transaction(self, transaction: Mapping[str, Any]) -> Signed:
+        """The transaction with its signature."""
+
+
+class Sender:
+    """Sends for one account. Several may be called at once; nonces are handed out one at a time."""
+
+    def __init__(self, connection: Connection, account: Signer, chain_id: int, patience: Patience) -> None:
+        self.address = account.address.lower()
+        self._connection = connection
+        self._account = account
+        self._chain_id = chain_id
+        self._patience = patience
+        self._lock = asyncio.Lock()
+        self._in_flight: set[int] = set()
+
+    async def send(self, to: str, data: bytes, where: str, value_wei: int = 0) -> dict[str, Any]:
+        """Send a call (a contract's creation where `to` is empty) and return its receipt. Raises
+        ContractRefused where the contract refuses it, before or (when the state changed in between) after it
+        was mined; EnvironmentFault where it could not be mined."""
+        gas = await self._connection.estimate_gas(self.address, to, data, value_wei, where)
+        async with self._lock:
+            draft, transaction_hash = await self._post(
+                to, data, value_wei, gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN
+            )
+            self._in_flight.add(draft.nonce)
+        try:
+            receipt = await self._deliver(draft, [transaction_hash])
+        finally:
+            self._in_flight.discard(draft.nonce)
+        if not receipt["status"]:
+            await self._explain(draft, receipt, where)
+        return receipt
+
+    async def recover(self) -> int:
+        """Wait until nothing that this account sent earlier is waiting; replace what is stuck by an empty
+        transfer. Return how many were waiting. Whoever crashed calls this before it asks the chain what has
+        been done."""
+        mined = await self._connection.transaction_count(self.address, "latest")
+        waiting = await self._connection.transaction_count(self.address, "pending") - mined
+        deadline = time.monotonic() + self._patience.resend_after_s
+        while time.monotonic() < deadline:
+            if await self._connection.transaction_count(self.address, "latest") >= mined + waiting:
+                return waiting
+            await asyncio.sleep(self._connection.poll_s)
+        for nonce in range(mined, mined + waiting):
+            await self._fill(nonce)
+        return waiting
+
+    async def _post(self, to: str, data: bytes, value_wei: int, gas: int) -> tuple[_Draft, bytes]:
+        """Sign with the next nonce and broadcast; another process of the same account may have taken it
+        meanwhile."""
+        for _ in range(self._patience.attempts):
+            tip = await self._connection.priority_fee()
+            max_fee = 2 * (await self._connection.head()).base_fee_wei + tip
+            draft = _Draft(await self._next_nonce(), to, data, value_wei, gas, max_fee, tip)
+            try:
+                return draft, await self._broadcast(draft)
+            except Web3RPCError as error:
+                if not _says(error, *_TAKEN):
+                    raise _fault(self.address, error.message) from error
+        raise _fault(self.address, "the nonce was taken each time")
+
+    async def _next_nonce(self) -> int:
+        """The chain's count; while own transactions wait, the count beyond them, for a node may not list them
+        yet."""
+        pending = await self._connection.transaction_count(self.address, "pending")
+        return max([pending, *(nonce + 1 for nonce in self._in_flight)])
+
+    async def _broadcast(self, draft: _Draft) -> bytes:
+        signed = self._account.sign_transaction(
+            {
+                "type": 2, "chainId": self._chain_id, "nonce": draft.nonce, "gas": draft.gas,
+                "to": to_checksum_address(draft.to) if draft.to else "",
+                "data": draft.data, "value": draft.value_wei,
+                "maxFeePerGas": draft.max_fee_wei, "maxPriorityFeePerGas": draft.tip_wei,
+            }
+        )  # fmt: skip
+        await self._connection.broadcast(bytes(signed.raw_transaction))
+        return bytes(signed.hash)
+
+    async def _deliver(self, draft: _Draft, hashes: list[bytes]) -> dict[str, Any]:
+        """Wait for a receipt of any of `hashes`; when none comes, send again for more. Raises
+        EnvironmentFault."""
+        for attempt in range(self._patience.attempts):
+            if attempt:
+                draft = replace(draft, max_fee_wei=_bump(draft.max_fee_wei), tip_wei=_bump(draft.tip_wei))
+                hashes.append(await self._resend(draft, hashes[-1]))
+            receipt = await self._wait_for_receipt(hashes)
+            if receipt is not None:
+                return receipt
+            mined = await self._connection.transaction_count(self.address, "latest")
+            if mined > draft.nonce:
+                return await self._find_receipt(hashes, draft)
+            if mined < draft.nonce and mined not in self._in_flight:
+                await self._close_gap(mined)
+        raise _fault(
+            self.address,
+            f"transaction 0x{hashes[-1].hex()} not mined after {self._patience.attempts} attempts",
+        )
+
+    async def _wait_for_receipt(self, hashes: list[bytes]) -> dict[str, Any] | None:
+        deadline = time.monotonic() + self._patience.resend_after_s
+        while time.monotonic() < deadline:
+            for transaction_hash in hashes:
+                receipt = await self._connection.receipt(transaction_hash)
+                if receipt is not None:
+                    return receipt
+            await asyncio.sleep(self._connection.poll_s)
+        return None
+
+    async def _resend(self, draft: _Draft, last_hash: bytes) -> bytes:
+        try:
+            return await self._broadcast(draft)
+        except Web3RPCError as error:
+            # Too low: one of ours was mined a moment ago, the next look finds it. Underpriced: bumped again
+            # next time.
+            if _says(error, *_TAKEN):
+                return last_hash
+            raise _fault(self.address, error.message) from error
+
+    async def _find_receipt(self, hashes: list[bytes], draft: _Draft) -> dict[str, Any]:
+        for transaction_hash in hashes:
+            receipt = await self._connection.receipt(transaction_hash)
+            if receipt is not None:
+                return receipt
+        raise _fault(self.address, f"another transaction was mined with nonce {draft.nonce}")
+
+    async def _close_gap(self, nonce: int) -> None:
+        """A reorg can drop a mined transaction for good; all later nonces then wait for that one for ever."""
+        async with self._lock:
+            pending = await self._connection.transaction_count(self.address, "pending")
+            if pending == nonce:
+                await self._fill(nonce)
+
+    async def _fill(self, nonce: int) -> None:
+        tip = await self._connection.priority_fee()
+        base_fee = (await self._connection.head()).base_fee_wei
+        draft = _Draft(nonce, self.address, b"", 0, TRANSFER_GAS, 2 * base_fee + tip, tip)
+        hashes: list[bytes] = []
+        for _ in range(self._patience.attempts):
+            try:
+                hashes.append(await self._broadcast(draft))
+            except Web3RPCError as error:
+                if _says(error, "nonce too low"):
+                    return
+            if await self._wait_for_receipt(hashes) is not None:
+                return
+            draft = replace(draft, max_fee_wei=_bump(draft.max_fee_wei), tip_wei=_bump(draft.tip_wei))
+        raise _fault(self.address, f"nonce {nonce} still waiting after {self._patience.attempts} attempts")
+
+    async def _explain(self, draft: _Draft, receipt: dict[str, Any], where: str) -> None:
+        """Raises what the contract says to the same call after that block; it cannot be asked for the moment
+        before. Where it does not refuse then, the reason is gone: EnvironmentFault."""
+        block = int(receipt["blockNumber"])
+        if draft.to:
+            await self._connection.call(draft.to, draft.data, where, sender=self.address, block=block)
+        raise _fault(
+            self.address, f"{where} reverted in block {block}, {receipt['gasUsed']} of {draft.gas} gas used"
+        )
+
+
+def _bump(fee_wei: int) -> int:
+    return fee_wei * FEE_BUMP_PERCENT // 100 + 1
+
+
+def _says(error: Web3RPCError, *phrases: str) -> bool:
+    return any(phrase in error.message.lower() for phrase in phrases)
+
+
+def _fault(address: str, actual: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a transaction was not mined",
+        expected=f"a transaction of {address} in a block",
+        actual=actual,
+        remedy="Check that the chain makes blocks and the account has coin for gas; then ask what was done.",
+    )

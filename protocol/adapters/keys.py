@@ -1,0 +1,134 @@
+"""The staked key: it signs, and it is never shown.
+
+Keystores are the Ethereum ones (Web3 Secret Storage, version 3), so that a wallet reads them too. A password
+comes from a prompt or from a file that only its owner may read, never from an argument or the environment:
+other users see both.
+"""
+
+import getpass
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from eth_account import Account
+from eth_account.datastructures import SignedTransaction
+from eth_account.signers.local import LocalAccount
+
+from protocol.adapters.files import require_private_file, write_private_file
+from protocol.spec.errors import InvalidInput
+
+SCRYPT_WORK_FACTOR = 1 << 18
+"""N of scrypt: about a second and 256 MiB for each guess of a password."""
+DEVNET_SCRYPT_WORK_FACTOR = 1 << 10
+"""N where the money is play money and a demo starts a dozen nodes at once."""
+MAX_KEYSTORE_BYTES = 16 * 1024
+
+TypedFields = Mapping[str, list[dict[str, str]]]
+
+
+class AccountKey:
+    """A private key that signs for its owner. No method, no repr and no pickle gives the key away."""
+
+    __slots__ = ("_account",)
+
+    def __init__(self, account: LocalAccount) -> None:
+        self._account = account
+
+    @property
+    def address(self) -> str:
+        """The account's address with checksum."""
+        return str(self._account.address)
+
+    def sign_transaction(self, transaction: Mapping[str, Any]) -> SignedTransaction:
+        """The transaction with its signature and hash, ready for `eth_sendRawTransaction`. It carries its
+        nonce and chain id."""
+        return self._account.sign_transaction(dict(transaction))
+
+    def sign_typed_data(
+        self, domain: Mapping[str, Any], types: TypedFields, message: Mapping[str, Any]
+    ) -> bytes:
+        """The 65-byte signature (r, s, v) of EIP-712 data; `types` has the message's type only."""
+        signed = self._account.sign_typed_data(dict(domain), dict(types), dict(message))
+        return bytes(signed.signature)
+
+    def __repr__(self) -> str:
+        return f"AccountKey({self.address})"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            what="a key does not leave its process",
+            expected="the path of a keystore",
+            actual=repr(self),
+            remedy="Load the keystore in the other process.",
+        )
+
+
+def create_keystore(path: Path, password: str) -> AccountKey:
+    """Make a fresh key and keep it encrypted at `path` (mode 0600). Raises InvalidInput when `path` exists:
+    a key is never overwritten."""
+    return _write_keystore(path, Account.create(), password, SCRYPT_WORK_FACTOR)
+
+
+def create_devnet_keystore(path: Path, password: str) -> AccountKey:
+    """As create_keystore, with a key derivation too weak for real money: for local chains only."""
+    return _write_keystore(path, Account.create(), password, DEVNET_SCRYPT_WORK_FACTOR)
+
+
+def import_devnet_keystore(path: Path, password: str, private_key: bytes) -> AccountKey:
+    """Keep a key known to everybody, such as those that a local chain is born with."""
+    return _write_keystore(path, Account.from_key(private_key), password, DEVNET_SCRYPT_WORK_FACTOR)
+
+
+def load_keystore(path: Path, password: str) -> AccountKey:
+    """The key in the keystore at `path`. Raises InvalidInput when it is absent, open to others, malformed, or
+    the password is wrong."""
+    require_private_file(path)
+    try:
+        text = path.read_bytes()[:MAX_KEYSTORE_BYTES]
+        return AccountKey(Account.from_key(Account.decrypt(json.loads(text), password)))
+    except (ValueError, KeyError, TypeError, NotImplementedError) as error:
+        # The cause stays unchained: a library's message may quote what it was given.
+        raise InvalidInput(
+            what="the keystore does not open",
+            expected="a version 3 keystore and its password",
+            actual=_tell_reason(error),
+            where=str(path),
+            remedy="Check the path and the password.",
+        ) from None
+
+
+def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str:
+    """The first line of the password file at `path`; without a path, what the person at the terminal
+    types."""
+    if path is None:
+        return getpass.getpass(prompt)
+    require_private_file(path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if not lines or not lines[0]:
+        raise InvalidInput(
+            what="the password file is empty",
+            expected="the password on the first line",
+            actual="nothing",
+            where=str(path),
+            remedy="Write the password into it.",
+        )
+    return lines[0]
+
+
+def _write_keystore(path: Path, account: LocalAccount, password: str, work_factor: int) -> AccountKey:
+    if not password:
+        raise InvalidInput(
+            what="a keystore needs a password",
+            expected="one character or more",
+            actual="none",
+            remedy="Choose a password.",
+        )
+    # The derivation is named: eth-account would otherwise take it from an environment variable.
+    encrypted = Account.encrypt(account.key, password, kdf="scrypt", iterations=work_factor)
+    write_private_file(path, json.dumps(encrypted).encode())
+    return AccountKey(account)
+
+
+def _tell_reason(error: Exception) -> str:
+    return "another password" if "MAC mismatch" in str(error) else f"{type(error).__name__} while reading it"

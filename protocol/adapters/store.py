@@ -1,0 +1,302 @@
+"""Content-addressed blobs in a local folder: a file exists under its name only if its bytes hash to it.
+
+Bytes go to a temporary file first, are judged while they are written, and appear under their address by one
+rename; a crash leaves at most a temporary file. The only names ever formed are a kind and 64 hexadecimal
+digits, so that no request can reach outside the folder. The folder is readable by its owner alone: a party
+that could read another's states would not be blind.
+"""
+
+import errno
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, BlobVerifier, refer_bytes
+from protocol.adapters.files import require_private_folder, sync_folder
+from protocol.spec import merkle
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+
+READ_BYTES = 256 * 1024
+"""bytes per read: large enough for the disk, small enough to stop soon."""
+RESERVE_BYTES = 64 * 1024 * 1024
+"""bytes of disk left free, so that the journal can still be written."""
+STALE_SECONDS = 24 * 3600
+"""age from which a temporary file is a crash's and not a download's."""
+
+
+class BlobStore:
+    """A folder of verified blobs. Safe for several threads and processes: a rename decides."""
+
+    def __init__(self, folder: Path, *, is_durable: bool = True) -> None:
+        """folder: made with mode 0700; is_durable: flush each blob to disk before it appears (fsync)."""
+        self.folder = folder
+        self._is_durable = is_durable
+        self._incoming = folder / "incoming"
+        for path in (folder, self._incoming, *(folder / kind.value for kind in BlobKind)):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_private_folder(folder)
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def put_tensor(self, root: bytes, data: bytes) -> BlobRef:
+        """Keep a flat little-endian float32 vector that must have the tree root `root`."""
+        return self.put(BlobRef(BlobKey(BlobKind.TENSOR, root), len(data)), data)
+
+    def put_delta(self, root: bytes, data: bytes) -> BlobRef:
+        """Keep the int8 blocks of a pseudo-gradient that must have the tree root `root`."""
+        return self.put(BlobRef(BlobKey(BlobKind.DELTA, root), len(data)), data)
+
+    def put_dataset(self, data: bytes) -> BlobRef:
+        """Keep raw token bytes under their tree root, which is computed here."""
+        key = BlobKey(BlobKind.DATASET, merkle.compute_data_root(data))
+        return self.put(BlobRef(key, len(data)), data)
+
+    def put_bytes(self, data: bytes) -> BlobRef:
+        """Keep bytes, such as a JSON manifest, under their SHA-256."""
+        return self.put(refer_bytes(data), data)
+
+    def put(self, ref: BlobRef, data: bytes) -> BlobRef:
+        """Keep `data` as `ref`. Raises InvalidInput when they do not belong together, EnvironmentFault on a
+        full disk."""
+        try:
+            with self.open_writer(ref) as writer:
+                writer.write(data)
+                writer.commit()
+        except ProtocolFault as fault:
+            raise InvalidInput(
+                what=fault.what,
+                expected=fault.expected,
+                actual=fault.actual,
+                where=fault.where,
+                remedy="Hash and store the same bytes.",
+            ) from fault
+        return ref
+
+    @contextmanager
+    def open_writer(self, ref: BlobRef, verifier: BlobVerifier | None = None) -> Iterator["BlobWriter"]:
+        """A writer for bytes that stream in; whatever is not committed at the end of the block is removed."""
+        self._require_space(ref)
+        with _disk_errors(self.folder):
+            handle, name = tempfile.mkstemp(dir=self._incoming)
+        writer = BlobWriter(self, Path(name), handle, verifier or BlobVerifier(ref), ref.key)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+    def _require_space(self, ref: BlobRef) -> None:
+        free = self.compute_free_bytes()
+        if ref.size_bytes + RESERVE_BYTES > free:
+            raise EnvironmentFault(
+                what="the disk of the blob store is full",
+                expected=f"{ref.size_bytes + RESERVE_BYTES} bytes free for {ref.key}",
+                actual=f"{free} bytes",
+                where=str(self.folder),
+                remedy="Free some space or move the store to a larger disk.",
+                retryable=False,
+            )
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def get_path(self, key: BlobKey) -> Path:
+        """Where the blob is, or would be."""
+        return self.folder / key.kind.value / key.root.hex()
+
+    def has(self, ref: BlobRef) -> bool:
+        """Whether the blob is here with this length."""
+        try:
+            return self.get_path(ref.key).stat().st_size == ref.size_bytes
+        except FileNotFoundError:
+            return False
+
+    def get_size_bytes(self, key: BlobKey) -> int | None:
+        """Length of the blob, None where it is absent."""
+        try:
+            return self.get_path(key).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def get(self, ref: BlobRef) -> bytes:
+        """All bytes of the blob, judged again: disks rot. Raises InvalidInput when it is absent,
+        EnvironmentFault when it is damaged (it is removed, so that it can be fetched anew)."""
+        data = b"".join(self.open_range(ref.key))
+        verifier = BlobVerifier(ref, source=str(self.folder))
+        try:
+            verifier.update(data)
+            verifier.finish()
+        except ProtocolFault as fault:
+            self.delete(ref.key)
+            raise _damaged(fault) from fault
+        return data
+
+    def open_range(self, key: BlobKey, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """The bytes `start` to `stop` (default: the end) in pieces of at most READ_BYTES. Raises InvalidInput
+        when the blob is absent or the range lies outside it."""
+        size = self.get_size_bytes(key)
+        if size is None:
+            raise _absent(key, self.folder)
+        end = size if stop is None else stop
+        if not 0 <= start <= end <= size:
+            raise InvalidInput(
+                what="the range lies outside the blob",
+                expected=f"0 <= start <= stop <= {size}",
+                actual=f"{start}, {end}",
+                where=str(key),
+                remedy="Ask for a range inside the blob.",
+            )
+        return _read_pieces(self.get_path(key), start, end)
+
+    def get_chunk_roots(self, key: BlobKey) -> bytes:
+        """The 32-byte subtree roots (`BlobVerifier.chunk_roots`) one after the other; empty where unknown."""
+        try:
+            return self._get_chunk_path(key).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _get_chunk_path(self, key: BlobKey) -> Path:
+        return self.get_path(key).with_suffix(".chunks")
+
+    # --- housekeeping -------------------------------------------------------------------------------------
+
+    def delete(self, key: BlobKey) -> None:
+        """Remove a blob; absent is fine."""
+        self.get_path(key).unlink(missing_ok=True)
+        self._get_chunk_path(key).unlink(missing_ok=True)
+
+    def delete_before(self, unix_seconds: float, *, keep: Collection[BlobKey] = ()) -> int:
+        """Remove what was last stored before `unix_seconds`, except `keep`; return the bytes freed. Storing a
+        blob again renews it. The caller passes the start of the oldest round with an open window."""
+        kept = {self.get_path(key) for key in keep}
+        freed = 0
+        for path, size, stored_at in self._list_files():
+            stale_at = time.time() - STALE_SECONDS if path.parent == self._incoming else unix_seconds
+            if stored_at < stale_at and path.with_suffix("") not in kept:
+                path.unlink(missing_ok=True)
+                freed += size
+        return freed
+
+    def compute_used_bytes(self) -> int:
+        """Bytes of all files of the store."""
+        return sum(size for _, size, _ in self._list_files())
+
+    def compute_free_bytes(self) -> int:
+        """Bytes that the disk still takes."""
+        return shutil.disk_usage(self.folder).free
+
+    def _list_files(self) -> Iterator[tuple[Path, int, float]]:
+        for folder in (self._incoming, *(self.folder / kind.value for kind in BlobKind)):
+            for entry in os.scandir(folder):
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # Removed by another process meanwhile.
+                    continue
+                yield Path(entry.path), status.st_size, status.st_mtime
+
+    def _adopt(self, temporary: Path, key: BlobKey, chunk_roots: bytes) -> Path:
+        path = self.get_path(key)
+        if chunk_roots:
+            self._write_chunk_roots(key, chunk_roots)
+        os.replace(temporary, path)
+        if self._is_durable:
+            sync_folder(path.parent)
+        return path
+
+    def _write_chunk_roots(self, key: BlobKey, chunk_roots: bytes) -> None:
+        handle, name = tempfile.mkstemp(dir=self._incoming)
+        with os.fdopen(handle, "wb") as file:
+            file.write(chunk_roots)
+        os.replace(name, self._get_chunk_path(key))
+
+
+class BlobWriter:
+    """Bytes on their way into a store. Made by `BlobStore.open_writer`."""
+
+    def __init__(
+        self, store: BlobStore, temporary: Path, handle: int, verifier: BlobVerifier, key: BlobKey
+    ) -> None:
+        self._store = store
+        self._temporary = temporary
+        self._file: BinaryIO = os.fdopen(handle, "wb")
+        self._verifier = verifier
+        self._key = key
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes written so far: where a broken transfer goes on."""
+        return self._verifier.received_bytes
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes. Raises ProtocolFault at the first that cannot be right (then nothing is
+        kept)."""
+        self._verifier.update(data)
+        with _disk_errors(self._store.folder):
+            self._file.write(data)
+
+    def commit(self) -> Path:
+        """Judge the whole and let it appear under its address. Raises ProtocolFault when it does not
+        match."""
+        self._verifier.finish()
+        with _disk_errors(self._store.folder):
+            self._file.flush()
+            if self._store._is_durable:
+                os.fsync(self._file.fileno())
+            self._file.close()
+            return self._store._adopt(self._temporary, self._key, b"".join(self._verifier.chunk_roots))
+
+    def close(self) -> None:
+        """Remove what was not committed."""
+        with _disk_errors(self._store.folder):
+            self._temporary.unlink(missing_ok=True)
+            self._file.close()
+
+
+def _read_pieces(path: Path, start: int, stop: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        while start < stop:
+            piece = file.read(min(READ_BYTES, stop - start))
+            if not piece:
+                return
+            start += len(piece)
+            yield piece
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise EnvironmentFault(
+            what="the blob store cannot be written",
+            expected="a writable disk with space",
+            actual=error.strerror,
+            where=str(folder),
+            remedy="Free some space." if is_full else "Check the disk and the folder's owner.",
+            retryable=False,
+        ) from error
+
+
+def _absent(key: BlobKey, folder: Path) -> InvalidInput:
+    return InvalidInput(
+        what="the blob is not in the store",
+        expected=str(key),
+        actual="no such file",
+        where=str(folder),
+        remedy="Fetch it from a peer first.",
+    )
+
+
+def _damaged(fault: ProtocolFault) -> EnvironmentFault:
+    return EnvironmentFault(
+        what=f"a stored blob is damaged ({fault.what}) and was removed",
+        expected=fault.expected,
+        actual=fault.actual,
+        where=fault.where,
+        remedy="Fetch it again; check the disk.",
+    )

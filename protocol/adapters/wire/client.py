@@ -1,0 +1,129 @@
+"""Fetches blobs from peers into the local store; a peer is trusted for nothing but delivery.
+
+Each byte is judged while it streams, and a broken connection is resumed where it broke. A peer that delivers
+wrong bytes is not asked again: that error is evidence.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from protocol.adapters.blobs import BlobRef, BlobVerifier
+from protocol.adapters.store import BlobStore, BlobWriter
+from protocol.adapters.wire import paths
+from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.session import Patience, Peer, PeerSession, blame, read_at_most
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+
+READ_BYTES = 256 * 1024
+MAX_STATUS_BYTES = 64 * 1024
+
+
+class BlobClient:
+    """Fetches for one account. Use as `async with BlobClient(...) as client`."""
+
+    def __init__(self, store: BlobStore, signer: RequestSigner, patience: Patience | None = None) -> None:
+        self._store = store
+        self._signer = signer
+        self._session = PeerSession(patience or Patience())
+
+    async def __aenter__(self) -> "BlobClient":
+        self._session.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def fetch(self, peer: Peer, ref: BlobRef) -> Path:
+        """The path of the blob in the store, fetched from `peer` unless it is there already.
+
+        Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
+        not deliver while patience lasts (also: it does not serve this blob to this account yet).
+        """
+        if self._store.has(ref):
+            return self._store.get_path(ref.key)
+        chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
+        verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
+        with self._store.open_writer(ref, verifier) as writer:
+            act = partial(self._stream, peer, ref, writer)
+            await self._session.try_often(act, lambda: writer.received_bytes)
+            return writer.commit()
+
+    async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
+        """As fetch, from the first of `peers` that delivers. Raises the last peer's error when none does."""
+        last: TouchstoneError = _no_peer(ref)
+        for peer in peers:
+            try:
+                return await self.fetch(peer, ref)
+            except (ProtocolFault, EnvironmentFault) as fault:
+                last = fault
+        raise last
+
+    async def get_status(self, peer: Peer) -> dict[str, Any]:
+        """The peer's /status: a JSON object of unproven statements. Raises as fetch does."""
+        body = await self._session.try_often(
+            partial(self._get_small, peer, paths.STATUS, {}, MAX_STATUS_BYTES)
+        )
+        try:
+            status = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise _malformed_status(peer, type(error).__name__) from error
+        if not isinstance(status, dict):
+            raise _malformed_status(peer, type(status).__name__)
+        return status
+
+    async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
+        body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref))
+        return tuple(body[start : start + 32] for start in range(0, len(body), 32))
+
+    async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:
+        path = paths.format_path(paths.CHUNKS, ref.key)
+        headers = self._signer.sign("GET", path, peer.account)
+        return await self._get_small(peer, path, headers, 32 * ref.chunk_count)
+
+    async def _get_small(self, peer: Peer, path: str, headers: dict[str, str], limit_bytes: int) -> bytes:
+        async with self._session.get(peer, path, headers, limit_bytes) as response:
+            body = await read_at_most(response, limit_bytes)
+        if len(body) > limit_bytes:
+            raise blame(peer, path, "the answer is too long", f"at most {limit_bytes} bytes", "more")
+        return body
+
+    async def _stream(self, peer: Peer, ref: BlobRef, writer: BlobWriter) -> None:
+        path, offset = paths.format_path(paths.BLOB, ref.key), writer.received_bytes
+        left = ref.size_bytes - offset
+        if not left:  # The last connection broke after the last byte, or the blob is empty.
+            return
+        headers = self._signer.sign("GET", path, peer.account)
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
+        async with self._session.get(peer, path, headers, left) as response:
+            _require_body(response, peer, path, 206 if offset else 200, left)
+            async for piece in response.content.iter_chunked(READ_BYTES):
+                writer.write(piece)
+
+
+def _require_body(
+    response: aiohttp.ClientResponse, peer: Peer, path: str, status: int, size_bytes: int
+) -> None:
+    """Raises ProtocolFault unless the answer announces exactly the bytes that were asked for."""
+    expected = f"status {status} with {size_bytes} bytes"
+    actual = f"status {response.status} with {response.content_length} bytes"
+    if actual != expected:
+        raise blame(peer, path, "the answer is not what was asked for", expected, actual)
+
+
+def _malformed_status(peer: Peer, actual: str) -> ProtocolFault:
+    return blame(peer, paths.STATUS, "the status is malformed", "a JSON object", actual)
+
+
+def _no_peer(ref: BlobRef) -> InvalidInput:
+    return InvalidInput(
+        what="nobody to fetch from",
+        expected=f"at least one peer that may have {ref.key}",
+        actual="none",
+        remedy="Wait until a peer has registered its endpoint.",
+    )

@@ -1,0 +1,120 @@
+"""What one stranger may ask of a server: rates, sizes, concurrency and time. Everything is bounded.
+
+A bucket of tokens per caller limits the rate, counters limit concurrency, and a watchman closes connections
+that were opened and then say nothing (a slow loris).
+"""
+
+import asyncio
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+MAX_BUCKETS = 10_000
+"""callers remembered; the one heard longest ago is forgotten first."""
+
+
+@dataclass(frozen=True)
+class WireLimits:
+    """Limits of a server. Streams are answers that carry a blob."""
+
+    requests_per_second: float = 50.0
+    burst_requests: int = 200
+    address_requests_per_second: float = 500.0
+    """per network address, before a signature is checked; many nodes may share one"""
+    address_burst_requests: int = 2000
+    streams_per_account: int = 4
+    streams: int = 32
+    connections: int = 256
+    idle_seconds: float = 15.0
+    """a connection without a complete request is closed after this"""
+    write_seconds: float = 30.0
+    """a reader that does not take the next piece (256 KiB) within this is dropped"""
+    header_bytes: int = 8190
+    headers: int = 32
+
+
+class RateLimit:
+    """A token bucket for each caller: `rate` tokens a second, at most `burst` saved."""
+
+    def __init__(self, rate: float, burst: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._now = now
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def try_take(self, caller: str) -> bool:
+        """Whether `caller` may make one more request now."""
+        now = self._now()
+        tokens, then = self._buckets.pop(caller, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + (now - then) * self._rate)
+        is_allowed = tokens >= 1.0
+        self._buckets[caller] = (tokens - 1.0 if is_allowed else tokens, now)
+        if len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        return is_allowed
+
+
+class StreamLimit:
+    """Counts running streams, per account and in total."""
+
+    def __init__(self, limits: WireLimits) -> None:
+        self._limits = limits
+        self._running: Counter[str] = Counter()
+
+    @contextmanager
+    def hold(self, account: str) -> Iterator[bool]:
+        """True inside the block when `account` got a stream, which is returned at the block's end."""
+        is_free = self._running.total() < self._limits.streams
+        if not is_free or self._running[account] >= self._limits.streams_per_account:
+            yield False
+            return
+        self._running[account] += 1
+        try:
+            yield True
+        finally:
+            self._running[account] -= 1
+            if not self._running[account]:
+                del self._running[account]
+
+
+class ConnectionWatch:
+    """Closes connections beyond the limit and those on which no request completes in time."""
+
+    def __init__(self, limits: WireLimits) -> None:
+        self._limits = limits
+        self._busy: Counter[web.RequestHandler] = Counter()
+        self._idle_since: dict[web.RequestHandler, float] = {}
+
+    @contextmanager
+    def mark_busy(self, request: web.Request) -> Iterator[None]:
+        """The connection of `request` is at work inside the block."""
+        protocol = request.protocol
+        self._busy[protocol] += 1
+        self._idle_since.pop(protocol, None)
+        try:
+            yield
+        finally:
+            self._busy[protocol] -= 1
+            if not self._busy[protocol]:
+                del self._busy[protocol]
+
+    async def run(self, server: web.Server) -> None:
+        """Watch the connections of `server` until cancelled."""
+        while True:
+            self.sweep(server, time.monotonic())
+            await asyncio.sleep(min(1.0, self._limits.idle_seconds / 4))
+
+    def sweep(self, server: web.Server, now: float) -> None:
+        """One look at all connections at the monotonic second `now`."""
+        idle = [connection for connection in server.connections if connection not in self._busy]
+        self._idle_since = {connection: self._idle_since.get(connection, now) for connection in idle}
+        excess = len(server.connections) - self._limits.connections
+        # Longest idle first: they are the least likely to be an honest peer about to speak.
+        for connection in sorted(idle, key=self._idle_since.__getitem__):
+            if excess > 0 or now - self._idle_since[connection] > self._limits.idle_seconds:
+                connection.force_close()
+                excess -= 1

@@ -1,0 +1,224 @@
+"""Serves a node's blobs to staked peers.
+
+Who may read what is the role's decision, asked anew for each request: a solver shows a start state before the
+end state, or the audit would not be blind. An absent and a withheld blob get the same answer, so that nobody
+can probe for a root that it guessed. Answers of the callbacks must come from memory: a request must not cost
+the node a call to the chain.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire import paths
+from protocol.adapters.wire.auth import RequestVerifier, WireDomain
+from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
+from protocol.adapters.wire.tls import TlsIdentity, make_server_context
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+
+TLS_HANDSHAKE_SECONDS = 10.0
+SHUTDOWN_SECONDS = 1.0
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReadPolicy:
+    """What a role decides; addresses are in lower case, all three answer at once."""
+
+    is_staked: Callable[[str], bool]
+    """is_staked(account): whether the account may ask at all"""
+    may_read: Callable[[str, BlobKind, bytes], bool]
+    """may_read(account, kind, root): whether this account may have this blob now"""
+    get_status: Callable[[], Mapping[str, Any]]
+    """get_status(): a JSON object for /status, such as account, processed_block and waiting_for_block; it is
+    public"""
+
+
+class BlobServer:
+    """An HTTPS server over a store. `start` it once, `stop` it once."""
+
+    def __init__(
+        self,
+        store: BlobStore,
+        account: str,
+        domain: WireDomain,
+        identity: TlsIdentity,
+        policy: ReadPolicy,
+        limits: WireLimits | None = None,
+    ) -> None:
+        """account: the address that this server stands for; requests are signed for it."""
+        self._store = store
+        self._identity = identity
+        self._policy = policy
+        self._limits = limits or WireLimits()
+        self._verifier = RequestVerifier(account, domain, policy.is_staked)
+        self._account_rate = RateLimit(self._limits.requests_per_second, self._limits.burst_requests)
+        self._address_rate = RateLimit(
+            self._limits.address_requests_per_second, self._limits.address_burst_requests
+        )
+        self._streams = StreamLimit(self._limits)
+        self._watch = ConnectionWatch(self._limits)
+        self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
+        """Listen; return the port (a free one for 0). Raises EnvironmentFault when the address is taken."""
+        runner = self._make_runner()
+        await runner.setup()
+        assert runner.server is not None
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                runner.server,
+                host,
+                port,
+                ssl=make_server_context(self._identity),
+                ssl_handshake_timeout=TLS_HANDSHAKE_SECONDS,
+            )
+        except OSError as error:
+            await runner.cleanup()
+            raise _cannot_listen(host, port, error) from error
+        self._runner = runner
+        self._watching = asyncio.create_task(self._watch.run(runner.server))
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening, drop what still runs."""
+        if self._listener is None or self._runner is None or self._watching is None:
+            return
+        self._listener.close()
+        self._watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._watching
+        await self._runner.cleanup()
+        self._listener = self._runner = self._watching = None
+
+    def _make_runner(self) -> web.AppRunner:
+        application = web.Application(middlewares=[self._guard], client_max_size=1)
+        routes: dict[str, Handler] = {
+            paths.HEALTH: self._get_health,
+            paths.STATUS: self._get_status,
+            f"/{paths.BLOB}/{paths.KEY_PATTERN}": self._get_blob,
+            f"/{paths.CHUNKS}/{paths.KEY_PATTERN}": self._get_chunks,
+        }
+        application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
+        return web.AppRunner(
+            application,
+            access_log=None,
+            handler_cancellation=True,
+            shutdown_timeout=SHUTDOWN_SECONDS,
+            keepalive_timeout=self._limits.idle_seconds,
+            lingering_time=0.0,
+            max_line_size=self._limits.header_bytes,
+            max_field_size=self._limits.header_bytes,
+            max_headers=self._limits.headers,
+        )
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self._watch.mark_busy(request):
+            if not self._address_rate.try_take(request.remote or ""):
+                return refuse(429, "too many requests from this address", "Wait, then ask less often.")
+            if request.body_exists:
+                refusal = refuse(413, "a request carries no body", "Send none.")
+                refusal.force_close()
+                return refusal
+            try:
+                return await handler(request)
+            except ProtocolFault as fault:
+                log.info("refused %s %s: %s", request.method, request.path, fault)
+                return refuse(401, fault.what, fault.remedy, fault.expected, fault.actual)
+
+    async def _get_health(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"health": "ok"})
+
+    async def _get_status(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(dict(self._policy.get_status()))
+
+    async def _get_chunks(self, request: web.Request) -> web.StreamResponse:
+        key, _, refusal = self._admit(request)
+        if refusal:
+            return refusal
+        return web.Response(body=self._store.get_chunk_roots(key), content_type="application/octet-stream")
+
+    async def _get_blob(self, request: web.Request) -> web.StreamResponse:
+        key, account, refusal = self._admit(request)
+        if refusal:
+            return refusal
+        with self._streams.hold(account) as is_held:
+            if not is_held:
+                return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
+            return await self._stream(request, key)
+
+    def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
+        """The key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad signature."""
+        account = self._verifier.verify(request.method, request.raw_path, request.headers)
+        key = paths.parse_key(request.match_info["kind"], request.match_info["root"])
+        if not self._account_rate.try_take(account):
+            return key, account, refuse(429, "too many requests", "Wait, then ask less often.")
+        may_read = self._policy.may_read(account, key.kind, key.root)
+        if may_read and self._store.get_size_bytes(key) is not None:
+            return key, account, None
+        # One answer for both cases: see above.
+        return key, account, refuse(403, "not served to you now", "Ask again when its window opens.")
+
+    async def _stream(self, request: web.Request, key: BlobKey) -> web.StreamResponse:
+        size = self._store.get_size_bytes(key) or 0
+        try:
+            wanted = request.http_range
+        except ValueError:
+            return refuse(416, "the range is malformed", "Send Range: bytes=FIRST-LAST.")
+        start, stop, _ = wanted.indices(size)
+        is_partial = "Range" in request.headers
+        if is_partial and start >= stop:
+            return refuse(416, "the range lies outside the blob", f"The blob has {size} bytes.")
+        response = _make_stream_response(start, stop, size, is_partial=is_partial)
+        await response.prepare(request)
+        await self._write(response, self._store.open_range(key, start, stop))
+        return response
+
+    async def _write(self, response: web.StreamResponse, pieces: Iterator[bytes]) -> None:
+        # A disk may be slow: read in a thread. A reader may be slow on purpose: give each piece a deadline.
+        while piece := await asyncio.to_thread(next, pieces, b""):
+            async with asyncio.timeout(self._limits.write_seconds):
+                await response.write(piece)
+        await response.write_eof()
+
+
+def refuse(status: int, what: str, remedy: str, expected: object = "", actual: object = "") -> web.Response:
+    """An answer that is no blob: a status and a JSON object that says why."""
+    fields = {"what": what, "expected": str(expected), "actual": str(actual), "remedy": remedy}
+    headers = {"Retry-After": "1"} if status == 429 else {}
+    text = json.dumps({"error": fields})
+    return web.Response(status=status, text=text, content_type="application/json", headers=headers)
+
+
+def _make_stream_response(start: int, stop: int, size: int, *, is_partial: bool) -> web.StreamResponse:
+    response = web.StreamResponse(status=206 if is_partial else 200)
+    response.content_type = "application/octet-stream"
+    response.content_length = stop - start
+    if is_partial:
+        response.headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+    return response
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the blob server cannot listen",
+        expected="a free address of this machine",
+        actual=error.strerror or str(error),
+        where=f"{host}:{port}",
+        remedy="Choose another port, or stop what uses this one.",
+        retryable=False,
+    )

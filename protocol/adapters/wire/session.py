@@ -1,0 +1,230 @@
+"""One request to one peer: pinned, bounded in size and time, and its failures sorted by whose they are.
+
+A pause, a broken connection, a busy or unwilling server is the environment's: asked again with growing
+pauses. A wrong certificate or an answer that no honest server gives is the peer's, and not asked for twice.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+
+PROGRESS_BYTES = 1024 * 1024
+"""An attempt that brought this much does not count: a long transfer may break often."""
+MAX_REASON_BYTES = 4096
+MAX_SHOWN_CHARACTERS = 300
+MAX_URL_CHARACTERS = 256
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Where and who, as registered on chain: account, https URL, SHA-256 of the certificate's DER."""
+
+    account: str
+    url: str
+    fingerprint: bytes
+
+    def __post_init__(self) -> None:
+        if not _is_endpoint(self.url) or len(self.fingerprint) != 32:
+            raise ProtocolFault(
+                what="the registered endpoint is malformed",
+                expected="https://host[:port] and a fingerprint of 32 bytes",
+                actual=f"{self.url[:MAX_SHOWN_CHARACTERS]!r} and {len(self.fingerprint)} bytes",
+                culprit=self.account,
+                remedy="Ask another peer; this one has to register anew.",
+            )
+
+    def format_url(self, path: str) -> str:
+        """The URL of `path` (with its slash) at this peer."""
+        return self.url.rstrip("/") + path
+
+    def __str__(self) -> str:
+        return f"{self.account} at {self.url}"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long and how often a client tries."""
+
+    attempts: int = 5
+    first_pause_s: float = 0.25
+    longest_pause_s: float = 8.0
+    connect_s: float = 10.0
+    silence_s: float = 30.0
+    """longest pause between two pieces of an answer"""
+    least_bytes_per_second: int = 16 * 1024
+    """a slower answer is broken off: a peer could otherwise hold a replay past its window"""
+
+    def compute_pause_s(self, failures: int) -> float:
+        """Pause after the n-th failure in a row (n >= 1): doubling, bounded."""
+        return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 64))
+
+    def compute_deadline_s(self, size_bytes: int) -> float:
+        """Longest time for one answer of this size."""
+        return self.connect_s + self.silence_s + size_bytes / self.least_bytes_per_second
+
+
+class PeerSession:
+    """Requests to any number of peers over pooled connections. `open` it inside a running loop, then
+    `close`."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        # One object per pin: the connection pool tells peers apart by it.
+        self._pins: dict[bytes, aiohttp.Fingerprint] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> None:
+        """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
+        timeout = aiohttp.ClientTimeout(
+            total=None, connect=self._patience.connect_s, sock_read=self._patience.silence_s
+        )
+        self._session = aiohttp.ClientSession(
+            timeout=timeout,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept-Encoding": "identity"},
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session:
+            await self._session.close()
+
+    @asynccontextmanager
+    async def get(
+        self, peer: Peer, path: str, headers: Mapping[str, str], size_bytes: int
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to GET `path`, of at most about `size_bytes`, while its body still streams.
+
+        Raises ProtocolFault for another certificate or an answer that is not ours, EnvironmentFault for
+        everything that may be different next time; both name the peer. Holds inside the block too.
+        """
+        assert self._session is not None, "open() comes first"
+        pin = self._pins.setdefault(peer.fingerprint, aiohttp.Fingerprint(peer.fingerprint))
+        with _sorted_errors(peer, path):
+            async with (
+                asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
+                self._session.get(
+                    peer.format_url(path), headers=headers, ssl=pin, allow_redirects=False
+                ) as response,
+            ):
+                await _require_success(response, peer, path)
+                yield response
+
+    async def try_often(
+        self, act: Callable[[], Awaitable[Answer]], get_progress: Callable[[], int] = lambda: 0
+    ) -> Answer:
+        """The result of `act`, called again after each retryable EnvironmentFault, with pauses, while
+        patience lasts. get_progress: bytes received so far over all attempts."""
+        failures, progress = 0, get_progress()
+        while True:
+            try:
+                return await act()
+            except EnvironmentFault as fault:
+                is_moving = get_progress() - progress >= PROGRESS_BYTES
+                failures, progress = (1 if is_moving else failures + 1), get_progress()
+                if not fault.retryable or failures >= self._patience.attempts:
+                    raise
+            await asyncio.sleep(self._patience.compute_pause_s(failures))
+
+
+def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:
+    """What the peer did wrong in its answer to `path`; nothing that it sent is used."""
+    return ProtocolFault(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=peer.format_url(path),
+        culprit=peer.account,
+        remedy="Ask another peer, or report the blob as unserved.",
+    )
+
+
+@contextmanager
+def _sorted_errors(peer: Peer, path: str) -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.ServerFingerprintMismatch as error:
+        what = "another TLS certificate than the registered one"
+        raise blame(peer, path, what, error.expected.hex(), error.got.hex()) from error
+    except aiohttp.ClientResponseError as error:
+        raise blame(peer, path, "the answer is not HTTP", "an HTTP answer", show(error.message)) from error
+    except TimeoutError as error:
+        raise _no_answer(peer, path, "no timely answer") from error
+    except (aiohttp.ClientError, ConnectionError) as error:
+        raise _no_answer(peer, path, show(str(error)) or type(error).__name__) from error
+
+
+def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what=f"the peer {peer.account} is down or slow",
+        expected="an answer",
+        actual=actual,
+        where=peer.format_url(path),
+        remedy="It is asked again; if it stays so, ask another peer or report the blob as unserved.",
+    )
+
+
+async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: str) -> None:
+    if response.status in (200, 206):
+        return
+    reason = show(_parse_reason(await read_at_most(response, MAX_REASON_BYTES)))
+    is_refusal = response.status >= 400
+    if not is_refusal:
+        raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
+    raise EnvironmentFault(
+        what=f"the peer {peer.account} does not serve this request",
+        expected="status 200",
+        actual=f"status {response.status}: {reason}",
+        where=peer.format_url(path),
+        remedy="Compare clocks and the registered endpoint; a blob is served only while its window is open.",
+        # 401, 413, 416: the same request stays wrong. 403: its window may open. 429, 5xx: busy.
+        retryable=response.status in (403, 429) or response.status >= 500,
+    )
+
+
+async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    """The body; of a longer one the first `limit_bytes` + 1 bytes."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > limit_bytes:
+            break
+    return bytes(body[: limit_bytes + 1])
+
+
+def _parse_reason(body: bytes) -> str:
+    try:
+        error = json.loads(body)["error"]
+        return "; ".join(f"{name}: {error[name]}" for name in ("what", "expected", "actual") if error[name])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return body.decode(errors="replace")
+
+
+def show(text: str) -> str:
+    """A stranger's text, shortened and without control characters, fit for a terminal and a log."""
+    return "".join(c if c.isprintable() else "?" for c in text[:MAX_SHOWN_CHARACTERS])
+
+
+def _is_endpoint(url: str) -> bool:
+    if len(url) > MAX_URL_CHARACTERS or not url.isascii() or not url.isprintable():
+        return False
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    is_plain = not (parts.username or parts.password or parts.query or parts.fragment)
+    return (
+        parts.scheme == "https" and bool(parts.hostname) and has_port and is_plain and parts.path in ("", "/")
+    )

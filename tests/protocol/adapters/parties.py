@@ -1,0 +1,103 @@
+"""Parties with a key, a store and a server of their own, for tests over real HTTPS."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+from aiohttp import web
+from eth_account import Account
+
+from protocol.adapters.blobs import BlobKind, BlobRef, refer_tensor
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.server import BlobServer, ReadPolicy
+from protocol.adapters.wire.session import Patience, Peer
+from protocol.adapters.wire.tls import TlsIdentity, load_or_create_identity, make_server_context
+from protocol.spec import merkle
+
+DOMAIN = WireDomain(chain_id=31337, registry="0x" + "5b" * 20)
+HASTE = Patience(attempts=3, first_pause_s=0.01, longest_pause_s=0.02, connect_s=5, silence_s=5)
+CHUNK_ELEMENTS = 1024 * 256
+
+
+def make_key(seed: int) -> AccountKey:
+    """The key of number `seed`, the same each time."""
+    return AccountKey(Account.from_key(seed.to_bytes(32, "big")))
+
+
+def make_tensor(elements: int, seed: int = 0) -> tuple[bytes, BlobRef]:
+    """Random float32 bytes and their reference."""
+    data = np.random.default_rng(seed).standard_normal(elements, dtype=np.float32).tobytes()
+    return data, refer_tensor(merkle.compute_data_root(data), elements)
+
+
+@dataclass
+class Party:
+    """Everything one party has. `readable` and `staked` are what its policy answers."""
+
+    folder: Path
+    seed: int
+    is_staked: Callable[[str], bool] = lambda account: True
+    may_read: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
+    limits: WireLimits = field(default_factory=WireLimits)
+    patience: Patience = HASTE
+    status: dict[str, Any] = field(default_factory=lambda: {"processed_block": 7})
+
+    def __post_init__(self) -> None:
+        self.key = make_key(self.seed)
+        self.account = self.key.address.lower()
+        self.store = BlobStore(self.folder / "store", is_durable=False)
+        self.identity: TlsIdentity = load_or_create_identity(self.folder / "tls")
+        self.signer = RequestSigner(self.key, DOMAIN)
+
+    def make_server(self) -> BlobServer:
+        """A server over this party's store, not started."""
+        policy = ReadPolicy(self.is_staked, self.may_read, lambda: self.status)
+        return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits)
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[Peer]:
+        """This party as a peer that listens inside the block."""
+        server = self.make_server()
+        port = await server.start()
+        try:
+            yield self.make_peer(port)
+        finally:
+            await server.stop()
+
+    def make_peer(self, port: int) -> Peer:
+        """This party as others find it on chain."""
+        return Peer(self.account, f"https://127.0.0.1:{port}", self.identity.fingerprint)
+
+    def make_client(self) -> BlobClient:
+        """A client into this party's store."""
+        return BlobClient(self.store, self.signer, self.patience)
+
+
+@asynccontextmanager
+async def serve_hostile(
+    party: Party, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+) -> AsyncIterator[Peer]:
+    """A peer with the party's certificate that answers every request as `handler` likes."""
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=make_server_context(party.identity))
+    await site.start()
+    try:
+        yield party.make_peer(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
+    """A client with none of our rules, for requests that ours would not send."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session:
+        yield session

@@ -1,0 +1,66 @@
+"""The deployment file is read as it was written, and a bad one is refused with the field."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.adapters.chain.deployment import CONTRACT_NAMES, read_deployment, write_deployment
+from protocol.spec.errors import InvalidInput
+from tests.protocol.adapters.anvil import make_deployment
+
+DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xA7)])
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "deployments" / "31337.json"
+    write_deployment(path, DEPLOYMENT)
+    assert read_deployment(path) == DEPLOYMENT
+    assert [entry.name for entry in path.parent.iterdir()] == ["31337.json"]
+
+
+def test_the_keys_are_those_of_solidity() -> None:
+    assert list(json.loads(DEPLOYMENT.to_json())) == [
+        "chainId", "token", "vault", "registry", "ledger", "auditBook", "disputeGame", "outerContest",
+        "deployBlock",
+    ]  # fmt: skip
+
+
+def test_contracts_are_found_by_name() -> None:
+    assert DEPLOYMENT.address_of("AuditBook") == DEPLOYMENT.audit_book
+    assert set(DEPLOYMENT.contracts()) == set(CONTRACT_NAMES.values())
+
+
+def test_addresses_become_lower_case(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(DEPLOYMENT.to_json().replace("0x" + 38 * "0" + "a0", "0x" + 38 * "0" + "A0"))
+    assert read_deployment(path) == DEPLOYMENT
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("vault", "0x12"),
+        ("vault", None),
+        ("token", 5),
+        ("chainId", "1"),
+        ("deployBlock", 1.5),
+        ("ledger", "x" * 42),
+    ],
+)
+def test_a_bad_field_is_named(tmp_path: Path, key: str, value: Any) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps({**json.loads(DEPLOYMENT.to_json()), key: value}))
+    with pytest.raises(InvalidInput, match=key) as error:
+        read_deployment(path)
+    assert error.value.actual == repr(value)
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[1]", "\xff"])
+def test_a_missing_or_broken_file_is_said(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "d.json"
+    if text is not None:
+        path.write_text(text, encoding="latin-1")
+    with pytest.raises(InvalidInput, match="deployment file"):
+        read_deployment(path)

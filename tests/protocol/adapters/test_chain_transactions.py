@@ -1,0 +1,195 @@
+"""Each transaction is mined once, whatever the fee market, a crash or a reorg do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from protocol.adapters.chain import transactions
+from protocol.adapters.chain.client import open_chain
+from protocol.adapters.chain.refusals import ContractRefused
+from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, Patience
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from tests.protocol.adapters.anvil import POLL_S, QUICK, STAKE_WEI, TestChain, run_test_chain
+
+
+@pytest.fixture
+async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
+    async with run_test_chain(tmp_path) as net:
+        yield net
+
+
+async def count_mined(net: TestChain) -> int:
+    return await net.chain.connection.transaction_count(net.chain.address, "latest")
+
+
+async def count_pending(net: TestChain) -> int:
+    return await net.chain.connection.transaction_count(net.chain.address, "pending")
+
+
+async def wait_until_pending(net: TestChain, count: int) -> None:
+    async with asyncio.timeout(10):
+        while await count_pending(net) < count:
+            await asyncio.sleep(POLL_S)
+
+
+async def find_pending(net: TestChain, nonce: int) -> dict[str, str]:
+    """The transaction of our account that waits with this nonce."""
+    pool = cast(dict[str, Any], await net.anvil("txpool_content"))
+    return cast(dict[str, str], pool["pending"][net.chain.address][str(nonce)])
+
+
+async def test_many_at_once_are_all_mined(net: TestChain) -> None:
+    receipts = await asyncio.gather(*(net.chain.vault.deposit(STAKE_WEI) for _ in range(10)))
+    assert len({receipt.transaction_hash for receipt in receipts}) == 10
+    assert await net.chain.vault.stake_of(net.chain.address) == 10 * STAKE_WEI
+
+
+async def test_a_receipt_has_the_events_of_its_call(net: TestChain) -> None:
+    receipt = await net.chain.vault.deposit(STAKE_WEI)
+    assert receipt.find("Deposited").arguments == {"account": net.chain.address, "amount_wei": STAKE_WEI}
+    assert receipt.gas_used > 21_000 and receipt.fee_wei >= receipt.gas_used
+    with pytest.raises(KeyError):
+        receipt.find("Withdrawn")
+
+
+async def test_a_refusal_costs_nothing(net: TestChain) -> None:
+    before = await count_mined(net)
+    with pytest.raises(ContractRefused) as refusal:
+        await net.chain.vault.request_unbond(STAKE_WEI)
+    assert refusal.value.name == "TooLittleStake"
+    assert refusal.value.values == {"account": net.chain.address, "free_wei": 0, "needed_wei": STAKE_WEI}
+    assert refusal.value.where == "StakeVault.requestUnbond"
+    assert "touchstone stake" in refusal.value.remedy
+    assert await count_mined(net) == before
+
+
+async def test_a_refusal_after_the_estimate_is_told_as_well(
+    net: TestChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if somebody had changed the state between the estimate and the block.
+    async def estimate_gas(*_: object) -> int:
+        return 200_000
+
+    monkeypatch.setattr(net.chain.connection, "estimate_gas", estimate_gas)
+    before = await count_mined(net)
+    with pytest.raises(ContractRefused, match="touchstone stake") as refusal:
+        await net.chain.vault.request_unbond(STAKE_WEI)
+    assert refusal.value.name == "TooLittleStake"
+    assert await count_mined(net) == before + 1
+
+
+async def test_a_revert_whose_reason_is_gone_can_be_tried_again(
+    net: TestChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def estimate_gas(*_: object) -> int:
+        return 27_000
+
+    monkeypatch.setattr(transactions, "GAS_MARGIN", 0)
+    monkeypatch.setattr(net.chain.connection, "estimate_gas", estimate_gas)
+    # Too little gas: the same call is not refused when it is asked for again.
+    with pytest.raises(EnvironmentFault, match="reverted in block") as fault:
+        await net.chain.vault.deposit(STAKE_WEI)
+    assert fault.value.retryable
+
+
+async def test_a_cheap_transaction_is_sent_again_with_a_higher_fee(net: TestChain) -> None:
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    sending = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+    await wait_until_pending(net, before + 1)
+    base_fee = (await net.chain.head()).base_fee_wei
+    await net.anvil("anvil_setNextBlockBaseFeePerGas", hex(4 * base_fee))
+    await net.anvil("anvil_mine", 1)
+    assert await count_mined(net) == before, "the fee was to be too low"
+    await net.anvil("anvil_setNextBlockBaseFeePerGas", hex(4 * base_fee))
+    await net.anvil("evm_setIntervalMining", 1)
+    receipt = await asyncio.wait_for(sending, 20)
+    assert receipt.fee_wei >= 2 * base_fee * receipt.gas_used
+    assert await net.chain.vault.stake_of(net.chain.address) == STAKE_WEI
+
+
+async def test_without_blocks_it_gives_up_with_the_hash(net: TestChain) -> None:
+    await net.anvil("evm_setAutomine", False)
+    with pytest.raises(EnvironmentFault, match="not mined after 5 attempts") as fault:
+        await net.chain.vault.deposit(STAKE_WEI)
+    assert "0x" in str(fault.value.actual) and fault.value.retryable
+
+
+async def test_after_a_crash_what_was_sent_is_waited_for(net: TestChain) -> None:
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    crashing = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+    await wait_until_pending(net, before + 1)
+    crashing.cancel()
+    await net.anvil("evm_setIntervalMining", 1)
+    async with open_chain(
+        net.rpc_url, net.chain.deployment, net.account, poll_s=POLL_S, patience=Patience(resend_after_s=20)
+    ) as again:
+        # By now the deposit is mined, so whoever asks does not send it a second time.
+        assert await again.vault.stake_of(again.address) == STAKE_WEI
+        assert await again.recover() == 0
+
+
+async def test_after_a_crash_what_is_stuck_is_replaced(net: TestChain) -> None:
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    crashing = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+    await wait_until_pending(net, before + 1)
+    crashing.cancel()
+    recovering = asyncio.create_task(net.chain.recover())
+    async with asyncio.timeout(10):
+        while (await find_pending(net, before))["to"] != net.chain.address:
+            await asyncio.sleep(POLL_S)
+    await net.anvil("anvil_mine", 1)
+    assert await recovering == 1
+    assert await count_mined(net) == before + 1 == await count_pending(net)
+    assert await net.chain.vault.stake_of(net.chain.address) == 0
+
+
+async def test_a_reorg_that_drops_a_transaction_blocks_no_later_one(net: TestChain) -> None:
+    await net.chain.vault.deposit(STAKE_WEI)
+    await net.anvil("anvil_reorg", 1, [])
+    assert await net.chain.vault.stake_of(net.chain.address) == 0
+    await net.chain.vault.deposit(2 * STAKE_WEI)
+    assert await net.chain.vault.stake_of(net.chain.address) == 2 * STAKE_WEI
+
+
+async def test_a_gap_left_by_a_reorg_is_closed(net: TestChain) -> None:
+    await net.chain.vault.deposit(STAKE_WEI)
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    sending = asyncio.create_task(net.chain.vault.deposit(2 * STAKE_WEI))
+    await wait_until_pending(net, before + 1)
+    await net.anvil("anvil_reorg", 1, [])
+    await net.anvil("evm_setIntervalMining", 1)
+    await asyncio.wait_for(sending, 20)
+    assert await net.chain.vault.stake_of(net.chain.address) == 2 * STAKE_WEI
+
+
+async def test_two_processes_of_one_account_do_not_collide(net: TestChain) -> None:
+    async with open_chain(
+        net.rpc_url, net.chain.deployment, net.account, poll_s=POLL_S, patience=QUICK
+    ) as other:
+        await asyncio.gather(*(c.vault.deposit(STAKE_WEI) for c in (net.chain, other) for _ in range(5)))
+    assert await net.chain.vault.stake_of(net.chain.address) == 10 * STAKE_WEI
+
+
+async def test_without_a_signer_nothing_is_sent(net: TestChain) -> None:
+    async with open_chain(net.rpc_url, net.chain.deployment) as reader:
+        assert reader.address == ""
+        assert await reader.recover() == 0
+        with pytest.raises(InvalidInput, match="an account that signs"):
+            await reader.vault.deposit(STAKE_WEI)
+
+
+async def test_an_account_without_coin_is_told_so(net: TestChain) -> None:
+    await net.anvil("anvil_setBalance", net.account.address, "0x0")
+    with pytest.raises(EnvironmentFault, match="coin"):
+        await net.chain.vault.deposit(STAKE_WEI)
+
+
+def test_the_margin_adds_gas() -> None:
+    assert GAS_MARGIN_PERCENT > 100

@@ -1,0 +1,138 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from protocol.adapters import store as store_module
+from protocol.adapters.blobs import BlobKey, BlobKind, refer_bytes, refer_tensor
+from protocol.adapters.store import BlobStore
+from protocol.spec import merkle
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_tensor
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs")
+
+
+def list_incoming(store: BlobStore) -> list[str]:
+    return os.listdir(store.folder / "incoming")
+
+
+def test_what_is_put_is_got(store: BlobStore) -> None:
+    data, ref = make_tensor(2 * CHUNK_ELEMENTS + 5)
+    assert store.put_tensor(ref.key.root, data) == ref
+    assert store.has(ref)
+    assert store.get(ref) == data
+    assert store.get_path(ref.key).read_bytes() == data
+    assert len(store.get_chunk_roots(ref.key)) == 3 * 32
+
+
+def test_each_kind_has_its_address(store: BlobStore) -> None:
+    text = b'{"task": 1}'
+    assert store.put_bytes(text) == refer_bytes(text)
+    corpus = store.put_dataset(b"def main(): ..." * 1000)
+    assert corpus.key == BlobKey(BlobKind.DATASET, merkle.compute_data_root(b"def main(): ..." * 1000))
+    leaf = bytes(260)
+    assert store.get(store.put_delta(merkle.hash_leaf(leaf), leaf)) == leaf
+
+
+def test_folder_and_files_are_private(store: BlobStore) -> None:
+    ref = store.put_bytes(b"x")
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(store.get_path(ref.key).stat().st_mode) == 0o600
+
+
+def test_a_folder_open_to_others_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)
+    with pytest.raises(InvalidInput, match="chmod 700"):
+        BlobStore(tmp_path / "open")
+
+
+def test_wrong_bytes_are_never_kept(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    with pytest.raises(InvalidInput, match="do not match their root"):
+        store.put_tensor(ref.key.root, data[::-1])
+    assert not store.has(ref)
+    assert list_incoming(store) == []
+
+
+def test_what_is_not_committed_leaves_nothing(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    with store.open_writer(ref) as writer:
+        writer.write(data)
+    with pytest.raises(ProtocolFault), store.open_writer(ref) as writer:
+        writer.write(data + b"more")
+    assert not store.has(ref)
+    assert list_incoming(store) == []
+
+
+def test_a_damaged_blob_is_found_and_removed(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    store.put(ref, data)
+    store.get_path(ref.key).write_bytes(data[::-1])
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        store.get(ref)
+    assert not store.has(ref)
+
+
+def test_another_length_is_another_blob(store: BlobStore) -> None:
+    data, ref = make_tensor(100)
+    store.put(ref, data)
+    assert not store.has(refer_tensor(ref.key.root, 256))
+
+
+def test_an_absent_blob_is_told(store: BlobStore) -> None:
+    with pytest.raises(InvalidInput, match="not in the store"):
+        store.get(refer_bytes(b"absent"))
+
+
+def test_ranges(store: BlobStore) -> None:
+    data, ref = make_tensor(CHUNK_ELEMENTS)
+    store.put(ref, data)
+    assert b"".join(store.open_range(ref.key, 3, 700_000)) == data[3:700_000]
+    assert b"".join(store.open_range(ref.key, len(data))) == b""
+    for start, stop in [(-1, 5), (5, 4), (0, len(data) + 1)]:
+        with pytest.raises(InvalidInput, match="outside the blob"):
+            store.open_range(ref.key, start, stop)
+
+
+def test_old_blobs_go_and_kept_ones_stay(store: BlobStore) -> None:
+    old, kept, new = (store.put_bytes(name) for name in (b"old", b"kept", b"new"))
+    for ref in (old, kept):
+        os.utime(store.get_path(ref.key), (1000, 1000))
+    assert store.delete_before(2000, keep=[kept.key]) == 3
+    assert [store.has(ref) for ref in (old, kept, new)] == [False, True, True]
+
+
+def test_storing_again_renews(store: BlobStore) -> None:
+    ref = store.put_bytes(b"twice")
+    os.utime(store.get_path(ref.key), (1000, 1000))
+    store.put_bytes(b"twice")
+    assert store.delete_before(2000) == 0
+    assert store.has(ref)
+
+
+def test_a_download_under_way_is_not_swept(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    with store.open_writer(ref) as writer:
+        writer.write(data)
+        store.delete_before(4e9)
+        writer.commit()
+    assert store.has(ref)
+
+
+def test_used_bytes_count_everything(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    store.put(ref, data)
+    assert store.compute_used_bytes() == len(data) + 32
+
+
+def test_a_full_disk_is_told_before_the_first_byte(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "RESERVE_BYTES", 1 << 60)
+    with pytest.raises(EnvironmentFault, match="disk of the blob store is full") as caught:
+        store.put_bytes(b"x")
+    assert not caught.value.retryable

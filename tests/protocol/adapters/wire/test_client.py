@@ -1,0 +1,109 @@
+"""Client and server together, each with its own key, store and certificate."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.adapters.blobs import BlobKind, refer_bytes
+from protocol.adapters.wire.session import Peer
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor
+
+
+@pytest.fixture
+def solver(tmp_path: Path) -> Party:
+    return Party(tmp_path / "solver", 1)
+
+
+@pytest.fixture
+def auditor(tmp_path: Path) -> Party:
+    return Party(tmp_path / "auditor", 2)
+
+
+@pytest.mark.parametrize("elements", [1, 1000, CHUNK_ELEMENTS, 3 * CHUNK_ELEMENTS + 77])
+async def test_a_tensor_arrives(solver: Party, auditor: Party, elements: int) -> None:
+    data, ref = make_tensor(elements)
+    solver.store.put(ref, data)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        path = await client.fetch(peer, ref)
+    assert path == auditor.store.get_path(ref.key)
+    assert auditor.store.get(ref) == data
+    assert auditor.store.get_chunk_roots(ref.key) == solver.store.get_chunk_roots(ref.key)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"x" * 3_000_000])
+async def test_plain_bytes_arrive(solver: Party, auditor: Party, data: bytes) -> None:
+    ref = solver.store.put_bytes(data)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        await client.fetch(peer, ref)
+    assert auditor.store.get(ref) == data
+
+
+async def test_what_is_there_is_not_fetched(auditor: Party, solver: Party) -> None:
+    ref = auditor.store.put_bytes(b"mine")
+    async with auditor.make_client() as client:
+        assert await client.fetch(solver.make_peer(1), ref) == auditor.store.get_path(ref.key)
+
+
+async def test_fetched_blobs_are_served_on(solver: Party, auditor: Party, tmp_path: Path) -> None:
+    third, (data, ref) = Party(tmp_path / "third", 3), make_tensor(2 * CHUNK_ELEMENTS)
+    solver.store.put(ref, data)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        await client.fetch(peer, ref)
+    async with auditor.serve() as peer, third.make_client() as client:
+        await client.fetch(peer, ref)
+    assert third.store.get(ref) == data
+
+
+async def test_status_is_read(solver: Party, auditor: Party) -> None:
+    async with solver.serve() as peer, auditor.make_client() as client:
+        assert await client.get_status(peer) == {"processed_block": 7}
+
+
+async def test_a_blob_is_waited_for(solver: Party, auditor: Party) -> None:
+    asked: list[bytes] = []
+    data, ref = make_tensor(100)
+    solver.store.put(ref, data)
+
+    def hold_back_at_first(account: str, kind: BlobKind, root: bytes) -> bool:
+        asked.append(root)
+        return len(asked) > 2
+
+    solver.may_read = hold_back_at_first
+    async with solver.serve() as peer, auditor.make_client() as client:
+        await client.fetch(peer, ref)
+    assert asked == [ref.key.root] * 3
+
+
+async def test_a_withheld_blob_names_peer_and_url(solver: Party, auditor: Party) -> None:
+    _, ref = make_tensor(100)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        with pytest.raises(
+            EnvironmentFault, match=f"{peer.account} does not serve.*{peer.url}.*status 403"
+        ) as caught:
+            await client.fetch(peer, ref)
+    assert caught.value.retryable
+
+
+async def test_a_peer_that_is_down_is_told(solver: Party, auditor: Party) -> None:
+    async with solver.serve() as peer:
+        pass
+    async with auditor.make_client() as client:
+        with pytest.raises(EnvironmentFault, match=f"the peer {peer.account} is down.*{peer.url}"):
+            await client.get_status(peer)
+
+
+async def test_the_first_peer_that_delivers_is_enough(solver: Party, auditor: Party, tmp_path: Path) -> None:
+    empty, (data, ref) = Party(tmp_path / "empty", 3), make_tensor(100)
+    solver.store.put(ref, data)
+    down = Peer(empty.account, "https://127.0.0.1:1", empty.identity.fingerprint)
+    async with solver.serve() as peer, empty.serve() as bare, auditor.make_client() as client:
+        assert (await client.fetch_from_any([down, bare, peer], ref)).read_bytes() == data
+        with pytest.raises(EnvironmentFault, match=empty.account):
+            await client.fetch_from_any([down, bare], refer_bytes(b"nobody has this"))
+
+
+async def test_without_peers_nothing_is_fetched(auditor: Party) -> None:
+    async with auditor.make_client() as client:
+        with pytest.raises(InvalidInput, match="nobody to fetch from"):
+            await client.fetch_from_any([], refer_bytes(b"x"))
