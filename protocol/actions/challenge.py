@@ -1,0 +1,85 @@
+"""Accusing somebody: look at the whole end state, and open a dispute when it lies beyond the reject limits.
+
+The salt of the sealed opening is in the journal before the seal is sent, so that a node that was killed
+between the two calls can still open.
+"""
+
+import secrets
+
+from protocol.actions.party import Party
+from protocol.actions.replay import compare_ends, get_server
+from protocol.actions.states import open_leaf
+from protocol.adapters.blobs import refer_delta, refer_tensor
+from protocol.adapters.chain import ContractRefused
+from protocol.adapters.records import AccusationMade
+from protocol.compute.digest import build_delta_tree, build_tensor_tree, tensor_from_bytes
+from protocol.compute.outer import encode_delta
+from protocol.spec.dispute_moves import compute_opening_seal
+from protocol.spec.params import DELTA_LEAF_BYTES
+from protocol.spec.round import get_opening
+from protocol.spec.statuses import AuditRef, ClaimRef
+from protocol.spec.tolerance import Judgement
+
+
+async def examine_end(party: Party, audit: AuditRef, segment: int) -> None:
+    """Judge the solver's opened end state against the own replay, all elements; accuse it when it is
+    beyond the reject limits."""
+    comparison = await compare_ends(party, audit, segment)
+    verdict = comparison.verdict
+    name = f"round {audit.round} slot {audit.slot} segment {segment}"
+    if verdict.judgement != Judgement.REJECT:
+        party.say(f"{name}: the end state differs, {verdict.judgement.name.lower()}")
+        return
+    party.say(f"{name}: the claim is {verdict.excess:.3g} times beyond the reject limit: accused")
+    accuse(party, ClaimRef(audit, segment, by_solver=True))
+
+
+def accuse(party: Party, claim: ClaimRef) -> None:
+    """Write down that this claim is to be disputed; `seal_accusation` and `open_accusation` follow."""
+    audit = claim.audit
+    if all(to_claim(made) != claim for made in party.memory.accusations):
+        names = (party.task, audit.round, audit.slot, audit.draw, audit.rank, claim.segment, claim.by_solver)
+        party.memory.write(AccusationMade(*names, salt=secrets.token_bytes(32)))
+
+
+def to_claim(made: AccusationMade) -> ClaimRef:
+    """The claim that a record accuses."""
+    audit = AuditRef(made.task, made.round, made.slot, made.draw, made.rank)
+    return ClaimRef(audit, made.segment, made.by_solver)
+
+
+async def open_accusation(party: Party, made: AccusationMade) -> None:
+    """Seal the opening, wait for a block, open."""
+    claim = to_claim(made)
+    seal = compute_opening_seal(claim, party.account, made.salt)
+    try:
+        await party.chain.dispute_game.open_dispute(claim, made.salt)
+    except ContractRefused as refusal:
+        if refusal.name != "NotSealed":
+            raise
+        receipt = await party.chain.dispute_game.seal_opening(seal)
+        await party.chain.wait_for_block(receipt.block_number + 1)
+        await party.chain.dispute_game.open_dispute(claim, made.salt)
+
+
+async def examine_pseudo_gradient(party: Party, index: int, slot: int, draw: int) -> None:
+    """Recompute the pseudo-gradient from the opened last state; a leaf that differs convicts the solver
+    on chain."""
+    last = get_opening(party.round(index), slot, draw).last
+    claim, count = party.round(index).claims[slot], party.spec.terms.parameter_count
+    assert last is not None
+    server = get_server(party, AuditRef(party.task, index, slot, draw, 0))
+    weights_ref, delta_ref = refer_tensor(last.weights_root, count), refer_delta(claim.delta_root, count)
+    for ref in (weights_ref, delta_ref):
+        await party.client.fetch_from_any(server, ref)
+    begin = await party.model.load_start(index)
+    weights, delta = tensor_from_bytes(party.store.get(weights_ref), count), party.store.get(delta_ref)
+    expected = encode_delta(begin.weights, weights)
+    if expected == delta:
+        return
+    leaf = next(i for i in range(len(delta)) if expected[i] != delta[i]) // DELTA_LEAF_BYTES
+    trees = (build_tensor_tree(begin.weights), build_tensor_tree(weights), build_delta_tree(delta))
+    party.say(f"round {index} slot {slot}: leaf {leaf} of the pseudo-gradient is wrong: proving it")
+    await party.chain.outer_contest.prove_pseudo_gradient(
+        party.task, index, slot, draw, leaf, *(open_leaf(tree, leaf) for tree in trees)
+    )

@@ -1,0 +1,305 @@
+"""What the roles of a round do alike: join a task, take the duties that the pure rules name, perform each.
+
+A role is a `Participant` with the list of its own duties. All that a node ever says on chain goes through
+`perform`.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+
+from protocol.actions import challenge, claim, defend, merge, replay
+from protocol.actions.claim import Train
+from protocol.actions.loop import Due, Loop
+from protocol.actions.narrate import narrate
+from protocol.actions.party import Party
+from protocol.actions.suspicion import (
+    ExamineEnd,
+    ExaminePseudoGradient,
+    OpenAccusation,
+    list_slanders,
+    list_suspicions,
+)
+from protocol.compute.step import train_segment
+from protocol.spec import calls, dispute_moves
+from protocol.spec.calls import Call
+from protocol.spec.clock import NEVER
+from protocol.spec.contest import ContestState, Turn, is_move_of
+from protocol.spec.dispute import OPEN_STAGES, DisputeState
+from protocol.spec.dispute_moves import Move, get_next_dispute_deadline
+from protocol.spec.duties import get_next_deadline
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.events import Event
+from protocol.spec.keeping import SPREAD_BLOCKS, get_keeper_actions, get_my_keeper_actions
+from protocol.spec.round import (
+    RoundState,
+    get_audit,
+    get_audit_deadlines,
+    get_claim,
+    get_opening,
+    get_phase,
+    is_empty,
+)
+from protocol.spec.statuses import AuditRef, AuditStatus, ClaimStatus, RoundStatus
+
+
+@dataclass(frozen=True)
+class CheckOuter:
+    """Compute the outer step of a round and contest a posted root that is another."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class ComputeOwnRoots:
+    """Replay a disputed segment and keep the step roots, to name the step where the claimant's part from
+    them."""
+
+    dispute: bytes
+
+
+@dataclass
+class Participant:
+    """One role on one task. `list_duties` gives the role's own calls in a round; `train` is the compute
+    that all of them trust."""
+
+    party: Party
+    list_duties: Callable[[RoundState, str, int], tuple[Call, ...]]
+    train: Train = train_segment
+    done: set[Hashable] = field(default_factory=set)
+    own_roots: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Take part until the task is closed, or everything of its last round is settled."""
+        await Loop[Hashable](self.party, self.decide, self.perform, self.react, self.is_over).run()
+
+    # --- Deciding ------------------------------------------------------------------------------------------
+    def decide(self, block: int) -> Due[Hashable]:
+        """All that is due for this node in `block`, and the next block after it in which more may become
+        due."""
+        rounds = [
+            state for state in self.party.view.tasks[self.party.task].rounds if not is_finished(state, block)
+        ]
+        actions = [action for state in rounds for action in self._list_actions(state, block)]
+        actions += list(self._list_dispute_actions(block))
+        actions += list(self._list_contest_actions())
+        clocks = [self._get_next_block(state, block) for state in rounds]
+        clocks += [
+            get_next_dispute_deadline(state, block)
+            for state in self.party.view.disputes[self.party.task].disputes.values()
+        ]
+        clocks += [
+            contest.clock_block for contest in self.party.view.contests.values() if contest.turn != Turn.NONE
+        ]
+        return Due(actions, min(clocks, default=NEVER))
+
+    def _list_actions(self, state: RoundState, block: int) -> Iterator[Hashable]:
+        me = self.party.account
+        yield from (duty for duty in self.list_duties(state, me, block) if self._is_open(duty))
+        yield from get_my_keeper_actions(state, me, block)
+        yield from list_suspicions(self.party, state, self.done)
+        if state.outer is not None and state.outer.poster != me and CheckOuter(state.index) not in self.done:
+            yield CheckOuter(state.index)
+
+    def _is_open(self, duty: Call) -> bool:
+        """Off-chain duties stay due until the call that follows them; here they are done once the
+        journal has the result."""
+        match duty:
+            case calls.Train():
+                return duty.round not in self.party.memory.claims
+            case calls.Replay():
+                return (duty.audit.round, *duty.audit.key) not in self.party.memory.audits
+            case calls.ServeState():
+                return False
+        return True
+
+    def _list_dispute_actions(self, block: int) -> Iterator[Hashable]:
+        for state in self.party.view.disputes[self.party.task].disputes.values():
+            if state.stage in OPEN_STAGES:
+                yield from self._list_moves(state, block)
+
+    def _list_moves(self, state: DisputeState, block: int) -> Iterator[Hashable]:
+        me = self.party.account
+        if me == state.claimant:
+            yield from dispute_moves.get_claimant_actions(state, me, block)
+        elif state.roots and me == state.opener and state.dispute not in self.own_roots:
+            yield ComputeOwnRoots(state.dispute)
+        elif me == state.opener:
+            yield from dispute_moves.get_opener_actions(
+                state, me, block, self.own_roots.get(state.dispute, ())
+            )
+        yield from dispute_moves.get_challenger_actions(state, me, block, self._get_start_steps(state))
+        # The opener waits for the end of its dispute; others see to it only where the opener does not.
+        patience = 0 if me == state.opener else SPREAD_BLOCKS
+        yield from dispute_moves.get_timeout_actions(state, block - patience, self._is_convicted(state))
+
+    def _get_start_steps(self, state: DisputeState) -> tuple[int, int]:
+        ref, terms = state.claim.audit, self.party.spec.terms
+        start = get_opening(self.party.round(ref.round), ref.slot, ref.draw).start
+        local = start.local_step if start else state.claim.segment * terms.segment_steps
+        return local, ref.round * terms.inner_steps + state.claim.segment * terms.segment_steps
+
+    def _is_convicted(self, state: DisputeState) -> bool:
+        ref, round_state = state.claim.audit, self.party.round(state.claim.audit.round)
+        if state.claim.by_solver:
+            return get_claim(round_state, ref.slot).status == ClaimStatus.CONVICTED
+        return get_audit(round_state, ref.key).status == AuditStatus.SLASHED
+
+    def _list_contest_actions(self) -> Iterator[ContestState]:
+        for contest in self.party.view.contests.values():
+            outer = self.party.round(contest.round).outer if contest.task == self.party.task else None
+            if outer is not None and is_move_of(contest, self.party.account, outer.poster):
+                yield contest
+
+    def _get_next_block(self, state: RoundState, block: int) -> int:
+        # A call that is due, but not yet ours to send, may become ours in any block.
+        waits = set(get_keeper_actions(state, block)) - set(
+            get_my_keeper_actions(state, self.party.account, block)
+        )
+        return block + 1 if waits else get_next_deadline(state, block)
+
+    # --- Performing ----------------------------------------------------------------------------------------
+    async def perform(self, action: Hashable) -> None:
+        """Do one thing that is due."""
+        if isinstance(action, Call):
+            await self._perform_call(action)
+        elif isinstance(action, Move):
+            await self._perform_move(action)
+        else:
+            await self._perform_own(action)
+
+    async def _perform_call(self, call: Call) -> None:
+        party, task = self.party, self.party.task
+        registry, ledger, book = party.chain.registry, party.chain.ledger, party.chain.audit_book
+        match call:
+            case calls.Enrol():
+                await registry.enrol(task, call.round, call.role)
+            case calls.Train():
+                await claim.prepare_claim(party, call.round, call.slot, self.train)
+            case calls.CommitClaim():
+                slot = claim.get_own_slot(party, call.round)
+                await claim.commit_claim(party, call.round, slot, self.train)
+            case calls.OpenStart():
+                await book.open_start(
+                    task, call.round, call.draw, claim.open_boundary(party, call.round, call.boundary)
+                )
+            case calls.OpenEnd():
+                ends = (
+                    claim.open_boundary(party, call.round, at) for at in (call.boundary, call.last_boundary)
+                )
+                await book.open_end(task, call.round, call.draw, *ends)
+            case calls.OpenLeaves():
+                await claim.open_end_leaves(party, call.round, call.draw, call.phase, call.indices)
+            case calls.Replay() | calls.CommitReplay():
+                await self._audit(call)
+            case calls.Reveal():
+                await replay.reveal(party, call.audit)
+            case calls.CompareLeaves():
+                await replay.compare_leaves(party, call.audit, call.indices)
+            case calls.SealBeacon():
+                await registry.seal_beacon(task, call.round)
+            case calls.Advance():
+                await registry.advance(task)
+            case calls.SealDraw():
+                await ledger.seal_draw(task, call.round)
+            case calls.SealLate():
+                await ledger.seal_late(task, call.round)
+            case calls.SealLeaves():
+                await book.seal_leaves(task, call.round, call.phase)
+            case calls.Judge():
+                await ledger.judge(task, call.round, call.slot)
+            case calls.PostOuter():
+                await merge.post_outer(party, call.round)
+            case calls.SettleMerge():
+                await ledger.settle_merge(task, call.round)
+            case calls.SettleClaim():
+                await ledger.settle_claim(task, call.round, call.slot)
+            case calls.SettleEnrolments():
+                await ledger.settle_enrolments(task, call.round, call.first, call.end)
+
+    async def _audit(self, call: calls.Replay | calls.CommitReplay) -> None:
+        """Replay or commit; when the start state cannot be had and time runs out, say so instead of
+        staying silent."""
+        try:
+            if isinstance(call, calls.Replay):
+                await replay.prepare_replay(self.party, call.audit, call.segment, self.train)
+            else:
+                await replay.commit_replay(self.party, call.audit, call.segment, self.train)
+        except (EnvironmentFault, ProtocolFault):
+            if not self._is_late(call.audit):
+                raise
+            self.party.say(f"round {call.round} slot {call.audit.slot}: the start state is not served")
+            await self.party.chain.audit_book.say_unserved(call.audit)
+
+    def _is_late(self, audit: AuditRef) -> bool:
+        """Whether less than a quarter of the replay window is left."""
+        state, block = self.party.round(audit.round), self.party.view.head_block
+        clock = get_audit_deadlines(state, get_phase(state, audit.draw, audit.rank), block)
+        return clock is not None and block >= clock.replay_end - self.party.spec.terms.windows.replay // 4
+
+    async def _perform_move(self, move: Move) -> None:
+        game, name = self.party.chain.dispute_game, move.dispute
+        claim_ref = self._find_dispute(name).claim
+        match move:
+            case dispute_moves.PostStepRoots():
+                await defend.post_step_roots(self.party, name, claim_ref)
+            case dispute_moves.AnswerDemand():
+                place = (move.demand, move.state_index, move.tensor, move.leaf_index)
+                await defend.answer_demand(self.party, name, claim_ref, *place)
+            case dispute_moves.NameStep():
+                await game.name_step(name, move.step)
+            case dispute_moves.DemandLeaf():
+                await game.demand_leaf(name, move.state_index, move.tensor, move.leaf_index)
+            case dispute_moves.ProveBinding():
+                await game.prove_binding(name, move.state_index, move.header)
+            case dispute_moves.Timeout():
+                await game.timeout(name)
+
+    def _find_dispute(self, name: bytes) -> DisputeState:
+        return self.party.view.disputes[self.party.task].disputes[name]
+
+    async def _perform_own(self, action: Hashable) -> None:
+        match action:
+            case ExamineEnd():
+                await challenge.examine_end(self.party, action.audit, action.segment)
+                self.done.add(action)
+            case ExaminePseudoGradient():
+                await challenge.examine_pseudo_gradient(self.party, action.round, action.slot, action.draw)
+                self.done.add(action)
+            case OpenAccusation():
+                await challenge.open_accusation(self.party, action.made)
+            case CheckOuter():
+                await merge.check_outer(self.party, action.round)
+                self.done.add(action)
+            case ComputeOwnRoots():
+                claim_ref = self._find_dispute(action.dispute).claim
+                self.own_roots[action.dispute] = await asyncio.to_thread(
+                    defend.compute_step_roots, self.party, claim_ref
+                )
+            case ContestState():
+                await merge.play_contest(self.party, action)
+
+    # --- Watching ------------------------------------------------------------------------------------------
+    def react(self, event: Event) -> None:
+        """Tell the operator what matters; accuse whoever slanders this node's own work."""
+        line = narrate(event, self.party.account)
+        if line:
+            self.party.say(line)
+        if self.party.task:
+            for state in self.party.view.tasks[self.party.task].rounds:
+                for slander in list_slanders(self.party, state):
+                    challenge.accuse(self.party, slander)
+
+    def is_over(self) -> bool:
+        """Whether nothing of the task is left to do for anybody."""
+        task, block = self.party.view.tasks[self.party.task], self.party.view.head_block
+        is_last = len(task.rounds) == task.terms.rounds
+        return task.is_closed or (is_last and all(is_finished(state, block) for state in task.rounds))
+
+
+def is_finished(state: RoundState, block: int) -> bool:
+    """Whether everything of a round is settled and the next one is under way, if there is one."""
+    accounts = {*state.verifiers, *state.whistleblowers}
+    is_settled = len(state.settled_slots) == len(state.solvers) and accounts <= state.settled_accounts
+    is_decided = state.status == RoundStatus.MERGED or is_empty(state, block)
+    return is_decided and is_settled and (state.is_advanced or state.index == state.terms.rounds - 1)

@@ -1,0 +1,175 @@
+"""One party: a key, a home folder, a view of the chain and the task, and what it needs to act.
+
+Every role is a party. What differs is which duties it takes and how it performs them.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from protocol.actions.global_model import GlobalModel
+from protocol.actions.memory import Memory
+from protocol.actions.view import View
+from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
+from protocol.adapters.journal import Journal
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.records import RECORDS
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.server import BlobServer, ReadPolicy
+from protocol.adapters.wire.tls import load_or_create_identity
+from protocol.compute.data import Corpus
+from protocol.spec.containers import TaskSpec
+from protocol.spec.round import RoundState
+
+JOURNAL_FILE = "journal.jsonl"
+STORE_FOLDER = "blobs"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PartyConfig:
+    """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
+    `public_url` empty: the address it listens on. `say` shows a line to the operator."""
+
+    home: Path
+    deployment: Path
+    rpc_url: str
+    key: AccountKey
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 0
+    public_url: str = ""
+    threads: int = 1
+    say: Callable[[str], None] = print
+
+
+@dataclass
+class Status:
+    """What GET /status says: how far this node has read the chain, and for which block it waits (the
+    head while it is busy)."""
+
+    account: str
+    processed_block: int = 0
+    waiting_for_block: int = 0
+
+    def show(self) -> dict[str, object]:
+        """A JSON object."""
+        return {
+            "account": self.account,
+            "processed_block": self.processed_block,
+            "waiting_for_block": self.waiting_for_block,
+        }
+
+
+@dataclass
+class Party:
+    """An open party. `task` is set once it has joined one (`join`)."""
+
+    config: PartyConfig
+    chain: Chain
+    store: BlobStore
+    journal: Journal
+    client: BlobClient
+    view: View
+    status: Status
+    batches: AsyncIterator[Batch]
+    """What the chain does, from the deployment on: each batch is to be folded into the view, once."""
+    task: bytes = b""
+    _joined: "Joined | None" = field(default=None, repr=False)
+
+    @property
+    def account(self) -> str:
+        """The address in lower case."""
+        return self.chain.address
+
+    @property
+    def joined(self) -> "Joined":
+        """The task that this party works on. Only after `join`."""
+        assert self._joined is not None
+        return self._joined
+
+    @property
+    def spec(self) -> TaskSpec:
+        """The spec of the joined task."""
+        return self.joined.spec
+
+    @property
+    def domain(self) -> bytes:
+        """The domain of the joined task's hashes."""
+        return self.joined.domain
+
+    @property
+    def memory(self) -> Memory:
+        """The journal's records of the joined task."""
+        return self.joined.memory
+
+    @property
+    def model(self) -> GlobalModel:
+        """The global model of the joined task."""
+        return self.joined.model
+
+    @property
+    def corpus(self) -> Corpus:
+        """The tokens of the joined task."""
+        return self.joined.corpus
+
+    def round(self, index: int) -> RoundState:
+        """A round of the joined task as the chain tells it."""
+        return self.view.tasks[self.task].rounds[index]
+
+    def say(self, line: str) -> None:
+        """Tell the operator."""
+        self.config.say(line)
+
+    def join(self, task: bytes, spec: TaskSpec, corpus: Corpus) -> None:
+        """Work on this task from now on."""
+        model = GlobalModel(
+            spec, self.store, self.client, self.view.network, self.round, self.view.shelf.show_tensor
+        )
+        self.task = task
+        self._joined = Joined(spec, self.view.tasks[task].domain, corpus, Memory(self.journal, task), model)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a party has of the task that it works on."""
+
+    spec: TaskSpec
+    domain: bytes
+    corpus: Corpus
+    memory: Memory
+    model: GlobalModel
+    locks: dict[tuple[str, object], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """One piece of work at a time: (kind of work, what it is about)."""
+
+
+@asynccontextmanager
+async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
+    """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what
+    they raise."""
+    deployment = read_deployment(config.deployment)
+    domain = WireDomain(deployment.chain_id, deployment.registry)
+    identity = load_or_create_identity(config.home)
+    async with AsyncExitStack() as stack:
+        chain = await stack.enter_async_context(open_chain(config.rpc_url, deployment, config.key))
+        store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
+        journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
+        client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
+        view = View(chain.address, deployment.chain_id, deployment.registry)
+        status = Status(chain.address)
+        # Anybody may ask; the shelf decides what whom is shown, and states are for staked accounts only.
+        policy = ReadPolicy(lambda account: True, lambda *request: view.shelf.may_read(*request), status.show)
+        server = BlobServer(store, chain.address, domain, identity, policy)
+        port = await server.start(config.listen_host, config.listen_port)
+        stack.push_async_callback(server.stop)
+        url = config.public_url or f"https://{config.listen_host}:{port}"
+        announced = await chain.registry.peer_of(chain.address)
+        if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
+            await chain.registry.announce(url, identity.fingerprint)
+        yield Party(config, chain, store, journal, client, view, status, chain.follow())

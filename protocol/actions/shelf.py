@@ -1,0 +1,59 @@
+"""What a node shows, and when: the order of its showing is what makes an audit blind.
+
+A start state is shown once the start leaf is on chain, an end state once the end leaf is: an auditor has
+committed to its own result by then. The shelf is folded from the node's own events, so a restart finds it
+as it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from protocol.adapters.blobs import BlobKey, BlobKind, refer_state
+from protocol.spec import events
+from protocol.spec.containers import StateHeader
+
+PUBLIC_KINDS = (BlobKind.DATASET, BlobKind.BYTES)
+"""Open to anybody who signs: they are public by the task."""
+
+
+@dataclass
+class Shelf:
+    """The blobs that this node shows. Feed it every event, in order."""
+
+    account: str
+    is_staked: Callable[[str], bool]
+    shown: set[BlobKey] = field(default_factory=set)
+    _claims: dict[tuple[bytes, int, int], events.Committed] = field(default_factory=dict)
+
+    def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
+        """Whether `account` may have this blob now: pseudo-gradients are for anybody once shown, states
+        for staked accounts."""
+        if kind in PUBLIC_KINDS:
+            return True
+        return BlobKey(kind, root) in self.shown and (kind is BlobKind.DELTA or self.is_staked(account))
+
+    def show_tensor(self, root: bytes) -> None:
+        """Show one tensor from now on."""
+        self.shown.add(BlobKey(BlobKind.TENSOR, root))
+
+    def show_state(self, header: StateHeader) -> None:
+        """Show W, m and v of a state from now on."""
+        self.shown |= {ref.key for ref in refer_state(header, 1)}
+
+    def take(self, event: events.Event) -> None:
+        """Fold one event: what the node's own calls on chain oblige it to show."""
+        match event:
+            case events.Committed() if event.solver == self.account:
+                self._claims[(event.task, event.round, event.slot)] = event
+            case events.Revealed() if event.auditor == self.account:
+                self.show_state(event.end)
+            case events.StartOpened() if self._is_own(event):
+                self.show_state(event.start)
+            case events.EndOpened() if self._is_own(event):
+                self.show_state(event.end)
+                self.show_state(event.last)
+                claim = self._claims[(event.task, event.round, event.slot)]
+                self.shown.add(BlobKey(BlobKind.DELTA, claim.delta_root))
+
+    def _is_own(self, event: events.SlotEvent) -> bool:
+        return (event.task, event.round, event.slot) in self._claims

@@ -1,0 +1,60 @@
+"""States between tensors, roots and the store: hash, keep, load, fetch, open leaves."""
+
+import asyncio
+
+from protocol.actions.party import Party
+from protocol.adapters.blobs import refer_state
+from protocol.adapters.chain.types import LeafProof, StateLeaves
+from protocol.adapters.wire.session import Peer
+from protocol.compute.digest import ByteTree, StateTrees, build_state_trees, tensor_bytes, tensor_from_bytes
+from protocol.compute.step import TrainingState
+from protocol.spec.containers import StateHeader
+
+
+def keep_state(party: Party, state: TrainingState) -> StateHeader:
+    """Hash a state and put its three tensors into the store."""
+    header = build_state_trees(state).header
+    tensors = (state.weights, state.first_moment, state.second_moment)
+    for ref, tensor in zip(refer_state(header, party.spec.terms.parameter_count), tensors, strict=True):
+        party.store.put(ref, bytes(tensor_bytes(tensor)))
+    return header
+
+
+def has_state(party: Party, header: StateHeader) -> bool:
+    """Whether all three tensors of a state are in the store."""
+    return all(party.store.has(ref) for ref in refer_state(header, party.spec.terms.parameter_count))
+
+
+def load_state(party: Party, header: StateHeader) -> TrainingState:
+    """A state from the store. Raises InvalidInput where a tensor is not there."""
+    count = party.spec.terms.parameter_count
+    weights, first, second = (
+        tensor_from_bytes(party.store.get(ref), count) for ref in refer_state(header, count)
+    )
+    return TrainingState(weights, first, second, header.local_step, header.global_step)
+
+
+async def fetch_state(party: Party, peers: list[Peer], header: StateHeader) -> TrainingState:
+    """A state from the store or from the first of `peers` that shows it. Raises ProtocolFault or
+    EnvironmentFault."""
+    for ref in refer_state(header, party.spec.terms.parameter_count):
+        await party.client.fetch_from_any(peers, ref)
+    return await asyncio.to_thread(load_state, party, header)
+
+
+def open_state_leaves(trees: StateTrees, indices: list[int]) -> list[StateLeaves]:
+    """The same leaves of W, m and v, with their paths."""
+    return [
+        StateLeaves(
+            open_leaf(trees.weights, index),
+            open_leaf(trees.first_moment, index),
+            open_leaf(trees.second_moment, index),
+        )
+        for index in indices
+    ]
+
+
+def open_leaf(tree: ByteTree, index: int) -> LeafProof:
+    """One leaf with its path."""
+    data, path = tree.open_leaf(index)
+    return LeafProof(data, tuple(path))

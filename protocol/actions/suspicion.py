@@ -1,0 +1,86 @@
+"""What a node looks into of its own accord: ends that differ from its replay, pseudo-gradients, audits that
+reject its own work.
+
+Nothing here is owed to the protocol. It is how a cheat is found by somebody whom it would pay to find it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from protocol.actions.challenge import to_claim
+from protocol.actions.memory import header_of
+from protocol.actions.party import Party
+from protocol.adapters.records import AccusationMade
+from protocol.spec.drawn import get_drawn
+from protocol.spec.duties import list_audits_of
+from protocol.spec.round import RoundState, get_audit, get_claim, get_opening, get_slot
+from protocol.spec.statuses import AuditRef, AuditStatus, ClaimRef, ClaimStatus
+from protocol.spec.tolerance import Judgement
+
+
+@dataclass(frozen=True)
+class ExamineEnd:
+    """Judge the solver's opened end state against the own replay, all elements."""
+
+    audit: AuditRef
+    segment: int
+
+
+@dataclass(frozen=True)
+class ExaminePseudoGradient:
+    """Recompute a claim's pseudo-gradient from its opened last state."""
+
+    round: int
+    slot: int
+    draw: int
+
+
+@dataclass(frozen=True)
+class OpenAccusation:
+    """Open the dispute that was decided on."""
+
+    made: AccusationMade
+
+
+Suspicion = ExamineEnd | ExaminePseudoGradient | OpenAccusation
+
+
+def list_suspicions(party: Party, state: RoundState, done: set[object]) -> Iterator[Suspicion]:
+    """What to look into in one round. `done`: what this process has looked into already."""
+    yield from (found for found in _list_examinations(party, state) if found not in done)
+    yield from list_accusations(party, state)
+
+
+def _list_examinations(party: Party, state: RoundState) -> Iterator[Suspicion]:
+    for audit in list_audits_of(state, party.account):
+        made = party.memory.audits.get((audit.round, *audit.key))
+        opening, drawn = get_opening(state, audit.slot, audit.draw), get_drawn(state, audit.slot, audit.draw)
+        if made is None or opening.end is None or drawn is None or not is_disputable(state, audit.slot):
+            continue
+        if get_audit(state, audit.key).status >= AuditStatus.REVEALED and opening.end != header_of(made):
+            yield ExamineEnd(audit, drawn.segment)
+        if audit.rank == 0:
+            yield ExaminePseudoGradient(state.index, audit.slot, audit.draw)
+
+
+def is_disputable(state: RoundState, slot: int) -> bool:
+    """Whether a dispute on a claim of this slot can still gain anything."""
+    return slot not in state.settled_slots and get_claim(state, slot).status != ClaimStatus.CONVICTED
+
+
+def list_accusations(party: Party, state: RoundState) -> Iterator[OpenAccusation]:
+    """Accusations written down for this round that nobody has opened yet."""
+    disputed = {dispute.claim for dispute in party.view.disputes[party.task].disputes.values()}
+    for made in party.memory.accusations:
+        if made.round == state.index and to_claim(made) not in disputed and is_disputable(state, made.slot):
+            yield OpenAccusation(made)
+
+
+def list_slanders(party: Party, state: RoundState) -> Iterator[ClaimRef]:
+    """Audits that put this node's own claim beyond the reject limits: it knows better, and says so."""
+    slot = get_slot(state, party.account)
+    for key, audit in state.audits.items():
+        if key[0] == slot and audit.status == AuditStatus.REJECTS and audit.worst == Judgement.REJECT:
+            drawn = get_drawn(state, key[0], key[1])
+            if drawn is not None:
+                yield ClaimRef(AuditRef(state.task, state.index, *key), drawn.segment, by_solver=False)
