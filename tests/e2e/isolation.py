@@ -1,8 +1,9 @@
 """Runs a program that can read and write only its own folder beside the system's own files.
 
-`python isolation.py --own DIR --hidden DIR -- program args`: the program sees everything it could before, except that below
-HIDDEN nothing but OWN opens. So the demo shows that parties share a chain and HTTP and nothing else. Linux Landlock
-(kernel 5.13, no privileges needed; docs.kernel.org/userspace-api/landlock.html); elsewhere it refuses, rather than pretend.
+`python isolation.py --own DIR --hidden DIR -- program args`: the program sees everything it could before,
+except that below HIDDEN nothing but OWN opens. So the demo shows that parties share a chain and HTTP and
+nothing else. Linux Landlock (kernel 5.19, no privileges needed;
+docs.kernel.org/userspace-api/landlock.html); elsewhere it refuses, rather than pretend.
 """
 
 import argparse
@@ -15,8 +16,9 @@ from pathlib import Path
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 RULE_PATH_BENEATH = 1
 PR_SET_NO_NEW_PRIVS = 38
-ALL_ACCESS = (1 << 13) - 1
-"""Every access right of the first Landlock version: execute, read, write, create, remove."""
+ALL_ACCESS = (1 << 14) - 1
+"""Every access right of the second Landlock version: execute, read, write, create, remove, and move
+between folders (without the last a store could not rename a verified blob into its place)."""
 FILE_ACCESS = 0b111
 """Rights that make sense on a file: execute, write, read."""
 
@@ -32,8 +34,8 @@ def system_call(number: int, *arguments: object) -> int:
 
 
 def is_supported() -> bool:
-    """Whether this kernel enforces Landlock rules."""
-    return bool(libc.syscall(CREATE_RULESET, None, 0, 1) >= 1)
+    """Whether this kernel enforces Landlock rules, moves between folders included."""
+    return bool(libc.syscall(CREATE_RULESET, None, 0, 1) >= 2)
 
 
 def allow(ruleset: int, path: Path) -> None:
@@ -75,7 +77,7 @@ def main() -> None:
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     if not is_supported():
-        sys.exit("isolation: this kernel has no Landlock: expected Linux 5.13 or later with Landlock on.")
+        sys.exit("isolation: this kernel has no Landlock: expected Linux 5.19 or later with Landlock on.")
     confine(arguments.own, arguments.hidden)
     os.execvp(arguments.program[0], arguments.program)
 

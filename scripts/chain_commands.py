@@ -1,0 +1,97 @@
+"""Subcommands that need a chain and a key but train nothing: devnet, init, stake, status."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from protocol.adapters.chain import open_chain, read_deployment
+from protocol.adapters.chain.refusals import format_tokens
+from protocol.adapters.keys import AccountKey, read_password
+from protocol.spec.errors import InvalidInput
+from scripts import devnet
+from scripts.clock import NEVER
+from scripts.console import Console, parse_tokens, tell_status
+from scripts.home import HomeConfig, create_home, read_config, unlock_key
+
+
+def run_devnet(options: argparse.Namespace) -> None:
+    """Run a test network until it is interrupted."""
+    asyncio.run(_serve_devnet(options))
+
+
+async def _serve_devnet(options: argparse.Namespace) -> None:
+    console = Console()
+    defaults = devnet.DevnetOptions()
+    setup = devnet.DevnetOptions(
+        port=options.port, path=options.out or defaults.path, fund=tuple(options.fund)
+    )
+    async with devnet.run_devnet(setup, console.say) as net:
+        console.say(f"chain {net.deployment.chain_id} at {net.rpc_url}; contracts in {net.path}")
+        console.say("Next, in another terminal, for each party:")
+        console.say(f"  touchstone init --home DIR --rpc-url {net.rpc_url} --deployment {net.path} --devnet")
+        console.say("  touchstone stake 1000 --home DIR")
+        console.say("Ctrl-C ends the network and everything on it.")
+        await devnet.keep_time(net, console.say, NEVER if options.no_skip else options.parties)
+
+
+def run_init(options: argparse.Namespace) -> None:
+    """Make a home folder; on a test network fund its account."""
+    config = HomeConfig(
+        rpc_url=options.rpc_url,
+        deployment=str(options.deployment.absolute()),
+        listen_host=options.listen_host,
+        listen_port=options.listen_port,
+        public_url=options.public_url,
+        threads=options.threads,
+        password_file=str(options.password_file.absolute()) if options.password_file else "",
+    )
+    read_deployment(options.deployment)
+    password = read_password(options.password_file, "Password for the new keystore: ")
+    key = create_home(options.home, config, password, is_devnet=options.devnet)
+    console = Console()
+    console.say(f"account {key.address} in {options.home}")
+    if options.devnet:
+        asyncio.run(_fund(config, key.address))
+        console.say(f"funded with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
+    console.say(
+        "Next: touchstone stake AMOUNT" + ("" if options.devnet else " (after sending it coin and tokens)")
+    )
+
+
+async def _fund(config: HomeConfig, address: str) -> None:
+    async with open_chain(config.rpc_url, read_deployment(Path(config.deployment))) as chain:
+        await devnet.fund(chain.connection, chain.deployment, [address])
+
+
+def run_stake(options: argparse.Namespace) -> None:
+    """Approve and deposit."""
+    amount_wei = parse_tokens(options.amount)
+    config, key = read_config(options.home), unlock_key(options.home, options.password_file)
+    asyncio.run(_stake(config, key, amount_wei))
+
+
+async def _stake(config: HomeConfig, key: AccountKey, amount_wei: int) -> None:
+    async with open_chain(config.rpc_url, read_deployment(Path(config.deployment)), key) as chain:
+        balance_wei = await chain.token.balance_of(chain.address)
+        if balance_wei < amount_wei:
+            raise InvalidInput(
+                what="too few tokens to stake",
+                expected=format_tokens(amount_wei),
+                actual=f"{format_tokens(balance_wei)} in {chain.address}",
+                remedy="Get tokens, or stake less; on a test network `touchstone devnet --fund` gives some.",
+            )
+        await chain.token.approve(chain.deployment.vault, amount_wei)
+        await chain.vault.deposit(amount_wei)
+        free_wei = await chain.vault.free_of(chain.address)
+    Console().say(f"staked {format_tokens(amount_wei)}; free stake now {format_tokens(free_wei)}")
+
+
+def run_status(options: argparse.Namespace) -> None:
+    """Show the chain's view of tasks and of this home's account."""
+    config = read_config(options.home)
+    asyncio.run(_show_status(config))
+
+
+async def _show_status(config: HomeConfig) -> None:
+    async with open_chain(config.rpc_url, read_deployment(Path(config.deployment))) as chain:
+        await tell_status(chain, config.account, Console())

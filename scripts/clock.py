@@ -1,0 +1,160 @@
+"""The clock of a test network: it makes the blocks. Real time while anybody works, a jump to the next
+deadline while all wait.
+
+Windows are generous in blocks, so that a slow machine slashes nobody; waiting them out at a block a second
+would take hours. Each party says at GET /status how far it has read the chain and for which block it waits:
+in which block its next transaction can stand at the earliest. Only when every announced party has read the
+newest block and waits for a later one, the idle blocks before the first of those are mined. Else a block is
+made every BLOCK_S, and sooner, but at most every BURST_S, while transactions wait: so a window of n blocks
+lasts n * BURST_S at the very least, however much is sent.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.adapters.chain.client import Chain
+from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
+from protocol.spec.errors import TouchstoneError
+
+POLL_S = 0.1
+BLOCK_S = 1.0
+"""Between blocks while nobody sends anything and somebody is at work."""
+BURST_S = 0.25
+"""Between blocks while transactions wait."""
+MAX_STATUS_BYTES = 4_096
+NEVER = sys.maxsize
+"""As least_parties: real time, always."""
+FAR_BLOCKS = 100_000
+"""More than any window of a test network: who waits for a block that far waits for the others only."""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PeerStatus:
+    """What a party says of itself; `waiting_for_block` is None where it waits for the others only."""
+
+    account: str
+    processed_block: int
+    waiting_for_block: int | None
+
+
+def compute_skip(head: int, peers: Sequence[PeerStatus | None]) -> int:
+    """Blocks to mine at once, so that the next block is the first that anybody waits for; 0: real time goes
+    on.
+
+    None stands for a party that does not answer.
+    """
+    if not all(peer is not None and is_idle(head, peer) for peer in peers):
+        return 0
+    awaited = [peer.waiting_for_block for peer in peers if peer and peer.waiting_for_block is not None]
+    near = [block for block in awaited if block <= head + FAR_BLOCKS]
+    return min(near) - head - 1 if near else 0
+
+
+def is_idle(head: int, peer: PeerStatus) -> bool:
+    """Whether the party has read exactly the newest block and waits for a later one."""
+    is_waiting = peer.waiting_for_block is None or peer.waiting_for_block > head
+    return peer.processed_block == head and is_waiting
+
+
+def parse_status(body: bytes) -> PeerStatus | None:
+    """The status in a JSON answer, None where it is malformed: such a party is never skipped over."""
+    try:
+        document = json.loads(body)
+        waiting = document["waiting_for_block"]
+        return PeerStatus(
+            str(document["account"]).lower(),
+            int(document["processed_block"]),
+            None if waiting is None else int(waiting),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+class DevnetClock:
+    """Keeps a test network's time, beside the parties, on a chain that knows `anvil_mine`. Use as `async
+    with`."""
+
+    def __init__(self, chain: Chain, report: Report | None = None, least_parties: int = 1) -> None:
+        """least_parties: with fewer announced nothing is skipped; the others are still being started by
+        hand."""
+        self._chain = chain
+        self._least_parties = least_parties
+        self._report = report or (lambda _: None)
+        self._peers: dict[str, Peer] = {}
+        self._next_block = chain.deployment.deploy_block
+        self._session = PeerSession(Patience(attempts=1, connect_s=2.0, silence_s=2.0))
+        self._last_block_s = time.monotonic()
+
+    async def __aenter__(self) -> "DevnetClock":
+        self._session.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def run(self) -> None:
+        """Make blocks for ever; from now on nobody else does."""
+        await self._chain.connection.request("evm_setAutomine", False)
+        while True:
+            await self.tick()
+            await asyncio.sleep(POLL_S)
+
+    async def tick(self) -> int:
+        """Look once at everybody and mine what is due or can be skipped; return how many blocks that were."""
+        head = (await self._chain.head()).number
+        await self._read_announcements(head)
+        if await self._is_block_due():
+            return await self._mine(1)
+        if len(self._peers) < self._least_parties:
+            return 0
+        statuses = await asyncio.gather(*map(self._ask, self._peers.values()))
+        skip = compute_skip(head, statuses)
+        # Whoever had sent something when it was asked is not idle, whatever it said.
+        if skip <= 0 or await self._count_waiting():
+            return 0
+        self._report(f"all {len(self._peers)} parties wait: block {head} -> {head + skip}")
+        return await self._mine(skip)
+
+    async def _is_block_due(self) -> bool:
+        elapsed_s = time.monotonic() - self._last_block_s
+        return elapsed_s >= BLOCK_S or (elapsed_s >= BURST_S and await self._count_waiting() > 0)
+
+    async def _count_waiting(self) -> int:
+        """Transactions that wait for a block."""
+        pool = await self._chain.connection.request("txpool_status")
+        return int(pool["pending"], 16)
+
+    async def _read_announcements(self, head: int) -> None:
+        for event in await self._chain.read_events(self._next_block, head):
+            if event.name == "Announced":
+                self._add(event.arguments)
+        self._next_block = head + 1
+
+    def _add(self, announced: dict[str, Any]) -> None:
+        account = announced["account"]
+        try:
+            self._peers[account] = Peer(account, announced["url"], announced["certificate_sha256"])
+        except TouchstoneError as error:
+            # Nobody can reach it, so nobody waits for it.
+            self._peers.pop(account, None)
+            self._report(str(error))
+
+    async def _ask(self, peer: Peer) -> PeerStatus | None:
+        try:
+            async with self._session.get(peer, "/status", {}, MAX_STATUS_BYTES) as response:
+                status = parse_status(await read_at_most(response, MAX_STATUS_BYTES))
+        except TouchstoneError:
+            return None
+        return status if status and status.account == peer.account else None
+
+    async def _mine(self, count: int) -> int:
+        await self._chain.connection.request("anvil_mine", count)
+        self._last_block_s = time.monotonic()
+        return count

@@ -1,0 +1,178 @@
+"""A whole test network in one process tree: Anvil, the contracts, money from a tap, and the clock.
+
+Anvil's parties start from nothing, so accounts are given coin (by Anvil) and DevTokens (anybody mints them).
+"""
+
+import asyncio
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eth_account import Account
+from eth_utils.address import to_checksum_address
+
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from protocol.adapters.chain.client import open_chain
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.keys import AccountKey
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.params import TOKEN_WEI
+from scripts.clock import DevnetClock
+from scripts.deploy import DEV_TOKEN, default_path, deploy_once
+from scripts.toolchain import HARDFORK, anvil_path
+
+CHAIN_ID = 31_337
+GRANT_COIN_WEI = 1_000 * 10**18
+GRANT_TOKEN_WEI = 100_000 * TOKEN_WEI
+UNBONDING_BLOCKS = 200_000
+"""Longer than a round with windows of thousands of blocks; the clock skips idle time."""
+BOOT_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DevnetOptions:
+    """port 0: a free one; path: where the deployment file goes; log: Anvil's output; fund: addresses given
+    money; block_time_s: 0 where the devnet clock makes the blocks."""
+
+    port: int = 0
+    path: Path = default_path(CHAIN_ID)
+    log: Path = Path("build/devnet/anvil.log")
+    block_time_s: int = 0
+    unbonding_blocks: int = UNBONDING_BLOCKS
+    fund: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Devnet:
+    """A running test network."""
+
+    rpc_url: str
+    deployment: Deployment
+    path: Path
+
+
+@asynccontextmanager
+async def run_anvil(port: int, log: Path, block_time_s: int = 0) -> AsyncIterator[str]:
+    """Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
+    each transaction, until somebody else makes them (`scripts/clock.py`). Raises EnvironmentFault when
+    the port is taken or Anvil does not start."""
+    port = claim_port(port)
+    command = [str(anvil_path()), "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--hardfork", HARDFORK, "--chain-id", str(CHAIN_ID), "--accounts", "1"]
+    command += ["--block-time", str(block_time_s)] if block_time_s else []
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    try:
+        await _wait_until_it_listens(process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        stop(process)
+
+
+@asynccontextmanager
+async def run_devnet(options: DevnetOptions, report: Report = print) -> AsyncIterator[Devnet]:
+    """Anvil with the contracts on it and the accounts of `options.fund` given money, until the block ends."""
+    async with run_anvil(options.port, options.log, options.block_time_s) as rpc_url:
+        connection = Connection(rpc_url)
+        try:
+            deployer = AccountKey(Account.create())
+            await give_coin(connection, deployer.address, GRANT_COIN_WEI)
+            deployment = await deploy_once(
+                connection, deployer, options.path, unbonding_blocks=options.unbonding_blocks, report=report
+            )
+            await fund(connection, deployment, options.fund)
+        finally:
+            await connection.close()
+        yield Devnet(rpc_url, deployment, options.path)
+
+
+async def keep_time(devnet: Devnet, report: Report | None = None, least_parties: int = 1) -> None:
+    """Run the devnet clock for ever (`scripts.clock`): idle time is skipped once so many parties are
+    there."""
+    async with (
+        open_chain(devnet.rpc_url, devnet.deployment) as chain,
+        DevnetClock(chain, report, least_parties) as clock,
+    ):
+        await clock.run()
+
+
+async def fund(
+    connection: Connection,
+    deployment: Deployment,
+    addresses: Sequence[str],
+    *,
+    coin_wei: int = GRANT_COIN_WEI,
+    token_wei: int = GRANT_TOKEN_WEI,
+) -> None:
+    """Set the coin of each address and mint it DevTokens. Raises EnvironmentFault on a chain that is no
+    Anvil."""
+    tap = AccountKey(Account.create())
+    await give_coin(connection, tap.address, GRANT_COIN_WEI)
+    sender = Sender(connection, tap, deployment.chain_id, Patience())
+    mint = find_function(load_abi(DEV_TOKEN), "mint")
+    for address in addresses:
+        await give_coin(connection, address, coin_wei)
+        await sender.send(deployment.token, encode_call(mint, [address, token_wei]), "DevToken.mint")
+
+
+async def give_coin(connection: Connection, address: str, amount_wei: int) -> None:
+    """Set an account's coin, in wei. Only Anvil does that; other chains raise EnvironmentFault."""
+    await connection.request("anvil_setBalance", to_checksum_address(address), hex(amount_wei))
+
+
+def claim_port(port: int) -> int:
+    """`port`, or a free one for 0. Raises InvalidInput when it is taken: a left-over Anvil would answer
+    there."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise InvalidInput(
+                what="the port is taken",
+                expected=f"a free port {port} on 127.0.0.1",
+                actual=str(error),
+                remedy="End whatever listens there, or leave --port out to get a free one.",
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def stop(process: "subprocess.Popen[Any]") -> None:
+    """End our own child: ask, wait, insist."""
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+async def _wait_until_it_listens(process: "subprocess.Popen[Any]", log: Path) -> None:
+    """Its own log is asked, not the port: another Anvil could be answering there."""
+    deadline_s = time.monotonic() + BOOT_TIMEOUT_S
+    while "Listening on" not in log.read_text(errors="replace"):
+        if process.poll() is not None or time.monotonic() > deadline_s:
+            raise EnvironmentFault(
+                what="Anvil did not start",
+                expected=f"it listens within {BOOT_TIMEOUT_S:.0f} s",
+                actual=_tail(log) or f"exit status {process.poll()} and no word",
+                remedy=f"Read {log}; install again with ./dev setup.",
+                retryable=False,
+            )
+        await asyncio.sleep(0.02)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " / ".join(lines[-3:])

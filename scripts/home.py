@@ -1,0 +1,90 @@
+"""A party's home folder: keystore, TLS certificate and `config.toml`, made by `touchstone init`.
+
+The configuration holds no secret; a password file is named there, never read into it.
+"""
+
+import json
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from protocol.adapters.keys import (
+    AccountKey,
+    create_devnet_keystore,
+    create_keystore,
+    load_keystore,
+    read_password,
+)
+from protocol.adapters.wire.tls import load_or_create_identity
+from protocol.spec.errors import InvalidInput
+
+CONFIG_FILE = "config.toml"
+KEYSTORE_FILE = "keystore.json"
+DEFAULT_RPC_URL = "http://127.0.0.1:8545"
+
+
+@dataclass(frozen=True)
+class HomeConfig:
+    """`config.toml`: which chain, where to listen, how many threads to train with. `account` is the
+    keystore's."""
+
+    rpc_url: str
+    deployment: str
+    account: str = ""
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 0
+    public_url: str = ""
+    threads: int = 1
+    password_file: str = ""
+
+
+def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: bool) -> AccountKey:
+    """Make keystore, certificate and configuration in `home`. Raises InvalidInput where a keystore is there
+    already: a key is never overwritten. is_devnet: a quick key derivation, for play money only."""
+    create = create_devnet_keystore if is_devnet else create_keystore
+    key = create(home / KEYSTORE_FILE, password)
+    load_or_create_identity(home)
+    # JSON's strings and integers are TOML's.
+    lines = [
+        f"{name} = {json.dumps(value)}"
+        for name, value in asdict(replace(config, account=key.address)).items()
+    ]
+    (home / CONFIG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return key
+
+
+def read_config(home: Path) -> HomeConfig:
+    """The configuration in `home`. Raises InvalidInput where it is missing or malformed, with the key."""
+    path = home / CONFIG_FILE
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _malformed(path, "a configuration", f"{type(error).__name__}: {error}") from error
+    types = {field.name: type(field.default) for field in fields(HomeConfig)[2:]} | {
+        "rpc_url": str,
+        "deployment": str,
+    }
+    for name, value in values.items():
+        if type(value) is not types.get(name):
+            raise _malformed(path, f"keys {', '.join(types)}", f"{name} = {value!r}")
+    missing = {"rpc_url", "deployment"} - values.keys()
+    if missing:
+        raise _malformed(path, " and ".join(sorted(missing)), "nothing")
+    return HomeConfig(**values)
+
+
+def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
+    """The key of `home`, unlocked by `password_file`, the configured one, or a prompt."""
+    configured = read_config(home).password_file
+    path = password_file or (Path(configured) if configured else None)
+    return load_keystore(home / KEYSTORE_FILE, read_password(path))
+
+
+def _malformed(path: Path, expected: str, actual: str) -> InvalidInput:
+    return InvalidInput(
+        what="this home folder has no usable configuration",
+        expected=expected,
+        actual=actual,
+        where=str(path),
+        remedy="Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME.",
+    )

@@ -1,0 +1,262 @@
+"""The `touchstone` command: a table of subcommands, and errors in four short lines.
+
+Each subcommand names the function that does it, imported only when it runs: `--help` must not wait for torch.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from protocol.spec.errors import TouchstoneError
+
+DEFAULT_HOME = Path.home() / ".touchstone"
+EXIT_ERROR = 2
+EXIT_BUG = 70
+"""EX_SOFTWARE of sysexits.h: not the operator's fault."""
+EXIT_INTERRUPTED = 130
+
+Act = Callable[[argparse.Namespace], None]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One argument of a subcommand, as argparse takes it."""
+
+    name: str
+    help: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One subcommand; `act` is `module:function`, called with the parsed arguments."""
+
+    words: str
+    summary: str
+    example: str
+    act: str
+    options: tuple[Option, ...] = ()
+
+
+HOME = Option("--home", "folder of key, certificate, journal and blobs", {"type": Path})
+PASSWORD = Option("--password-file", "file with the keystore's password instead of a prompt", {"type": Path})
+TASK = Option(
+    "task", "id of a task, or the first digits of it, as `touchstone status` shows it", {"metavar": "TASK"}
+)
+PARTY = (HOME, PASSWORD)
+
+COMMANDS = (
+    Command(
+        "devnet",
+        "run a test network: Anvil, the contracts, money from a tap, a clock that skips idle time",
+        "touchstone devnet --port 8545 --parties 8",
+        "scripts.chain_commands:run_devnet",
+        (
+            Option(
+                "--port", "port of the JSON-RPC endpoint; 0 takes a free one", {"type": int, "default": 0}
+            ),
+            Option("--out", "deployment file to write", {"type": Path}),
+            Option(
+                "--fund",
+                "address to give coin and tokens (may be repeated)",
+                {"action": "append", "default": []},
+            ),
+            Option(
+                "--parties",
+                "skip idle time once so many have announced themselves",
+                {"type": int, "default": 1},
+            ),
+            Option("--no-skip", "one block a second, always", {"action": "store_true"}),
+        ),
+    ),
+    Command(
+        "init",
+        "make a home: keystore, TLS certificate, configuration",
+        "touchstone init --home ~/alice --deployment deployments/31337.json --devnet",
+        "scripts.chain_commands:run_init",
+        (
+            HOME,
+            PASSWORD,
+            Option("--rpc-url", "JSON-RPC endpoint of the chain", {"default": "http://127.0.0.1:8545"}),
+            Option(
+                "--deployment",
+                "file with the contracts' addresses",
+                {"type": Path, "default": Path("deployments/31337.json")},
+            ),
+            Option("--listen-host", "address to serve blobs on", {"default": "127.0.0.1"}),
+            Option(
+                "--listen-port",
+                "port to serve blobs on; 0 takes a free one at each start",
+                {"type": int, "default": 0},
+            ),
+            Option("--public-url", "https URL that others reach this node at, if another", {"default": ""}),
+            Option("--threads", "threads to train with", {"type": int, "default": 1}),
+            Option(
+                "--devnet",
+                "quick keystore, and coin and tokens from the test network's tap",
+                {"action": "store_true"},
+            ),
+        ),
+    ),
+    Command(
+        "stake",
+        "move tokens into the vault as free stake",
+        "touchstone stake 1000 --home ~/alice",
+        "scripts.chain_commands:run_stake",
+        (Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), *PARTY),
+    ),
+    Command(
+        "task create",
+        "post a task with its escrow and serve its dataset until it is closed",
+        "touchstone task create --config task.toml --home ~/submitter",
+        "scripts.role_commands:run_task_create",
+        (
+            Option(
+                "--config",
+                "task file (TOML): dataset, model, schedule, preset",
+                {"type": Path, "required": True},
+            ),
+            Option("--yes", "post without asking", {"action": "store_true"}),
+            *PARTY,
+        ),
+    ),
+    Command(
+        "solve",
+        "train in every round of a task, claim the results, answer disputes",
+        "touchstone solve 0x3fa9 --home ~/alice",
+        "scripts.role_commands:run_solve",
+        (TASK, *PARTY),
+    ),
+    Command(
+        "verify",
+        "replay drawn segments of a task blind and report",
+        "touchstone verify 0x3fa9 --home ~/bob",
+        "scripts.role_commands:run_verify",
+        (TASK, *PARTY),
+    ),
+    Command(
+        "watch",
+        "re-check accepted work of a task and dispute what is wrong",
+        "touchstone watch 0x3fa9 --home ~/carol",
+        "scripts.role_commands:run_watch",
+        (TASK, *PARTY),
+    ),
+    Command(
+        "status",
+        "show tasks, rounds, stakes and credits",
+        "touchstone status --home ~/alice",
+        "scripts.chain_commands:run_status",
+        (HOME,),
+    ),
+    Command(
+        "export",
+        "write the trained model as a folder that transformers loads",
+        "touchstone export 0x3fa9 --out model --home ~/alice",
+        "scripts.role_commands:run_export",
+        (TASK, Option("--out", "folder to write", {"type": Path, "required": True}), *PARTY),
+    ),
+)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="touchstone",
+        description="Strangers train one model together; cheats are caught, convicted on chain and slashed.",
+        epilog="Example: touchstone devnet --port 8545",
+    )
+    groups = {"": parser.add_subparsers(required=True, metavar="COMMAND")}
+    for command in COMMANDS:
+        *path, name = command.words.split()
+        group = _find_group(groups, " ".join(path))
+        _add_command(group, name, command)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; return the exit status: 2 for an error that the operator can mend."""
+    options = make_parser().parse_args(arguments)
+    options.home = options.home if getattr(options, "home", None) else find_home()
+    logging.basicConfig(level=logging.INFO if options.debug else logging.WARNING, format="%(message)s")
+    # Asked to end, end as with Ctrl-C: children are stopped and files closed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        act: Act = resolve_name(options.act)
+        act(options)
+    except TouchstoneError as error:
+        return _fail(render_error(error), EXIT_ERROR, options.debug)
+    except KeyboardInterrupt:
+        return _fail("stopped", EXIT_INTERRUPTED, options.debug)
+    except Exception as error:
+        return _fail(render_bug(error), EXIT_BUG, options.debug)
+    return 0
+
+
+def find_home() -> Path:
+    """$TOUCHSTONE_HOME, else ~/.touchstone."""
+    return Path(os.environ.get("TOUCHSTONE_HOME", DEFAULT_HOME))
+
+
+def render_error(error: TouchstoneError) -> str:
+    """Four lines: what, expected, actual, what to do."""
+    where = f" ({error.where})" if error.where else ""
+    return "\n".join(
+        (
+            f"error:    {error.what}{where}",
+            f"expected: {error.expected}",
+            f"actual:   {error.actual}",
+            f"do:       {error.remedy}",
+        )
+    )
+
+
+def render_bug(error: Exception) -> str:
+    """The same four lines for what nobody foresaw."""
+    return "\n".join(
+        (
+            "error:    this is a bug of Touchstone",
+            "expected: a result, or an error that says what to do",
+            f"actual:   {type(error).__name__}: {error}",
+            "do:       Run again with --debug and report the traceback.",
+        )
+    )
+
+
+def _fail(text: str, status: int, is_debug: bool) -> int:
+    if is_debug:
+        traceback.print_exc()
+    print(text, file=sys.stderr)
+    return status
+
+
+def _find_group(groups: dict[str, Any], path: str) -> Any:
+    if path not in groups:
+        parser = groups[""].add_parser(path, help=f"commands about a {path}")
+        groups[path] = parser.add_subparsers(required=True, metavar="COMMAND")
+    return groups[path]
+
+
+def _add_command(group: Any, name: str, command: Command) -> None:
+    parser = group.add_parser(
+        name,
+        help=command.summary,
+        description=command.summary[0].upper() + command.summary[1:] + ".",
+        epilog=f"Example:\n  {command.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for option in command.options:
+        parser.add_argument(option.name, help=option.help, **option.settings)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.set_defaults(act=command.act)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

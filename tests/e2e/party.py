@@ -1,0 +1,128 @@
+"""One party of the demo as a process of its own: `python tests/e2e/party.py KIND --home DIR ...`.
+
+The honest run the very code of their role. Everybody stays until told to end and serves what was committed,
+so that the report can be made from what strangers can fetch.
+"""
+
+import argparse
+import asyncio
+import logging
+import secrets
+import signal
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from node import solver
+from node.submit import create_task, follow_task
+from protocol.actions.join import catch_up, join_task
+from protocol.actions.party import PartyConfig, open_party
+from protocol.adapters.chain import open_chain, read_deployment
+from protocol.compute.export import SAFETENSORS_METADATA, SAFETENSORS_NAME, export_tensors, export_texts
+from protocol.spec.containers import ModelConfig
+from protocol.spec.errors import TouchstoneError
+from scripts.home import open_home
+from tests.e2e.cheats import make_inventor, make_skipper
+from tests.e2e.plan import build_plan, read_dataset
+from verifier import verifier
+from whistleblower import watcher
+
+ROLES = {"solve": solver.run, "verify": verifier.run, "watch": watcher.run}
+KINDS = ("submit", *ROLES, "skip", "invent")
+SERVING = "the task is over; serving until told to end"
+
+
+def say(line: str) -> None:
+    """A line of the log that the demo keeps of this party."""
+    print(line, flush=True)
+
+
+async def run(options: argparse.Namespace) -> None:
+    """Take part to the end of the task, then serve."""
+    config = open_home(options.home, say)
+    if options.kind == "submit":
+        await submit(config, options)
+    else:
+        await play(config, options, await wait_for_task(config, options.submitter))
+    await serve(config)
+
+
+async def submit(config: PartyConfig, options: argparse.Namespace) -> None:
+    """Post the demo's task, follow it to its end, write the trained model."""
+    plan = build_plan(options.rounds)
+    async with open_party(config) as party:
+        task = await create_task(party, plan, read_dataset(), secrets.token_bytes(32))
+        await follow_task(party, task)
+        _, trained = await party.model.compute_next(plan.rounds - 1)
+        write_model(options.model_dir, trained.weights, plan.model)
+
+
+async def play(config: PartyConfig, options: argparse.Namespace, task: bytes) -> None:
+    """The role or the cheat."""
+    if options.kind in ROLES:
+        return await ROLES[options.kind](config, task)
+    async with open_party(config) as party:
+        await catch_up(party)
+        await join_task(party, task)
+        cheat = make_skipper(party, options.skip) if options.kind == "skip" else make_inventor(party)
+        await cheat.run()
+
+
+async def wait_for_task(config: PartyConfig, submitter: str) -> bytes:
+    """The first task of this submitter, as soon as it is posted."""
+    async with open_chain(config.rpc_url, read_deployment(config.deployment)) as chain:
+        async for batch in chain.follow():
+            for event in batch.events:
+                if event.name == "TaskCreated" and event.arguments["submitter"].lower() == submitter.lower():
+                    task: bytes = event.arguments["task"]
+                    return task
+    raise AssertionError("follow() never ends")
+
+
+async def serve(config: PartyConfig) -> None:
+    """Show what this party's own calls on chain oblige it to show, until it is told to end."""
+    async with open_party(config) as party:
+        await catch_up(party)
+        say(SERVING)
+        await asyncio.Event().wait()
+
+
+def write_model(folder: Path, weights: Tensor, model: ModelConfig) -> None:
+    """The folder that `transformers` loads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(export_tensors(weights, model), folder / SAFETENSORS_NAME, SAFETENSORS_METADATA)
+    for name, text in export_texts(model).items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line that `stage.py` writes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--submitter", default="")
+    parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--skip", type=Fraction, default=Fraction(1, 3))
+    parser.add_argument("--model-dir", type=Path)
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Run one party; its exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        asyncio.run(run(parse()))
+    except TouchstoneError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The commands against a real test network, and the errors that an operator meets first."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.devnet import claim_port
+from scripts.touchstone import main
+from tests.scripts.network import Network, edit_config, fail, init
+
+
+def test_a_party_gets_money_and_stakes_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stake", "1000.5", "--home", str(home)]) == 0
+    assert main(["stake", "1", "--home", str(home)]) == 0
+    assert "free stake now 1001.5 tokens" in capsys.readouterr().out
+    assert main(["status", "--home", str(home)]) == 0
+    shown = capsys.readouterr().out
+    assert "Tasks at block" in shown and "98998.5 tokens" in shown and "1001.5 tokens" in shown
+
+
+def test_a_home_is_not_made_twice(
+    network: Network, home: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (home / "keystore.json").read_bytes()
+    assert init(network, home, password) == 2
+    assert "a secret's file cannot be used" in capsys.readouterr().err
+    assert (home / "keystore.json").read_bytes() == before
+
+
+def test_no_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = fail(capsys, "status", "--home", str(tmp_path / "nowhere"))
+    assert "touchstone init" in lines[3]
+
+
+def test_no_chain(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"http://127.0.0.1:{claim_port(0)}"
+    edit_config(home, "rpc_url", url)
+    lines = fail(capsys, "status", "--home", str(home))
+    assert url in lines[0] and lines[1].endswith("a chain that answers") and "touchstone devnet" in lines[3]
+
+
+def test_another_chain(
+    home: Path, network: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "1.json"
+    other.write_text(json.dumps({**json.loads(network.deployment.read_text()), "chainId": 1}))
+    edit_config(home, "deployment", str(other))
+    lines = fail(capsys, "stake", "1", "--home", str(home))
+    assert lines[1].endswith("chain id 1") and lines[2].endswith("chain id 31337")
+
+
+def test_another_deployment(
+    home: Path, network: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stale = tmp_path / "stale.json"
+    stale.write_text(json.dumps({**json.loads(network.deployment.read_text()), "ledger": "0x" + 40 * "8"}))
+    edit_config(home, "deployment", str(stale))
+    assert "RoundLedger" in fail(capsys, "status", "--home", str(home))[0]
+
+
+def test_too_few_tokens(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = fail(capsys, "stake", "1000000", "--home", str(home))
+    assert lines[1].endswith("1000000 tokens") and "100000 tokens" in lines[2]
+
+
+def test_a_wrong_password(home: Path, password: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    password.write_text("wrong\n")
+    lines = fail(capsys, "stake", "1", "--home", str(home))
+    assert "password" in lines[3] and "secret" not in "".join(lines)
+
+
+def test_a_port_that_is_taken(network: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = fail(capsys, "devnet", "--port", network.rpc_url.rsplit(":", 1)[1])
+    assert "the port is taken" in lines[0]

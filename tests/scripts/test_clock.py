@@ -1,0 +1,262 @@
+"""Idle time is skipped only when everybody is idle, and never beyond what somebody waits for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from aiohttp import web
+from eth_account import Account
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.adapters.chain.client import Chain, open_chain
+from protocol.adapters.chain.transactions import Sender
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.wire.tls import load_or_create_identity, make_server_context
+from scripts.clock import FAR_BLOCKS, DevnetClock, PeerStatus, compute_skip, parse_status
+from scripts.deploy import compute_creation_code
+from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin
+from tests.protocol.adapters.anvil import POLL_S, QUICK, STAKE_WEI, TestChain, run_test_chain
+
+HEAD = 100
+
+
+def waits(block: int | None, processed: int = HEAD) -> PeerStatus:
+    return PeerStatus("0xa", processed, block)
+
+
+@pytest.mark.parametrize(
+    ("peers", "skip"),
+    [
+        ([], 0),
+        ([waits(110)], 9),
+        ([waits(110), waits(105)], 4),
+        ([waits(110), waits(101)], 0),
+        ([waits(110), waits(100)], 0),
+        ([waits(110), waits(0)], 0),
+        ([waits(110), None], 0),
+        ([waits(110), waits(110, processed=99)], 0),
+        ([waits(110), waits(110, processed=101)], 0),
+        ([waits(110), waits(None)], 9),
+        ([waits(None)], 0),
+        ([waits(10**12)], 0),
+        ([waits(10**12), waits(110)], 9),
+        ([waits(HEAD + FAR_BLOCKS)], FAR_BLOCKS - 1),
+    ],
+)
+def test_the_decision(peers: list[PeerStatus | None], skip: int) -> None:
+    assert compute_skip(HEAD, peers) == skip
+
+
+@given(
+    st.lists(st.builds(PeerStatus, st.just("0xa"), st.integers(98, 102), st.none() | st.integers(95, 120)))
+)
+def test_nobody_is_ever_skipped_over(peers: list[PeerStatus]) -> None:
+    skip = compute_skip(HEAD, peers)
+    assert skip >= 0
+    if skip:
+        assert all(peer.processed_block == HEAD for peer in peers)
+        assert all(p.waiting_for_block is None or p.waiting_for_block > HEAD + skip for p in peers)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{}", b"\xff", b'{"account": "0xa", "processed_block": 1}',
+     b'{"account": "0xa", "processed_block": "x", "waiting_for_block": 1}'],
+)  # fmt: skip
+def test_a_malformed_status_is_none(body: bytes) -> None:
+    assert parse_status(body) is None
+
+
+def test_a_status_is_read() -> None:
+    body = b'{"account": "0xAB", "processed_block": 7, "waiting_for_block": 9, "more": 1}'
+    assert parse_status(body) == PeerStatus("0xab", 7, 9)
+
+
+class Party:
+    """A tiny node: it serves a status that the test writes, over TLS."""
+
+    def __init__(self, folder: Path) -> None:
+        self.key = AccountKey(Account.create())
+        self.identity = load_or_create_identity(folder)
+        self.status: dict[str, Any] = {
+            "account": self.key.address,
+            "processed_block": 0,
+            "waiting_for_block": 0,
+        }
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> str:
+        """Serve; return the URL."""
+        application = web.Application()
+        application.router.add_get("/status", self._answer)
+        self._runner = web.AppRunner(application)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=make_server_context(self.identity))
+        await site.start()
+        return f"https://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def stop(self) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def _answer(self, _: web.Request) -> web.Response:
+        return web.json_response(self.status)
+
+
+@pytest.fixture
+async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
+    """A chain with a registry; its ledger is never called here."""
+    async with run_test_chain(tmp_path) as net:
+        vault = net.chain.deployment.vault
+        sender = Sender(net.chain.connection, net.account, CHAIN_ID, QUICK)
+        receipt = await sender.send("", compute_creation_code("TaskRegistry", [vault, vault]), "TaskRegistry")
+        deployment = replace(net.chain.deployment, registry=str(receipt["contractAddress"]).lower())
+        async with open_chain(net.rpc_url, deployment, net.account, poll_s=POLL_S, patience=QUICK) as chain:
+            yield replace(net, chain=chain)
+
+
+@pytest.fixture
+async def parties(net: TestChain, tmp_path: Path) -> AsyncIterator[tuple[Party, Party]]:
+    """Two parties that have announced themselves."""
+    pair = Party(tmp_path / "a"), Party(tmp_path / "b")
+    for party in pair:
+        await announce(net, party, await party.start())
+    yield pair
+    for party in pair:
+        await party.stop()
+
+
+async def announce(net: TestChain, party: Party, url: str, fingerprint: bytes = b"") -> None:
+    await give_coin(net.chain.connection, party.key.address, GRANT_COIN_WEI)
+    deployment = net.chain.deployment
+    async with open_chain(net.rpc_url, deployment, party.key, poll_s=POLL_S, patience=QUICK) as chain:
+        await chain.registry.announce(url, fingerprint or party.identity.fingerprint)
+
+
+async def wait_for_waiting(net: TestChain, count: int) -> None:
+    """Until so many transactions wait for a block."""
+    async with asyncio.timeout(10):
+        while int(cast(dict[str, str], await net.anvil("txpool_status"))["pending"], 16) < count:
+            await asyncio.sleep(POLL_S)
+
+
+@pytest.fixture
+async def clock(net: TestChain, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DevnetClock]:
+    """A clock whose own blocks are out of the way: a slow test must not see one."""
+    monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
+    monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
+    clock = DevnetClock(net.chain)
+    async with clock:
+        yield clock
+
+
+async def set_all_waiting(chain: Chain, parties: tuple[Party, ...], *blocks: int) -> int:
+    head = (await chain.head()).number
+    for party, block in zip(parties, blocks, strict=True):
+        party.status |= {"processed_block": head, "waiting_for_block": head + block}
+    return head
+
+
+async def test_all_idle_skips_to_just_before_the_first_deadline(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+) -> None:
+    head = await set_all_waiting(net.chain, parties, 50, 20)
+    assert await clock.tick() == 19
+    assert (await net.chain.head()).number == head + 19
+    # Nobody has read the new head yet: no further skip.
+    assert await clock.tick() == 0
+    await set_all_waiting(net.chain, parties, 31, 1)
+    assert await clock.tick() == 0
+    await set_all_waiting(net.chain, parties, 31, 40)
+    assert await clock.tick() == 30
+
+
+async def test_a_busy_party_stops_the_skipping(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+) -> None:
+    head = await set_all_waiting(net.chain, parties, 50, 0)
+    assert await clock.tick() == 0
+    parties[1].status["waiting_for_block"] = head + 50
+    assert await clock.tick() == 49
+
+
+async def test_a_party_that_is_down_stops_the_skipping(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+) -> None:
+    await set_all_waiting(net.chain, parties, 50, 50)
+    await parties[1].stop()
+    assert await clock.tick() == 0
+
+
+async def test_another_certificate_or_account_counts_as_down(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+) -> None:
+    await set_all_waiting(net.chain, parties, 50, 50)
+    parties[0].status["account"] = parties[1].key.address
+    assert await clock.tick() == 0
+    parties[0].status["account"] = parties[0].key.address
+    url = f"https://127.0.0.1:{parties[1]._runner.addresses[0][1]}"  # type: ignore[union-attr]
+    await announce(net, parties[0], url)
+    await set_all_waiting(net.chain, parties, 50, 50)
+    assert await clock.tick() == 0
+
+
+async def test_who_has_just_sent_something_is_not_skipped_over(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await net.anvil("evm_setAutomine", False)
+    await set_all_waiting(net.chain, parties, 50, 50)
+    sending = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+    await wait_for_waiting(net, 1)
+    assert await clock.tick() == 0
+    # A short while later the transaction gets its block.
+    monkeypatch.setattr("scripts.clock.BURST_S", 0.0)
+    assert await clock.tick() == 1
+    await sending
+    assert await clock.tick() == 0
+
+
+async def test_nothing_is_skipped_before_all_are_there(net: TestChain, parties: tuple[Party, Party]) -> None:
+    await set_all_waiting(net.chain, parties, 50, 50)
+    async with DevnetClock(net.chain, least_parties=3) as clock:
+        assert await clock.tick() == 0
+    async with DevnetClock(net.chain, least_parties=2) as clock:
+        assert await clock.tick() == 49
+
+
+async def test_without_parties_real_time_goes_on(net: TestChain, clock: DevnetClock) -> None:
+    assert await clock.tick() == 0
+
+
+async def test_an_unreachable_announcement_is_left_out(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+) -> None:
+    await announce(net, parties[1], "ftp://nowhere")
+    await set_all_waiting(net.chain, parties, 50, 0)
+    assert await clock.tick() == 49
+
+
+async def test_a_block_comes_in_time_whoever_is_busy(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = await set_all_waiting(net.chain, parties, 50, 0)
+    assert await clock.tick() == 0
+    monkeypatch.setattr("scripts.clock.BLOCK_S", 0.0)
+    assert await clock.tick() == 1
+    assert (await net.chain.head()).number == head + 1
+
+
+async def test_a_running_clock_makes_the_blocks_alone(
+    net: TestChain, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.clock.BLOCK_S", 0.1)
+    running = asyncio.create_task(clock.run())
+    await net.chain.wait_for_block((await net.chain.head()).number + 3)
+    receipt = await net.chain.vault.deposit(STAKE_WEI)
+    running.cancel()
+    assert receipt.find("Deposited").block_number == receipt.block_number
+    assert await net.anvil("anvil_getAutomine") is False

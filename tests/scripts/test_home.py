@@ -1,0 +1,67 @@
+"""A home holds a key that is never overwritten, a certificate and a configuration without secrets."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from protocol.spec.errors import InvalidInput
+from scripts.home import CONFIG_FILE, KEYSTORE_FILE, HomeConfig, create_home, read_config, unlock_key
+
+CONFIG = HomeConfig(rpc_url="http://127.0.0.1:1", deployment="/d.json", listen_port=5, threads=2)
+
+
+@pytest.fixture
+def password_file(tmp_path: Path) -> Path:
+    path = tmp_path / "password"
+    path.write_text("secret\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_what_is_made_opens(tmp_path: Path, password_file: Path) -> None:
+    home = tmp_path / "home"
+    key = create_home(home, CONFIG, "secret", is_devnet=True)
+    assert unlock_key(home, password_file).address == key.address
+    assert read_config(home) == replace(CONFIG, account=key.address)
+    assert (home / "certificate.pem").is_file()
+    assert (home / KEYSTORE_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_configuration_holds_no_secret(tmp_path: Path) -> None:
+    create_home(tmp_path / "home", CONFIG, "a-secret-word", is_devnet=True)
+    assert "a-secret-word" not in (tmp_path / "home" / CONFIG_FILE).read_text()
+
+
+def test_a_configured_password_file_is_used(tmp_path: Path, password_file: Path) -> None:
+    home = tmp_path / "home"
+    config = HomeConfig("http://127.0.0.1:1", "/d.json", password_file=str(password_file))
+    key = create_home(home, config, "secret", is_devnet=True)
+    assert unlock_key(home).address == key.address
+
+
+def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
+    create_home(tmp_path / "home", CONFIG, "secret", is_devnet=True)
+    before = (tmp_path / "home" / KEYSTORE_FILE).read_bytes()
+    with pytest.raises(InvalidInput):
+        create_home(tmp_path / "home", CONFIG, "other", is_devnet=True)
+    assert (tmp_path / "home" / KEYSTORE_FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "rpc_url = ",
+        'rpc_url = "u"',
+        'rpc_url = "u"\ndeployment = 5',
+        'rpc_url="u"\ndeployment="d"\nlisten_port="1"',
+        'rpc_url="u"\ndeployment="d"\nnonsense=1',
+    ],
+)
+def test_a_bad_configuration_is_said_with_its_path(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / CONFIG_FILE).write_text(text)
+    with pytest.raises(InvalidInput, match="touchstone init") as error:
+        read_config(tmp_path)
+    assert error.value.where == str(tmp_path / CONFIG_FILE)

@@ -1,0 +1,96 @@
+"""The task file of the manual becomes a task that nodes accept; a wrong one is refused by the key."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from node.submit import build_spec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import nearest
+from protocol.spec.params import DEVNET, TOKEN_WEI
+from scripts.console import parse_tokens
+from scripts.task_file import compute_disk_bytes, read_task_file
+
+MANUAL = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
+
+
+@pytest.fixture
+def example() -> str:
+    found = re.search(r"```toml\n(.*?)```", MANUAL.read_text(), re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "corpus.bin").write_bytes(bytes(range(256)) * 1000)
+    (folder / "task.toml").write_text(text)
+    return folder / "task.toml"
+
+
+def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> None:
+    file = read_task_file(write(tmp_path, example))
+    assert file.plan.windows == replace(DEVNET.windows, train=90)
+    assert file.plan.amounts == replace(DEVNET.amounts, solver_pay=25 * TOKEN_WEI // 2)
+    assert file.plan.outer_learning_rate == nearest(0.7)
+    assert file.plan.accept.tau_m == pytest.approx(1e-4 * 2**64)
+    assert file.plan.accept.floor_w == pytest.approx(2.4e-7 * 2**149)
+    # Small enough to be built here; the rules that nodes apply are the same.
+    model = replace(file.plan.model, hidden_size=16, intermediate_size=32, layer_count=1)
+    spec = build_spec(replace(file.plan, model=model), file.dataset.read_bytes(), "0x" + 40 * "1", bytes(32))
+    assert spec.training.token_count == 156_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('preset = "devnet"', 'preset = "moon"', "preset"),
+        ('"corpus.bin"', '"missing.bin"', "dataset"),
+        ("rounds = 4\n", "", "rounds"),
+        ("rounds = 4", 'rounds = "4"', "rounds"),
+        ("rounds = 4", "rounds = true", "rounds"),
+        ("rounds = 4", "rounds = 4\ncolour = 1", "colour"),
+        ("hidden_size = 128\n", "", "model.hidden_size"),
+        ("hidden_size = 128", "hidden_size = 128\nwidth = 3", "model.width"),
+        ("warmup_steps = 20", "warmup_steps = 2.5", "schedule.warmup_steps"),
+        ('solver_pay = "12.5"', 'solver_pay = "many"', "amount"),
+        ("train = 90", "trian = 90", "windows.trian"),
+        ("tau_m = 1e-4", "tau_m = inf", "accept.tau_m"),
+        ("[model]", "[modl]", "model"),
+        ("rounds = 4", "rounds = = 4", "TOML"),
+    ],
+)
+def test_a_wrong_key_is_named(tmp_path: Path, example: str, old: str, new: str, key: str) -> None:
+    assert old in example
+    with pytest.raises(InvalidInput, match=key):
+        read_task_file(write(tmp_path, example.replace(old, new, 1)))
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="task.toml"):
+        read_task_file(tmp_path / "task.toml")
+
+
+def test_disk_counts_every_state_of_every_round(tmp_path: Path, example: str) -> None:
+    file = read_task_file(write(tmp_path, example))
+    model = replace(file.plan.model, hidden_size=16, intermediate_size=32, layer_count=1)
+    terms = build_spec(
+        replace(file.plan, model=model), file.dataset.read_bytes(), "0x" + 40 * "1", bytes(32)
+    ).terms
+    states = 4 * (40 // 5 + 1) * 12 * terms.parameter_count
+    assert states < compute_disk_bytes(terms, 1000) < 1.2 * states
+
+
+@pytest.mark.parametrize(
+    ("text", "amount_wei"),
+    [("1", 10**18), ("12.5", 125 * 10**17), (".5", 5 * 10**17), ("0.000000000000000001", 1)],
+)
+def test_amounts_are_exact(text: str, amount_wei: int) -> None:
+    assert parse_tokens(text) == amount_wei
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "1,5", "x", "1.0000000000000000001", "٣", "0.0"])
+def test_other_amounts_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="amount of tokens"):
+        parse_tokens(text)

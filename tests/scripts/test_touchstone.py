@@ -1,0 +1,109 @@
+"""Every subcommand explains itself, is in the manual, and fails in four lines."""
+
+import argparse
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from pkgutil import resolve_name
+from types import SimpleNamespace
+
+import pytest
+
+from protocol.spec.errors import InvalidInput
+from scripts import touchstone
+from scripts.touchstone import COMMANDS, Command, find_home, main, make_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+WANTED = {"devnet", "init", "stake", "task create", "solve", "verify", "watch", "status", "export"}
+
+
+def read_manual() -> str:
+    return "\n".join(
+        path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")] if path.exists()
+    )
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            status = main(arguments)
+        except SystemExit as exit:
+            status = exit.code if isinstance(exit.code, int) else 1
+    return status, out.getvalue(), err.getvalue()
+
+
+def test_the_subcommands_are_those_of_the_manual() -> None:
+    assert {command.words for command in COMMANDS} == WANTED
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
+def test_help_shows_an_example_that_parses(command: Command) -> None:
+    status, out, _ = run(*command.words.split(), "--help")
+    assert status == 0 and command.example in out
+    for option in command.options:
+        assert option.help in " ".join(out.split()) and option.name.removeprefix("--") in out.lower()
+    words = command.example.split()
+    assert words[0] == "touchstone"
+    assert make_parser().parse_args(words[1:]).act == command.act
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
+def test_every_subcommand_is_documented(command: Command) -> None:
+    manual = read_manual()
+    assert f"`touchstone {command.words}`" in manual
+    assert command.example in manual
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
+def test_every_subcommand_names_a_function(command: Command) -> None:
+    assert callable(resolve_name(command.act))
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def act(_: argparse.Namespace) -> None:
+        raise error
+
+    monkeypatch.setattr(touchstone, "resolve_name", lambda _: act)
+
+
+def test_an_error_is_four_lines_and_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, InvalidInput(what="w", expected="e", actual="a", remedy="r", where="p"))
+    status, out, err = run("status")
+    assert (status, out) == (2, "")
+    assert err == "error:    w (p)\nexpected: e\nactual:   a\ndo:       r\n"
+
+
+def test_debug_adds_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, InvalidInput(what="w", expected="e", actual="a", remedy="r"))
+    status, _, err = run("status", "--debug")
+    assert status == 2 and "Traceback" in err and err.endswith("do:       r\n")
+
+
+def test_a_bug_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, ZeroDivisionError("oops"))
+    status, _, err = run("status")
+    assert status == 70 and "ZeroDivisionError: oops" in err and "Traceback" not in err
+
+
+def test_an_interrupt_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, KeyboardInterrupt())
+    assert run("status") == (130, "", "stopped\n")
+
+
+def test_an_unknown_subcommand_is_refused() -> None:
+    assert run("dance")[0] == 2
+    assert run()[0] == 2
+
+
+def test_the_home_is_chosen_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Path] = []
+    fake = SimpleNamespace(act=lambda options: seen.append(options.home))
+    monkeypatch.setattr(touchstone, "resolve_name", lambda _: fake.act)
+    monkeypatch.setenv("TOUCHSTONE_HOME", "/tmp/from-environment")
+    run("status", "--home", "/tmp/given")
+    run("status")
+    monkeypatch.delenv("TOUCHSTONE_HOME")
+    run("status")
+    assert seen == [Path("/tmp/given"), Path("/tmp/from-environment"), Path.home() / ".touchstone"]
+    assert find_home() == Path.home() / ".touchstone"
