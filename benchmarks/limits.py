@@ -38,8 +38,6 @@ BEACON = sha256(b"limits").digest()
 TOTAL_STEPS = 120
 PEAK_LEARNING_RATE = 2e-3
 WARMUP_STEPS = 20
-INNER_WARMUP_STEPS = 0
-"""None is the hardest case: a solver whose claim was void starts again from zero moments at the full rate."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +80,16 @@ def load_state(path: Path, local_step: int, global_step: int) -> TrainingState:
     return TrainingState(tensors["w"], tensors["m"], tensors["v"], local_step, global_step)
 
 
-def prepare() -> tuple[TrainingSpec, Corpus]:
+def prepare(inner_warmup_steps: int) -> tuple[TrainingSpec, Corpus]:
     """The demo's spec and text."""
     data = read_standard_library()
-    spec = build_training(data, PEAK_LEARNING_RATE, TOTAL_STEPS, WARMUP_STEPS, INNER_WARMUP_STEPS)
+    spec = build_training(data, PEAK_LEARNING_RATE, TOTAL_STEPS, WARMUP_STEPS, inner_warmup_steps)
     return spec, open_demo_corpus(data, spec)
 
 
-def make_starts(folder: Path) -> None:
+def make_starts(folder: Path, warmup: int) -> None:
     """Trains once up to the last stage and stores the state at each."""
-    spec, corpus = prepare()
+    spec, corpus = prepare(warmup)
     state = begin_round(init_parameters(spec.model, spec.initial_seed), 0)
     for stage in STAGES:
         state = train(state, spec, corpus, stage.step - state.global_step)
@@ -99,43 +97,45 @@ def make_starts(folder: Path) -> None:
         save_state(folder / f"start-{stage.name}", start)
 
 
-def run_worker(folder: Path, configuration: KernelConfiguration, steps: int) -> None:
+def run_worker(folder: Path, configuration: KernelConfiguration, steps: int, warmup: int) -> None:
     """Replays one segment from each stored stage on this process's kernels and stores its end."""
     pin_kernels(configuration.threads, configuration.onednn)
-    spec, corpus = prepare()
+    spec, corpus = prepare(warmup)
     for stage in STAGES:
         start = load_state(folder / f"start-{stage.name}", stage.local_step, stage.step)
         save_state(folder / f"{configuration.name}-{stage.name}", train(start, spec, corpus, steps))
 
 
-def start_worker(folder: Path, index: int, steps: int) -> None:
+def start_worker(folder: Path, index: int, steps: int, warmup: int) -> None:
     """Runs `run_worker` for one configuration in a process with its environment; waits for it."""
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": CONFIGURATIONS[index].cpu_capability}
     worker = ["--worker", str(folder), "--configuration", str(index), "--steps", str(steps)]
+    worker += ["--inner-warmup", str(warmup)]
     subprocess.run([sys.executable, "-m", "benchmarks.limits", *worker], env=environment, check=True)
 
 
-def compare_all(folder: Path, stage: Stage, steps: int) -> list[Distances]:
+def compare_all(folder: Path, stage: Stage, steps: int, warmup: int) -> list[Distances]:
     """Distances of all ordered pairs of configurations at one stage."""
-    spec, _ = prepare()
+    spec, _ = prepare(warmup)
     rates = [compute_learning_rate(spec.schedule, stage.step + i, stage.local_step + i) for i in range(steps)]
     places = (stage.local_step + steps, stage.step + steps)
     ends = [load_state(folder / f"{c.name}-{stage.name}", *places) for c in CONFIGURATIONS]
     return [measure_distances(a, b, sum(rates), FLOORS) for a, b in itertools.permutations(ends, 2)]
 
 
-def calibrate(steps: int) -> dict[str, object]:
+def calibrate(steps: int, warmup: int) -> dict[str, object]:
     """The report: honest maxima by stage, and the proposal."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make_starts(folder)
+        make_starts(folder, warmup)
         for index, configuration in enumerate(CONFIGURATIONS):
             print(configuration.name, flush=True)
-            start_worker(folder, index, steps)
-        measured = {stage.name: compare_all(folder, stage, steps) for stage in STAGES}
+            start_worker(folder, index, steps, warmup)
+        measured = {stage.name: compare_all(folder, stage, steps, warmup) for stage in STAGES}
     every = [distances for pairs in measured.values() for distances in pairs]
     return {
         "k": steps,
+        "inner_warmup_steps": warmup,
         "maxima_by_stage": {name: find_maxima(pairs) for name, pairs in measured.items()},
         "maxima": find_maxima(every),
         "floors": asdict(FLOORS),
@@ -147,13 +147,15 @@ def main() -> None:
     """Measures, writes the report and prints its path; with --worker, replays on one configuration."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=5, help="k, steps of a segment")
+    parser.add_argument("--inner-warmup", type=int, default=8, help="steps of warm-up after a reset")
     parser.add_argument("--worker", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--configuration", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    steps, warmup = arguments.steps, arguments.inner_warmup
     if arguments.worker:
-        return run_worker(arguments.worker, CONFIGURATIONS[arguments.configuration], arguments.steps)
+        return run_worker(arguments.worker, CONFIGURATIONS[arguments.configuration], steps, warmup)
     pin_kernels(1)
-    print(write_report(f"limits-{arguments.steps}", calibrate(arguments.steps)))
+    print(write_report(f"limits-{steps}", calibrate(steps, warmup)))
 
 
 if __name__ == "__main__":

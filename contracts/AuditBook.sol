@@ -118,7 +118,8 @@ contract AuditBook is IAuditBook {
     function _requireBoundary(Frame memory f, uint32 boundary, BoundaryProof calldata proof) private view {
         AuditRef memory ref = f.ref;
         ledger.verifyBoundary(ref.task, ref.round, ref.slot, boundary, proof);
-        (uint32 local, uint32 global) = ledger.stepsOf(ref.task, ref.round, ref.slot, boundary * f.terms.segmentSteps);
+        (uint32 local, uint32 global) =
+            ledger.stepsOf(ref.task, ref.round, ref.slot, boundary * f.terms.segmentSteps);
         StateHeader calldata header = proof.header;
         if (header.localStep != local || header.globalStep != global) {
             revert WrongSteps(local, header.localStep, global, header.globalStep);
@@ -144,17 +145,27 @@ contract AuditBook is IAuditBook {
     }
 
     /// @dev The drawn auditor's one word on its audit.
-    function _takeUp(AuditRef calldata ref, AuditStatus status) private returns (Frame memory f, Audit storage audit) {
+    function _takeUp(AuditRef calldata ref, AuditStatus status)
+        private
+        returns (Frame memory f, Audit storage audit)
+    {
         (f, audit) = _auditorFrame(ref, AuditStatus.NONE);
         _requireWindow(f.phase.replayOpens, f.phase.replayEnd);
         if (!_openings[_drawKey(ref)].start) revert StartNotOpened(ref.slot, ref.draw);
-        bool called = f.phaseIndex != PHASE_RESERVES || ledger.isEscalated(ref.task, ref.round, ref.slot, ref.draw);
+        bool called =
+            f.phaseIndex != PHASE_RESERVES || ledger.isEscalated(ref.task, ref.round, ref.slot, ref.draw);
         if (!called) revert NotEscalated(ref.slot, ref.draw);
         (audit.auditor, audit.status) = (msg.sender, status);
     }
 
     // Step 7: show ------------------------------------------------------------------------------------------------
-    function openEnd(TaskId task, uint32 round, uint32 draw, BoundaryProof calldata end, BoundaryProof calldata last) external {
+    function openEnd(
+        TaskId task,
+        uint32 round,
+        uint32 draw,
+        BoundaryProof calldata end,
+        BoundaryProof calldata last
+    ) external {
         Frame memory f = _solverFrame(task, round, draw);
         _requireWindow(f.phase.replayEnd, f.phase.showEnd);
         Opening storage opening = _openings[_drawKey(f.ref)];
@@ -183,7 +194,9 @@ contract AuditBook is IAuditBook {
 
     /// @dev Called by whichever of the two comes second.
     function _acceptEqual(AuditRef memory ref, Audit storage audit, Opening storage opening) private {
-        if (Hashing.stateRoot(audit.end) == Hashing.stateRoot(opening.endState)) _judged(ref, audit, Judgement.ACCEPT);
+        if (Hashing.stateRoot(audit.end) == Hashing.stateRoot(opening.endState)) {
+            _judged(ref, audit, Judgement.ACCEPT);
+        }
     }
 
     function _judged(AuditRef memory ref, Audit storage audit, Judgement worst) private {
@@ -204,9 +217,13 @@ contract AuditBook is IAuditBook {
         emit LeavesSealed(task, round, phase, seed);
     }
 
-    function openLeaves(TaskId task, uint32 round, uint32 draw, uint32 phase, StateLeaves[] calldata leaves) external {
+    function openLeaves(TaskId task, uint32 round, uint32 draw, uint32 phase, StateLeaves[] calldata leaves)
+        external
+    {
         Frame memory f = _solverFrame(task, round, draw);
-        if (phase > PHASE_LATE || (phase == PHASE_LATE) != (f.phaseIndex == PHASE_LATE)) revert WrongPhase(draw, phase);
+        if (phase > PHASE_LATE || (phase == PHASE_LATE) != (f.phaseIndex == PHASE_LATE)) {
+            revert WrongPhase(draw, phase);
+        }
         (f.phaseIndex, f.phase) = (phase, _phaseOf(task, round, phase, f.terms));
         _requireWindow(f.phase.leavesBlock, f.phase.openEnd);
         Opening storage opening = _openings[_drawKey(f.ref)];
@@ -231,18 +248,33 @@ contract AuditBook is IAuditBook {
         set.indices = Draw.leaves(seed, f.ref.slot, f.ref.draw, f.terms.leafDraws, set.leafCount);
     }
 
-    function _requireLeaves(StateHeader memory header, LeafSet memory set, StateLeaves[] calldata leaves) private pure {
+    function _requireLeaves(StateHeader memory header, LeafSet memory set, StateLeaves[] calldata leaves)
+        private
+        pure
+    {
         for (uint256 i = 0; i < leaves.length; ++i) {
             uint256 index = set.indices[i];
             StateLeaves calldata leaf = leaves[i];
             _requireLeaf(header.weightsRoot, leaf.weights.data, index, set.leafCount, leaf.weights.path);
-            _requireLeaf(header.firstMomentRoot, leaf.firstMoment.data, index, set.leafCount, leaf.firstMoment.path);
-            _requireLeaf(header.secondMomentRoot, leaf.secondMoment.data, index, set.leafCount, leaf.secondMoment.path);
+            _requireLeaf(
+                header.firstMomentRoot, leaf.firstMoment.data, index, set.leafCount, leaf.firstMoment.path
+            );
+            _requireLeaf(
+                header.secondMomentRoot, leaf.secondMoment.data, index, set.leafCount, leaf.secondMoment.path
+            );
         }
     }
 
-    function _requireLeaf(bytes32 root, bytes calldata data, uint256 index, uint256 count, bytes32[] calldata path) private pure {
-        if (!PositionalMerkle.verifyData(root, data, index, count, path)) revert LeafMismatch(root, index);
+    function _requireLeaf(
+        bytes32 root,
+        bytes calldata data,
+        uint256 index,
+        uint256 count,
+        bytes32[] calldata path
+    ) private pure {
+        if (!PositionalMerkle.verifyData(root, data, index, count, path)) {
+            revert LeafMismatch(root, index);
+        }
     }
 
     function compareLeaves(
@@ -262,11 +294,19 @@ contract AuditBook is IAuditBook {
         _requireLeaves(opening.endState, set, claimed);
         _requireLeaves(audit.end, set, replayed);
         _requireSchedule(f, learningRateSum, schedulePath);
-        _judged(ref, audit, _compare(claimed, replayed, Tolerance.Rule(f.terms.accept, f.terms.reject, learningRateSum)));
+        _judged(
+            ref,
+            audit,
+            _compare(claimed, replayed, Tolerance.Rule(f.terms.accept, f.terms.reject, learningRateSum))
+        );
     }
 
     /// @dev The drawn indices, and at most one of the auditor's choice behind them.
-    function _withExtra(LeafSet memory set, uint32[] calldata extra) private pure returns (LeafSet memory all) {
+    function _withExtra(LeafSet memory set, uint32[] calldata extra)
+        private
+        pure
+        returns (LeafSet memory all)
+    {
         if (extra.length == 0) return set;
         if (extra.length > 1) revert WrongLeafCount(1, extra.length);
         uint256 drawn = set.indices.length;
@@ -291,11 +331,11 @@ contract AuditBook is IAuditBook {
         }
     }
 
-    function _compare(StateLeaves[] calldata claimed, StateLeaves[] calldata replayed, Tolerance.Rule memory rule)
-        private
-        pure
-        returns (Judgement worst)
-    {
+    function _compare(
+        StateLeaves[] calldata claimed,
+        StateLeaves[] calldata replayed,
+        Tolerance.Rule memory rule
+    ) private pure returns (Judgement worst) {
         for (uint256 i = 0; i < claimed.length && worst != Judgement.REJECT; ++i) {
             Judgement found = Tolerance.judgeLeaf(_leafOf(claimed[i]), _leafOf(replayed[i]), rule);
             if (found > worst) worst = found;
@@ -356,7 +396,8 @@ contract AuditBook is IAuditBook {
     }
 
     function _isRevealed(AuditStatus status) private pure returns (bool) {
-        return status == AuditStatus.REVEALED || status == AuditStatus.ACCEPTS || status == AuditStatus.REJECTS;
+        return
+            status == AuditStatus.REVEALED || status == AuditStatus.ACCEPTS || status == AuditStatus.REJECTS;
     }
 
     function convictAuditor(AuditRef calldata ref, address finder, bytes32 reason) external {
@@ -366,11 +407,19 @@ contract AuditBook is IAuditBook {
         _slash(ref, audit, registry.termsOf(ref.task), finder, reason);
     }
 
-    function _slash(AuditRef calldata ref, Audit storage audit, TaskTerms memory terms, address finder, bytes32 reason) private {
+    function _slash(
+        AuditRef calldata ref,
+        Audit storage audit,
+        TaskTerms memory terms,
+        address finder,
+        bytes32 reason
+    ) private {
         audit.status = AuditStatus.SLASHED;
         emit AuditorConvicted(ref.task, ref.round, ref.slot, ref.draw, ref.rank, audit.auditor, reason);
         ExposureId exposure = Hashing.auditExposure(ref);
-        vault.slash(exposure, finder, terms.amounts.finderCap, terms.submitter, terms.amounts.auditPay, reason);
+        vault.slash(
+            exposure, finder, terms.amounts.finderCap, terms.submitter, terms.amounts.auditPay, reason
+        );
     }
 
     // Frames and windows ------------------------------------------------------------------------------------------
@@ -380,7 +429,11 @@ contract AuditBook is IAuditBook {
         return _drawnFrame(AuditRef(task, round, index - 1, draw, 0));
     }
 
-    function _auditorFrame(AuditRef memory ref, AuditStatus expected) private view returns (Frame memory f, Audit storage audit) {
+    function _auditorFrame(AuditRef memory ref, AuditStatus expected)
+        private
+        view
+        returns (Frame memory f, Audit storage audit)
+    {
         f = _drawnFrame(ref);
         if (f.auditor != msg.sender) revert NotAuditor(f.auditor, msg.sender);
         audit = _audits[_auditKey(ref)];
@@ -404,7 +457,11 @@ contract AuditBook is IAuditBook {
         return ref.rank == 0 ? PHASE_PRIMARY : PHASE_RESERVES;
     }
 
-    function _phaseOf(TaskId task, uint32 round, uint32 index, TaskTerms memory terms) private view returns (Phase memory) {
+    function _phaseOf(TaskId task, uint32 round, uint32 index, TaskTerms memory terms)
+        private
+        view
+        returns (Phase memory)
+    {
         if (index == PHASE_LATE) return _latePhase(ledger.mergedBlockOf(task, round), terms);
         (, uint256 startBlock,,,,) = registry.roundOf(task, round);
         Deadlines memory d = Clock.compute(startBlock, terms.windows);
@@ -412,8 +469,10 @@ contract AuditBook is IAuditBook {
     }
 
     function _primaryPhase(Deadlines memory d) private pure returns (Phase memory p) {
-        (p.replayOpens, p.startEnd, p.replayEnd, p.showEnd) = (d.drawBlock, d.startEnd, d.replayEnd, d.showEnd);
-        (p.leavesBlock, p.leavesEnd, p.openEnd, p.compareEnd) = (d.leavesBlock, d.leavesEnd, d.openEnd, d.compareEnd);
+        (p.replayOpens, p.startEnd, p.replayEnd, p.showEnd) =
+        (d.drawBlock, d.startEnd, d.replayEnd, d.showEnd);
+        (p.leavesBlock, p.leavesEnd, p.openEnd, p.compareEnd) =
+        (d.leavesBlock, d.leavesEnd, d.openEnd, d.compareEnd);
     }
 
     function _reservePhase(Deadlines memory d) private pure returns (Phase memory p) {
@@ -427,12 +486,16 @@ contract AuditBook is IAuditBook {
     function _latePhase(uint256 mergedBlock, TaskTerms memory terms) private pure returns (Phase memory p) {
         if (mergedBlock == 0) return p;
         LateDeadlines memory d = Clock.computeLate(mergedBlock, terms.windows);
-        (p.replayOpens, p.startEnd, p.replayEnd, p.showEnd) = (d.lateBlock, d.startEnd, d.replayEnd, d.showEnd);
-        (p.leavesBlock, p.leavesEnd, p.openEnd, p.compareEnd) = (d.leavesBlock, d.leavesEnd, d.openEnd, d.compareEnd);
+        (p.replayOpens, p.startEnd, p.replayEnd, p.showEnd) =
+        (d.lateBlock, d.startEnd, d.replayEnd, d.showEnd);
+        (p.leavesBlock, p.leavesEnd, p.openEnd, p.compareEnd) =
+        (d.leavesBlock, d.leavesEnd, d.openEnd, d.compareEnd);
     }
 
     function _requireWindow(uint256 opens, uint256 closes) private view {
-        if (block.number < opens || block.number >= closes) revert OutsideWindow(opens, closes, block.number);
+        if (block.number < opens || block.number >= closes) {
+            revert OutsideWindow(opens, closes, block.number);
+        }
     }
 
     // Keys --------------------------------------------------------------------------------------------------------
@@ -462,7 +525,11 @@ contract AuditBook is IAuditBook {
         return (opening.start, opening.end, _hasPhase(opening, phase));
     }
 
-    function startOf(TaskId task, uint32 round, uint32 slot, uint32 draw) external view returns (StateHeader memory) {
+    function startOf(TaskId task, uint32 round, uint32 slot, uint32 draw)
+        external
+        view
+        returns (StateHeader memory)
+    {
         return _openings[_drawKey(AuditRef(task, round, slot, draw, 0))].startState;
     }
 

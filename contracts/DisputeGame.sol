@@ -122,15 +122,19 @@ contract DisputeGame is IDisputeGame {
         TaskTerms memory terms = registry.termsOf(claim.audit.task);
         ClaimStatus status;
         (claimant, status,,,) = ledger.claimOf(claim.audit.task, claim.audit.round, claim.audit.slot);
-        bool claimed = status != ClaimStatus.NONE && status != ClaimStatus.DROPPED && status != ClaimStatus.CONVICTED;
+        bool claimed =
+            status != ClaimStatus.NONE && status != ClaimStatus.DROPPED && status != ClaimStatus.CONVICTED;
         // A solver's claim is named by its slot and segment alone: two names for one claim would be two disputes on one fault.
         bool named = claim.audit.draw == 0 && claim.audit.rank == 0;
-        if (!claimed || !named || claim.segment >= terms.innerSteps / terms.segmentSteps) revert ClaimNotDisputable(uint8(status));
+        if (!claimed || !named || claim.segment >= terms.innerSteps / terms.segmentSteps) {
+            revert ClaimNotDisputable(uint8(status));
+        }
     }
 
     function _requireRevealed(ClaimRef calldata claim) private view returns (address claimant) {
         AuditStatus status = audits.statusOf(claim.audit);
-        bool revealed = status == AuditStatus.REVEALED || status == AuditStatus.ACCEPTS || status == AuditStatus.REJECTS;
+        bool revealed =
+            status == AuditStatus.REVEALED || status == AuditStatus.ACCEPTS || status == AuditStatus.REJECTS;
         uint32 segment;
         (segment, claimant) = ledger.drawnOf(claim.audit);
         if (!revealed || claim.segment != segment) revert ClaimNotDisputable(uint8(status));
@@ -157,19 +161,28 @@ contract DisputeGame is IDisputeGame {
         emit DisputeActivated(id, d.clockBlock);
     }
 
-    function postStepRoots(DisputeId dispute, bytes32[] calldata roots, BoundaryProof[] calldata ends) external {
+    function postStepRoots(DisputeId dispute, bytes32[] calldata roots, BoundaryProof[] calldata ends)
+        external
+    {
         Dispute storage d = _onClock(dispute, Stage.ROOTS);
         if (msg.sender != d.claimant) revert NotClaimant(d.claimant, msg.sender);
         TaskTerms memory terms = registry.termsOf(d.claim.audit.task);
-        if (roots.length != terms.segmentSteps + 1) revert WrongRootCount(terms.segmentSteps + 1, roots.length);
-        (bytes32 first, bytes32 last) = d.claim.bySolver ? _solverEnds(d.claim, ends) : _auditEnds(d.claim, ends);
+        if (roots.length != terms.segmentSteps + 1) {
+            revert WrongRootCount(terms.segmentSteps + 1, roots.length);
+        }
+        (bytes32 first, bytes32 last) =
+            d.claim.bySolver ? _solverEnds(d.claim, ends) : _auditEnds(d.claim, ends);
         _requireRoot(0, first, roots[0]);
         _requireRoot(terms.segmentSteps, last, roots[terms.segmentSteps]);
         (d.roots, d.stage, d.clockBlock) = (roots, Stage.NAME, uint64(block.number + terms.windows.name));
         emit StepRootsPosted(dispute, roots);
     }
 
-    function _solverEnds(ClaimRef memory claim, BoundaryProof[] calldata ends) private view returns (bytes32 first, bytes32 last) {
+    function _solverEnds(ClaimRef memory claim, BoundaryProof[] calldata ends)
+        private
+        view
+        returns (bytes32 first, bytes32 last)
+    {
         if (ends.length != 2) revert WrongRootCount(2, ends.length);
         (TaskId task, uint32 round, uint32 slot) = (claim.audit.task, claim.audit.round, claim.audit.slot);
         ledger.verifyBoundary(task, round, slot, claim.segment, ends[0]);
@@ -177,9 +190,14 @@ contract DisputeGame is IDisputeGame {
         return (Hashing.stateRoot(ends[0].header), Hashing.stateRoot(ends[1].header));
     }
 
-    function _auditEnds(ClaimRef memory claim, BoundaryProof[] calldata ends) private view returns (bytes32 first, bytes32 last) {
+    function _auditEnds(ClaimRef memory claim, BoundaryProof[] calldata ends)
+        private
+        view
+        returns (bytes32 first, bytes32 last)
+    {
         if (ends.length != 0) revert WrongRootCount(0, ends.length);
-        StateHeader memory start = audits.startOf(claim.audit.task, claim.audit.round, claim.audit.slot, claim.audit.draw);
+        StateHeader memory start =
+            audits.startOf(claim.audit.task, claim.audit.round, claim.audit.slot, claim.audit.draw);
         return (Hashing.stateRoot(start), Hashing.stateRoot(audits.revealedOf(claim.audit)));
     }
 
@@ -198,7 +216,10 @@ contract DisputeGame is IDisputeGame {
     }
 
     // D3: demand and prove ----------------------------------------------------------------------------------------
-    function demandLeaf(DisputeId dispute, uint32 stateIndex, uint8 tensor, uint32 leafIndex) external returns (uint32 demand) {
+    function demandLeaf(DisputeId dispute, uint32 stateIndex, uint8 tensor, uint32 leafIndex)
+        external
+        returns (uint32 demand)
+    {
         Dispute storage d = _onClock(dispute, Stage.PROVE);
         TaskTerms memory terms = registry.termsOf(d.claim.audit.task);
         _requireLeafExists(d, terms, stateIndex, tensor, leafIndex);
@@ -210,7 +231,13 @@ contract DisputeGame is IDisputeGame {
         _payFee(dispute, demand, d.claimant, terms.amounts.demandFee);
     }
 
-    function _requireLeafExists(Dispute storage d, TaskTerms memory terms, uint32 stateIndex, uint8 tensor, uint32 leafIndex) private view {
+    function _requireLeafExists(
+        Dispute storage d,
+        TaskTerms memory terms,
+        uint32 stateIndex,
+        uint8 tensor,
+        uint32 leafIndex
+    ) private view {
         if (msg.sender == d.claimant) revert OwnClaim(msg.sender);
         if (stateIndex >= d.roots.length) revert StepUnknown(stateIndex, uint32(d.roots.length));
         uint256 leafCount = PositionalMerkle.tensorLeafCount(terms.parameterCount);
@@ -231,7 +258,12 @@ contract DisputeGame is IDisputeGame {
         vault.forfeit(exposure, claimant, feeWei, "demand");
     }
 
-    function answerDemand(DisputeId dispute, uint32 demand, StateHeader calldata header, LeafProof calldata leaf) external {
+    function answerDemand(
+        DisputeId dispute,
+        uint32 demand,
+        StateHeader calldata header,
+        LeafProof calldata leaf
+    ) external {
         Dispute storage d = _at(dispute, Stage.PROVE);
         if (msg.sender != d.claimant) revert NotClaimant(d.claimant, msg.sender);
         if (demand != d.demandsAnswered || demand == d.demandsMade) revert DemandUnknown(demand);
@@ -272,7 +304,9 @@ contract DisputeGame is IDisputeGame {
 
     function proveBinding(DisputeId dispute, uint32 stateIndex, StateHeader calldata header) external {
         Dispute storage d = _disputes[dispute];
-        if (d.stage != Stage.NAME && d.stage != Stage.PROVE && d.stage != Stage.CLOSED) revert WrongStage(Stage.PROVE, d.stage);
+        if (d.stage != Stage.NAME && d.stage != Stage.PROVE && d.stage != Stage.CLOSED) {
+            revert WrongStage(Stage.PROVE, d.stage);
+        }
         if (stateIndex >= d.roots.length) revert StepUnknown(stateIndex, uint32(d.roots.length));
         _requireHeader(d.roots[stateIndex], header);
         (uint32 local, uint32 global) = _expectedSteps(d.claim, stateIndex);
@@ -288,7 +322,8 @@ contract DisputeGame is IDisputeGame {
 
     /// @dev A proof comes too late for a claim that is settled or slashed already.
     function _requireStanding(ClaimRef memory claim) private view {
-        (, ClaimStatus status, bool settled,,) = ledger.claimOf(claim.audit.task, claim.audit.round, claim.audit.slot);
+        (, ClaimStatus status, bool settled,,) =
+            ledger.claimOf(claim.audit.task, claim.audit.round, claim.audit.slot);
         if (settled || _isConvicted(claim)) revert ClaimNotDisputable(uint8(status));
     }
 
@@ -332,8 +367,11 @@ contract DisputeGame is IDisputeGame {
         ClaimRef memory claim = d.claim;
         d.stage = Stage.CONVICTED;
         emit DisputeConvicted(id, d.claimant, finder, reason);
-        if (claim.bySolver) ledger.convictSolver(claim.audit.task, claim.audit.round, claim.audit.slot, finder, reason);
-        else audits.convictAuditor(claim.audit, finder, reason);
+        if (claim.bySolver) {
+            ledger.convictSolver(claim.audit.task, claim.audit.round, claim.audit.slot, finder, reason);
+        } else {
+            audits.convictAuditor(claim.audit, finder, reason);
+        }
         if (!active) return;
         vault.release(Hashing.disputeExposure(id));
         _next(claim, d.claimant);
@@ -385,7 +423,11 @@ contract DisputeGame is IDisputeGame {
     }
 
     // Views -------------------------------------------------------------------------------------------------------
-    function stageOf(DisputeId dispute) external view returns (Stage stage, uint256 clockBlock, address claimant, address opener) {
+    function stageOf(DisputeId dispute)
+        external
+        view
+        returns (Stage stage, uint256 clockBlock, address claimant, address opener)
+    {
         Dispute storage d = _disputes[dispute];
         return (d.stage, _clockOf(d), d.claimant, d.opener);
     }
@@ -402,13 +444,21 @@ contract DisputeGame is IDisputeGame {
         return _disputes[dispute].claim;
     }
 
-    function activeOf(bytes32 task, address claimant) external view returns (DisputeId dispute, uint256 queued) {
+    function activeOf(bytes32 task, address claimant)
+        external
+        view
+        returns (DisputeId dispute, uint256 queued)
+    {
         DoubleEndedQueue.Bytes32Deque storage queue = _queues[_queueKey(TaskId.wrap(task), claimant)];
         queued = queue.length();
         if (queued != 0) dispute = DisputeId.wrap(queue.front());
     }
 
-    function demandsOf(DisputeId dispute) external view returns (uint32 made, uint32 answered, uint256 clockBlock) {
+    function demandsOf(DisputeId dispute)
+        external
+        view
+        returns (uint32 made, uint32 answered, uint256 clockBlock)
+    {
         Dispute storage d = _disputes[dispute];
         return (d.demandsMade, d.demandsAnswered, _hasOpenDemand(d) ? d.demandClock : 0);
     }

@@ -54,7 +54,9 @@ contract OuterContest is IOuterContest {
     }
 
     // Contest -----------------------------------------------------------------------------------------------------
-    function contest(TaskId task, uint32 round, bytes32 weightsRoot, bytes32 momentumRoot, uint8 tensor) external {
+    function contest(TaskId task, uint32 round, bytes32 weightsRoot, bytes32 momentumRoot, uint8 tensor)
+        external
+    {
         TaskTerms memory terms = registry.termsOf(task);
         Stand memory posted = _contestable(task, round, terms.windows.merge);
         Contest storage entry = _contests[task][round][msg.sender];
@@ -62,7 +64,8 @@ contract OuterContest is IOuterContest {
         if (posted.account == msg.sender) revert OwnRoot(msg.sender);
         Stand memory rival = Stand(msg.sender, weightsRoot, momentumRoot);
         if (_rootOf(posted, tensor) == _rootOf(rival, tensor)) revert SameRoot();
-        (entry.posted, entry.rival, entry.tensor, entry.node) = (posted, rival, tensor, _rootOf(posted, tensor));
+        (entry.posted, entry.rival, entry.tensor, entry.node) =
+        (posted, rival, tensor, _rootOf(posted, tensor));
         ++_running[_exposureOf(task, round, posted)];
         _turnTo(entry, _depth(terms) == 0 ? Turn.LEAF : Turn.POSTER, terms.windows.respond);
         emit Contested(task, round, msg.sender, weightsRoot, momentumRoot, tensor, entry.clockBlock);
@@ -71,11 +74,19 @@ contract OuterContest is IOuterContest {
     }
 
     /// @dev The posted root, while its merge window is open. Over an empty set nobody computed anything: the ledger checked the root itself.
-    function _contestable(TaskId task, uint32 round, uint256 mergeBlocks) private view returns (Stand memory posted) {
+    function _contestable(TaskId task, uint32 round, uint256 mergeBlocks)
+        private
+        view
+        returns (Stand memory posted)
+    {
         uint256 postedBlock;
         (posted, postedBlock) = _postedOf(task, round);
-        if (posted.account == address(0) || ledger.includedOf(task, round).length == 0) revert NothingToContest();
-        if (block.number >= postedBlock + mergeBlocks) revert ClockOver(postedBlock + mergeBlocks, block.number);
+        if (posted.account == address(0) || ledger.includedOf(task, round).length == 0) {
+            revert NothingToContest();
+        }
+        if (block.number >= postedBlock + mergeBlocks) {
+            revert ClockOver(postedBlock + mergeBlocks, block.number);
+        }
     }
 
     function postNodes(TaskId task, uint32 round, address rival, bytes32[] calldata nodes) external {
@@ -127,8 +138,11 @@ contract OuterContest is IOuterContest {
         Contest storage entry = _existing(task, round, rival);
         if (_isReplaced(task, round, entry)) return _endWithoutLoss(task, round, entry);
         if (block.number < entry.clockBlock) revert ClockRunning(entry.clockBlock, block.number);
-        if (entry.turn == Turn.POSTER) _endAgainstPoster(task, round, entry, registry.termsOf(task), "silent");
-        else _endAgainstRival(task, round, entry, "silent");
+        if (entry.turn == Turn.POSTER) {
+            _endAgainstPoster(task, round, entry, registry.termsOf(task), "silent");
+        } else {
+            _endAgainstRival(task, round, entry, "silent");
+        }
     }
 
     // Leaves ------------------------------------------------------------------------------------------------------
@@ -165,7 +179,8 @@ contract OuterContest is IOuterContest {
             deltas[i] = proofs[i].data;
         }
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
-        (bytes memory newWeights, bytes memory newMomentum) = OuterMath.outerLeaf(weights, momentum, deltas, rates);
+        (bytes memory newWeights, bytes memory newMomentum) =
+            OuterMath.outerLeaf(weights, momentum, deltas, rates);
         return PositionalMerkle.leafHash(tensor == WEIGHTS ? newWeights : newMomentum);
     }
 
@@ -191,14 +206,22 @@ contract OuterContest is IOuterContest {
     }
 
     /// @dev A final leaf that has no encoding (another size, not finite, out of range) is the solver's own fault; a broken global leaf is not.
-    function _isFault(bytes memory globalLeaf, bytes memory lastLeaf, bytes memory delta) private pure returns (bool) {
+    function _isFault(bytes memory globalLeaf, bytes memory lastLeaf, bytes memory delta)
+        private
+        pure
+        returns (bool)
+    {
         (bool sound,) = OuterMath.deltaLeaf(globalLeaf, globalLeaf);
         if (!sound) return false;
         (bool ok, bytes memory expected) = OuterMath.deltaLeaf(globalLeaf, lastLeaf);
         return !ok || keccak256(expected) != keccak256(delta);
     }
 
-    function _lastWeightsRoot(TaskId task, uint32 round, uint32 slot, uint32 draw) private view returns (bytes32) {
+    function _lastWeightsRoot(TaskId task, uint32 round, uint32 slot, uint32 draw)
+        private
+        view
+        returns (bytes32)
+    {
         (, bool opened,) = auditBook.openedOf(task, round, slot, draw, 0);
         if (!opened) revert LastStateUnknown(slot, draw);
         (, StateHeader memory last) = auditBook.endOf(task, round, slot, draw);
@@ -206,12 +229,20 @@ contract OuterContest is IOuterContest {
     }
 
     function _requireLeaf(bytes32 root, LeafProof calldata leaf, uint256 index, uint256 count) private pure {
-        if (!PositionalMerkle.verifyData(root, leaf.data, index, count, leaf.path)) revert LeafMismatch(root, index);
+        if (!PositionalMerkle.verifyData(root, leaf.data, index, count, leaf.path)) {
+            revert LeafMismatch(root, index);
+        }
     }
 
     // Ends --------------------------------------------------------------------------------------------------------
     /// @dev The rival's bond stays where it is: it now backs the posted root.
-    function _endAgainstPoster(TaskId task, uint32 round, Contest storage entry, TaskTerms memory terms, bytes32 reason) private {
+    function _endAgainstPoster(
+        TaskId task,
+        uint32 round,
+        Contest storage entry,
+        TaskTerms memory terms,
+        bytes32 reason
+    ) private {
         (Stand memory posted, Stand memory rival) = (entry.posted, entry.rival);
         _end(task, round, rival.account, posted);
         emit ContestEnded(task, round, rival.account, posted.account, reason);
@@ -245,7 +276,10 @@ contract OuterContest is IOuterContest {
         vault.release(_exposureOf(task, round, rival));
     }
 
-    function _end(TaskId task, uint32 round, address rival, Stand memory posted) private returns (uint256 left) {
+    function _end(TaskId task, uint32 round, address rival, Stand memory posted)
+        private
+        returns (uint256 left)
+    {
         delete _contests[task][round][rival];
         left = --_running[_exposureOf(task, round, posted)];
     }
@@ -256,24 +290,37 @@ contract OuterContest is IOuterContest {
         entry.clockBlock = uint64(block.number + respondBlocks);
     }
 
-    function _onTurn(TaskId task, uint32 round, address rival, Turn turn) private view returns (Contest storage entry) {
+    function _onTurn(TaskId task, uint32 round, address rival, Turn turn)
+        private
+        view
+        returns (Contest storage entry)
+    {
         entry = _existing(task, round, rival);
         if (entry.turn != turn) revert NotYourTurn(turn, entry.turn);
         if (_isReplaced(task, round, entry)) revert RootReplaced(rival);
         if (block.number >= entry.clockBlock) revert ClockOver(entry.clockBlock, block.number);
     }
 
-    function _existing(TaskId task, uint32 round, address rival) private view returns (Contest storage entry) {
+    function _existing(TaskId task, uint32 round, address rival)
+        private
+        view
+        returns (Contest storage entry)
+    {
         entry = _contests[task][round][rival];
         if (entry.turn == Turn.NONE) revert NoContest(rival);
     }
 
     function _isReplaced(TaskId task, uint32 round, Contest storage entry) private view returns (bool) {
         (Stand memory posted,) = _postedOf(task, round);
-        return ExposureId.unwrap(_exposureOf(task, round, posted)) != ExposureId.unwrap(_exposureOf(task, round, entry.posted));
+        return ExposureId.unwrap(_exposureOf(task, round, posted))
+            != ExposureId.unwrap(_exposureOf(task, round, entry.posted));
     }
 
-    function _postedOf(TaskId task, uint32 round) private view returns (Stand memory posted, uint256 postedBlock) {
+    function _postedOf(TaskId task, uint32 round)
+        private
+        view
+        returns (Stand memory posted, uint256 postedBlock)
+    {
         (posted.account, posted.weightsRoot, posted.momentumRoot, postedBlock,) = ledger.outerOf(task, round);
     }
 

@@ -110,13 +110,25 @@ contract RoundLedger is IRoundLedger {
     /// @dev At key r stands r + 1 when round r was merged: the round before another is found in O(log), however many were EMPTY.
     mapping(TaskId => Checkpoints.Trace224) private _merged;
 
-    constructor(IStakeVault vault_, ITaskRegistry registry_, IAuditBook audits_, IDisputeGame disputes_, address contest_) {
+    constructor(
+        IStakeVault vault_,
+        ITaskRegistry registry_,
+        IAuditBook audits_,
+        IDisputeGame disputes_,
+        address contest_
+    ) {
         (vault, registry, audits, disputes, contest) = (vault_, registry_, audits_, disputes_, contest_);
         _reader = new RoundReader(registry_);
     }
 
     // Step 3: commit ----------------------------------------------------------------------------------------------
-    function commit(TaskId task, uint32 round, bytes32 claimRoot, bytes32 deltaRoot, BoundaryProof calldata start) external {
+    function commit(
+        TaskId task,
+        uint32 round,
+        bytes32 claimRoot,
+        bytes32 deltaRoot,
+        BoundaryProof calldata start
+    ) external {
         RoundFrame memory f = _trainedFrame(task, round);
         _requireWindow(f.trainOpens, f.trainEnd);
         uint32 slot = _slotOf(task, round, msg.sender);
@@ -141,26 +153,37 @@ contract RoundLedger is IRoundLedger {
         if (expectedRoot != actualRoot) revert WrongStart(expectedRoot, actualRoot);
     }
 
-    function _expectedStart(RoundFrame memory f, address solver) private view returns (StateHeader memory start) {
+    function _expectedStart(RoundFrame memory f, address solver)
+        private
+        view
+        returns (StateHeader memory start)
+    {
         (start.weightsRoot,) = _globalOf(f);
         start.globalStep = f.round * f.innerSteps;
         Carried storage carried = _carried[f.task][solver];
         if (f.carryMoments && carried.firstMomentRoot != 0) {
-            (start.firstMomentRoot, start.secondMomentRoot) = (carried.firstMomentRoot, carried.secondMomentRoot);
+            (start.firstMomentRoot, start.secondMomentRoot) =
+            (carried.firstMomentRoot, carried.secondMomentRoot);
             start.localStep = carried.localStep;
         } else {
             (start.firstMomentRoot, start.secondMomentRoot) = (f.zeroRoot, f.zeroRoot);
         }
     }
 
-    function _requireBoundary(RoundFrame memory f, address solver, bytes32 claimRoot, uint32 boundary, BoundaryProof calldata proof)
-        private
-        view
-    {
+    function _requireBoundary(
+        RoundFrame memory f,
+        address solver,
+        bytes32 claimRoot,
+        uint32 boundary,
+        BoundaryProof calldata proof
+    ) private view {
         bytes32 stateRoot = Hashing.stateRoot(proof.header);
-        bytes32 leaf = Hashing.boundaryLeaf(registry.domainOf(f.task), f.round, solver, boundary, proof.salt, stateRoot);
+        bytes32 leaf =
+            Hashing.boundaryLeaf(registry.domainOf(f.task), f.round, solver, boundary, proof.salt, stateRoot);
         uint256 count = f.segmentCount + 1;
-        if (!PositionalMerkle.verify(claimRoot, leaf, boundary, count, proof.path)) revert BoundaryMismatch(claimRoot, boundary);
+        if (!PositionalMerkle.verify(claimRoot, leaf, boundary, count, proof.path)) {
+            revert BoundaryMismatch(claimRoot, boundary);
+        }
     }
 
     // Steps 4 and 12: draws ---------------------------------------------------------------------------------------
@@ -206,7 +229,9 @@ contract RoundLedger is IRoundLedger {
             _fail(f, slot, ClaimStatus.DROPPED, "uncommitted", true);
         }
         if (claim.status == ClaimStatus.COMMITTED) _judgePrimaries(f, slot);
-        if (claim.status == ClaimStatus.ESCALATED && block.number >= f.reserveCompareEnd) _judgeReserves(f, slot, claim);
+        if (claim.status == ClaimStatus.ESCALATED && block.number >= f.reserveCompareEnd) {
+            _judgeReserves(f, slot, claim);
+        }
         return claim.status;
     }
 
@@ -251,7 +276,8 @@ contract RoundLedger is IRoundLedger {
         _setStatus(f, slot, ClaimStatus.ESCALATED, "primary");
     }
 
-    /// @dev All draws are looked at before the verdict, so that every silent reserve is dealt with.
+    /// @dev All draws are looked at before the verdict, so that every silent reserve is dealt with. A reserve that nobody called could have called
+    /// `judge` itself.
     function _judgeReserves(RoundFrame memory f, uint32 slot, Claim storage claim) private {
         bytes32 reason;
         for (uint32 draw = 0; draw < f.segmentDraws; ++draw) {
@@ -273,12 +299,18 @@ contract RoundLedger is IRoundLedger {
         if (_count(found, AuditStatus.ACCEPTS) >= MAJORITY) return 0;
         if (_count(found, AuditStatus.UNSERVED) < MAJORITY) return "rejected";
         for (uint32 rank = 0; rank < RANKS; ++rank) {
-            if (found[rank] == AuditStatus.UNSERVED) _burnUnservedFee(f, AuditRef(f.task, f.round, slot, draw, rank));
+            if (found[rank] == AuditStatus.UNSERVED) {
+                _burnUnservedFee(f, AuditRef(f.task, f.round, slot, draw, rank));
+            }
         }
         return "unserved";
     }
 
-    function _count(AuditStatus[RANKS] memory found, AuditStatus wanted) private pure returns (uint256 count) {
+    function _count(AuditStatus[RANKS] memory found, AuditStatus wanted)
+        private
+        pure
+        returns (uint256 count)
+    {
         for (uint256 rank = 0; rank < RANKS; ++rank) {
             if (found[rank] == wanted) ++count;
         }
@@ -307,7 +339,8 @@ contract RoundLedger is IRoundLedger {
         ++entry.accepted;
         if (!f.carryMoments) return;
         (, StateHeader memory last) = audits.endOf(f.task, f.round, slot, 0);
-        _carried[f.task][_solverAt(f, slot)] = Carried(last.firstMomentRoot, last.secondMomentRoot, last.localStep);
+        _carried[f.task][_solverAt(f, slot)] =
+            Carried(last.firstMomentRoot, last.secondMomentRoot, last.localStep);
     }
 
     function _setStatus(RoundFrame memory f, uint32 slot, ClaimStatus status, bytes32 reason) private {
@@ -319,7 +352,8 @@ contract RoundLedger is IRoundLedger {
     }
 
     function _isFinal(ClaimStatus status) private pure returns (bool) {
-        return status != ClaimStatus.NONE && status != ClaimStatus.COMMITTED && status != ClaimStatus.ESCALATED;
+        return
+            status != ClaimStatus.NONE && status != ClaimStatus.COMMITTED && status != ClaimStatus.ESCALATED;
     }
 
     // Step 11: merge ----------------------------------------------------------------------------------------------
@@ -340,13 +374,25 @@ contract RoundLedger is IRoundLedger {
         _post(f, entry, address(0), weightsRoot, momentumRoot);
     }
 
-    function _post(RoundFrame memory f, Round storage entry, address poster, bytes32 weightsRoot, bytes32 momentumRoot) private {
+    function _post(
+        RoundFrame memory f,
+        Round storage entry,
+        address poster,
+        bytes32 weightsRoot,
+        bytes32 momentumRoot
+    ) private {
         entry.mergedBlock = uint64(block.number);
         _merged[f.task].push(f.round, f.round + 1);
         _setOuter(f, entry, poster, weightsRoot, momentumRoot);
     }
 
-    function _setOuter(RoundFrame memory f, Round storage entry, address poster, bytes32 weightsRoot, bytes32 momentumRoot) private {
+    function _setOuter(
+        RoundFrame memory f,
+        Round storage entry,
+        address poster,
+        bytes32 weightsRoot,
+        bytes32 momentumRoot
+    ) private {
         (entry.poster, entry.weightsRoot, entry.momentumRoot) = (poster, weightsRoot, momentumRoot);
         entry.postedBlock = uint64(block.number);
         emit OuterPosted(f.task, f.round, poster, weightsRoot, momentumRoot, entry.accepted);
@@ -425,11 +471,14 @@ contract RoundLedger is IRoundLedger {
         RoundFrame memory f = _frame(task, round);
         uint32 settled = _rounds[task][round].settled;
         if (f.status != RoundStatus.EMPTY && !_isTrained(f.status)) revert RoundNotTrained(f.status);
-        if (f.status != RoundStatus.EMPTY && settled != f.solvers) revert RoundNotSettled(settled, f.solvers);
+        if (f.status != RoundStatus.EMPTY && settled != f.solvers) {
+            revert RoundNotSettled(settled, f.solvers);
+        }
         for (uint32 i = from; i < to && i < f.verifiers + f.whistleblowers; ++i) {
             bool verifies = i < f.verifiers;
-            address account =
-                registry.enrolledAt(task, round, verifies ? Role.VERIFIER : Role.WHISTLEBLOWER, verifies ? i : i - f.verifiers);
+            address account = registry.enrolledAt(
+                task, round, verifies ? Role.VERIFIER : Role.WHISTLEBLOWER, verifies ? i : i - f.verifiers
+            );
             _releaseEnrolment(task, round, account);
         }
     }
@@ -453,14 +502,7 @@ contract RoundLedger is IRoundLedger {
         if (entry.postedBlock == 0) _exclude(entry, claim);
         _setStatus(f, slot, ClaimStatus.CONVICTED, reason);
         _mergeEmptySet(f);
-        vault.slash(
-            _solverExposure(f, slot),
-            finder,
-            f.finderCap,
-            f.submitter,
-            f.solverPay,
-            reason
-        );
+        vault.slash(_solverExposure(f, slot), finder, f.finderCap, f.submitter, f.solverPay, reason);
     }
 
     function _isConvictable(ClaimStatus status) private pure returns (bool) {
@@ -472,7 +514,13 @@ contract RoundLedger is IRoundLedger {
         if (claim.status == ClaimStatus.ACCEPTED) --entry.accepted;
     }
 
-    function replaceOuter(TaskId task, uint32 round, address poster, bytes32 weightsRoot, bytes32 momentumRoot) external {
+    function replaceOuter(
+        TaskId task,
+        uint32 round,
+        address poster,
+        bytes32 weightsRoot,
+        bytes32 momentumRoot
+    ) external {
         Round storage entry = _requireContest(task, round);
         entry.contested = false;
         _setOuter(_frame(task, round), entry, poster, weightsRoot, momentumRoot);
@@ -504,7 +552,9 @@ contract RoundLedger is IRoundLedger {
     }
 
     function _requireWindow(uint256 opens, uint256 closes) private view {
-        if (block.number < opens || block.number >= closes) revert OutsideWindow(opens, closes, block.number);
+        if (block.number < opens || block.number >= closes) {
+            revert OutsideWindow(opens, closes, block.number);
+        }
     }
 
     function _solverAt(RoundFrame memory f, uint32 slot) private view returns (address) {
@@ -549,7 +599,11 @@ contract RoundLedger is IRoundLedger {
         return (solver, claim.status, claim.settled, claim.claimRoot, claim.deltaRoot);
     }
 
-    function drawSeedOf(TaskId task, uint32 round) external view returns (bytes32 drawSeed, bytes32 lateSeed) {
+    function drawSeedOf(TaskId task, uint32 round)
+        external
+        view
+        returns (bytes32 drawSeed, bytes32 lateSeed)
+    {
         return (_rounds[task][round].drawSeed, _rounds[task][round].lateSeed);
     }
 
@@ -560,7 +614,13 @@ contract RoundLedger is IRoundLedger {
     function outerOf(TaskId task, uint32 round)
         external
         view
-        returns (address poster, bytes32 weightsRoot, bytes32 momentumRoot, uint256 postedBlock, bool contested)
+        returns (
+            address poster,
+            bytes32 weightsRoot,
+            bytes32 momentumRoot,
+            uint256 postedBlock,
+            bool contested
+        )
     {
         Round storage entry = _rounds[task][round];
         return (entry.poster, entry.weightsRoot, entry.momentumRoot, entry.postedBlock, entry.contested);
@@ -570,7 +630,11 @@ contract RoundLedger is IRoundLedger {
         return _isMerged(_frame(task, round), _rounds[task][round]);
     }
 
-    function globalOf(TaskId task, uint32 round) external view returns (bytes32 weightsRoot, bytes32 momentumRoot) {
+    function globalOf(TaskId task, uint32 round)
+        external
+        view
+        returns (bytes32 weightsRoot, bytes32 momentumRoot)
+    {
         return _globalOf(_frame(task, round));
     }
 
@@ -581,7 +645,11 @@ contract RoundLedger is IRoundLedger {
         return (entry.weightsRoot, entry.momentumRoot);
     }
 
-    function expectedStart(TaskId task, uint32 round, address solver) external view returns (StateHeader memory) {
+    function expectedStart(TaskId task, uint32 round, address solver)
+        external
+        view
+        returns (StateHeader memory)
+    {
         return _expectedStart(_frame(task, round), solver);
     }
 
@@ -620,7 +688,13 @@ contract RoundLedger is IRoundLedger {
         globalStep = round * _frame(task, round).innerSteps + innerStep;
     }
 
-    function verifyBoundary(TaskId task, uint32 round, uint32 slot, uint32 boundary, BoundaryProof calldata proof) external view {
+    function verifyBoundary(
+        TaskId task,
+        uint32 round,
+        uint32 slot,
+        uint32 boundary,
+        BoundaryProof calldata proof
+    ) external view {
         RoundFrame memory f = _frame(task, round);
         _requireBoundary(f, _solverAt(f, slot), _rounds[task][round].claims[slot].claimRoot, boundary, proof);
     }

@@ -85,7 +85,8 @@ contract RoundReader {
     function _setDeadlines(RoundFrame memory f, TaskTerms memory terms, uint256 startBlock) private pure {
         Deadlines memory d = Clock.compute(startBlock, terms.windows);
         (f.delay, f.seal, f.merge) = (terms.windows.delay, terms.windows.seal, terms.windows.merge);
-        (f.trainOpens, f.trainEnd, f.drawBlock, f.drawEnd) = (d.beaconBlock + 1, d.trainEnd, d.drawBlock, d.drawEnd);
+        (f.trainOpens, f.trainEnd, f.drawBlock, f.drawEnd) =
+        (d.beaconBlock + 1, d.trainEnd, d.drawBlock, d.drawEnd);
         (f.startEnd, f.showEnd, f.openEnd, f.compareEnd) = (d.startEnd, d.showEnd, d.openEnd, d.compareEnd);
         f.reserveCompareEnd = d.reserveCompareEnd;
         f.mergeBy = d.reserveCompareEnd + terms.windows.merge;
@@ -106,7 +107,8 @@ contract RoundReader {
         if (ref.draw == segments.length && ref.rank == 0) return _lateOf(f, ref.slot, segments, lateSeed);
         if (ref.draw >= segments.length || ref.rank >= Draw.AUDITORS_PER_DRAW) return (0, address(0));
         uint256 index = Draw.auditors(slotSeed, ref.draw, f.verifiers)[ref.rank];
-        return (uint32(segments[ref.draw]), registry.enrolledAt(f.task, f.round, Role.VERIFIER, uint32(index)));
+        return
+            (uint32(segments[ref.draw]), registry.enrolledAt(f.task, f.round, Role.VERIFIER, uint32(index)));
     }
 
     function _lateOf(RoundFrame memory f, uint32 slot, uint256[] memory segments, bytes32 lateSeed)

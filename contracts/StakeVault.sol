@@ -59,9 +59,13 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         _deposit(amountWei);
     }
 
-    function depositWithPermit(uint256 amountWei, uint256 deadline, uint8 v, bytes32 r, bytes32 s) external nonReentrant {
+    function depositWithPermit(uint256 amountWei, uint256 deadline, uint8 v, bytes32 r, bytes32 s)
+        external
+        nonReentrant
+    {
         // Whoever saw the permit may have used it already; then the allowance is there and the deposit goes on.
-        try IERC20Permit(address(_token)).permit(msg.sender, address(this), amountWei, deadline, v, r, s) {} catch {}
+        try IERC20Permit(address(_token)).permit(msg.sender, address(this), amountWei, deadline, v, r, s) {}
+            catch {}
         _deposit(amountWei);
     }
 
@@ -144,7 +148,11 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         emit Slashed(exposure, account, finder, amountWei, finderWei, submitterWei, reason);
     }
 
-    function burnFee(ExposureId exposure, uint256 amountWei, bytes32 reason) external onlyModule returns (uint256 burnedWei) {
+    function burnFee(ExposureId exposure, uint256 amountWei, bytes32 reason)
+        external
+        onlyModule
+        returns (uint256 burnedWei)
+    {
         Exposure storage entry = _existing(exposure);
         burnedWei = _min(amountWei, entry.amountWei);
         entry.amountWei -= burnedWei;
@@ -195,7 +203,11 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         _receive(from, amountWei);
     }
 
-    function pay(TaskId task, address account, uint256 amountWei, bytes32 reason) external onlyModule returns (uint256 paidWei) {
+    function pay(TaskId task, address account, uint256 amountWei, bytes32 reason)
+        external
+        onlyModule
+        returns (uint256 paidWei)
+    {
         if (isClosed[task]) return 0;
         uint256 escrowWei = escrowOf[task];
         if (escrowWei < amountWei) revert EscrowTooSmall(task, escrowWei, amountWei);

@@ -75,7 +75,8 @@ contract TaskRegistry is ITaskRegistry {
 
     /// @dev Long enough for all rounds at their slowest, and then for everybody to settle.
     function _expiryOf(TaskTerms memory terms) private view returns (uint256) {
-        return block.number + EXPIRY_FACTOR * terms.rounds * Clock.worstSpan(terms.windows) + vault.unbondingBlocks();
+        return block.number + EXPIRY_FACTOR * terms.rounds * Clock.worstSpan(terms.windows)
+            + vault.unbondingBlocks();
     }
 
     function closeTask(TaskId task) external {
@@ -98,7 +99,9 @@ contract TaskRegistry is ITaskRegistry {
     function enrol(TaskId task, uint32 round, Role role) external {
         if (_openTask(task).round != round) revert WrongRound(_tasks[task].round, round);
         Round storage current = _rounds[task][round];
-        if (block.number >= current.enrolEnd) revert OutsideWindow(current.startBlock, current.enrolEnd, block.number);
+        if (block.number >= current.enrolEnd) {
+            revert OutsideWindow(current.startBlock, current.enrolEnd, block.number);
+        }
         if (current.seats[msg.sender].role != Role.NONE) revert AlreadyEnrolled(msg.sender);
         TaskTerms memory terms = termsOf(task);
         address[] storage enrolled = current.enrolled[role];
@@ -120,12 +123,17 @@ contract TaskRegistry is ITaskRegistry {
 
     function sealBeacon(TaskId task, uint32 round) external {
         Round storage current = _knownRound(task, round);
-        if (current.status != RoundStatus.ENROLLING) revert WrongStatus(uint8(RoundStatus.ENROLLING), uint8(current.status));
+        if (current.status != RoundStatus.ENROLLING) {
+            revert WrongStatus(uint8(RoundStatus.ENROLLING), uint8(current.status));
+        }
         uint256 beaconBlock = Clock.compute(current.startBlock, termsOf(task).windows).beaconBlock;
         if (block.number <= beaconBlock || block.number >= current.beaconEnd) {
             revert OutsideWindow(beaconBlock + 1, current.beaconEnd, block.number);
         }
-        if (current.enrolled[Role.SOLVER].length == 0 || current.enrolled[Role.VERIFIER].length < Draw.MIN_VERIFIERS) {
+        if (
+            current.enrolled[Role.SOLVER].length == 0
+                || current.enrolled[Role.VERIFIER].length < Draw.MIN_VERIFIERS
+        ) {
             _setEmpty(task, round, current);
         } else {
             _deal(task, round, current, beaconBlock);
@@ -153,7 +161,13 @@ contract TaskRegistry is ITaskRegistry {
         _startRound(task, next, termsOf(task), weightsRoot, momentumRoot);
     }
 
-    function _startRound(TaskId task, uint32 round, TaskTerms memory terms, bytes32 weightsRoot, bytes32 momentumRoot) private {
+    function _startRound(
+        TaskId task,
+        uint32 round,
+        TaskTerms memory terms,
+        bytes32 weightsRoot,
+        bytes32 momentumRoot
+    ) private {
         Deadlines memory deadlines = Clock.compute(block.number, terms.windows);
         Round storage current = _rounds[task][round];
         current.status = RoundStatus.ENROLLING;
@@ -169,7 +183,9 @@ contract TaskRegistry is ITaskRegistry {
     function _finish(TaskId task, uint32 round) private returns (bool over, uint256 overBlock) {
         Round storage current = _rounds[task][round];
         RoundStatus status = _statusOf(current);
-        if (status == RoundStatus.EMPTY && current.status != RoundStatus.EMPTY) _setEmpty(task, round, current);
+        if (status == RoundStatus.EMPTY && current.status != RoundStatus.EMPTY) {
+            _setEmpty(task, round, current);
+        }
         if (status == RoundStatus.EMPTY) return (true, current.beaconEnd);
         if (status == RoundStatus.ENROLLING) return (false, current.beaconEnd);
         (,,, uint256 postedBlock,) = ledger.outerOf(task, round);
@@ -232,7 +248,14 @@ contract TaskRegistry is ITaskRegistry {
     function roundOf(TaskId task, uint32 round)
         external
         view
-        returns (RoundStatus status, uint256 startBlock, bytes32 beacon, uint32 solvers, uint32 verifiers, uint32 whistleblowers)
+        returns (
+            RoundStatus status,
+            uint256 startBlock,
+            bytes32 beacon,
+            uint32 solvers,
+            uint32 verifiers,
+            uint32 whistleblowers
+        )
     {
         Round storage current = _rounds[task][round];
         (status, startBlock, beacon) = (_statusOf(current), current.startBlock, current.beacon);

@@ -23,7 +23,7 @@ from protocol.adapters.chain.deployment import Deployment
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.params import TOKEN_WEI
+from protocol.spec.params import DEVNET, TOKEN_WEI
 from scripts.clock import DevnetClock
 from scripts.deploy import DEV_TOKEN, default_path, deploy_once
 from scripts.toolchain import HARDFORK, anvil_path
@@ -31,8 +31,7 @@ from scripts.toolchain import HARDFORK, anvil_path
 CHAIN_ID = 31_337
 GRANT_COIN_WEI = 1_000 * 10**18
 GRANT_TOKEN_WEI = 100_000 * TOKEN_WEI
-UNBONDING_BLOCKS = 200_000
-"""Longer than a round with windows of thousands of blocks; the clock skips idle time."""
+UNBONDING_BLOCKS = DEVNET.unbonding_blocks
 BOOT_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 

@@ -14,7 +14,7 @@ refused.
     [accept]
     tau_m = 1e-4                    # as real numbers; an integer is in the units of docs/spec.md, section 6
 
-docs/commands.md shows a whole one.
+docs/task.toml is a whole one.
 """
 
 import tomllib
@@ -147,5 +147,5 @@ def _malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput
         expected=expected,
         actual=actual,
         where=f"{path}, {key}" if key else str(path),
-        remedy="Correct the file; docs/commands.md shows a whole one.",
+        remedy="Correct the file; docs/task.toml is a whole one.",
     )

@@ -68,7 +68,11 @@ library Clock {
 
     /// @notice Deadlines of late audits and disputes.
     /// @param mergedBlock where the outer root was posted, or the empty set judged
-    function computeLate(uint256 mergedBlock, Windows memory w) internal pure returns (LateDeadlines memory d) {
+    function computeLate(uint256 mergedBlock, Windows memory w)
+        internal
+        pure
+        returns (LateDeadlines memory d)
+    {
         d.lateBlock = mergedBlock + w.delay;
         d.lateEnd = mergedBlock + w.seal;
         d.startEnd = d.lateEnd + w.start;

@@ -29,7 +29,11 @@ library Draw {
 
     /// @notice `count` distinct integers in 0 .. n-1 in the order drawn: Fisher-Yates, cut short.
     /// @dev The permutation is the identity but for the positions that were swapped: step t moved `moved[t]` to position `positions[t]`.
-    function distinct(bytes32 seed, uint256 counter, uint256 count, uint256 n) internal pure returns (uint256[] memory drawn) {
+    function distinct(bytes32 seed, uint256 counter, uint256 count, uint256 n)
+        internal
+        pure
+        returns (uint256[] memory drawn)
+    {
         if (count > n) revert NothingToDraw(count, n);
         drawn = new uint256[](count);
         uint256[] memory positions = new uint256[](count);
@@ -61,7 +65,11 @@ library Draw {
     }
 
     /// @notice `draws` of `segmentCount` segments in ascending order, no two adjacent, uniform over such sets.
-    function segments(bytes32 slotSeed, uint256 draws, uint256 segmentCount) internal pure returns (uint256[] memory drawn) {
+    function segments(bytes32 slotSeed, uint256 draws, uint256 segmentCount)
+        internal
+        pure
+        returns (uint256[] memory drawn)
+    {
         if (draws == 0) revert NothingToDraw(0, segmentCount);
         if (segmentCount < 2 * draws - 1) revert TooFewSegments(2 * draws - 1, segmentCount);
         drawn = distinct(slotSeed, 0, draws, segmentCount - draws + 1);
@@ -80,7 +88,11 @@ library Draw {
     }
 
     /// @notice Indices of three verifiers for one draw: primary, first and second reserve.
-    function auditors(bytes32 slotSeed, uint256 draw, uint256 verifiers) internal pure returns (uint256[] memory) {
+    function auditors(bytes32 slotSeed, uint256 draw, uint256 verifiers)
+        internal
+        pure
+        returns (uint256[] memory)
+    {
         return distinct(slotSeed, AUDITOR_COUNTER_STRIDE * (draw + 1), AUDITORS_PER_DRAW, verifiers);
     }
 
@@ -96,13 +108,19 @@ library Draw {
     ) internal pure returns (bool due, uint256 segment, uint256 whistleblower) {
         bytes32 seed = Hashing.slotSeed(lateSeed, slot);
         uint256 undrawn = segmentCount - drawnSegments.length;
-        if (undrawn == 0 || whistleblowers == 0 || uniform(seed, 0, LATE_RATE_ONE) >= lateRate) return (false, 0, 0);
+        if (undrawn == 0 || whistleblowers == 0 || uniform(seed, 0, LATE_RATE_ONE) >= lateRate) {
+            return (false, 0, 0);
+        }
         segment = _undrawnAt(uniform(seed, 1, undrawn), drawnSegments);
         return (true, segment, uniform(seed, 2, whistleblowers));
     }
 
     /// @dev The `position`-th integer that is not in the ascending list.
-    function _undrawnAt(uint256 position, uint256[] memory drawnSegments) private pure returns (uint256 segment) {
+    function _undrawnAt(uint256 position, uint256[] memory drawnSegments)
+        private
+        pure
+        returns (uint256 segment)
+    {
         segment = position;
         for (uint256 i = 0; i < drawnSegments.length && drawnSegments[i] <= segment; ++i) {
             ++segment;

@@ -52,7 +52,8 @@ library Float32 {
             // 24 bits stay, or fewer for subnormals, whose last place is 2^-149.
             int256 shift = int256(LibBit.fls(magnitude)) - 23;
             if (shift < -exponent) shift = -exponent;
-            uint256 significand = shift > 0 ? shiftRightEven(magnitude, uint256(shift)) : magnitude << uint256(-shift);
+            uint256 significand =
+                shift > 0 ? shiftRightEven(magnitude, uint256(shift)) : magnitude << uint256(-shift);
             // A carry out of the significand lands in the exponent field by itself: that is what the layout is for.
             int256 packed = ((exponent + shift) << FRACTION_BITS) + int256(significand);
             if (packed >= int256(uint256(INFINITY))) packed = int256(uint256(INFINITY));

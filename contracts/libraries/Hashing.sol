@@ -26,22 +26,39 @@ library Hashing {
         return sha256(abi.encode(bytes32("touchstone.outer"), weightsRoot, momentumRoot));
     }
 
-    function boundaryLeaf(bytes32 domain_, uint32 round, address solver, uint32 boundary, bytes32 salt, bytes32 stateRoot_)
-        internal
-        pure
-        returns (bytes32)
-    {
-        return sha256(abi.encode(bytes32("touchstone.boundary"), domain_, round, solver, boundary, salt, stateRoot_));
+    function boundaryLeaf(
+        bytes32 domain_,
+        uint32 round,
+        address solver,
+        uint32 boundary,
+        bytes32 salt,
+        bytes32 stateRoot_
+    ) internal pure returns (bytes32) {
+        return sha256(
+            abi.encode(bytes32("touchstone.boundary"), domain_, round, solver, boundary, salt, stateRoot_)
+        );
     }
 
     /// @notice Bound to the auditor's address, so that nobody can hand it in for another.
-    function auditCommitment(bytes32 domain_, AuditRef memory ref, address auditor, bytes32 endStateRoot, bytes32 salt)
-        internal
-        pure
-        returns (bytes32)
-    {
+    function auditCommitment(
+        bytes32 domain_,
+        AuditRef memory ref,
+        address auditor,
+        bytes32 endStateRoot,
+        bytes32 salt
+    ) internal pure returns (bytes32) {
         return sha256(
-            abi.encode(bytes32("touchstone.audit"), domain_, ref.round, ref.slot, ref.draw, ref.rank, auditor, endStateRoot, salt)
+            abi.encode(
+                bytes32("touchstone.audit"),
+                domain_,
+                ref.round,
+                ref.slot,
+                ref.draw,
+                ref.rank,
+                auditor,
+                endStateRoot,
+                salt
+            )
         );
     }
 
@@ -60,7 +77,11 @@ library Hashing {
         return sha256(abi.encode(bytes32("touchstone.draw"), domain_, round, randomness));
     }
 
-    function leafSeed(bytes32 domain_, uint32 round, uint32 phase, bytes32 randomness) internal pure returns (bytes32) {
+    function leafSeed(bytes32 domain_, uint32 round, uint32 phase, bytes32 randomness)
+        internal
+        pure
+        returns (bytes32)
+    {
         return sha256(abi.encode(bytes32("touchstone.leaves"), domain_, round, phase, randomness));
     }
 
@@ -74,8 +95,14 @@ library Hashing {
 
     // Exposures: one name for each reason why stake is locked ------------------------------------------------------
     /// @notice Of a solver, verifier or whistleblower from enrolment to settlement of its round.
-    function enrolmentExposure(TaskId task, uint32 round, address account) internal pure returns (ExposureId) {
-        return ExposureId.wrap(sha256(abi.encode(bytes32("touchstone.exposure.enrolment"), task, round, account)));
+    function enrolmentExposure(TaskId task, uint32 round, address account)
+        internal
+        pure
+        returns (ExposureId)
+    {
+        return ExposureId.wrap(
+            sha256(abi.encode(bytes32("touchstone.exposure.enrolment"), task, round, account))
+        );
     }
 
     /// @notice Of an auditor for one audit.
@@ -84,13 +111,19 @@ library Hashing {
     }
 
     /// @notice Of whoever stands behind an outer root, as poster or as rival.
-    function outerExposure(TaskId task, uint32 round, address account, bytes32 weightsRoot, bytes32 momentumRoot)
-        internal
-        pure
-        returns (ExposureId)
-    {
+    function outerExposure(
+        TaskId task,
+        uint32 round,
+        address account,
+        bytes32 weightsRoot,
+        bytes32 momentumRoot
+    ) internal pure returns (ExposureId) {
         return ExposureId.wrap(
-            sha256(abi.encode(bytes32("touchstone.exposure.outer"), task, round, account, weightsRoot, momentumRoot))
+            sha256(
+                abi.encode(
+                    bytes32("touchstone.exposure.outer"), task, round, account, weightsRoot, momentumRoot
+                )
+            )
         );
     }
 

@@ -20,7 +20,7 @@ library OuterMath {
     /// @dev Sums of 64 integers below 2^(7 + 220) fit a word. Scales further apart take the slow way.
     uint256 private constant MAX_SPREAD = 220;
     /// @dev Below it every integer is a float32: the partial sum needs no rounding.
-    int256 private constant EXACT_LIMIT = 1 << 24;
+    uint256 private constant EXACT_LIMIT = 1 << 24;
 
     error WrongLeafBytes(uint256 expected, uint256 actual);
 
@@ -33,8 +33,15 @@ library OuterMath {
     // Pseudo-gradient ---------------------------------------------------------------------------------------------
     /// @notice The delta leaf that belongs to one leaf of the global and of the final weights.
     /// @return ok false where no encoding exists: a leaf of another size, a difference that is not finite or beyond 127 * 2^106
-    function deltaLeaf(bytes memory globalLeaf, bytes memory finalLeaf) internal pure returns (bool ok, bytes memory delta) {
-        if (globalLeaf.length != PositionalMerkle.LEAF_BYTES || finalLeaf.length != PositionalMerkle.LEAF_BYTES) return (false, "");
+    function deltaLeaf(bytes memory globalLeaf, bytes memory finalLeaf)
+        internal
+        pure
+        returns (bool ok, bytes memory delta)
+    {
+        if (
+            globalLeaf.length != PositionalMerkle.LEAF_BYTES
+                || finalLeaf.length != PositionalMerkle.LEAF_BYTES
+        ) return (false, "");
         delta = new bytes(DELTA_LEAF_BYTES);
         uint32[] memory differences = new uint32[](BLOCK_ELEMENTS);
         for (uint256 i = 0; i < BLOCKS_PER_LEAF; ++i) {
@@ -45,11 +52,12 @@ library OuterMath {
     }
 
     /// @dev Fills `differences` from element `first` on; false where an operand is not finite.
-    function _subtract(bytes memory globalLeaf, bytes memory finalLeaf, uint256 first, uint32[] memory differences)
-        private
-        pure
-        returns (bool)
-    {
+    function _subtract(
+        bytes memory globalLeaf,
+        bytes memory finalLeaf,
+        uint256 first,
+        uint32[] memory differences
+    ) private pure returns (bool) {
         for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
             (uint32 a, uint32 b) = (Float32.load(globalLeaf, first + i), Float32.load(finalLeaf, first + i));
             if (!a.isFinite() || !b.isFinite()) return false;
@@ -59,7 +67,11 @@ library OuterMath {
     }
 
     /// @notice Writes e + 149 and 64 signed bytes at `offset`; false where a difference is not finite or e does not fit.
-    function encodeBlock(uint32[] memory differences, bytes memory delta, uint256 offset) internal pure returns (bool) {
+    function encodeBlock(uint32[] memory differences, bytes memory delta, uint256 offset)
+        internal
+        pure
+        returns (bool)
+    {
         uint32 largest = 0;
         for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
             uint32 magnitude = differences[i] & ~Float32.SIGN_BIT;
@@ -89,8 +101,9 @@ library OuterMath {
     /// @notice roundHalfEven(d / 2^e), given scale = e + 149 of the block.
     function quantise(uint32 d, uint256 scale) internal pure returns (int8) {
         (bool negative, uint256 mantissa, uint256 exponent) = d.decode();
-        uint256 quantum =
-            exponent >= scale ? mantissa << (exponent - scale) : Float32.shiftRightEven(mantissa, scale - exponent);
+        uint256 quantum = exponent >= scale
+            ? mantissa << (exponent - scale)
+            : Float32.shiftRightEven(mantissa, scale - exponent);
         return negative ? int8(-int256(quantum)) : int8(int256(quantum));
     }
 
@@ -122,7 +135,8 @@ library OuterMath {
                 uint256 at = i * BLOCK_ELEMENTS + j;
                 (bool ok, uint32 d) = _meanOf(blocks, j);
                 if (!ok) continue;
-                (uint32 w, uint32 m) = outerElement(Float32.load(weights, at), Float32.load(momentum, at), d, rates);
+                (uint32 w, uint32 m) =
+                    outerElement(Float32.load(weights, at), Float32.load(momentum, at), d, rates);
                 Float32.store(newWeights, at, w);
                 Float32.store(newMomentum, at, m);
             }
@@ -172,29 +186,30 @@ library OuterMath {
     /// @dev D of element `index` of the block.
     function _meanOf(Blocks memory blocks, uint256 index) private pure returns (bool ok, uint32 d) {
         if (!blocks.isNarrow) return mean(_valuesOf(blocks, index));
-        int256 total = 0;
-        bytes[] memory deltas = blocks.deltas;
-        uint256[] memory shifts = blocks.shifts;
-        uint256 place = blocks.offset + 33 + index;
-        for (uint256 i = 0; i < shifts.length; ++i) {
-            assembly ("memory-safe") {
-                let step := add(32, shl(5, i))
-                let quantum := signextend(0, byte(0, mload(add(mload(add(deltas, step)), place))))
-                total := add(total, shl(mload(add(shifts, step)), quantum))
-            }
-            if (total >= EXACT_LIMIT || total <= -EXACT_LIMIT) total = _round24(total);
-        }
+        int256 total = _sumOf(blocks, index);
         uint32 sum = Float32.round(total < 0, _abs(total), int256(blocks.base));
-        return (true, sum.div(Float32.fromUint(shifts.length)));
+        return (true, sum.div(Float32.fromUint(blocks.shifts.length)));
     }
 
-    /// @dev fl(total) where the unit is a float32 itself: 24 significant bits stay.
-    function _round24(int256 total) private pure returns (int256) {
+    /// @dev fl(... fl(fl(x_0 + x_1) + x_2) ...) in units of 2^(base - 149).
+    function _sumOf(Blocks memory blocks, uint256 index) private pure returns (int256 total) {
+        (bytes[] memory deltas, uint256[] memory shifts) = (blocks.deltas, blocks.shifts);
+        uint256 place = blocks.offset + 33 + index;
+        uint256 lost = 1;
         unchecked {
-            uint256 magnitude = _abs(total);
-            uint256 shift = LibBit.fls(magnitude) - 23;
-            magnitude = Float32.shiftRightEven(magnitude, shift) << shift;
-            return total < 0 ? -int256(magnitude) : int256(magnitude);
+            for (uint256 i = 0; i < shifts.length; ++i) {
+                assembly ("memory-safe") {
+                    let step := add(32, shl(5, i))
+                    let quantum := signextend(0, byte(0, mload(add(mload(add(deltas, step)), place))))
+                    total := add(total, shl(mload(add(shifts, step)), quantum))
+                }
+                uint256 magnitude = _abs(total);
+                if (magnitude < EXACT_LIMIT) continue;
+                // 24 significant bits stay. Sums rarely change their size: the last count of lost bits mostly fits.
+                if (magnitude >> lost >> 23 != 1) lost = LibBit.fls(magnitude) - 23;
+                magnitude = Float32.shiftRightEven(magnitude, lost) << lost;
+                total = total < 0 ? -int256(magnitude) : int256(magnitude);
+            }
         }
     }
 
@@ -214,7 +229,11 @@ library OuterMath {
 
     /// @notice M' = fl(fl(mu M) + D), W' = fl(W - fl(eta fl(D + fl(mu M')))), D the mean of the claims' values. An element one of
     /// whose intermediate results is not finite keeps its values: the step is total, whatever a claim contains.
-    function outerElement(uint32 weight, uint32 momentum, uint32 d, Rates memory rates) internal pure returns (uint32, uint32) {
+    function outerElement(uint32 weight, uint32 momentum, uint32 d, Rates memory rates)
+        internal
+        pure
+        returns (uint32, uint32)
+    {
         (bool ok, uint32 newMomentum) = _multiplyAdd(rates.momentum, momentum, d);
         if (!ok) return (weight, momentum);
         uint32 step;

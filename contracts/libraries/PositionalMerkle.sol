@@ -38,11 +38,13 @@ library PositionalMerkle {
     }
 
     /// @notice The same for raw data.
-    function verifyData(bytes32 root, bytes calldata data, uint256 index, uint256 count, bytes32[] calldata path)
-        internal
-        pure
-        returns (bool)
-    {
+    function verifyData(
+        bytes32 root,
+        bytes calldata data,
+        uint256 index,
+        uint256 count,
+        bytes32[] calldata path
+    ) internal pure returns (bool) {
         return verify(root, leafHash(data), index, count, path);
     }
 

@@ -46,7 +46,9 @@ library TermsCheck {
 
     function _checkSteps(TaskTerms memory terms) private pure {
         _requireRange("segmentSteps", terms.segmentSteps, 1, MAX_SEGMENT_STEPS);
-        _require(terms.innerSteps > 0 && terms.innerSteps % terms.segmentSteps == 0, "innerSteps", terms.innerSteps);
+        _require(
+            terms.innerSteps > 0 && terms.innerSteps % terms.segmentSteps == 0, "innerSteps", terms.innerSteps
+        );
         // The global step of the last state must fit its 32 bits.
         bool fits = uint256(terms.rounds) * terms.innerSteps <= type(uint32).max;
         _require(terms.rounds > 0 && fits, "rounds", terms.rounds);

@@ -66,7 +66,11 @@ library Tolerance {
     }
 
     /// @notice The worst judgement over all elements of a leaf. A leaf of another size than LEAF_BYTES is REJECT, too.
-    function judgeLeaf(Leaf memory claimed, Leaf memory replayed, Rule memory rule) internal pure returns (Judgement worst) {
+    function judgeLeaf(Leaf memory claimed, Leaf memory replayed, Rule memory rule)
+        internal
+        pure
+        returns (Judgement worst)
+    {
         if (!_isWhole(claimed) || !_isWhole(replayed)) return Judgement.REJECT;
         Bounds memory accept = _boundsOf(rule.accept, rule.learningRateSum);
         Bounds memory reject = _boundsOf(rule.reject, rule.learningRateSum);
@@ -108,16 +112,23 @@ library Tolerance {
     }
 
     function _isWhole(Leaf memory leaf) private pure returns (bool) {
-        return leaf.weights.length == PositionalMerkle.LEAF_BYTES && leaf.firstMoment.length == PositionalMerkle.LEAF_BYTES
+        return leaf.weights.length == PositionalMerkle.LEAF_BYTES
+            && leaf.firstMoment.length == PositionalMerkle.LEAF_BYTES
             && leaf.secondMoment.length == PositionalMerkle.LEAF_BYTES;
     }
 
     function _boundsOf(Limits memory limits, uint256 learningRateSum) private pure returns (Bounds memory) {
-        return Bounds(weightAllowance(learningRateSum, limits), limits.tauM, limits.epsM, limits.tauV, limits.floorV);
+        return Bounds(
+            weightAllowance(learningRateSum, limits), limits.tauM, limits.epsM, limits.tauV, limits.floorV
+        );
     }
 
     /// @notice REJECT where either element is unsound or a difference lies beyond `reject`; GREY beyond `accept`; else ACCEPT.
-    function judgeElement(Element memory claimed, Element memory replayed, Rule memory rule) internal pure returns (Judgement) {
+    function judgeElement(Element memory claimed, Element memory replayed, Rule memory rule)
+        internal
+        pure
+        returns (Judgement)
+    {
         return _judge(
             claimed.weight,
             claimed.firstMoment,
@@ -140,7 +151,9 @@ library Tolerance {
         Bounds memory accept,
         Bounds memory reject
     ) private pure returns (Judgement) {
-        if (!_isSound(weightA, firstA, secondA) || !_isSound(weightB, firstB, secondB)) return Judgement.REJECT;
+        if (!_isSound(weightA, firstA, secondA) || !_isSound(weightB, firstB, secondB)) {
+            return Judgement.REJECT;
+        }
         uint256 v = magnitude(secondB);
         uint256 weight = distance(weightA, weightB);
         uint256 first = distance(firstA, firstB);
@@ -151,11 +164,14 @@ library Tolerance {
         return _isWithin(weight, first, second, v, root, reject) ? Judgement.GREY : Judgement.REJECT;
     }
 
-    function _isWithin(uint256 weight, uint256 first, uint256 second, uint256 v, uint256 root, Bounds memory bounds)
-        private
-        pure
-        returns (bool)
-    {
+    function _isWithin(
+        uint256 weight,
+        uint256 first,
+        uint256 second,
+        uint256 v,
+        uint256 root,
+        Bounds memory bounds
+    ) private pure returns (bool) {
         return weight <= bounds.weight && first <= firstAllowance(root, bounds.tauM, bounds.epsM)
             && second <= secondAllowance(v, bounds.tauV, bounds.floorV);
     }

@@ -7,7 +7,7 @@ A node that was killed goes on at its last boundary and can only ever say the sa
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from protocol.actions.memory import header_fields
@@ -55,17 +55,20 @@ async def commit_claim(party: Party, index: int, slot: int, train: Train) -> Non
 
 
 async def train_round(party: Party, index: int, slot: int, train: Train) -> list[StateHeader]:
-    """Train the segments that are not done yet; the headers of all boundaries."""
+    """Train the segments that are not done yet; the headers of all boundaries. A boundary is hashed and kept
+    while the next segment is trained."""
     terms, batches = party.spec.terms, get_dealt_batches(party, index, slot)
     state, first = await _resume(party, index)
+    keeping: Awaitable[None] = asyncio.sleep(0)
     for segment in range(first, terms.segment_count):
-        step = segment * terms.segment_steps
-        state, losses = await asyncio.to_thread(
-            train, state, party.spec.training, batches, step, terms.segment_steps
+        step, steps = segment * terms.segment_steps, terms.segment_steps
+        state, losses = await asyncio.to_thread(train, state, party.spec.training, batches, step, steps)
+        await keeping
+        keeping = asyncio.ensure_future(asyncio.to_thread(_reach, party, index, segment + 1, state))
+        party.say(
+            f"round {index}: trained {step + steps} of {terms.inner_steps} steps, loss {losses[-1]:.3f}"
         )
-        await asyncio.to_thread(_reach, party, index, segment + 1, state)
-        done = f"{step + terms.segment_steps} of {terms.inner_steps} steps"
-        party.say(f"round {index}: trained {done}, loss {losses[-1]:.3f}")
+    await keeping
     return [party.memory.boundaries[(index, boundary)] for boundary in range(terms.segment_count + 1)]
 
 

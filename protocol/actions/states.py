@@ -3,21 +3,21 @@
 import asyncio
 
 from protocol.actions.party import Party
-from protocol.adapters.blobs import refer_state
+from protocol.adapters.blobs import CHUNK_DEPTH, refer_state
 from protocol.adapters.chain.types import LeafProof, StateLeaves
 from protocol.adapters.wire.session import Peer
-from protocol.compute.digest import ByteTree, StateTrees, build_state_trees, tensor_bytes, tensor_from_bytes
+from protocol.compute.digest import ByteTree, StateTrees, build_state_trees, tensor_from_bytes
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import StateHeader
 
 
 def keep_state(party: Party, state: TrainingState) -> StateHeader:
-    """Hash a state and put its three tensors into the store."""
-    header = build_state_trees(state).header
-    tensors = (state.weights, state.first_moment, state.second_moment)
-    for ref, tensor in zip(refer_state(header, party.spec.terms.parameter_count), tensors, strict=True):
-        party.store.put(ref, bytes(tensor_bytes(tensor)))
-    return header
+    """Hash a state, once, and put its three tensors into the store."""
+    trees = build_state_trees(state)
+    refs = refer_state(trees.header, party.spec.terms.parameter_count)
+    for ref, tree in zip(refs, (trees.weights, trees.first_moment, trees.second_moment), strict=True):
+        party.store.put_hashed(ref, tree.data, tree.levels[min(CHUNK_DEPTH, len(tree.levels) - 1)])
+    return trees.header
 
 
 def has_state(party: Party, header: StateHeader) -> bool:

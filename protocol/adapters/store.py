@@ -11,12 +11,12 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, BlobVerifier, refer_bytes
+from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, BlobVerifier, fold_chunks, refer_bytes
 from protocol.adapters.files import require_private_folder, sync_folder
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -75,6 +75,28 @@ class BlobStore:
                 where=fault.where,
                 remedy="Hash and store the same bytes.",
             ) from fault
+        return ref
+
+    def put_hashed(self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes]) -> BlobRef:
+        """Keep bytes whose tree the caller has just built, without hashing them a second time: only that
+        `chunk_roots` (its subtrees of CHUNK_LEAVES leaves) fold to the root is checked. Whoever reads it
+        judges all of it. Raises InvalidInput when they do not, EnvironmentFault on a full disk."""
+        if len(data) != ref.size_bytes or fold_chunks(chunk_roots) != ref.key.root:
+            raise InvalidInput(
+                what="these bytes do not belong to this address",
+                expected=f"{ref.size_bytes} bytes under {ref.key}",
+                actual=f"{len(data)} bytes under {fold_chunks(chunk_roots).hex()}",
+                remedy="Hash and store the same bytes.",
+            )
+        self._require_space(ref)
+        with _disk_errors(self.folder):
+            handle, name = tempfile.mkstemp(dir=self._incoming)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                if self._is_durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            self._adopt(Path(name), ref.key, b"".join(chunk_roots))
         return ref
 
     @contextmanager

@@ -75,8 +75,18 @@ def find_maxima(distances: Sequence[Distances]) -> tuple[float, float, float]:
 
 
 def propose_limits(distances: Sequence[Distances], floors: Floors = FLOORS) -> Proposal:
-    """Accept and reject limits from honest distances that were measured with the same `floors`."""
+    """Accept and reject limits from honest distances that were measured with the same `floors`.
+
+    Raises InvalidInput where the noise is so large that limits ten times as wide would bind nobody."""
     maxima = find_maxima(distances)
+    if max(maxima) * REJECT_MARGIN >= 1:
+        raise InvalidInput(
+            what="honest machines differ too much to be told from false ones",
+            expected=f"every distance below 1/{REJECT_MARGIN}",
+            actual=maxima,
+            where="(first moment, second moment, weights)",
+            remedy="Warm up after every start from zero moments (inner_warmup_steps), or shorten segments.",
+        )
     return Proposal(_scale(maxima, floors, ACCEPT_MARGIN), _scale(maxima, floors, REJECT_MARGIN))
 
 

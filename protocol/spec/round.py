@@ -130,6 +130,11 @@ class RoundState:
         return compute_deadlines(self.start_block, self.terms.windows)
 
     @property
+    def is_contested(self) -> bool:
+        """Whether a contest of the posted root holds the next round."""
+        return bool(self.contests)
+
+    @property
     def late_draw(self) -> int:
         """The draw index of late audits: q."""
         return self.terms.segment_draws

@@ -75,8 +75,9 @@ contract AuditBookTest is World {
     function test_commitReplay_startNotOpened_reverts() public {
         playToDraw();
         AuditRef memory ref = refOf(0, 0, 0);
+        address auditor = auditorOf(ref);
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.StartNotOpened.selector, 0, 0));
-        vm.prank(auditorOf(ref));
+        vm.prank(auditor);
         audits.commitReplay(ref, "commitment");
     }
 
@@ -181,7 +182,8 @@ contract AuditBookTest is World {
         AuditRef memory ref = refOf(0, 0, 1);
         AuditRef memory other = refOf(0, 0, 2);
         bytes32 root = Hashing.stateRoot(headerOf(endState(ref)));
-        bytes32 copied = Hashing.auditCommitment(registry.domainOf(task), other, auditorOf(other), root, "audit salt");
+        bytes32 copied =
+            Hashing.auditCommitment(registry.domainOf(task), other, auditorOf(other), root, "audit salt");
         vm.prank(auditorOf(ref));
         audits.commitReplay(ref, copied);
         rollTo(deadlines().reserveReplayEnd);
@@ -299,7 +301,9 @@ contract AuditBookTest is World {
         playToLeaves(NEAR);
         AuditRef memory ref = refOf(0, 0, 0);
         openLeaves(ref, 0);
-        _compareWithError(ref, 1, new uint32[](0), LEARNING_RATE_SUM + 1, IAuditBook.ScheduleMismatch.selector);
+        _compareWithError(
+            ref, 1, new uint32[](0), LEARNING_RATE_SUM + 1, IAuditBook.ScheduleMismatch.selector
+        );
     }
 
     // Modules only ------------------------------------------------------------------------------------------------
@@ -369,7 +373,13 @@ contract AuditBookTest is World {
         compareLeaves(refOf(0, 0, 0), moved(endState(refOf(0, 0, 0)), shift));
     }
 
-    function _compareWithError(AuditRef memory ref, uint256 count, uint32[] memory extra, uint256 sum, bytes4 selector) private {
+    function _compareWithError(
+        AuditRef memory ref,
+        uint256 count,
+        uint32[] memory extra,
+        uint256 sum,
+        bytes4 selector
+    ) private {
         bytes32[] memory path = Trees.path(scheduleLeaves(terms), segmentOf(ref));
         StateLeaves[] memory claimed = leavesOf(endState(ref), count);
         StateLeaves[] memory replayed = leavesOf(moved(endState(ref), NEAR), count);

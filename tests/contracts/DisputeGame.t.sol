@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {AuditRef, AuditStatus, BoundaryProof, ClaimRef, ClaimStatus, DisputeId, LeafProof, StateHeader, TaskId} from "../../contracts/Types.sol";
+import {
+    AuditRef,
+    AuditStatus,
+    BoundaryProof,
+    ClaimRef,
+    ClaimStatus,
+    DisputeId,
+    LeafProof,
+    StateHeader,
+    TaskId
+} from "../../contracts/Types.sol";
 import {IDisputeGame} from "../../contracts/interfaces/IDisputeGame.sol";
 import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
 import {IStakeVault} from "../../contracts/interfaces/IStakeVault.sol";
@@ -40,7 +50,9 @@ contract DisputeGameTest is World {
         ClaimRef memory claim = solverClaim(0);
         disputes.sealOpening(_sealOf(claim, stranger));
         rollTo(vm.getBlockNumber() + 1);
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.NotSealed.selector, _sealOf(claim, whistleblowers[0])));
+        vm.expectRevert(
+            abi.encodeWithSelector(IDisputeGame.NotSealed.selector, _sealOf(claim, whistleblowers[0]))
+        );
         vm.prank(whistleblowers[0]);
         disputes.openDispute(claim, SALT);
     }
@@ -634,7 +646,11 @@ contract DisputeGameTest is World {
         disputes.demandLeaf(id, state, tensor, leaf);
     }
 
-    function _answerOf(uint32 state, uint8 tensor) private view returns (StateHeader memory header, LeafProof memory leaf) {
+    function _answerOf(uint32 state, uint8 tensor)
+        private
+        view
+        returns (StateHeader memory header, LeafProof memory leaf)
+    {
         State memory s = stepState(state);
         header = headerOf(s);
         leaf = leafProof(tensor == 0 ? s.weight : tensor == 1 ? s.firstMoment : s.secondMoment);

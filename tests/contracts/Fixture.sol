@@ -83,7 +83,10 @@ abstract contract Fixture is Test {
         vm.stopPrank();
     }
 
-    function enrol(TaskId task, uint32 round, Role role, string memory name) internal returns (address account) {
+    function enrol(TaskId task, uint32 round, Role role, string memory name)
+        internal
+        returns (address account)
+    {
         account = actor(name);
         stake(account, 1000);
         vm.prank(account);

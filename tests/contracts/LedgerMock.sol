@@ -66,7 +66,11 @@ contract LedgerMock {
         }
     }
 
-    function claimOf(TaskId, uint32, uint32 slot) external view returns (address, ClaimStatus, bool, bytes32, bytes32) {
+    function claimOf(TaskId, uint32, uint32 slot)
+        external
+        view
+        returns (address, ClaimStatus, bool, bytes32, bytes32)
+    {
         return (address(0), ClaimStatus.ACCEPTED, false, 0, deltaRoots[slot]);
     }
 
@@ -74,7 +78,9 @@ contract LedgerMock {
         outer.contested = contested;
     }
 
-    function replaceOuter(TaskId, uint32, address poster, bytes32 weightsRoot, bytes32 momentumRoot) external {
+    function replaceOuter(TaskId, uint32, address poster, bytes32 weightsRoot, bytes32 momentumRoot)
+        external
+    {
         outer = Outer(poster, weightsRoot, momentumRoot, block.number, false);
     }
 
@@ -87,7 +93,11 @@ contract LedgerMock {
         return (lastOpened, lastOpened, false);
     }
 
-    function endOf(TaskId, uint32, uint32, uint32) external view returns (StateHeader memory, StateHeader memory) {
+    function endOf(TaskId, uint32, uint32, uint32)
+        external
+        view
+        returns (StateHeader memory, StateHeader memory)
+    {
         return (last, last);
     }
 }

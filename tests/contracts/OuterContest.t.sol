@@ -58,7 +58,8 @@ contract OuterContestTest is Fixture {
         bytes[] memory inOrder = new bytes[](2);
         (inOrder[0], inOrder[1]) = (deltas[1][index], deltas[0][index]);
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
-        (bytes memory w, bytes memory m) = OuterMath.outerLeaf(weights[index], momentum[index], inOrder, rates);
+        (bytes memory w, bytes memory m) =
+            OuterMath.outerLeaf(weights[index], momentum[index], inOrder, rates);
         newWeights.push(PositionalMerkle.leafHash(w));
         newMomentum.push(PositionalMerkle.leafHash(m));
     }
@@ -73,7 +74,11 @@ contract OuterContestTest is Fixture {
         leaf = new bytes(1024);
         for (uint256 i = 0; i < 256; ++i) {
             uint256 word = uint256(keccak256(abi.encode(seed, i)));
-            Float32.store(leaf, i, uint32(((115 + word % 10) << 23) | ((word >> 32) & 0x7fffff) | (((word >> 64) & 1) << 31)));
+            Float32.store(
+                leaf,
+                i,
+                uint32(((115 + word % 10) << 23) | ((word >> 32) & 0x7fffff) | (((word >> 64) & 1) << 31))
+            );
         }
     }
 
@@ -96,7 +101,13 @@ contract OuterContestTest is Fixture {
     }
 
     /// @dev Hashes are calls of a precompile, which would take the prank and the expectation for themselves: they come first.
-    function _contestOr(bytes memory refusal, address account, bytes32[] memory w, bytes32[] memory m, uint8 tensor) private {
+    function _contestOr(
+        bytes memory refusal,
+        address account,
+        bytes32[] memory w,
+        bytes32[] memory m,
+        uint8 tensor
+    ) private {
         (bytes32 weightsRoot, bytes32 momentumRoot) = (Trees.root(w), Trees.root(m));
         vm.prank(account);
         if (refusal.length > 0) vm.expectRevert(refusal);
@@ -155,6 +166,7 @@ contract OuterContestTest is Fixture {
     }
 
     // A wrong leaf ------------------------------------------------------------------------------------------------
+    /// forge-config: default.fuzz.runs = 16
     function testFuzz_computeLeaf_wrongLeaf_convictsPoster(uint256 index, bool isMomentum) public {
         index = bound(index, 0, LEAVES - 1);
         bytes32[] memory w = isMomentum ? newWeights : _wrongAt(newWeights, index);
@@ -184,14 +196,25 @@ contract OuterContestTest is Fixture {
 
     // An honest poster --------------------------------------------------------------------------------------------
     /// @dev Wherever a rival leads the descent: the poster's own leaf is right, and the rival pays for the trouble.
+    /// forge-config: default.fuzz.runs = 16
     function testFuzz_computeLeaf_rightLeaf_costsTheRival(uint256 index, bool isMomentum) public {
         index = bound(index, 0, 31);
         _post(newWeights, newMomentum);
         uint8 tensor = isMomentum ? 1 : 0;
         _contest(rival, _wrongAt(newWeights, 3), _wrongAt(newMomentum, 3), tensor);
         _descend(rival, isMomentum ? newMomentum : newWeights, index);
-        if (index < LEAVES) _compute(rival, index);
-        else game.computeLeaf(task, 0, rival, LeafProof("", new bytes32[](0)), LeafProof("", new bytes32[](0)), new LeafProof[](0));
+        if (index < LEAVES) {
+            _compute(rival, index);
+        } else {
+            game.computeLeaf(
+                task,
+                0,
+                rival,
+                LeafProof("", new bytes32[](0)),
+                LeafProof("", new bytes32[](0)),
+                new LeafProof[](0)
+            );
+        }
         _requireStanding(poster, newWeights, newMomentum);
         assertEq(vault.stakeOf(poster), 1000, "the poster lost nothing");
         assertEq(vault.creditOf(poster), BOND / 2, "and got half of the bond");
@@ -223,7 +246,9 @@ contract OuterContestTest is Fixture {
         bytes32[] memory theirs = _wrongAt(newWeights, 3);
         _contest(rival, theirs, newMomentum, 0);
         (, uint256 clockBlock,,,,) = game.contestOf(task, 0, rival);
-        vm.expectRevert(abi.encodeWithSelector(IOuterContest.ClockRunning.selector, clockBlock, vm.getBlockNumber()));
+        vm.expectRevert(
+            abi.encodeWithSelector(IOuterContest.ClockRunning.selector, clockBlock, vm.getBlockNumber())
+        );
         game.timeout(task, 0, rival);
         vm.roll(clockBlock);
         vm.prank(poster);
@@ -233,6 +258,7 @@ contract OuterContestTest is Fixture {
         _requireStanding(rival, theirs, newMomentum);
     }
 
+    /// forge-config: default.fuzz.runs = 16
     function testFuzz_timeout_silentRival_loses(uint256 moves) public {
         bytes32[] memory w = _wrongAt(newWeights, 6);
         _post(w, newMomentum);
@@ -292,14 +318,19 @@ contract OuterContestTest is Fixture {
         _post(newWeights, newMomentum);
         bytes memory same = abi.encodeWithSelector(IOuterContest.SameRoot.selector);
         _contestOr(same, rival, newWeights, _wrongAt(newMomentum, 1), 0);
-        _contestOr(abi.encodeWithSelector(IOuterContest.WrongTensor.selector, 2), rival, wrong, newMomentum, 2);
-        _contestOr(abi.encodeWithSelector(IOuterContest.OwnRoot.selector, poster), poster, wrong, newMomentum, 0);
+        _contestOr(
+            abi.encodeWithSelector(IOuterContest.WrongTensor.selector, 2), rival, wrong, newMomentum, 2
+        );
+        _contestOr(
+            abi.encodeWithSelector(IOuterContest.OwnRoot.selector, poster), poster, wrong, newMomentum, 0
+        );
         _contest(rival, wrong, newMomentum, 0);
         bytes memory running = abi.encodeWithSelector(IOuterContest.ContestRunning.selector, rival);
         _contestOr(running, rival, _wrongAt(newWeights, 2), newMomentum, 0);
         (,,, uint256 postedBlock,) = ledger.outerOf(task, 0);
         vm.roll(postedBlock + 6);
-        bytes memory over = abi.encodeWithSelector(IOuterContest.ClockOver.selector, postedBlock + 6, postedBlock + 6);
+        bytes memory over =
+            abi.encodeWithSelector(IOuterContest.ClockOver.selector, postedBlock + 6, postedBlock + 6);
         _contestOr(over, other, wrong, newMomentum, 0);
     }
 
@@ -312,12 +343,15 @@ contract OuterContestTest is Fixture {
         vm.expectRevert(abi.encodeWithSelector(IOuterContest.WrongNodeCount.selector, 16, 8));
         game.postNodes(task, 0, rival, new bytes32[](8));
         bytes32 zeros = PositionalMerkle.rootOf(new bytes32[](16));
-        bytes memory mismatch = abi.encodeWithSelector(IOuterContest.NodesMismatch.selector, Trees.root(newWeights), zeros);
+        bytes memory mismatch =
+            abi.encodeWithSelector(IOuterContest.NodesMismatch.selector, Trees.root(newWeights), zeros);
         vm.expectRevert(mismatch);
         game.postNodes(task, 0, rival, new bytes32[](16));
         vm.stopPrank();
         vm.expectRevert(
-            abi.encodeWithSelector(IOuterContest.NotYourTurn.selector, IOuterContest.Turn.RIVAL, IOuterContest.Turn.POSTER)
+            abi.encodeWithSelector(
+                IOuterContest.NotYourTurn.selector, IOuterContest.Turn.RIVAL, IOuterContest.Turn.POSTER
+            )
         );
         _name(rival, 0);
         _open(rival, newWeights);
@@ -325,7 +359,9 @@ contract OuterContestTest is Fixture {
         _name(rival, 16);
         LeafProof memory none = LeafProof("", new bytes32[](0));
         vm.expectRevert(
-            abi.encodeWithSelector(IOuterContest.NotYourTurn.selector, IOuterContest.Turn.LEAF, IOuterContest.Turn.RIVAL)
+            abi.encodeWithSelector(
+                IOuterContest.NotYourTurn.selector, IOuterContest.Turn.LEAF, IOuterContest.Turn.RIVAL
+            )
         );
         game.computeLeaf(task, 0, rival, none, none, new LeafProof[](0));
     }
@@ -345,6 +381,7 @@ contract OuterContestTest is Fixture {
         );
     }
 
+    /// forge-config: default.fuzz.runs = 16
     function testFuzz_provePseudoGradient_rightOne_isNoFault(uint32 index) public {
         index = uint32(bound(index, 0, LEAVES - 1));
         bytes[] memory last = _lastWeights();
@@ -355,6 +392,7 @@ contract OuterContestTest is Fixture {
         game.provePseudoGradient(task, 0, 0, 1, index, given[0], given[1], given[2]);
     }
 
+    /// forge-config: default.fuzz.runs = 16
     function testFuzz_provePseudoGradient_oneByteOff_convicts(uint32 index, uint256 place) public {
         index = uint32(bound(index, 0, LEAVES - 1));
         bytes[] memory last = _lastWeights();

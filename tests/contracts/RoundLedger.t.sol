@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {AuditRef, AuditStatus, BoundaryProof, ClaimStatus, RoundStatus, StateHeader, TaskTerms} from "../../contracts/Types.sol";
+import {
+    AuditRef,
+    AuditStatus,
+    BoundaryProof,
+    ClaimStatus,
+    RoundStatus,
+    StateHeader,
+    TaskTerms
+} from "../../contracts/Types.sol";
 import {IAuditBook} from "../../contracts/interfaces/IAuditBook.sol";
 import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
 import {Trees} from "./Trees.sol";
@@ -335,10 +343,12 @@ contract RoundLedgerTest is World {
         assertEq(lossOf(auditorOf(refOf(0, 0, 0))), 0, "no fee for a lone voice");
     }
 
+    /// @dev The reserves could have called judge themselves: they answer for their silence.
     function test_judge_throughAllStagesAtOnce_succeeds() public {
         playToShow(NEAR);
         rollTo(deadlines().reserveCompareEnd);
         _assertVoid(0);
+        assertEq(vault.burnPending(), 2 * FEE, "both reserves");
     }
 
     // Merge -------------------------------------------------------------------------------------------------------
@@ -374,7 +384,8 @@ contract RoundLedgerTest is World {
         playToTrain(1);
         rollTo(deadlines().trainEnd);
         ledger.judge(task, round, 0);
-        (address poster, bytes32 weights, bytes32 momentum, uint256 postedBlock,) = ledger.outerOf(task, round);
+        (address poster, bytes32 weights, bytes32 momentum, uint256 postedBlock,) =
+            ledger.outerOf(task, round);
         assertEq(poster, address(0), "nobody posted");
         assertEq(weights, terms.initialWeightsRoot, "identity");
         assertEq(momentum, terms.zeroRoot, "identity");
@@ -632,7 +643,9 @@ contract RoundLedgerTest is World {
     function test_convictSolver_twice_reverts() public {
         playToMerged();
         _convict(0);
-        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.WrongClaimStatus.selector, 0, ClaimStatus.CONVICTED));
+        vm.expectRevert(
+            abi.encodeWithSelector(IRoundLedger.WrongClaimStatus.selector, 0, ClaimStatus.CONVICTED)
+        );
         vm.prank(address(disputes));
         ledger.convictSolver(task, round, 0, stranger, "x");
     }
@@ -658,7 +671,11 @@ contract RoundLedgerTest is World {
         assertEq(start.localStep, 4, "local step carried");
         assertEq(start.globalStep, 4, "global step");
         assertEq(start.weightsRoot, "weights", "the outer root");
-        assertEq(ledger.expectedStart(task, 1, solvers[1]).firstMomentRoot, terms.zeroRoot, "a solver without history");
+        assertEq(
+            ledger.expectedStart(task, 1, solvers[1]).firstMomentRoot,
+            terms.zeroRoot,
+            "a solver without history"
+        );
     }
 
     function test_expectedStart_resetMoments_succeeds() public {
@@ -678,6 +695,28 @@ contract RoundLedgerTest is World {
         uint256 before = gasleft();
         ledger.commit(task, round, root, "delta", start);
         assertTrue(before - gasleft() < 180_000, "a commitment stays cheap");
+    }
+
+    /// @dev The dearest settlement: twenty draws, every auditor silent, nobody judged before. It must fit a transaction (EIP-7825), or
+    /// the stakes of the claim would never come free.
+    function test_settleClaim_twentyDrawsAllSilent_fitsTransaction_succeeds() public {
+        TaskTerms memory t = baseTerms();
+        (t.innerSteps, t.segmentDraws) = (78, 20);
+        t.scheduleRoot = Trees.root(scheduleLeaves(t));
+        _fundTask(t);
+        playToDraw();
+        for (uint32 draw = 0; draw < 20; ++draw) {
+            openStart(refOf(0, draw, 0));
+        }
+        rollTo(deadlines().replayEnd);
+        for (uint32 draw = 0; draw < 20; ++draw) {
+            openEnd(refOf(0, draw, 0));
+        }
+        rollTo(ledger.settleBlockOf(task, round));
+        uint256 before = gasleft();
+        ledger.settleClaim(task, round, 0);
+        assertTrue(before - gasleft() < 16_000_000, "fits");
+        assertStatus(0, ClaimStatus.VOID);
     }
 
     // Helpers -----------------------------------------------------------------------------------------------------

@@ -62,11 +62,18 @@ contract StakeVaultTest is Test {
         vault.deposit(0);
     }
 
-    function _signPermit(uint256 key, uint256 amountWei) private view returns (uint8 v, bytes32 r, bytes32 s) {
-        bytes32 permit = keccak256("Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)");
+    function _signPermit(uint256 key, uint256 amountWei)
+        private
+        view
+        returns (uint8 v, bytes32 r, bytes32 s)
+    {
+        bytes32 permit = keccak256(
+            "Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)"
+        );
         address owner = vm.addr(key);
-        bytes32 message =
-            keccak256(abi.encode(permit, owner, address(vault), amountWei, token.nonces(owner), block.timestamp));
+        bytes32 message = keccak256(
+            abi.encode(permit, owner, address(vault), amountWei, token.nonces(owner), block.timestamp)
+        );
         return vm.sign(key, keccak256(abi.encodePacked(hex"1901", token.DOMAIN_SEPARATOR(), message)));
     }
 
@@ -99,7 +106,9 @@ contract StakeVaultTest is Test {
         _unbond(alice, 10);
         uint256 readyBlock = block.number + UNBONDING;
         vm.roll(block.number + bound(blocks, 0, UNBONDING - 1));
-        vm.expectRevert(abi.encodeWithSelector(IStakeVault.NothingToWithdraw.selector, alice, readyBlock, block.number));
+        vm.expectRevert(
+            abi.encodeWithSelector(IStakeVault.NothingToWithdraw.selector, alice, readyBlock, block.number)
+        );
         _withdraw(alice);
     }
 
@@ -126,7 +135,11 @@ contract StakeVaultTest is Test {
     }
 
     /// @dev Livepeer #162 (unbonded stake became unslashable), EigenLayer (a withdrawal that reverts after a slash).
-    function testFuzz_slash_unbondingStake_staysSlashable(uint128 stakeWei, uint256 exposedWei, uint256 unbondWei) public {
+    function testFuzz_slash_unbondingStake_staysSlashable(
+        uint128 stakeWei,
+        uint256 exposedWei,
+        uint256 unbondWei
+    ) public {
         vm.assume(stakeWei > 0);
         exposedWei = bound(exposedWei, 1, stakeWei);
         unbondWei = bound(unbondWei, 1, stakeWei);
@@ -138,7 +151,9 @@ contract StakeVaultTest is Test {
         uint256 leftWei = stakeWei - exposedWei;
         if (leftWei == 0) return;
         _withdraw(alice);
-        assertEq(token.balanceOf(alice), unbondWei < leftWei ? unbondWei : leftWei, "what is left of it leaves");
+        assertEq(
+            token.balanceOf(alice), unbondWei < leftWei ? unbondWei : leftWei, "what is left of it leaves"
+        );
     }
 
     function test_slash_allUnbonding_doesNotEatTheNextDeposit() public {
@@ -151,15 +166,23 @@ contract StakeVaultTest is Test {
     }
 
     // Exposures ---------------------------------------------------------------------------------------------------
-    function testFuzz_expose_twoExposures_shareNothing(uint128 stakeWei, uint256 first, uint256 second) public {
+    function testFuzz_expose_twoExposures_shareNothing(uint128 stakeWei, uint256 first, uint256 second)
+        public
+    {
         first = bound(first, 1, uint256(stakeWei) + 1);
         second = bound(second, 1, uint256(stakeWei) + 1);
         if (stakeWei > 0) _deposit(alice, stakeWei);
-        if (first > stakeWei) vm.expectRevert(abi.encodeWithSelector(IStakeVault.TooLittleStake.selector, alice, stakeWei, first));
+        if (first > stakeWei) {
+            vm.expectRevert(
+                abi.encodeWithSelector(IStakeVault.TooLittleStake.selector, alice, stakeWei, first)
+            );
+        }
         vault.expose(BOND, alice, first);
         if (first > stakeWei) return;
         uint256 free = stakeWei - first;
-        if (second > free) vm.expectRevert(abi.encodeWithSelector(IStakeVault.TooLittleStake.selector, alice, free, second));
+        if (second > free) {
+            vm.expectRevert(abi.encodeWithSelector(IStakeVault.TooLittleStake.selector, alice, free, second));
+        }
         vault.expose(OTHER, alice, second);
         assertTrue(vault.lockedOf(alice) <= stakeWei, "no unit backs two exposures");
     }
@@ -186,7 +209,11 @@ contract StakeVaultTest is Test {
         vault.burnFee(BOND, 1, "again");
     }
 
-    function testFuzz_slash_anySplit_burnsAtLeastHalf(uint128 amountWei, uint256 finderCap, uint256 submitterCap) public {
+    function testFuzz_slash_anySplit_burnsAtLeastHalf(
+        uint128 amountWei,
+        uint256 finderCap,
+        uint256 submitterCap
+    ) public {
         vm.assume(amountWei > 0);
         _deposit(alice, uint256(amountWei) + 7);
         vault.expose(BOND, alice, amountWei);

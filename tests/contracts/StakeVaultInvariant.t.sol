@@ -136,7 +136,11 @@ contract VaultHandler is Test {
         ++done["burn"];
     }
 
-    function sumOf(function(address) external view returns (uint256) part) private view returns (uint256 sum) {
+    function sumOf(function(address) external view returns (uint256) part)
+        private
+        view
+        returns (uint256 sum)
+    {
         for (uint256 i = 0; i < ACTORS; ++i) {
             sum += part(actorAt(i));
         }
@@ -169,7 +173,11 @@ contract StakeVaultInvariantTest is Test {
     }
 
     function invariant_solvency() public view {
-        assertEq(handler.token().balanceOf(address(vault)), handler.owedWei(), "balance == stakes + credits + escrows + burns");
+        assertEq(
+            handler.token().balanceOf(address(vault)),
+            handler.owedWei(),
+            "balance == stakes + credits + escrows + burns"
+        );
     }
 
     function invariant_lockIdentity() public view {
@@ -205,7 +213,20 @@ contract StakeVaultInvariantTest is Test {
             handler.claim(seed);
             handler.burn();
         }
-        string[12] memory moves = ["deposit", "requestUnbond", "withdraw", "expose", "release", "slash", "burnFee", "forfeit", "fundEscrow", "pay", "claim", "burn"];
+        string[12] memory moves = [
+            "deposit",
+            "requestUnbond",
+            "withdraw",
+            "expose",
+            "release",
+            "slash",
+            "burnFee",
+            "forfeit",
+            "fundEscrow",
+            "pay",
+            "claim",
+            "burn"
+        ];
         for (uint256 i = 0; i < moves.length; ++i) {
             assertTrue(handler.done(moves[i]) >= 20, moves[i]);
         }

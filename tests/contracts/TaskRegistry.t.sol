@@ -145,7 +145,21 @@ contract TaskRegistryTest is Fixture {
 
     /// @dev Every window but delay and seal, whose fields are words 0 .. 12 of the struct.
     function test_createTask_emptyWindow_reverts() public {
-        bytes32[13] memory field = [bytes32("enrol"), "delay", "seal", "train", "start", "replay", "show", "open", "merge", "dispute", "respond", "name", "prove"];
+        bytes32[13] memory field = [
+            bytes32("enrol"),
+            "delay",
+            "seal",
+            "train",
+            "start",
+            "replay",
+            "show",
+            "open",
+            "merge",
+            "dispute",
+            "respond",
+            "name",
+            "prove"
+        ];
         for (uint256 i = 0; i < field.length; ++i) {
             TaskTerms memory terms = soundTerms();
             _setWindow(terms, i, 0);
@@ -183,7 +197,14 @@ contract TaskRegistryTest is Fixture {
     }
 
     function test_createTask_acceptBeyondReject_reverts() public {
-        bytes32[6] memory field = [bytes32("accept.tauM"), "accept.epsM", "accept.tauV", "accept.floorV", "accept.tauW", "accept.floorW"];
+        bytes32[6] memory field = [
+            bytes32("accept.tauM"),
+            "accept.epsM",
+            "accept.tauV",
+            "accept.floorV",
+            "accept.tauW",
+            "accept.floorW"
+        ];
         for (uint256 i = 0; i < field.length; ++i) {
             TaskTerms memory terms = soundTerms();
             if (i == 0) terms.accept.tauM = 99;
@@ -248,7 +269,9 @@ contract TaskRegistryTest is Fixture {
         vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.TaskUnknown.selector, TaskId.wrap("nothing")));
         registry.enrol(TaskId.wrap("nothing"), 0, Role.SOLVER);
         vm.roll(start + 10);
-        vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.OutsideWindow.selector, start, start + 10, start + 10));
+        vm.expectRevert(
+            abi.encodeWithSelector(ITaskRegistry.OutsideWindow.selector, start, start + 10, start + 10)
+        );
         registry.enrol(task, 0, Role.SOLVER);
         vm.stopPrank();
     }
@@ -269,13 +292,18 @@ contract TaskRegistryTest is Fixture {
         vm.roll(d.beaconBlock + 1);
         vm.setBlockhash(d.beaconBlock, "randomness");
         registry.sealBeacon(task, 0);
-        (RoundStatus status,, bytes32 beacon, uint32 solvers, uint32 verifiers, uint32 whistleblowers) = registry.roundOf(task, 0);
+        (RoundStatus status,, bytes32 beacon, uint32 solvers, uint32 verifiers, uint32 whistleblowers) =
+            registry.roundOf(task, 0);
         assertEq(uint256(status), uint256(RoundStatus.TRAINING), "status");
         assertEq(beacon, Hashing.beacon(registry.domainOf(task), 0, "randomness"), "beacon");
         assertEq(solvers * 100 + verifiers * 10 + whistleblowers, 230, "counts");
         assertEq(registry.shardOf(task, 0, 0), Draw.shard(beacon, 0, 2), "shard");
         assertEq(registry.shardOf(task, 0, 0) + registry.shardOf(task, 0, 1), 1, "both shards");
-        vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.WrongStatus.selector, RoundStatus.ENROLLING, RoundStatus.TRAINING));
+        vm.expectRevert(
+            abi.encodeWithSelector(
+                ITaskRegistry.WrongStatus.selector, RoundStatus.ENROLLING, RoundStatus.TRAINING
+            )
+        );
         registry.sealBeacon(task, 0);
     }
 
@@ -286,7 +314,9 @@ contract TaskRegistryTest is Fixture {
         for (uint256 i = 0; i < 2; ++i) {
             vm.roll(blocks[i]);
             vm.expectRevert(
-                abi.encodeWithSelector(ITaskRegistry.OutsideWindow.selector, d.beaconBlock + 1, d.beaconEnd, blocks[i])
+                abi.encodeWithSelector(
+                    ITaskRegistry.OutsideWindow.selector, d.beaconBlock + 1, d.beaconEnd, blocks[i]
+                )
             );
             registry.sealBeacon(task, 0);
         }
@@ -307,7 +337,11 @@ contract TaskRegistryTest is Fixture {
         enrol(task, 0, Role.VERIFIER, "verifier 1");
         enrol(task, 0, Role.VERIFIER, "verifier 2");
         _sealEmpty(task, 0);
-        vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.WrongStatus.selector, RoundStatus.TRAINING, RoundStatus.EMPTY));
+        vm.expectRevert(
+            abi.encodeWithSelector(
+                ITaskRegistry.WrongStatus.selector, RoundStatus.TRAINING, RoundStatus.EMPTY
+            )
+        );
         registry.shardOf(task, 0, 0);
     }
 
@@ -368,7 +402,9 @@ contract TaskRegistryTest is Fixture {
         registry.advance(task);
         uint256 beaconEnd = Clock.compute(block.number, soundTerms().windows).beaconEnd;
         _sealEmpty(task, 1);
-        vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.NotYet.selector, beaconEnd + UNBONDING, block.number));
+        vm.expectRevert(
+            abi.encodeWithSelector(ITaskRegistry.NotYet.selector, beaconEnd + UNBONDING, block.number)
+        );
         registry.closeTask(task);
         vm.roll(beaconEnd + UNBONDING);
         registry.closeTask(task);

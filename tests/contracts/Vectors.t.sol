@@ -37,7 +37,8 @@ contract CodecVectors is VectorFile {
     function test_outers() public view {
         string[] memory name = names(".outers");
         for (uint256 i = 0; i < name.length; ++i) {
-            bytes32 root = Hashing.outerRoot(words(".outers.weightsRoot")[i], words(".outers.momentumRoot")[i]);
+            bytes32 root =
+                Hashing.outerRoot(words(".outers.weightsRoot")[i], words(".outers.momentumRoot")[i]);
             assertEq(root, words(".outers.root")[i], name[i]);
         }
     }
@@ -46,7 +47,9 @@ contract CodecVectors is VectorFile {
         string[] memory name = names(".domains");
         for (uint256 i = 0; i < name.length; ++i) {
             bytes32 domain = Hashing.domain(
-                numbers(".domains.chainId")[i], addresses(".domains.registry")[i], TaskId.wrap(words(".domains.taskId")[i])
+                numbers(".domains.chainId")[i],
+                addresses(".domains.registry")[i],
+                TaskId.wrap(words(".domains.taskId")[i])
             );
             assertEq(domain, words(".domains.domain")[i], name[i]);
         }
@@ -175,7 +178,11 @@ contract MerkleVectors is VectorFile {
         }
     }
 
-    function verify(bytes32 root, bytes32 leaf, uint256 index, uint256 count, bytes32[] calldata path) external pure returns (bool) {
+    function verify(bytes32 root, bytes32 leaf, uint256 index, uint256 count, bytes32[] calldata path)
+        external
+        pure
+        returns (bool)
+    {
         return PositionalMerkle.verify(root, leaf, index, count, path);
     }
 
@@ -209,10 +216,16 @@ contract DrawVectors is VectorFile {
             assertEq(Hashing.beacon(domain, round, randomness), words(".seeds.beacon")[i], name[i]);
             assertEq(drawSeed, words(".seeds.drawSeed")[i], name[i]);
             assertEq(Hashing.lateSeed(domain, round, randomness), words(".seeds.lateSeed")[i], name[i]);
-            assertEq(Hashing.leafSeed(domain, round, 0, randomness), words(".seeds.leafSeedPrimary")[i], name[i]);
-            assertEq(Hashing.leafSeed(domain, round, 1, randomness), words(".seeds.leafSeedReserves")[i], name[i]);
+            assertEq(
+                Hashing.leafSeed(domain, round, 0, randomness), words(".seeds.leafSeedPrimary")[i], name[i]
+            );
+            assertEq(
+                Hashing.leafSeed(domain, round, 1, randomness), words(".seeds.leafSeedReserves")[i], name[i]
+            );
             assertEq(Hashing.leafSeed(domain, round, 2, randomness), words(".seeds.leafSeedLate")[i], name[i]);
-            assertEq(Hashing.slotSeed(drawSeed, numbers(".seeds.slot")[i]), words(".seeds.slotSeed")[i], name[i]);
+            assertEq(
+                Hashing.slotSeed(drawSeed, numbers(".seeds.slot")[i]), words(".seeds.slotSeed")[i], name[i]
+            );
         }
     }
 
@@ -243,8 +256,9 @@ contract DrawVectors is VectorFile {
     function test_shards() public view {
         string[] memory name = names(".shards");
         for (uint256 i = 0; i < name.length; ++i) {
-            uint256 shard =
-                Draw.shard(words(".shards.beacon")[i], numbers(".shards.slot")[i], numbers(".shards.solverCount")[i]);
+            uint256 shard = Draw.shard(
+                words(".shards.beacon")[i], numbers(".shards.slot")[i], numbers(".shards.solverCount")[i]
+            );
             assertEq(shard, numbers(".shards.shard")[i], name[i]);
         }
     }
@@ -254,7 +268,9 @@ contract DrawVectors is VectorFile {
         NumberLists memory drawn = numberLists(".segments.drawn");
         for (uint256 i = 0; i < name.length; ++i) {
             uint256[] memory actual = Draw.segments(
-                words(".segments.slotSeed")[i], numbers(".segments.draws")[i], numbers(".segments.segmentCount")[i]
+                words(".segments.slotSeed")[i],
+                numbers(".segments.draws")[i],
+                numbers(".segments.segmentCount")[i]
             );
             assertEq(actual, pick(drawn, i), name[i]);
         }
@@ -265,7 +281,9 @@ contract DrawVectors is VectorFile {
         NumberLists memory drawn = numberLists(".auditors.drawn");
         for (uint256 i = 0; i < name.length; ++i) {
             uint256[] memory actual = Draw.auditors(
-                words(".auditors.slotSeed")[i], numbers(".auditors.draw")[i], numbers(".auditors.verifierCount")[i]
+                words(".auditors.slotSeed")[i],
+                numbers(".auditors.draw")[i],
+                numbers(".auditors.verifierCount")[i]
             );
             assertEq(actual, pick(drawn, i), name[i]);
         }
@@ -327,7 +345,10 @@ contract Float32Vectors is VectorFile {
         _check(".divide", Float32.div);
     }
 
-    function _check(string memory table, function(uint32, uint32) pure returns (uint32) operation) private view {
+    function _check(string memory table, function(uint32, uint32) pure returns (uint32) operation)
+        private
+        view
+    {
         string[] memory name = names(table);
         uint256[] memory a = numbers(string.concat(table, ".a"));
         uint256[] memory b = numbers(string.concat(table, ".b"));
@@ -340,13 +361,15 @@ contract Float32Vectors is VectorFile {
     function test_units() public view {
         string[] memory name = names(".units");
         (uint256[] memory bits, bool[] memory sound) = (numbers(".units.bits"), flags(".units.sound"));
-        (uint256[] memory magnitude, bool[] memory negative) = (numbers(".units.magnitude"), flags(".units.negative"));
+        (uint256[] memory magnitude, bool[] memory negative) =
+            (numbers(".units.magnitude"), flags(".units.negative"));
         for (uint256 i = 0; i < name.length; ++i) {
             uint32 pattern = uint32(bits[i]);
             assertEq(Tolerance.isSound(Tolerance.Element(pattern, 0, 0)), sound[i], name[i]);
             if (!sound[i]) continue;
             int256 expected = int256(magnitude[i]) * (negative[i] ? int256(-1) : int256(1));
-            int256 units = int256(Tolerance.magnitude(pattern)) * (pattern & Float32.SIGN_BIT != 0 ? int256(-1) : int256(1));
+            int256 units = int256(Tolerance.magnitude(pattern))
+                * (pattern & Float32.SIGN_BIT != 0 ? int256(-1) : int256(1));
             assertEq(uint256(units), uint256(expected), name[i]);
         }
     }
@@ -427,7 +450,8 @@ contract OuterVectors is VectorFile {
 
     function _rates(string memory table, uint256 i) private view returns (OuterMath.Rates memory) {
         uint256 learningRate = numbers(string.concat(table, ".learningRate"))[i];
-        return OuterMath.Rates(uint32(learningRate), uint32(numbers(string.concat(table, ".momentumFactor"))[i]));
+        return
+            OuterMath.Rates(uint32(learningRate), uint32(numbers(string.concat(table, ".momentumFactor"))[i]));
     }
 
     function test_leafSteps() public view {
@@ -435,7 +459,10 @@ contract OuterVectors is VectorFile {
         BytesLists memory deltas = blobLists(".leafSteps.deltaLeaf");
         for (uint256 i = 0; i < name.length; ++i) {
             (bytes memory weights, bytes memory momentum) = OuterMath.outerLeaf(
-                blobs(".leafSteps.weights")[i], blobs(".leafSteps.momentum")[i], pick(deltas, i), _rates(".leafSteps", i)
+                blobs(".leafSteps.weights")[i],
+                blobs(".leafSteps.momentum")[i],
+                pick(deltas, i),
+                _rates(".leafSteps", i)
             );
             assertEq(weights, blobs(".leafSteps.newWeights")[i], name[i]);
             assertEq(momentum, blobs(".leafSteps.newMomentum")[i], name[i]);
@@ -462,8 +489,9 @@ contract ToleranceVectors is VectorFile {
         NumberLists memory claimed = numberLists(".elements.claimed");
         NumberLists memory replayed = numberLists(".elements.replayed");
         for (uint256 i = 0; i < name.length; ++i) {
-            Judgement judgement =
-                Tolerance.judgeElement(_element(pick(claimed, i)), _element(pick(replayed, i)), _rule(".elements", i));
+            Judgement judgement = Tolerance.judgeElement(
+                _element(pick(claimed, i)), _element(pick(replayed, i)), _rule(".elements", i)
+            );
             assertEq(uint256(judgement), numbers(".elements.judgement")[i], name[i]);
         }
     }
@@ -480,7 +508,11 @@ contract ToleranceVectors is VectorFile {
             uint256 v = Tolerance.magnitude(element.secondMoment);
             uint256[] memory expected = pick(allowed, i);
             assertEq(Tolerance.weightAllowance(rule.learningRateSum, rule.accept), expected[0], name[i]);
-            assertEq(Tolerance.firstAllowance(Tolerance.rootUp(v), rule.accept.tauM, rule.accept.epsM), expected[1], name[i]);
+            assertEq(
+                Tolerance.firstAllowance(Tolerance.rootUp(v), rule.accept.tauM, rule.accept.epsM),
+                expected[1],
+                name[i]
+            );
             assertEq(Tolerance.secondAllowance(v, rule.accept.tauV, rule.accept.floorV), expected[2], name[i]);
         }
     }
@@ -505,7 +537,8 @@ contract ToleranceVectors is VectorFile {
         BytesLists memory claimed = blobLists(".leaves.claimed");
         BytesLists memory replayed = blobLists(".leaves.replayed");
         for (uint256 i = 0; i < name.length; ++i) {
-            Judgement judgement = Tolerance.judgeLeaf(_leaf(pick(claimed, i)), _leaf(pick(replayed, i)), _rule(".leaves", i));
+            Judgement judgement =
+                Tolerance.judgeLeaf(_leaf(pick(claimed, i)), _leaf(pick(replayed, i)), _rule(".leaves", i));
             assertEq(uint256(judgement), numbers(".leaves.judgement")[i], name[i]);
         }
     }

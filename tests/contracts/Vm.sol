@@ -28,12 +28,33 @@ interface Vm {
     function store(address target, bytes32 slot, bytes32 value) external;
     // Files
     function readFile(string calldata path) external view returns (string memory);
-    function parseJsonStringArray(string calldata json, string calldata key) external pure returns (string[] memory);
-    function parseJsonUintArray(string calldata json, string calldata key) external pure returns (uint256[] memory);
-    function parseJsonIntArray(string calldata json, string calldata key) external pure returns (int256[] memory);
-    function parseJsonBoolArray(string calldata json, string calldata key) external pure returns (bool[] memory);
-    function parseJsonAddressArray(string calldata json, string calldata key) external pure returns (address[] memory);
-    function parseJsonBytes32Array(string calldata json, string calldata key) external pure returns (bytes32[] memory);
-    function parseJsonBytesArray(string calldata json, string calldata key) external pure returns (bytes[] memory);
+    function parseJsonStringArray(string calldata json, string calldata key)
+        external
+        pure
+        returns (string[] memory);
+    function parseJsonUintArray(string calldata json, string calldata key)
+        external
+        pure
+        returns (uint256[] memory);
+    function parseJsonIntArray(string calldata json, string calldata key)
+        external
+        pure
+        returns (int256[] memory);
+    function parseJsonBoolArray(string calldata json, string calldata key)
+        external
+        pure
+        returns (bool[] memory);
+    function parseJsonAddressArray(string calldata json, string calldata key)
+        external
+        pure
+        returns (address[] memory);
+    function parseJsonBytes32Array(string calldata json, string calldata key)
+        external
+        pure
+        returns (bytes32[] memory);
+    function parseJsonBytesArray(string calldata json, string calldata key)
+        external
+        pure
+        returns (bytes[] memory);
     function toString(uint256 value) external pure returns (string memory);
 }

@@ -178,7 +178,8 @@ abstract contract World is Test {
         s = starts[slot];
         if (step == 0) return s;
         (s.localStep, s.globalStep) = (s.localStep + step, s.globalStep + step);
-        (s.weight, s.firstMoment, s.secondMoment) = (s.weight + step, 0x30000000 + s.localStep + (slot << 8), 0x30000000 + s.localStep);
+        (s.weight, s.firstMoment, s.secondMoment) =
+        (s.weight + step, 0x30000000 + s.localStep + (slot << 8), 0x30000000 + s.localStep);
     }
 
     function moved(State memory s, uint32 steps) internal pure returns (State memory) {
@@ -188,7 +189,8 @@ abstract contract World is Test {
     function leafOf(uint32 bits) internal pure returns (bytes memory data) {
         uint256 word = 0;
         for (uint256 i = 0; i < 8; ++i) {
-            word = (word << 32) | ((bits & 0xff) << 24) | ((bits & 0xff00) << 8) | ((bits >> 8) & 0xff00) | (bits >> 24);
+            word = (word << 32) | ((bits & 0xff) << 24) | ((bits & 0xff00) << 8) | ((bits >> 8) & 0xff00)
+                | (bits >> 24);
         }
         data = new bytes(PositionalMerkle.LEAF_BYTES);
         for (uint256 i = 32; i <= data.length; i += 32) {
@@ -204,7 +206,13 @@ abstract contract World is Test {
     }
 
     function headerOf(State memory s) internal pure returns (StateHeader memory) {
-        return StateHeader(tensorRoot(s.weight), tensorRoot(s.firstMoment), tensorRoot(s.secondMoment), s.localStep, s.globalStep);
+        return StateHeader(
+            tensorRoot(s.weight),
+            tensorRoot(s.firstMoment),
+            tensorRoot(s.secondMoment),
+            s.localStep,
+            s.globalStep
+        );
     }
 
     function leafProof(uint32 bits) internal pure returns (LeafProof memory proof) {
@@ -235,7 +243,8 @@ abstract contract World is Test {
         leaves = new bytes32[](segmentCount() + 1);
         for (uint32 i = 0; i < leaves.length; ++i) {
             bytes32 root = Hashing.stateRoot(headerOf(boundaryState(slot, i)));
-            leaves[i] = Hashing.boundaryLeaf(registry.domainOf(task), round, solvers[slot], i, saltOf(i), root);
+            leaves[i] =
+                Hashing.boundaryLeaf(registry.domainOf(task), round, solvers[slot], i, saltOf(i), root);
         }
     }
 
@@ -324,7 +333,8 @@ abstract contract World is Test {
     function commitReplay(AuditRef memory ref, State memory end) internal {
         address auditor = auditorOf(ref);
         bytes32 root = Hashing.stateRoot(headerOf(end));
-        bytes32 commitment = Hashing.auditCommitment(registry.domainOf(task), ref, auditor, root, "audit salt");
+        bytes32 commitment =
+            Hashing.auditCommitment(registry.domainOf(task), ref, auditor, root, "audit salt");
         vm.prank(auditor);
         audits.commitReplay(ref, commitment);
     }
@@ -354,7 +364,8 @@ abstract contract World is Test {
 
     function sealLeaves(uint32 phase) internal {
         uint256 primary = deadlines().leavesBlock;
-        uint256 drawnBlock = phase == 0 ? primary : phase == 1 ? deadlines().reserveLeavesBlock : lateDeadlines().leavesBlock;
+        uint256 drawnBlock =
+            phase == 0 ? primary : phase == 1 ? deadlines().reserveLeavesBlock : lateDeadlines().leavesBlock;
         _rollBehind(drawnBlock);
         audits.sealLeaves(task, round, phase);
     }
@@ -448,7 +459,9 @@ abstract contract World is Test {
     }
 
     function settleAll() internal {
-        if (vm.getBlockNumber() < ledger.settleBlockOf(task, round)) rollTo(ledger.settleBlockOf(task, round));
+        if (vm.getBlockNumber() < ledger.settleBlockOf(task, round)) {
+            rollTo(ledger.settleBlockOf(task, round));
+        }
         (,,, uint32 count,,) = registry.roundOf(task, round);
         for (uint32 slot = 0; slot < count; ++slot) {
             ledger.settleClaim(task, round, slot);

@@ -27,7 +27,7 @@ from protocol.spec.events import Event
 from protocol.spec.statuses import Role
 
 NOISE = 1e-3
-DISPUTE_ACTIONS = (ComputeOwnRoots, ExamineEnd, ExaminePseudoGradient, OpenAccusation)
+DISPUTE_ACTIONS = (Move, ComputeOwnRoots, ExamineEnd, ExaminePseudoGradient, OpenAccusation)
 
 
 class Silent(Participant):
@@ -40,7 +40,7 @@ class Silent(Participant):
 
     def is_dropped(self, action: Hashable) -> bool:
         """Whether this cheat stays silent here."""
-        return isinstance(action, Move) or isinstance(action, DISPUTE_ACTIONS)
+        return isinstance(action, DISPUTE_ACTIONS)
 
     def react(self, event: Event) -> None:
         """Watch, and accuse nobody: an honest verifier would only be paid for it."""
@@ -86,9 +86,7 @@ def make_skipping_train(fraction: Fraction) -> Train:
         losses = [0.0]
         for step in range(inner_step, inner_step + steps):
             if is_skipped(step, fraction):
-                state = replace(
-                    state, local_step=state.local_step + 1, global_step=state.global_step + 1
-                )
+                state = replace(state, local_step=state.local_step + 1, global_step=state.global_step + 1)
             else:
                 state, losses = train_segment(state, spec, batches, step, 1)
         return state, losses

@@ -30,7 +30,7 @@ class Luck:
 
 
 def compute_run_luck(plan: TaskPlan, roster: Sequence[Member], skip: Fraction) -> Luck:
-    """The luck of a run. An honest auditor looks at every drawn segment: a silent primary calls two reserves."""
+    """The luck of a run. Some honest auditor looks at every drawn segment: two reserves replace a primary."""
     kinds = {member.kind for member in roster}
     chances = {"skip": _compute_skip_escape(plan, skip), "invent": _compute_invent_escape(plan, roster)}
     return Luck({kind: chance for kind, chance in chances.items() if kind in kinds})
@@ -54,4 +54,4 @@ def choose_rounds(roster: Sequence[Member], skip: Fraction, least: int = LEAST_R
     for rounds in range(least, MOST_ROUNDS + 1):
         if compute_run_luck(build_plan(rounds), roster, skip).total < HIGHEST_LUCK:
             return rounds
-    raise ValueError(f"no run of up to {MOST_ROUNDS} rounds meets a cheat that skips {skip} of its steps for sure")
+    raise ValueError(f"up to {MOST_ROUNDS} rounds may all miss a cheat that skips {skip} of its steps")

@@ -1,4 +1,4 @@
-"""Who had, earned and lost what, and why: folded from the vault's events alone, then checked against the vault."""
+"""Who had, earned and lost what, and why: folded from the vault's events, checked against the vault."""
 
 from collections import defaultdict
 from collections.abc import Iterable

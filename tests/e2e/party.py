@@ -13,18 +13,13 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-from safetensors.torch import save_file
-from torch import Tensor
-
-from node import solver
+from node import export, solver
 from node.submit import create_task, follow_task
 from protocol.actions.join import catch_up, join_task
 from protocol.actions.party import PartyConfig, open_party
 from protocol.adapters.chain import open_chain, read_deployment
-from protocol.compute.export import SAFETENSORS_METADATA, SAFETENSORS_NAME, export_tensors, export_texts
-from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import TouchstoneError
-from scripts.home import open_home
+from scripts.home import read_config, unlock_key
 from tests.e2e.cheats import make_inventor, make_skipper
 from tests.e2e.plan import build_plan, read_dataset
 from verifier import verifier
@@ -42,12 +37,28 @@ def say(line: str) -> None:
 
 async def run(options: argparse.Namespace) -> None:
     """Take part to the end of the task, then serve."""
-    config = open_home(options.home, say)
+    config = open_home(options.home)
     if options.kind == "submit":
         await submit(config, options)
     else:
         await play(config, options, await wait_for_task(config, options.submitter))
     await serve(config)
+
+
+def open_home(home: Path) -> PartyConfig:
+    """The party whose home this is, its key unlocked."""
+    config = read_config(home)
+    return PartyConfig(
+        home=home,
+        deployment=Path(config.deployment),
+        rpc_url=config.rpc_url,
+        key=unlock_key(home),
+        listen_host=config.listen_host,
+        listen_port=config.listen_port,
+        public_url=config.public_url,
+        threads=config.threads,
+        say=say,
+    )
 
 
 async def submit(config: PartyConfig, options: argparse.Namespace) -> None:
@@ -56,8 +67,7 @@ async def submit(config: PartyConfig, options: argparse.Namespace) -> None:
     async with open_party(config) as party:
         task = await create_task(party, plan, read_dataset(), secrets.token_bytes(32))
         await follow_task(party, task)
-        _, trained = await party.model.compute_next(plan.rounds - 1)
-        write_model(options.model_dir, trained.weights, plan.model)
+    await export.run(config, task, options.model_dir)
 
 
 async def play(config: PartyConfig, options: argparse.Namespace, task: bytes) -> None:
@@ -90,14 +100,6 @@ async def serve(config: PartyConfig) -> None:
         await asyncio.Event().wait()
 
 
-def write_model(folder: Path, weights: Tensor, model: ModelConfig) -> None:
-    """The folder that `transformers` loads."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(export_tensors(weights, model), folder / SAFETENSORS_NAME, SAFETENSORS_METADATA)
-    for name, text in export_texts(model).items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line that `stage.py` writes."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -112,7 +114,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     """Run one party; its exit status."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         asyncio.run(run(parse()))

@@ -69,7 +69,9 @@ def _take_replay(watch: Stopwatch, event: events.ReplayCommitted, state: RoundSt
 
 
 def _take_show(watch: Stopwatch, event: Any, state: RoundState) -> None:
-    clock = get_audit_deadlines(state, get_phase(state, event.draw, getattr(event, "rank", 0)), event.block_number)
+    clock = get_audit_deadlines(
+        state, get_phase(state, event.draw, getattr(event, "rank", 0)), event.block_number
+    )
     if clock is not None:
         watch.measure("show", clock.replay_end, event.block_number)
 
@@ -106,7 +108,7 @@ _HANDLERS: dict[type[Event], Callable[[Stopwatch, Any, RoundState], None]] = {
 
 
 def measure_phases(history: Iterable[tuple[Event, RoundState]], windows: Windows) -> dict[str, Use]:
-    """The most used of each kind of window, over all rounds; `history`: each event with its round after it."""
+    """The most used of each kind of window, over all rounds. history: each event and its round after it."""
     watches: dict[int, Stopwatch] = defaultdict(Stopwatch)
     for event, state in history:
         watches[state.index].take(event, state)

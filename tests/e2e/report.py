@@ -1,4 +1,4 @@
-"""What happened, from the chain's logs and what strangers can fetch: given a deployment file and nothing else.
+"""What happened, from the chain's logs and what strangers can fetch, given a deployment file and no more.
 
 Nobody's word is taken: every pseudo-gradient is fetched from the announced peers and checked against its
 root, every outer step computed again and compared with the chain's, every balance with the vault's.
@@ -107,7 +107,9 @@ async def recompute(chain: Chain, view: View, task: TaskState, spec: TaskSpec, f
     # Any account may read what is public; this one was made for the occasion.
     signer = RequestSigner(AccountKey(Account.create()), WireDomain(deployment.chain_id, deployment.registry))
     async with BlobClient(store, signer) as client:
-        model = GlobalModel(spec, store, client, view.network, lambda index: task.rounds[index], lambda _: None)
+        model = GlobalModel(
+            spec, store, client, view.network, lambda index: task.rounds[index], lambda _: None
+        )
         corpus = await fetch_corpus(view, spec, store, client)
         states = [await model.load_start(0)]
         for state in task.rounds:
@@ -156,7 +158,7 @@ def evaluate(spec: TaskSpec, corpus: Corpus, states: list[OuterState]) -> Recomp
 # --- Telling ------------------------------------------------------------------------------------------------
 def list_parties(view: View, task: TaskState, balances: dict[str, Balance]) -> list[dict[str, Any]]:
     """The submitter and everybody who enrolled, by account, in the order of their coming."""
-    roles = {}
+    roles: dict[str, str] = {}
     for event in view.events:
         if isinstance(event, TaskCreated) and event.task == task.task:
             roles.setdefault(event.submitter, "submitter")
@@ -185,7 +187,9 @@ def list_events(view: View) -> list[dict[str, Any]]:
     """Every event that matters to people, in words."""
     lines = ((event, narrate(event)) for event in view.events)
     return [
-        {"block": event.block_number, "name": type(event).__name__, "text": line} for event, line in lines if line
+        {"block": event.block_number, "name": type(event).__name__, "text": line}
+        for event, line in lines
+        if line
     ]
 
 

@@ -1,4 +1,4 @@
-"""Setting the demo's stage: homes, money, stakes, and a process for each party that sees nobody else's files."""
+"""Setting the demo's stage: homes, stakes, and a process for each party that sees nobody else's files."""
 
 import asyncio
 import os
@@ -52,6 +52,12 @@ class Folders:
         return self.root / "observer"
 
     @property
+    def code(self) -> Path:
+        """Links to what is not installed: a confined process cannot list the checkout and finds nothing
+        there."""
+        return self.root / "code"
+
+    @property
     def deployment(self) -> Path:
         """The addresses of the contracts: all that a stranger is given."""
         return self.root / "deployment.json"
@@ -64,8 +70,10 @@ class Folders:
     def clear(self) -> None:
         """Make all of them afresh; what an earlier run left is gone."""
         shutil.rmtree(self.root, ignore_errors=True)
-        for folder in (self.parties, self.logs, self.model, self.observer):
+        for folder in (self.parties, self.logs, self.model, self.observer, self.code):
             folder.mkdir(parents=True, mode=0o700)
+        for package in ("benchmarks", "tests"):
+            (self.code / package).symlink_to(ROOT / package)
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,7 @@ def _start(folders: Folders, actor: Actor, options: list[str]) -> "subprocess.Po
     with (folders.logs / f"{actor.member.name}.log").open("wb") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            env=make_environment(actor.member.capability),
+            env=make_environment(folders, actor.member.capability),
         )  # fmt: skip
 
 
@@ -152,9 +160,14 @@ def confine(program: list[str], own: Path, hidden: Path) -> list[str]:
     return [sys.executable, *isolation, *program]
 
 
-def make_environment(capability: str = "") -> dict[str, str]:
+def make_environment(folders: Folders, capability: str = "") -> dict[str, str]:
     """One thread a process; the kernels of another machine where `capability` names their instructions."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "PYTHONPATH": str(folders.code),
+    }
     return {**environment, "ATEN_CPU_CAPABILITY": capability} if capability else environment
 
 

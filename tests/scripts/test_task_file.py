@@ -1,6 +1,5 @@
 """The task file of the manual becomes a task that nodes accept; a wrong one is refused by the key."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,18 +8,16 @@ import pytest
 from node.submit import build_spec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
-from protocol.spec.params import DEVNET, TOKEN_WEI
+from protocol.spec.params import DEVNET
 from scripts.console import parse_tokens
 from scripts.task_file import compute_disk_bytes, read_task_file
 
-MANUAL = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
+MANUAL = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
 
 
 @pytest.fixture
 def example() -> str:
-    found = re.search(r"```toml\n(.*?)```", MANUAL.read_text(), re.DOTALL)
-    assert found is not None
-    return found.group(1)
+    return MANUAL.read_text()
 
 
 def write(folder: Path, text: str) -> Path:
@@ -31,10 +28,10 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> None:
     file = read_task_file(write(tmp_path, example))
-    assert file.plan.windows == replace(DEVNET.windows, train=90)
-    assert file.plan.amounts == replace(DEVNET.amounts, solver_pay=25 * TOKEN_WEI // 2)
+    assert file.plan.windows == DEVNET.windows
+    assert file.plan.amounts == DEVNET.amounts
     assert file.plan.outer_learning_rate == nearest(0.7)
-    assert file.plan.accept.tau_m == pytest.approx(1e-4 * 2**64)
+    assert file.plan.accept.tau_m == pytest.approx(1.21e-3 * 2**64)
     assert file.plan.accept.floor_w == pytest.approx(2.4e-7 * 2**149)
     # Small enough to be built here; the rules that nodes apply are the same.
     model = replace(file.plan.model, hidden_size=16, intermediate_size=32, layer_count=1)
@@ -54,9 +51,9 @@ def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> No
         ("hidden_size = 128\n", "", "model.hidden_size"),
         ("hidden_size = 128", "hidden_size = 128\nwidth = 3", "model.width"),
         ("warmup_steps = 20", "warmup_steps = 2.5", "schedule.warmup_steps"),
-        ('solver_pay = "12.5"', 'solver_pay = "many"', "amount"),
-        ("train = 90", "trian = 90", "windows.trian"),
-        ("tau_m = 1e-4", "tau_m = inf", "accept.tau_m"),
+        ('solver_pay = "10"', 'solver_pay = "many"', "amount"),
+        ("train = 900", "trian = 900", "windows.trian"),
+        ("tau_m = 1.21e-3", "tau_m = inf", "accept.tau_m"),
         ("[model]", "[modl]", "model"),
         ("rounds = 4", "rounds = = 4", "TOML"),
     ],
@@ -78,7 +75,7 @@ def test_disk_counts_every_state_of_every_round(tmp_path: Path, example: str) ->
     terms = build_spec(
         replace(file.plan, model=model), file.dataset.read_bytes(), "0x" + 40 * "1", bytes(32)
     ).terms
-    states = 4 * (40 // 5 + 1) * 12 * terms.parameter_count
+    states = 4 * (40 // 10 + 1) * 12 * terms.parameter_count
     assert states < compute_disk_bytes(terms, 1000) < 1.2 * states
 
 

@@ -23,7 +23,10 @@ contract DrawTest is Test {
         this.distinct(0, 2, 1);
     }
 
-    function testFuzz_distinct_anySeed_isDistinctAndInside(bytes32 seed, uint256 count, uint256 n) public view {
+    function testFuzz_distinct_anySeed_isDistinctAndInside(bytes32 seed, uint256 count, uint256 n)
+        public
+        view
+    {
         n = bound(n, 1, 60);
         count = bound(count, 0, n);
         uint256[] memory drawn = this.distinct(seed, count, n);
@@ -35,7 +38,10 @@ contract DrawTest is Test {
     }
 
     /// @dev The definition, with the whole permutation in memory.
-    function testFuzz_distinct_againstFullPermutation_agrees(bytes32 seed, uint256 count, uint256 n) public view {
+    function testFuzz_distinct_againstFullPermutation_agrees(bytes32 seed, uint256 count, uint256 n)
+        public
+        view
+    {
         n = bound(n, 1, 40);
         count = bound(count, 0, n);
         uint256[] memory cards = new uint256[](n);
@@ -77,12 +83,16 @@ contract DrawTest is Test {
         assertEq(seen, (1 << solvers) - 1, "each shard once");
     }
 
-    function testFuzz_lateAudit_whenDue_isUndrawn(bytes32 seed, uint256 draws, uint256 n, uint256 count) public view {
+    function testFuzz_lateAudit_whenDue_isUndrawn(bytes32 seed, uint256 draws, uint256 n, uint256 count)
+        public
+        view
+    {
         draws = bound(draws, 1, 8);
         n = bound(n, 2 * draws, 40);
         count = bound(count, 1, 9);
         uint256[] memory drawn = this.segments(seed, draws, n);
-        (bool due, uint256 segment, uint256 whistleblower) = Draw.lateAudit(seed, 3, Draw.LATE_RATE_ONE, drawn, n, count);
+        (bool due, uint256 segment, uint256 whistleblower) =
+            Draw.lateAudit(seed, 3, Draw.LATE_RATE_ONE, drawn, n, count);
         assertTrue(due && segment < n && whistleblower < count, "due and inside");
         for (uint256 i = 0; i < draws; ++i) {
             assertTrue(drawn[i] != segment, "already drawn");

@@ -6,7 +6,11 @@ import {Test} from "../Test.sol";
 import {Trees} from "../Trees.sol";
 
 contract PositionalMerkleTest is Test {
-    function verify(bytes32 root, bytes32 leaf, uint256 index, uint256 count, bytes32[] calldata path) external pure returns (bool) {
+    function verify(bytes32 root, bytes32 leaf, uint256 index, uint256 count, bytes32[] calldata path)
+        external
+        pure
+        returns (bool)
+    {
         return PositionalMerkle.verify(root, leaf, index, count, path);
     }
 
@@ -26,7 +30,10 @@ contract PositionalMerkleTest is Test {
         assertTrue(this.verify(Trees.root(leaves), leaves[index], index, count, path), "valid proof");
     }
 
-    function testFuzz_verify_anotherIndex_isRefused(uint256 seed, uint256 count, uint256 index, uint256 other) public view {
+    function testFuzz_verify_anotherIndex_isRefused(uint256 seed, uint256 count, uint256 index, uint256 other)
+        public
+        view
+    {
         count = bound(count, 2, 40);
         (index, other) = (bound(index, 0, count - 1), bound(other, 0, 2 * count));
         if (other == index) ++other;
@@ -49,7 +56,12 @@ contract PositionalMerkleTest is Test {
         assertTrue(!this.verify(root, parent, 0, 8, short), "a node is not a leaf");
     }
 
-    function testFuzz_verify_changedSibling_isRefused(uint256 seed, uint256 index, uint256 level, bytes32 forged) public view {
+    function testFuzz_verify_changedSibling_isRefused(
+        uint256 seed,
+        uint256 index,
+        uint256 level,
+        bytes32 forged
+    ) public view {
         index = bound(index, 0, 10);
         bytes32[] memory leaves = _leaves(seed, 11);
         bytes32[] memory path = Trees.path(leaves, index);
@@ -64,7 +76,9 @@ contract PositionalMerkleTest is Test {
         bytes32[] memory padded = new bytes32[](4);
         (padded[0], padded[1], padded[2]) = (leaves[0], leaves[1], leaves[2]);
         assertEq(Trees.root(padded), Trees.root(leaves), "same tree");
-        assertTrue(!this.verify(Trees.root(leaves), 0, 3, 4, Trees.path(padded, 3)), "the zero word is no leaf");
+        assertTrue(
+            !this.verify(Trees.root(leaves), 0, 3, 4, Trees.path(padded, 3)), "the zero word is no leaf"
+        );
     }
 
     function test_leafHash_nodeMessage_differs() public pure {

@@ -24,27 +24,44 @@ contract ToleranceTest is Test {
 
     function testFuzz_judgeElement_itself_isAccepted(uint256 seed) public pure {
         Tolerance.Element memory element = _sound(seed);
-        assertEq(uint256(Tolerance.judgeElement(element, element, _rule(0))), uint256(Judgement.ACCEPT), "equal");
+        assertEq(
+            uint256(Tolerance.judgeElement(element, element, _rule(0))), uint256(Judgement.ACCEPT), "equal"
+        );
     }
 
     /// @dev Nothing that two parties may put into leaves, limits or the schedule makes the contract revert.
-    function testFuzz_judgeElement_anything_neverReverts(uint32[6] memory bits, Tolerance.Rule memory rule) public pure {
+    function testFuzz_judgeElement_anything_neverReverts(uint32[6] memory bits, Tolerance.Rule memory rule)
+        public
+        pure
+    {
         Tolerance.judgeElement(
             Tolerance.Element(bits[0], bits[1], bits[2]), Tolerance.Element(bits[3], bits[4], bits[5]), rule
         );
     }
 
-    function testFuzz_judgeElement_soundAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum) public pure {
+    function testFuzz_judgeElement_soundAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum)
+        public
+        pure
+    {
         Limits memory widest = Limits(
-            type(uint64).max, type(uint160).max, type(uint64).max, type(uint160).max, type(uint64).max, type(uint160).max
+            type(uint64).max,
+            type(uint160).max,
+            type(uint64).max,
+            type(uint160).max,
+            type(uint64).max,
+            type(uint160).max
         );
         Tolerance.judgeElement(_sound(seedA), _sound(seedB), Tolerance.Rule(widest, widest, sum));
     }
 
     /// @dev Whatever lies inside the narrow limits lies inside the wide ones.
-    function testFuzz_judgeElement_widerLimits_neverWorse(uint256 seed, uint256 change, uint64 tau) public pure {
+    function testFuzz_judgeElement_widerLimits_neverWorse(uint256 seed, uint256 change, uint64 tau)
+        public
+        pure
+    {
         Tolerance.Element memory replayed = _sound(seed);
-        Tolerance.Element memory claimed = Tolerance.Element(replayed.weight, replayed.firstMoment, replayed.secondMoment);
+        Tolerance.Element memory claimed =
+            Tolerance.Element(replayed.weight, replayed.firstMoment, replayed.secondMoment);
         claimed.weight ^= uint32(change & 0x7fff);
         claimed.firstMoment ^= uint32((change >> 16) & 0x7fff);
         claimed.secondMoment ^= uint32((change >> 32) & 0x7fff);
@@ -53,7 +70,12 @@ contract ToleranceTest is Test {
         assertTrue(wide <= narrow, "monotone");
     }
 
-    function testFuzz_judgeElement_unsoundSide_isRejected(uint256 seed, uint32 bits, uint256 place, bool claims) public pure {
+    function testFuzz_judgeElement_unsoundSide_isRejected(
+        uint256 seed,
+        uint32 bits,
+        uint256 place,
+        bool claims
+    ) public pure {
         place = bound(place, 0, 2);
         // Beyond 2^64 in magnitude, infinities and NaN included; a negative number in place 2.
         uint32 bad = bits | (uint32(127 + 64) << 23);
@@ -64,10 +86,18 @@ contract ToleranceTest is Test {
         if (place == 1) broken.firstMoment = bad;
         if (place == 2) broken.secondMoment = bad;
         if (Tolerance.isSound(broken)) return;
-        assertEq(uint256(Tolerance.judgeElement(a, b, _rule(type(uint64).max))), uint256(Judgement.REJECT), "unsound");
+        assertEq(
+            uint256(Tolerance.judgeElement(a, b, _rule(type(uint64).max))),
+            uint256(Judgement.REJECT),
+            "unsound"
+        );
     }
 
-    function _leaf(uint32 weight, uint32 first, uint32 second) private pure returns (Tolerance.Leaf memory leaf) {
+    function _leaf(uint32 weight, uint32 first, uint32 second)
+        private
+        pure
+        returns (Tolerance.Leaf memory leaf)
+    {
         leaf = Tolerance.Leaf(new bytes(1024), new bytes(1024), new bytes(1024));
         for (uint256 i = 0; i < PositionalMerkle.LEAF_ELEMENTS; ++i) {
             Float32.store(leaf.weights, i, weight);
@@ -82,14 +112,18 @@ contract ToleranceTest is Test {
         Tolerance.Rule memory rule = _rule(1 << 40);
         assertEq(uint256(Tolerance.judgeLeaf(claimed, replayed, rule)), uint256(Judgement.ACCEPT), "equal");
         Float32.store(claimed.firstMoment, bound(index, 0, 255), 0x3b000000);
-        assertEq(uint256(Tolerance.judgeLeaf(claimed, replayed, rule)), uint256(Judgement.REJECT), "one element");
+        assertEq(
+            uint256(Tolerance.judgeLeaf(claimed, replayed, rule)), uint256(Judgement.REJECT), "one element"
+        );
     }
 
     function test_judgeLeaf_anotherSize_isRejected() public pure {
         Tolerance.Leaf memory replayed = _leaf(0, 0, 0);
         Tolerance.Leaf memory claimed = _leaf(0, 0, 0);
         claimed.secondMoment = new bytes(1023);
-        assertEq(uint256(Tolerance.judgeLeaf(claimed, replayed, _rule(1))), uint256(Judgement.REJECT), "short leaf");
+        assertEq(
+            uint256(Tolerance.judgeLeaf(claimed, replayed, _rule(1))), uint256(Judgement.REJECT), "short leaf"
+        );
     }
 
     function test_judgeLeaf_gas_staysInsideATransaction() public view {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from protocol.adapters import store as store_module
-from protocol.adapters.blobs import BlobKey, BlobKind, refer_bytes, refer_tensor
+from protocol.adapters.blobs import CHUNK_DEPTH, BlobKey, BlobKind, refer_bytes, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -136,3 +136,22 @@ def test_a_full_disk_is_told_before_the_first_byte(store: BlobStore, monkeypatch
     with pytest.raises(EnvironmentFault, match="disk of the blob store is full") as caught:
         store.put_bytes(b"x")
     assert not caught.value.retryable
+
+
+def test_hashed_bytes_are_kept_under_their_chunks(store: BlobStore) -> None:
+    data, ref = make_tensor(2 * CHUNK_ELEMENTS + 5)
+    chunks = merkle.compute_data_levels(data)[CHUNK_DEPTH]
+    store.put_hashed(ref, data, chunks)
+    assert store.get(ref) == data
+    assert store.get_chunk_roots(ref.key) == b"".join(chunks)
+
+
+def test_hashed_bytes_need_chunks_of_their_root(store: BlobStore) -> None:
+    data, ref = make_tensor(2 * CHUNK_ELEMENTS + 5)
+    chunks = merkle.compute_data_levels(data)[CHUNK_DEPTH]
+    with pytest.raises(InvalidInput, match="do not belong"):
+        store.put_hashed(ref, data, [*chunks[:-1], bytes(32)])
+    with pytest.raises(InvalidInput, match="do not belong"):
+        store.put_hashed(ref, data[:-4], chunks)
+    assert not store.has(ref)
+    assert list_incoming(store) == []

@@ -149,3 +149,8 @@ def test_proposed_limits_scale_the_largest_distance_of_each_kind() -> None:
 def test_no_measurement_gives_no_limits() -> None:
     with pytest.raises(InvalidInput, match="nothing was measured"):
         propose_limits([])
+
+
+def test_noise_as_large_as_the_values_gives_no_limits() -> None:
+    with pytest.raises(InvalidInput, match="differ too much"):
+        propose_limits([Distances(1e-5, 0.2, 1e-5, 0, 0, 0)])

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from protocol.compute.data import Corpus, get_batch
+from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import state_header, tensor_bytes
 from protocol.compute.step import (
     FLUSH_BELOW,
@@ -261,11 +262,15 @@ def run_program(program: str, threads: int, capability: str) -> str:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_training_repeats_its_bits_in_another_process(threads: int) -> None:
-    first, second = (run_program(TRAIN_PROGRAM, threads, "avx2") for _ in range(2))
-    assert first == second and "StateHeader" in first
+def test_training_repeats_its_bits_in_another_process(
+    threads: int, state: TrainingState, corpus: Corpus, spec: TrainingSpec
+) -> None:
+    pin_kernels(threads)
+    here, _ = train_segment(state, spec, lambda i: get_batch(corpus, spec, bytes(32), 0, i), 0, 4)
+    capability = os.environ.get("ATEN_CPU_CAPABILITY", torch.backends.cpu.get_cpu_capability().lower())
+    assert run_program(TRAIN_PROGRAM, threads, capability).strip() == str(state_header(here))
 
 
 def test_adamw_gives_the_same_bits_on_every_kernel() -> None:
-    kernels = [(1, "default"), (2, "default"), (1, "avx2"), (2, "avx512")]
+    kernels = [(1, "default"), (2, "avx2"), (1, "avx512")]
     assert len({run_program(UPDATE_PROGRAM, *kernel) for kernel in kernels}) == 1

@@ -1,5 +1,7 @@
 """What the roles are told to do is allowed, enough to finish every round, and nothing is asked twice."""
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 
 from protocol.spec import calls
@@ -13,7 +15,7 @@ from protocol.spec.duties import (
 from protocol.spec.guards import check_call
 from protocol.spec.keeping import get_keeper_actions
 from protocol.spec.round import get_settle_block
-from protocol.spec.statuses import FINAL_CLAIM_STATUSES, Role
+from protocol.spec.statuses import FINAL_CLAIM_STATUSES, ClaimStatus, Role
 from tests.protocol.spec.play import Play, Plot
 from tests.protocol.spec.simulator import make_account
 from tests.protocol.spec.strategies import PLOTS
@@ -102,3 +104,12 @@ def test_strangers_are_only_asked_to_enrol() -> None:
     state, _, _, block = play_to("commit")
     assert get_solver_actions(state, stranger, block) == ()
     assert get_auditor_actions(state, stranger, block) == ()
+
+
+def test_a_claim_that_failed_is_not_worth_a_replay_unless_silence_costs() -> None:
+    state, sender, _, block = play_to("commitReplay.0")
+    void = {0: replace(state.claims[0], status=ClaimStatus.VOID)}
+    assert get_auditor_actions(replace(state, claims=void), sender, block) == ()
+    state, sender, call, block = play_to("commitReplay.late")
+    convicted = {0: replace(state.claims[0], status=ClaimStatus.CONVICTED)}
+    assert call in get_auditor_actions(replace(state, claims=convicted), sender, block, Role.WHISTLEBLOWER)

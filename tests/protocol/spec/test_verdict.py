@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.spec.statuses import ClaimStatus
-from protocol.spec.verdict import judge
+from protocol.spec.statuses import AuditStatus, ClaimStatus
+from protocol.spec.verdict import enforce, judge
 from tests.protocol.spec.play import Play, Plot
 from tests.protocol.spec.plots import play_plot
 
@@ -116,3 +116,11 @@ def test_a_late_call_goes_through_all_stages_at_once() -> None:
     assert [v.status for v in found] == [ClaimStatus.ESCALATED, ClaimStatus.VOID]
     # The reserves could have called judge themselves: they answer for their silence.
     assert [penalty.kind.name for penalty in found[1].penalties] == ["FEE", "FEE"]
+
+
+def test_an_unrevealed_commitment_is_slashed_from_the_end_of_the_show_window_on() -> None:
+    play, _ = play_until(Plot("hidden", silent=frozenset({"reveal.0"})), "ReplayCommitted")
+    state, clock = play.sim.state, play.sim.state.deadlines
+    assert enforce(state, (0, 0, 0), clock.show_end - 1).penalty is None
+    found = enforce(state, (0, 0, 0), clock.show_end)
+    assert found.status == AuditStatus.SLASHED and found.penalty is not None

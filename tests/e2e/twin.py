@@ -1,0 +1,236 @@
+"""Plays the shared sequences of rounds (tests/vectors/round.json) against the contracts on a chain.
+
+After each block three answers are laid side by side: the vector's, the contracts', and that of the Python
+machine that was fed with nothing but the chain's logs. They must be the same: refusals, events, statuses and
+money.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+from protocol.spec import calls, game_events
+from protocol.spec.calls import Call
+from protocol.spec.containers import TaskTerms
+from protocol.spec.drawn import get_auditor
+from protocol.spec.events import Event, RoundStarted
+from protocol.spec.guards import check_call, get_status, has_poster
+from protocol.spec.hashing import sha256_of, tag_word
+from protocol.spec.round import (
+    RoundState,
+    get_audit,
+    get_audit_ref,
+    get_claim,
+    get_included,
+    process_event,
+    start_round,
+)
+from protocol.spec.settlement import settle
+from protocol.spec.statuses import AuditStatus, ClaimStatus
+from protocol.spec.verdict import Penalty, PenaltyKind, judge
+from tests.e2e.twin_calls import CallMaker, Step
+from tests.e2e.twin_chain import Outcome, Sending, TwinChain
+from tests.e2e.twin_world import make_twin_terms
+
+Script = Mapping[str, Any]
+WEALTH_WEI = 10**24
+"""of everybody: enough for any script."""
+STAKE_WEI = WEALTH_WEI // 2
+SEATS = ("solver", "verifier", "whistleblower")
+CROWD = {"solver": 4, "verifier": 8, "whistleblower": 2}
+RANKS = 3
+
+
+def make_account(name: str) -> str:
+    """The address behind a name."""
+    return "0x" + sha256_of(name.encode())[:20].hex()
+
+
+SUBMITTER = make_account("submitter")
+OTHERS = ("keeper", "outsider", "opener", "other")
+STAKED = [make_account(f"{seat}:{i}") for seat in SEATS for i in range(CROWD[seat])]
+STAKED += [make_account(name) for name in OTHERS]
+
+
+def prepare(chain: TwinChain) -> None:
+    """Money for everybody, and a stake for all but the submitter."""
+    chain.fund([SUBMITTER, *STAKED], WEALTH_WEI)
+    deposits = [Sending(one, "StakeVault", "deposit", (STAKE_WEI,)) for one in STAKED]
+    assert not any(one.error for one in chain.mine(deposits))
+
+
+@dataclass
+class Books:
+    """What settlement.py and verdict.py say that everybody has, in wei."""
+
+    terms: TaskTerms
+    lost: Counter[str] = field(default_factory=Counter)
+    credits: Counter[str] = field(default_factory=Counter)
+    paid: int = 0
+
+    def book_penalty(self, penalty: Penalty) -> None:
+        """F, or the audit's exposure, a part of which is the submitter's."""
+        amounts = self.terms.amounts
+        if penalty.kind == PenaltyKind.FEE:
+            self.lost[penalty.account] += amounts.no_show_fee
+            return
+        self.lost[penalty.account] += amounts.audit_stake
+        self.credits[SUBMITTER] += min(amounts.audit_pay, amounts.audit_stake // 4)
+
+    def book_pay(self, account: str, amount_wei: int) -> None:
+        """Escrow to credit."""
+        self.credits[account] += amount_wei
+        self.paid += amount_wei
+
+
+class RoundTwin:
+    """One script on one chain. `state` is folded from the chain's logs alone."""
+
+    def __init__(self, chain: TwinChain, script: Script) -> None:
+        self.chain, self.script = chain, script
+        self.terms = replace(make_twin_terms(SUBMITTER), salt=sha256_of(script["name"].encode()))
+        self.books = Books(self.terms)
+        self.state = self._create_task()
+
+    def _create_task(self) -> RoundState:
+        create = Sending(SUBMITTER, "TaskRegistry", "createTask", (self.terms, b"training"))
+        (outcome,) = self.chain.mine([create])
+        assert outcome.error is None, outcome
+        started = next(event for event in outcome.events if isinstance(event, RoundStarted))
+        return start_round(self.terms, self.chain.read("TaskRegistry", "domainOf", started.task), started)
+
+    # Playing -------------------------------------------------------------------------------------------------
+    def play(self) -> None:
+        """All steps, then the script's end."""
+        for offset, steps in groupby(self.script["steps"], key=lambda step: int(step["block"])):
+            self.play_block(self.state.start_block + offset, list(steps))
+        self.check_end()
+
+    def play_block(self, block: int, steps: Sequence[Step]) -> None:
+        """Steps of one block, mined together and then compared one by one."""
+        self.chain.mine_to(block - 1)
+        made = [self.make(step) for step in steps]
+        outcomes = self.chain.mine([sending for _, sending in made])
+        for step, (call, sending), outcome in zip(steps, made, outcomes, strict=True):
+            self.compare_step(step, call, sending.sender, block, outcome)
+        self.compare_statuses(block)
+
+    def make(self, step: Step) -> tuple[Call, Sending]:
+        """The call of a step and its transaction."""
+        maker = CallMaker(self.state, self.account_of(step["sender"]), self.script["results"])
+        call = maker.make_call(step)
+        return call, maker.make_sending(call)
+
+    def account_of(self, name: str) -> str:
+        """Who a sender of the script is in this round."""
+        if not name.startswith("auditor:"):
+            return make_account(name)
+        account = get_auditor(self.state, _to_key(name.removeprefix("auditor:")))
+        assert account is not None, f"{name} was not drawn"
+        return account
+
+    # Comparing -----------------------------------------------------------------------------------------------
+    def compare_step(self, step: Step, call: Call, sender: str, block: int, outcome: Outcome) -> None:
+        """One transaction: its refusal, or its events and the money it moved; then the logs are folded in."""
+        where = f"{self.script['name']}, block {step['block']}, {step['sender']}: {step['call']} {step['args']}"
+        refusal = check_call(self.state, call, sender, block)
+        names = {"vector": step["error"], "python": refusal.name if refusal else None, "chain": outcome.error}
+        assert len(set(names.values())) == 1, (where, names, outcome.values)
+        if refusal:
+            shared = {name: value for name, value in refusal.values.items() if name in outcome.values}
+            found = {name: outcome.values[name] for name in shared}
+            assert _plain(shared) == _plain(found), where
+            return
+        ours = [event for event in outcome.events if _is_of_round(event)]
+        assert sorted(type(event).__name__ for event in ours) == sorted(step["events"]), where
+        self.compare_money(step, call, block, outcome, where)
+        for event in outcome.events:
+            self.state = process_event(self.state, event)
+
+    def compare_money(self, step: Step, call: Call, block: int, outcome: Outcome, where: str) -> None:
+        """Penalties by the vector, by verdict.py and settlement.py, and in the vault; then the pay."""
+        expected, pays = self.expect_money(call, block)
+        found = [one for event in outcome.events for one in _to_penalty(event)]
+        assert Counter(found) == Counter(expected), where
+        assert sorted(_name_penalties(step, self)) == sorted((one.account, one.kind) for one in found), where
+        paid = [(e.account, e.amount_wei) for e in outcome.events if isinstance(e, game_events.Paid)]
+        assert Counter(paid) == Counter(pays), where
+        for penalty in expected:
+            self.books.book_penalty(penalty)
+        for account, amount_wei in pays:
+            self.books.book_pay(account, amount_wei)
+
+    def expect_money(self, call: Call, block: int) -> tuple[list[Penalty], list[tuple[str, int]]]:
+        """What the Python twin says a call costs whom and pays whom."""
+        amounts = self.terms.amounts
+        if isinstance(call, calls.Judge):
+            return [one for verdict in judge(self.state, call.slot, block) for one in verdict.penalties], []
+        if isinstance(call, calls.SettleMerge) and self.state.outer is not None:
+            return [], [(self.state.outer.poster, amounts.merge_pay)]
+        if not isinstance(call, calls.SettleClaim):
+            return [], []
+        done = settle(self.state, call.slot, block)
+        lost = [one for verdict in done.verdicts for one in verdict.penalties]
+        pays = [(account, self.pay_of(account)) for account in done.paid_auditors]
+        if done.is_solver_paid:
+            pays.append((self.state.solvers[call.slot], amounts.solver_pay))
+        return [*lost, *done.penalties], pays
+
+    def pay_of(self, auditor: str) -> int:
+        """What an auditor gets for an audit."""
+        is_late = auditor in self.state.whistleblowers
+        return self.terms.amounts.late_pay if is_late else self.terms.amounts.audit_pay
+
+    def compare_statuses(self, block: int) -> None:
+        """The contracts' statuses of the round, its claims and audits beside those of the folded state."""
+        expected = dict(self.list_statuses(block))
+        found = self.chain.read_all(list(expected))
+        answers = {question: _status_of(answer) for question, answer in zip(expected, found, strict=True)}
+        assert answers == expected, (self.script["name"], block)
+
+    def list_statuses(self, block: int) -> Iterator[tuple[tuple[str, str, tuple[Any, ...]], Any]]:
+        """Every question about a status, with the folded state's answer."""
+        state, place = self.state, (self.state.task, self.state.index)
+        # A view answers for the latest block; the state's own clock says EMPTY a block later only where nobody asked.
+        yield ("TaskRegistry", "roundOf", place), get_status_read(state, block)
+        for slot in range(len(state.solvers)):
+            yield ("RoundLedger", "claimOf", (*place, slot)), get_claim(state, slot).status
+        for key in list(state.audits):
+            yield ("AuditBook", "statusOf", (get_audit_ref(state, *key),)), get_audit(state, key).status
+        if state.outer is not None:
+            roots = (state.outer.poster, state.outer.weights_root, state.outer.momentum_root)
+            yield ("RoundLedger", "outerOf", place), roots
+
+    # The end -------------------------------------------------------------------------------------------------
+    def check_end(self) -> None:
+        """What the round came to, by the vector; and everybody's money to the last wei."""
+        state, script = self.state, self.script
+        outer = "none" if state.outer is None else "posted" if has_poster(state) else "empty"
+        assert outer == script["outer"]
+        assert {str(slot): one.status.name for slot, one in state.claims.items()} == script["claims"]
+        assert {_to_name(key): one.status.name for key, one in state.audits.items()} == script["audits"]
+        assert sorted(state.settled_slots) == script["settledSlots"]
+        self.check_money()
+
+    def check_money(self) -> None:
+        """Stakes, locks, credits and the escrow beside the books."""
+        accounts, vault = [SUBMITTER, *STAKED], "StakeVault"
+        found = {
+            name: dict(zip(accounts, self.chain.read_all([(vault, name, (one,)) for one in accounts])))
+            for name in ("stakeOf", "creditOf", "lockedOf")
+        }
+        lost, credits = self.books.lost, self.books.credits
+        assert found["creditOf"] == {one: credits[one] for one in accounts}
+        assert found["stakeOf"] == {one: STAKE_WEI - lost[one] if one in STAKED else 0 for one in accounts}
+        assert found["lockedOf"] == {one: self.expect_locked(one) for one in accounts}
+
+    def expect_locked(self, account: str) -> int:
+        """Everything is free again but what nobody settled."""
+        state, amounts = self.state, self.terms.amounts
+        is_bound = has_poster(state) and not state.is_merge_settled and account == state.outer.poster
+        locked = amounts.merge_bond if is_bound else 0
+        if account in (*state.verifiers, *state.whistleblowers) and account not in state.settled_accounts:
+            locked += amounts.enrol_stake
+        return locked
