@@ -31,7 +31,13 @@ async def examine_end(party: Party, audit: AuditRef, segment: int) -> None:
         party.say(f"{name}: the end state differs, {verdict.judgement.name.lower()}")
         return
     party.say(f"{name}: the claim is {verdict.excess:.3g} times beyond the reject limit: accused")
-    accuse(party, ClaimRef(audit, segment, by_solver=True))
+    accuse(party, name_solver_claim(audit, segment))
+
+
+def name_solver_claim(audit: AuditRef, segment: int) -> ClaimRef:
+    """The solver's own claim on a segment. Its name has no auditor in it (draw and rank 0), whoever found
+    it."""
+    return ClaimRef(AuditRef(audit.task, audit.round, audit.slot, 0, 0), segment, by_solver=True)
 
 
 def accuse(party: Party, claim: ClaimRef) -> None:

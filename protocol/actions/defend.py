@@ -15,7 +15,9 @@ from protocol.compute.digest import StateTrees, build_state_trees
 from protocol.compute.step import iterate_steps
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
-from protocol.spec.round import get_opening
+from protocol.spec.drawn import get_drawn
+from protocol.spec.errors import InvalidInput
+from protocol.spec.round import RoundState, get_opening, get_slot
 from protocol.spec.statuses import ClaimRef
 
 
@@ -51,8 +53,32 @@ def iterate_trees(party: Party, claim: ClaimRef) -> Iterator[StateTrees]:
 
 def get_claimed_start(party: Party, claim: ClaimRef) -> StateHeader:
     """The state that a claim starts from: opened on chain, or a boundary of this node's own claim."""
-    start = get_opening(party.round(claim.audit.round), claim.audit.slot, claim.audit.draw).start
-    return start or party.memory.boundaries[(claim.audit.round, claim.segment)]
+    state, slot = party.round(claim.audit.round), claim.audit.slot
+    if not claim.by_solver:
+        start = get_opening(state, slot, claim.audit.draw).start
+        assert start is not None
+        return start
+    if slot == get_slot(state, party.account):
+        return party.memory.boundaries[(claim.audit.round, claim.segment)]
+    found = find_opened_start(state, slot, claim.segment)
+    if found is None:
+        raise InvalidInput(
+            what="the start of the disputed segment was never opened",
+            expected=f"segment {claim.segment} drawn and opened",
+            actual="no opening",
+            where=f"round {claim.audit.round} slot {slot}",
+            remedy="Dispute a segment that was drawn.",
+        )
+    return found
+
+
+def find_opened_start(state: RoundState, slot: int, segment: int) -> StateHeader | None:
+    """The opened start of a segment of a slot, whichever draw it was drawn in."""
+    for draw in range(state.terms.segment_draws + 1):
+        drawn = get_drawn(state, slot, draw)
+        if drawn is not None and drawn.segment == segment:
+            return get_opening(state, slot, draw).start
+    return None
 
 
 def _find_trees(party: Party, claim: ClaimRef, state_index: int) -> StateTrees:

@@ -106,8 +106,11 @@ def _check_seal_beacon(state: RoundState, call: calls.SealBeacon, sender: str, b
 
 
 def _check_advance(state: RoundState, call: calls.Advance, sender: str, block: int) -> Refusal:
-    if state.index + 1 >= state.terms.rounds:
+    # The contract advances whatever round runs: a repeated call is about the one that was just started.
+    if state.index + state.is_advanced + 1 >= state.terms.rounds:
         return _refuse("TaskFinished", task=state.task)
+    if state.is_advanced:
+        return _refuse("NotYet", block_number=block)
     if is_empty(state, block):
         return None
     if state.status == RoundStatus.ENROLLING:
@@ -176,7 +179,8 @@ def _check_settle_merge(state: RoundState, call: calls.SettleMerge, sender: str,
     if refusal := _check_trained(state, block):
         return refusal
     if not is_merged(state, block):
-        return _refuse("NotMerged", ready_block=state.ready_block, block_number=block)
+        known = {} if state.ready_block is None else {"ready_block": state.ready_block}
+        return _refuse("NotMerged", **known, block_number=block)
     return _refuse("AlreadyMerged") if state.is_merge_settled or not has_poster(state) else None
 
 
@@ -358,7 +362,8 @@ def _check_seal_leaves(state: RoundState, call: calls.SealLeaves, sender: str, b
     if call.phase in state.leaf_seeds:
         return _refuse("AlreadySealed")
     clock = get_audit_deadlines(state, call.phase, block)
-    return _check_window(clock.leaves_block + 1 if clock else 0, clock.leaves_end if clock else 0, block)
+    # Before the merge is known every late window is empty: it closes at block 0.
+    return _check_window((clock.leaves_block if clock else 0) + 1, clock.leaves_end if clock else 0, block)
 
 
 _GUARDS: dict[type[Call], Callable[[RoundState, Any, str, int], Refusal]] = {

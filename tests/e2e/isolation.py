@@ -50,10 +50,13 @@ def allow(ruleset: int, path: Path) -> None:
 
 
 def visible_paths(hidden: Path) -> list[Path]:
-    """The fewest paths that together hold everything but `hidden`: the siblings of each of its ancestors."""
+    """The fewest paths that together hold everything but `hidden`: the siblings of each of its ancestors.
+
+    No links: what they lead to is seen by its own path, and one that leads to an ancestor would show all."""
     paths = []
     while hidden != hidden.parent:
-        paths += [sibling for sibling in hidden.parent.iterdir() if sibling != hidden and sibling.exists()]
+        siblings = (path for path in hidden.parent.iterdir() if not path.is_symlink() and path.exists())
+        paths += [sibling for sibling in siblings if sibling != hidden]
         hidden = hidden.parent
     return paths
 

@@ -24,8 +24,8 @@ PHASES = {
     "enrol_end": "enrol", "beacon_end": "deal", "train_end": "train", "draw_end": "draw",
     "start_end": "start", "replay_end": "replay", "show_end": "show", "leaves_end": "draw leaves",
     "open_end": "open", "compare_end": "compare", "reserve_replay_end": "reserves replay",
-    "reserve_show_end": "reserves show", "reserve_leaves_end": "reserves draw leaves", "reserve_open_end": "reserves open",
-    "reserve_compare_end": "reserves compare",
+    "reserve_show_end": "reserves show", "reserve_leaves_end": "reserves draw leaves",
+    "reserve_open_end": "reserves open", "reserve_compare_end": "reserves compare",
 }  # fmt: skip
 """The deadline that ends a phase, and what people call the phase."""
 

@@ -151,12 +151,13 @@ def make_history() -> list[events.Event]:
             block_number=4, exposure=exposures[0], account=SOLVER, amount_wei=5, reason=word("start")
         ),
         game_events.Slashed(
-            block_number=5, exposure=exposures[0], account=SOLVER, finder=VERIFIER, amount_wei=35, finder_wei=8,
-            submitter_wei=2, reason=word("silent"),
+            block_number=5, exposure=exposures[0], account=SOLVER, finder=VERIFIER, amount_wei=35,
+            finder_wei=8, submitter_wei=2, reason=word("silent"),
         ),
         # A dispute that proved nothing: the whole bond is gone, half of it to the other side.
         game_events.CreditMoved(
-            block_number=6, exposure=exposures[1], from_=SOLVER, to=VERIFIER, amount_wei=5, reason=word("closed")
+            block_number=6, exposure=exposures[1], from_=SOLVER, to=VERIFIER, amount_wei=5,
+            reason=word("closed"),
         ),
         game_events.Released(block_number=6, exposure=exposures[2], account=VERIFIER, amount_wei=20),
         game_events.Paid(block_number=7, task=TASK, account=VERIFIER, amount_wei=3, reason=word("audit")),
@@ -213,8 +214,8 @@ def test_the_curve_falls_from_left_to_right() -> None:
 def make_report() -> dict[str, Any]:
     def party(name: str, role: str, honest: bool, lost: int, pay: int) -> dict[str, Any]:
         return {
-            "name": name, "role": role, "honest": honest, "account": name, "stake_before": 10, "stake_after": 10 - lost,
-            "slashed": lost, "fees": 0, "earned_for": {"solver": pay} if pay else {},
+            "name": name, "role": role, "honest": honest, "account": name,
+            "stake_before": 10, "stake_after": 10 - lost, "slashed": lost, "fees": 0, "earned_for": {"solver": pay} if pay else {},
         }  # fmt: skip
 
     def claim(account: str, status: str) -> dict[str, Any]:
@@ -225,7 +226,8 @@ def make_report() -> dict[str, Any]:
         "rounds": 1,
         "loss_per_round": [5.0, 3.0],
         "parties": [
-            party("a", "solver", True, 0, 7), party("c", "solver", False, 4, 0), party("v", "verifier", False, 1, 0)
+            party("a", "solver", True, 0, 7), party("c", "solver", False, 4, 0),
+            party("v", "verifier", False, 1, 0),
         ],
         "claims": [claim("a", "ACCEPTED"), claim("c", "CONVICTED")],
         "phases": {"train": {"measured_s": 10, "window_s": 90, "ratio": 9.0}},
