@@ -1,9 +1,9 @@
 """How far do honest machines differ? Replays segments on six kernel configurations and proposes limits from
 them.
 
-One process trains on the first configuration and keeps states at several stages; each configuration, a
-process of its own, replays one segment from each of them. All ordered pairs are compared. Writes
-build/limits/report.json.
+One process trains rounds of the demo's shape on the first configuration, moments reset at each start, and
+keeps every boundary; each configuration, a process of its own, replays each segment. All ordered pairs are
+compared. Writes build/limits/report.json.
 """
 
 import argparse
@@ -35,31 +35,34 @@ from protocol.spec.containers import TrainingSpec
 from protocol.spec.schedule import compute_learning_rate
 
 BEACON = sha256(b"limits").digest()
-TOTAL_STEPS = 120
+ROUNDS = 3
+INNER_STEPS = 40
+TOTAL_STEPS = ROUNDS * INNER_STEPS
 PEAK_LEARNING_RATE = 2e-3
-WARMUP_STEPS = 20
+WARMUP_STEPS = 40
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a segment starts: a global step, with the moments trained so far or with fresh ones (as after a
-    reset)."""
+    """Where a segment starts: a round, and the inner steps done in it since its moments were zero."""
 
-    step: int
-    fresh: bool
+    round: int
+    local_step: int
 
     @property
     def name(self) -> str:
         """File name of the state."""
-        return f"{self.step}-{'fresh' if self.fresh else 'carried'}"
+        return f"{self.round}-{self.local_step}"
 
     @property
-    def local_step(self) -> int:
-        """Steps since the moments were zero."""
-        return 0 if self.fresh else self.step
+    def step(self) -> int:
+        """The global step."""
+        return self.round * INNER_STEPS + self.local_step
 
 
-STAGES = tuple(Stage(step, fresh) for step in (0, 10, 40, 80) for fresh in (False, True) if step or fresh)
+def list_stages(steps: int) -> list[Stage]:
+    """The start of every segment of `steps` steps."""
+    return [Stage(index, step) for index in range(ROUNDS) for step in range(0, INNER_STEPS, steps)]
 
 
 def train(state: TrainingState, spec: TrainingSpec, corpus: Corpus, steps: int) -> TrainingState:
@@ -87,21 +90,22 @@ def prepare(inner_warmup_steps: int) -> tuple[TrainingSpec, Corpus]:
     return spec, open_demo_corpus(data, spec)
 
 
-def make_starts(folder: Path, warmup: int) -> None:
-    """Trains once up to the last stage and stores the state at each."""
+def make_starts(folder: Path, steps: int, warmup: int) -> None:
+    """Trains the rounds once and stores the state at each stage."""
     spec, corpus = prepare(warmup)
     state = begin_round(init_parameters(spec.model, spec.initial_seed), 0)
-    for stage in STAGES:
-        state = train(state, spec, corpus, stage.step - state.global_step)
-        start = begin_round(state.weights, stage.step, None if stage.fresh else state)
-        save_state(folder / f"start-{stage.name}", start)
+    for stage in list_stages(steps):
+        if stage.local_step == 0:
+            state = begin_round(state.weights, stage.step)
+        save_state(folder / f"start-{stage.name}", state)
+        state = train(state, spec, corpus, steps)
 
 
 def run_worker(folder: Path, configuration: KernelConfiguration, steps: int, warmup: int) -> None:
     """Replays one segment from each stored stage on this process's kernels and stores its end."""
     pin_kernels(configuration.threads, configuration.onednn)
     spec, corpus = prepare(warmup)
-    for stage in STAGES:
+    for stage in list_stages(steps):
         start = load_state(folder / f"start-{stage.name}", stage.local_step, stage.step)
         save_state(folder / f"{configuration.name}-{stage.name}", train(start, spec, corpus, steps))
 
@@ -127,11 +131,11 @@ def calibrate(steps: int, warmup: int) -> dict[str, object]:
     """The report: honest maxima by stage, and the proposal."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make_starts(folder, warmup)
+        make_starts(folder, steps, warmup)
         for index, configuration in enumerate(CONFIGURATIONS):
             print(configuration.name, flush=True)
             start_worker(folder, index, steps, warmup)
-        measured = {stage.name: compare_all(folder, stage, steps, warmup) for stage in STAGES}
+        measured = {stage.name: compare_all(folder, stage, steps, warmup) for stage in list_stages(steps)}
     every = [distances for pairs in measured.values() for distances in pairs]
     return {
         "k": steps,
@@ -146,7 +150,7 @@ def calibrate(steps: int, warmup: int) -> dict[str, object]:
 def main() -> None:
     """Measures, writes the report and prints its path; with --worker, replays on one configuration."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=5, help="k, steps of a segment")
+    parser.add_argument("--steps", type=int, default=10, help="k, steps of a segment")
     parser.add_argument("--inner-warmup", type=int, default=8, help="steps of warm-up after a reset")
     parser.add_argument("--worker", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--configuration", type=int, help=argparse.SUPPRESS)
@@ -155,7 +159,7 @@ def main() -> None:
     if arguments.worker:
         return run_worker(arguments.worker, CONFIGURATIONS[arguments.configuration], steps, warmup)
     pin_kernels(1)
-    print(write_report(f"limits-{steps}", calibrate(steps, warmup)))
+    print(write_report("limits", calibrate(steps, warmup)))
 
 
 if __name__ == "__main__":

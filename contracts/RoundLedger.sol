@@ -53,6 +53,7 @@ contract RoundLedger is IRoundLedger {
     /// @param acceptedBlock 0: never accepted; stays when the claim is convicted, so that its late audit stays drawn
     /// @param excluded convicted before the outer root was posted
     /// @param escalatedDraws bit j: the reserves of draw j were called
+    /// @param calledLate they had less than half of their replay window left
     struct Claim {
         bytes32 claimRoot;
         bytes32 deltaRoot;
@@ -61,6 +62,7 @@ contract RoundLedger is IRoundLedger {
         bool settled;
         bool excluded;
         bool forfeited;
+        bool calledLate;
         uint32 startLocalStep;
         uint64 acceptedBlock;
     }
@@ -85,6 +87,12 @@ contract RoundLedger is IRoundLedger {
         mapping(uint32 => Claim) claims;
     }
 
+    /// @notice Counts over all rounds of a task: claims that are settled, and posted outer roots whose bond and pay are not.
+    struct Progress {
+        uint128 settledClaims;
+        uint128 openMerges;
+    }
+
     /// @notice What a solver's last accepted claim ended with.
     struct Carried {
         bytes32 firstMomentRoot;
@@ -107,6 +115,7 @@ contract RoundLedger is IRoundLedger {
 
     mapping(TaskId => mapping(uint32 => Round)) private _rounds;
     mapping(TaskId => mapping(address => Carried)) private _carried;
+    mapping(TaskId => Progress) private _progress;
     /// @dev At key r stands r + 1 when round r was merged: the round before another is found in O(log), however many were EMPTY.
     mapping(TaskId => Checkpoints.Trace224) private _merged;
 
@@ -272,17 +281,17 @@ contract RoundLedger is IRoundLedger {
     }
 
     function _escalate(RoundFrame memory f, uint32 slot, uint256 draws) private {
-        _rounds[f.task][f.round].claims[slot].escalatedDraws = draws;
+        Claim storage claim = _rounds[f.task][f.round].claims[slot];
+        (claim.escalatedDraws, claim.calledLate) = (draws, block.number >= f.callEnd);
         _setStatus(f, slot, ClaimStatus.ESCALATED, "primary");
     }
 
-    /// @dev All draws are looked at before the verdict, so that every silent reserve is dealt with. A reserve that nobody called could have called
-    /// `judge` itself.
+    /// @dev All draws are looked at before the verdict, so that every silent reserve is dealt with.
     function _judgeReserves(RoundFrame memory f, uint32 slot, Claim storage claim) private {
         bytes32 reason;
         for (uint32 draw = 0; draw < f.segmentDraws; ++draw) {
             if ((claim.escalatedDraws >> draw) & 1 == 0) continue;
-            bytes32 found = _judgeDraw(f, slot, draw);
+            bytes32 found = _judgeDraw(f, slot, draw, claim.calledLate);
             if (reason == 0 || reason == "rejected") reason = found == 0 ? reason : found;
         }
         if (reason == 0) _accept(f, slot);
@@ -290,10 +299,13 @@ contract RoundLedger is IRoundLedger {
     }
 
     /// @return reason why the draw voids the claim; 0 when two of its three auditors accept
-    function _judgeDraw(RoundFrame memory f, uint32 slot, uint32 draw) private returns (bytes32 reason) {
+    function _judgeDraw(RoundFrame memory f, uint32 slot, uint32 draw, bool calledLate)
+        private
+        returns (bytes32 reason)
+    {
         AuditStatus[RANKS] memory found;
         for (uint32 rank = 0; rank < RANKS; ++rank) {
-            found[rank] = audits.enforce(AuditRef(f.task, f.round, slot, draw, rank));
+            found[rank] = _enforce(AuditRef(f.task, f.round, slot, draw, rank), calledLate);
         }
         if (_count(found, AuditStatus.REVEALED) > 0) return "leaves";
         if (_count(found, AuditStatus.ACCEPTS) >= MAJORITY) return 0;
@@ -304,6 +316,12 @@ contract RoundLedger is IRoundLedger {
             }
         }
         return "unserved";
+    }
+
+    /// @dev Whoever was called late may say nothing at no cost; for what it committed it answers as always.
+    function _enforce(AuditRef memory ref, bool calledLate) private returns (AuditStatus) {
+        if (calledLate && audits.statusOf(ref) == AuditStatus.NONE) return AuditStatus.NONE;
+        return audits.enforce(ref);
     }
 
     function _count(AuditStatus[RANKS] memory found, AuditStatus wanted)
@@ -363,6 +381,7 @@ contract RoundLedger is IRoundLedger {
         if (entry.postedBlock != 0) revert AlreadyMerged();
         if (entry.judged != f.solvers) revert NotJudged(entry.judged, f.solvers);
         _post(f, entry, msg.sender, weightsRoot, momentumRoot);
+        ++_progress[task].openMerges;
         ExposureId bond = Hashing.outerExposure(task, round, msg.sender, weightsRoot, momentumRoot);
         vault.expose(bond, msg.sender, f.mergeBond);
     }
@@ -406,6 +425,7 @@ contract RoundLedger is IRoundLedger {
         if (!_isMerged(f, entry)) revert NotMerged(entry.postedBlock + f.merge, block.number);
         if (entry.mergeSettled || entry.poster == address(0)) revert AlreadyMerged();
         entry.mergeSettled = true;
+        --_progress[task].openMerges;
         vault.release(Hashing.outerExposure(task, round, entry.poster, entry.weightsRoot, entry.momentumRoot));
         vault.pay(task, entry.poster, f.mergePay, "merge");
         emit MergeSettled(task, round, entry.poster);
@@ -420,6 +440,7 @@ contract RoundLedger is IRoundLedger {
         if (claim.settled) revert AlreadySettled(slot);
         if (f.status != RoundStatus.EMPTY) _finishClaim(f, entry, slot);
         (claim.settled, entry.settled) = (true, entry.settled + 1);
+        ++_progress[task].settledClaims;
         emit ClaimSettled(task, round, slot, claim.status);
         _payAndRelease(f, claim, slot);
     }
@@ -677,6 +698,10 @@ contract RoundLedger is IRoundLedger {
 
     function settleBlockOf(TaskId task, uint32 round) external view returns (uint256) {
         return _settleBlock(_frame(task, round), _rounds[task][round]);
+    }
+
+    function progressOf(TaskId task) external view returns (uint256 settledClaims, uint256 openMerges) {
+        return (_progress[task].settledClaims, _progress[task].openMerges);
     }
 
     function stepsOf(TaskId task, uint32 round, uint32 slot, uint32 innerStep)

@@ -9,6 +9,7 @@ import {Hashing} from "./libraries/Hashing.sol";
 
 /// @notice Everything about a round that does not change while a call runs, as far as the ledger needs it. Blocks, wei and counts.
 /// @param trainOpens first block of the training window
+/// @param callEnd reserves that are called before it have half of their replay window or more
 /// @param mergeBy the block by which a round that can be merged should be; late deadlines start there at the latest
 /// @param lateSpan from the merged block to disputeEnd
 struct RoundFrame {
@@ -42,6 +43,7 @@ struct RoundFrame {
     uint256 showEnd;
     uint256 openEnd;
     uint256 compareEnd;
+    uint256 callEnd;
     uint256 reserveCompareEnd;
     uint256 mergeBy;
     uint256 lateSpan;
@@ -88,6 +90,7 @@ contract RoundReader {
         (f.trainOpens, f.trainEnd, f.drawBlock, f.drawEnd) =
         (d.beaconBlock + 1, d.trainEnd, d.drawBlock, d.drawEnd);
         (f.startEnd, f.showEnd, f.openEnd, f.compareEnd) = (d.startEnd, d.showEnd, d.openEnd, d.compareEnd);
+        f.callEnd = d.compareEnd + terms.windows.replay / 2;
         f.reserveCompareEnd = d.reserveCompareEnd;
         f.mergeBy = d.reserveCompareEnd + terms.windows.merge;
         f.lateSpan = Clock.computeLate(0, terms.windows).disputeEnd;

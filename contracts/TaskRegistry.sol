@@ -17,12 +17,14 @@ contract TaskRegistry is ITaskRegistry {
     /// @dev Twice what its rounds can take, so that rounds that nobody starts in time do not eat the last ones.
     uint256 private constant EXPIRY_FACTOR = 2;
 
+    /// @param solvers enrolled in all rounds together: as many claims are to be settled
     struct Task {
         address terms;
         uint32 round;
         uint32 rounds;
         bool closed;
-        uint256 expiryBlock;
+        uint64 solvers;
+        uint192 expiryBlock;
     }
 
     struct Seat {
@@ -67,16 +69,16 @@ contract TaskRegistry is ITaskRegistry {
         TermsCheck.check(terms, vault.unbondingBlocks());
         task = Hashing.taskId(terms, training);
         if (_tasks[task].terms != address(0)) revert TaskExists(task);
-        _tasks[task] = Task(SSTORE2.write(abi.encode(terms)), 0, terms.rounds, false, _expiryOf(terms));
+        _tasks[task] = Task(SSTORE2.write(abi.encode(terms)), 0, terms.rounds, false, 0, _expiryOf(terms));
         emit TaskCreated(task, msg.sender, terms, training);
         _startRound(task, 0, terms, terms.initialWeightsRoot, terms.zeroRoot);
         vault.fundEscrow(task, msg.sender, escrowFor(terms));
     }
 
     /// @dev Long enough for all rounds at their slowest, and then for everybody to settle.
-    function _expiryOf(TaskTerms memory terms) private view returns (uint256) {
-        return block.number + EXPIRY_FACTOR * terms.rounds * Clock.worstSpan(terms.windows)
-            + vault.unbondingBlocks();
+    function _expiryOf(TaskTerms memory terms) private view returns (uint192) {
+        uint256 played = EXPIRY_FACTOR * terms.rounds * Clock.worstSpan(terms.windows);
+        return uint192(block.number + played + vault.unbondingBlocks());
     }
 
     function closeTask(TaskId task) external {
@@ -87,12 +89,14 @@ contract TaskRegistry is ITaskRegistry {
         emit TaskClosed(task, vault.closeEscrow(task, termsOf(task).submitter));
     }
 
-    /// @dev Whoever earned something has the unbonding time after the last round to settle it.
+    /// @dev Nothing is paid any more once all is settled; until then whoever earned something has the unbonding time after the last round.
     function _closableBlock(TaskId task, Task storage entry) private returns (uint256) {
         (bool over, uint256 overBlock) = _finish(task, entry.round);
+        if (!over || entry.round + 1 != entry.rounds) return entry.expiryBlock;
+        (uint256 settledClaims, uint256 openMerges) = ledger.progressOf(task);
+        if (settledClaims == entry.solvers && openMerges == 0) return block.number;
         uint256 settledBlock = overBlock + vault.unbondingBlocks();
-        bool last = entry.round + 1 == entry.rounds;
-        return over && last && settledBlock < entry.expiryBlock ? settledBlock : entry.expiryBlock;
+        return settledBlock < entry.expiryBlock ? settledBlock : entry.expiryBlock;
     }
 
     // Rounds ------------------------------------------------------------------------------------------------------
@@ -110,6 +114,7 @@ contract TaskRegistry is ITaskRegistry {
         if (index >= capacity) revert RoundFull(role, capacity);
         enrolled.push(msg.sender);
         current.seats[msg.sender] = Seat(role, index);
+        if (role == Role.SOLVER) ++_tasks[task].solvers;
         emit Enrolled(task, round, role, msg.sender, index);
         uint256 stakeWei = role == Role.SOLVER ? terms.amounts.solverStake : terms.amounts.enrolStake;
         vault.expose(Hashing.enrolmentExposure(task, round, msg.sender), msg.sender, stakeWei);

@@ -24,8 +24,11 @@ from protocol.spec.errors import TouchstoneError
 POLL_S = 0.1
 BLOCK_S = 1.0
 """Between blocks while nobody sends anything and somebody is at work."""
-BURST_S = 0.25
+BURST_S = 0.5
 """Between blocks while transactions wait."""
+PAGE_BLOCKS = 50
+"""Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers nobody
+meanwhile."""
 MAX_STATUS_BYTES = 4_096
 NEVER = sys.maxsize
 """As least_parties: real time, always."""
@@ -155,6 +158,7 @@ class DevnetClock:
         return status if status and status.account == peer.account else None
 
     async def _mine(self, count: int) -> int:
-        await self._chain.connection.request("anvil_mine", count)
+        for start in range(0, count, PAGE_BLOCKS):
+            await self._chain.connection.request("anvil_mine", min(PAGE_BLOCKS, count - start))
         self._last_block_s = time.monotonic()
         return count

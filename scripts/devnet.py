@@ -32,6 +32,8 @@ CHAIN_ID = 31_337
 GRANT_COIN_WEI = 1_000 * 10**18
 GRANT_TOKEN_WEI = 100_000 * TOKEN_WEI
 UNBONDING_BLOCKS = DEVNET.unbonding_blocks
+KEPT_STATES = 128
+"""States of past blocks that Anvil keeps: with all of them each block takes longer than the last."""
 BOOT_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 
@@ -68,6 +70,7 @@ async def run_anvil(port: int, log: Path, block_time_s: int = 0) -> AsyncIterato
     port = claim_port(port)
     command = [str(anvil_path()), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--hardfork", HARDFORK, "--chain-id", str(CHAIN_ID), "--accounts", "1"]
+    command += ["--prune-history", str(KEPT_STATES)]
     command += ["--block-time", str(block_time_s)] if block_time_s else []
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:

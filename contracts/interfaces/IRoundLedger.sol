@@ -44,7 +44,8 @@ interface IRoundLedger {
     function sealDraw(TaskId task, uint32 round) external;
 
     /// @notice Computes a claim's verdict as far as the clock allows: DROPPED after trainEnd, VOID by silence, ACCEPTED or ESCALATED after
-    /// compareEnd, ACCEPTED or VOID after reserveCompareEnd. Applies no-show fees and slashes silent auditors. Anybody; reverts when nothing is due.
+    /// compareEnd (ACCEPTED from showEnd on where every primary accepts), ACCEPTED or VOID after reserveCompareEnd. Applies no-show fees and slashes
+    /// silent auditors; reserves called when half of their replay window was over pay none. Anybody; reverts when nothing is due.
     function judge(TaskId task, uint32 round, uint32 slot) external;
 
     /// @notice Posts the outer root over the accepted claims, with mergeBond. Needs every claim judged finally. Anybody with stake.
@@ -99,6 +100,8 @@ interface IRoundLedger {
     function mergedBlockOf(TaskId task, uint32 round) external view returns (uint256);
     /// @notice disputeEnd: openings of disputes are allowed before it, settlement from it on. While mergedBlock is unknown, the latest that it can be.
     function settleBlockOf(TaskId task, uint32 round) external view returns (uint256);
+    /// @notice Over all rounds of a task: claims settled, and posted outer roots whose bond and pay `settleMerge` has still to deal with.
+    function progressOf(TaskId task) external view returns (uint256 settledClaims, uint256 openMerges);
     /// @notice The step numbers that a claim must have after `innerStep` steps of its round.
     function stepsOf(TaskId task, uint32 round, uint32 slot, uint32 innerStep) external view returns (uint32 localStep, uint32 globalStep);
     /// @notice Reverts with BoundaryMismatch unless the proof opens this boundary of the claim. Says nothing of its step numbers.

@@ -44,7 +44,8 @@ interface ITaskRegistry {
     /// @notice Starts the next round once the last one is merged (and not contested) or EMPTY (beacon not sealed in time included). Anybody.
     function advance(TaskId task) external;
 
-    /// @notice After the last round's settlement has closed for good, or `expiryBlock`, refunds what is left of the escrow. Anybody.
+    /// @notice Refunds what is left of the escrow, once the last round is over and every claim and merge of every round is settled; where something
+    /// stays unsettled, an unbonding time after the last round; in any case from `expiryBlock` on. Anybody.
     function closeTask(TaskId task) external;
 
     // Views -------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ struct LateDeadlines {
 }
 
 /// @title When each window of a round closes (docs/spec.md, section 7). Time runs in blocks only.
-/// @dev Twin of `compute_deadlines` in `protocol/spec/round.py`.
+/// @dev Twin of `compute_deadlines` in `protocol/spec/clock.py`.
 library Clock {
     /// @notice Deadlines that are fixed from the round's start on.
     function compute(uint256 startBlock, Windows memory w) internal pure returns (Deadlines memory d) {

@@ -81,6 +81,12 @@ def find_opened_start(state: RoundState, slot: int, segment: int) -> StateHeader
     return None
 
 
+def find_start_steps(state: RoundState, slot: int, segment: int) -> tuple[int, int] | None:
+    """Local and global step that a segment of a slot starts from, None where its start was never opened."""
+    start = find_opened_start(state, slot, segment)
+    return (start.local_step, start.global_step) if start else None
+
+
 def _find_trees(party: Party, claim: ClaimRef, state_index: int) -> StateTrees:
     return next(trees for index, trees in enumerate(iterate_trees(party, claim)) if index == state_index)
 

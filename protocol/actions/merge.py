@@ -53,6 +53,11 @@ async def play_contest(party: Party, contest: ContestState) -> None:
         await _compute_leaf(party, contest)
 
 
+async def end_contest(party: Party, contest: ContestState) -> None:
+    """End a contest by its clock: whoever's turn it was loses, nobody where the root was replaced."""
+    await party.chain.outer_contest.timeout(party.task, contest.round, contest.rival)
+
+
 async def _compute_leaf(party: Party, contest: ContestState) -> None:
     state, start = party.round(contest.round), get_start(party.round(contest.round))
     weights, momentum = (_build_tree(party, root) for root in (start.weights_root, start.momentum_root))

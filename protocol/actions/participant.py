@@ -32,11 +32,11 @@ from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.events import Event
 from protocol.spec.keeping import SPREAD_BLOCKS, get_keeper_actions, get_my_keeper_actions
 from protocol.spec.round import (
+    OuterRoot,
     RoundState,
     get_audit,
     get_audit_deadlines,
     get_claim,
-    get_opening,
     get_phase,
     is_empty,
 )
@@ -45,9 +45,11 @@ from protocol.spec.statuses import AuditRef, AuditStatus, ClaimStatus, RoundStat
 
 @dataclass(frozen=True)
 class CheckOuter:
-    """Compute the outer step of a round and contest a posted root that is another."""
+    """Compute the outer step of a round and contest a posted root that is another. A root that took its place
+    is checked anew."""
 
     round: int
+    posted: OuterRoot
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,13 @@ class ComputeOwnRoots:
     them."""
 
     dispute: bytes
+
+
+@dataclass(frozen=True)
+class EndContest:
+    """End a contest whose clock ran out, or whose posted root another one took the place of."""
+
+    contest: ContestState
 
 
 @dataclass
@@ -82,7 +91,7 @@ class Participant:
         ]
         actions = [action for state in rounds for action in self._list_actions(state, block)]
         actions += list(self._list_dispute_actions(block))
-        actions += list(self._list_contest_actions())
+        actions += list(self._list_contest_actions(block))
         clocks = [self._get_next_block(state, block) for state in rounds]
         clocks += [
             get_next_dispute_deadline(state, block)
@@ -98,8 +107,9 @@ class Participant:
         yield from (duty for duty in self.list_duties(state, me, block) if self._is_open(duty))
         yield from get_my_keeper_actions(state, me, block)
         yield from list_suspicions(self.party, state, self.done)
-        if state.outer is not None and state.outer.poster != me and CheckOuter(state.index) not in self.done:
-            yield CheckOuter(state.index)
+        if state.outer is not None and state.outer.poster != me:
+            check = CheckOuter(state.index, state.outer)
+            yield from () if check in self.done else (check,)
 
     def _is_open(self, duty: Call) -> bool:
         """Off-chain duties stay due until the call that follows them; here they are done once the
@@ -128,16 +138,13 @@ class Participant:
             yield from dispute_moves.get_opener_actions(
                 state, me, block, self.own_roots.get(state.dispute, ())
             )
-        yield from dispute_moves.get_challenger_actions(state, me, block, self._get_start_steps(state))
+        ref = state.claim.audit
+        steps = defend.find_start_steps(self.party.round(ref.round), ref.slot, state.claim.segment)
+        if steps is not None:
+            yield from dispute_moves.get_challenger_actions(state, me, block, steps)
         # The opener waits for the end of its dispute; others see to it only where the opener does not.
         patience = 0 if me == state.opener else SPREAD_BLOCKS
         yield from dispute_moves.get_timeout_actions(state, block - patience, self._is_convicted(state))
-
-    def _get_start_steps(self, state: DisputeState) -> tuple[int, int]:
-        ref, terms = state.claim.audit, self.party.spec.terms
-        start = get_opening(self.party.round(ref.round), ref.slot, ref.draw).start
-        local = start.local_step if start else state.claim.segment * terms.segment_steps
-        return local, ref.round * terms.inner_steps + state.claim.segment * terms.segment_steps
 
     def _is_convicted(self, state: DisputeState) -> bool:
         ref, round_state = state.claim.audit, self.party.round(state.claim.audit.round)
@@ -145,10 +152,20 @@ class Participant:
             return get_claim(round_state, ref.slot).status == ClaimStatus.CONVICTED
         return get_audit(round_state, ref.key).status == AuditStatus.SLASHED
 
-    def _list_contest_actions(self) -> Iterator[ContestState]:
+    def _list_contest_actions(self, block: int) -> Iterator[Hashable]:
+        """The move that is this node's, or the end of a contest whose clock ran out or whose posted root was
+        replaced: without it the bonds and the next round would wait for ever."""
         for contest in self.party.view.contests.values():
-            outer = self.party.round(contest.round).outer if contest.task == self.party.task else None
-            if outer is not None and is_move_of(contest, self.party.account, outer.poster):
+            if contest.task != self.party.task or contest.turn == Turn.NONE:
+                continue
+            state, me = self.party.round(contest.round), self.party.account
+            assert state.outer is not None
+            is_replaced = contest.rival not in state.contests
+            if is_replaced or block >= contest.clock_block:
+                patience = 0 if me in (contest.rival, state.outer.poster) else SPREAD_BLOCKS
+                if is_replaced or block >= contest.clock_block + patience:
+                    yield EndContest(contest)
+            elif is_move_of(contest, me, state.outer.poster):
                 yield contest
 
     def _get_next_block(self, state: RoundState, block: int) -> int:
@@ -278,6 +295,8 @@ class Participant:
                 )
             case ContestState():
                 await merge.play_contest(self.party, action)
+            case EndContest():
+                await merge.end_contest(self.party, action.contest)
 
     # --- Watching ------------------------------------------------------------------------------------------
     def react(self, event: Event) -> None:

@@ -23,6 +23,9 @@ class Shelf:
     account: str
     is_staked: Callable[[str], bool]
     shown: set[BlobKey] = field(default_factory=set)
+    """What events oblige this node to show."""
+    outer: set[BlobKey] = field(default_factory=set)
+    """Tensors of the global model: anybody can compute them, so no event holds them back."""
     _claims: dict[tuple[bytes, int, int], events.Committed] = field(default_factory=dict)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
@@ -30,15 +33,21 @@ class Shelf:
         for staked accounts."""
         if kind in PUBLIC_KINDS:
             return True
-        return BlobKey(kind, root) in self.shown and (kind is BlobKind.DELTA or self.is_staked(account))
+        is_shown = BlobKey(kind, root) in self.shown | self.outer
+        return is_shown and (kind is BlobKind.DELTA or self.is_staked(account))
 
     def show_tensor(self, root: bytes) -> None:
-        """Show one tensor from now on."""
-        self.shown.add(BlobKey(BlobKind.TENSOR, root))
+        """Show one tensor of the global model from now on."""
+        self.outer.add(BlobKey(BlobKind.TENSOR, root))
 
     def show_state(self, header: StateHeader) -> None:
         """Show W, m and v of a state from now on."""
         self.shown |= {ref.key for ref in refer_state(header, 1)}
+
+    def forget(self) -> None:
+        """Take back what events showed, after a reorg: what no longer stands on chain is not to be copied."""
+        self.shown.clear()
+        self._claims.clear()
 
     def take(self, event: events.Event) -> None:
         """Fold one event: what the node's own calls on chain oblige it to show."""

@@ -4,17 +4,18 @@ reject its own work.
 Nothing here is owed to the protocol. It is how a cheat is found by somebody whom it would pay to find it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from protocol.actions.challenge import to_claim
 from protocol.actions.memory import header_of
 from protocol.actions.party import Party
 from protocol.adapters.records import AccusationMade
+from protocol.spec.dispute import DisputeState
 from protocol.spec.drawn import get_drawn
 from protocol.spec.duties import list_audits_of
 from protocol.spec.round import RoundState, get_audit, get_claim, get_opening, get_slot
-from protocol.spec.statuses import AuditRef, AuditStatus, ClaimRef, ClaimStatus
+from protocol.spec.statuses import AuditRef, AuditStatus, ClaimRef, ClaimStatus, Stage
 from protocol.spec.tolerance import Judgement
 
 
@@ -69,11 +70,24 @@ def is_disputable(state: RoundState, slot: int) -> bool:
 
 
 def list_accusations(party: Party, state: RoundState) -> Iterator[OpenAccusation]:
-    """Accusations written down for this round that nobody has opened yet."""
-    disputed = {dispute.claim for dispute in party.view.disputes[party.task].disputes.values()}
+    """Accusations written down for this round that nobody pursues yet."""
+    disputes = party.view.disputes[party.task].disputes.values()
     for made in party.memory.accusations:
-        if made.round == state.index and to_claim(made) not in disputed and is_disputable(state, made.slot):
+        known = [dispute for dispute in disputes if dispute.claim == to_claim(made)]
+        is_due = made.round == state.index and is_disputable(state, made.slot)
+        if is_due and not is_pursued(known, party.account):
             yield OpenAccusation(made)
+
+
+def is_pursued(disputes: Sequence[DisputeState], me: str) -> bool:
+    """Whether these disputes, all on one claim, make another one needless: one is this node's own, or another
+    one is on its way.
+
+    An accomplice could open one, prove nothing and let it end: that acquits nobody, so one that was closed
+    does not count, and after it nobody else's is waited for."""
+    if any(dispute.opener == me for dispute in disputes):
+        return True
+    return bool(disputes) and all(dispute.stage != Stage.CLOSED for dispute in disputes)
 
 
 def list_slanders(party: Party, state: RoundState) -> Iterator[ClaimRef]:

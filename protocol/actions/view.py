@@ -54,6 +54,7 @@ class View:
         self.events, self.tasks, self.disputes, self.contests = [], {}, {}, {}
         self.network.peers.clear()
         self.network.stakes_wei.clear()
+        self.shelf.forget()
         for event in events:
             self._take(event)
 

@@ -101,7 +101,10 @@ def get_capacity(state: RoundState, role: Role) -> int:
 
 def _check_seal_beacon(state: RoundState, call: calls.SealBeacon, sender: str, block: int) -> Refusal:
     if state.status != RoundStatus.ENROLLING:
-        return _refuse("WrongStatus", expected=int(RoundStatus.ENROLLING), actual=int(state.status))
+        # The registry hears of the merge when it starts the next round.
+        is_unheard = state.status == RoundStatus.MERGED and not state.is_advanced
+        actual = RoundStatus.TRAINING if is_unheard else state.status
+        return _refuse("WrongStatus", expected=int(RoundStatus.ENROLLING), actual=int(actual))
     return _check_window(state.deadlines.beacon_block + 1, state.deadlines.beacon_end, block)
 
 

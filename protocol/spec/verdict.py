@@ -5,7 +5,7 @@ what it said; convictions come from disputes.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -153,7 +153,11 @@ def _judge_primaries(state: RoundState, slot: int, block: int) -> Verdict | None
 
 def _judge_reserves(state: RoundState, slot: int, block: int) -> Verdict:
     draws = sorted(get_claim(state, slot).escalated_draws)
-    found = {draw: [enforce(state, (slot, draw, rank), block) for rank in range(3)] for draw in draws}
+    is_late = was_called_late(state, slot)
+    found = {
+        draw: [_enforce_called(state, (slot, draw, rank), block, is_late) for rank in range(3)]
+        for draw in draws
+    }
     reasons = [reason for reason in (_judge_draw(found[draw]) for draw in draws) if reason]
     done = [one for draw in draws for one in found[draw] if one.key[2] > 0]
     if not reasons:
@@ -167,6 +171,18 @@ def _judge_reserves(state: RoundState, slot: int, block: int) -> Verdict:
         if one.status == AuditStatus.UNSERVED
     ]
     return _fail(state, slot, reason, done, fee=reason != "rejected", more=unserved)
+
+
+def was_called_late(state: RoundState, slot: int) -> bool:
+    """Whether the reserves of an escalated claim were called when half of their replay window was over: whoever
+    of them says nothing then pays no fee."""
+    call_end = state.deadlines.compare_end + state.terms.windows.replay // 2
+    return get_claim(state, slot).changed_block >= call_end
+
+
+def _enforce_called(state: RoundState, key: AuditKey, block: int, is_late: bool) -> Enforcement:
+    found = enforce(state, key, block)
+    return replace(found, penalty=None) if is_late and found.status == AuditStatus.NONE else found
 
 
 def _judge_draw(found: list[Enforcement]) -> str:

@@ -17,6 +17,8 @@ contract LedgerMock {
     bool public merged;
     bytes32 public globalWeights;
     bytes32 public globalMomentum;
+    uint256 public settledClaims;
+    uint256 public openMerges;
     bytes32[] public deltaRoots;
     StateHeader public last;
     bool public lastOpened;
@@ -41,6 +43,10 @@ contract LedgerMock {
         deltaRoots.push(deltaRoot);
     }
 
+    function setProgress(uint256 settledClaims_, uint256 openMerges_) external {
+        (settledClaims, openMerges) = (settledClaims_, openMerges_);
+    }
+
     function setLast(StateHeader calldata last_) external {
         (last, lastOpened) = (last_, true);
     }
@@ -56,6 +62,10 @@ contract LedgerMock {
 
     function globalOf(TaskId, uint32) external view returns (bytes32, bytes32) {
         return (globalWeights, globalMomentum);
+    }
+
+    function progressOf(TaskId) external view returns (uint256, uint256) {
+        return (settledClaims, openMerges);
     }
 
     /// @dev In the order of shards, which is the reverse of the order of slots here.

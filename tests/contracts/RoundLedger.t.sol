@@ -12,6 +12,7 @@ import {
 } from "../../contracts/Types.sol";
 import {IAuditBook} from "../../contracts/interfaces/IAuditBook.sol";
 import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
+import {ITaskRegistry} from "../../contracts/interfaces/ITaskRegistry.sol";
 import {Trees} from "./Trees.sol";
 import {World} from "./World.sol";
 
@@ -343,12 +344,52 @@ contract RoundLedgerTest is World {
         assertEq(lossOf(auditorOf(refOf(0, 0, 0))), 0, "no fee for a lone voice");
     }
 
-    /// @dev The reserves could have called judge themselves: they answer for their silence.
+    /// @dev Nobody called the reserves while they could still commit.
     function test_judge_throughAllStagesAtOnce_succeeds() public {
         playToShow(NEAR);
         rollTo(deadlines().reserveCompareEnd);
         _assertVoid(0);
+        assertEq(vault.burnPending(), 0, "nobody is fined");
+    }
+
+    function _escalateAt(uint256 blockNumber) private {
+        playToShow(NEAR);
+        rollTo(blockNumber);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+    }
+
+    function test_judge_calledWithHalfTheWindowLeft_reservesSilent_succeeds() public {
+        _escalateAt(_callEnd() - 1);
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
         assertEq(vault.burnPending(), 2 * FEE, "both reserves");
+    }
+
+    function test_judge_calledLate_reservesSilent_succeeds() public {
+        _escalateAt(_callEnd());
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+        assertEq(vault.burnPending(), 0, "too late for them");
+    }
+
+    function test_judge_calledLate_reserveDoesNotReveal_succeeds() public {
+        _escalateAt(_callEnd());
+        playReserve(1, 0);
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoid(0);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 1))), 200, "it committed");
+        assertWhole(auditorOf(refOf(0, 0, 2)));
+    }
+
+    function test_judge_calledLate_reservesAccept_succeeds() public {
+        _escalateAt(_callEnd());
+        _playReservesAccept();
+        assertStatus(0, ClaimStatus.ACCEPTED);
+    }
+
+    function _callEnd() private view returns (uint256) {
+        return deadlines().compareEnd + terms.windows.replay / 2;
     }
 
     // Merge -------------------------------------------------------------------------------------------------------
@@ -594,6 +635,30 @@ contract RoundLedgerTest is World {
         ledger.settleEnrolments(task, round, 0, type(uint32).max);
         ledger.settleMerge(task, round);
         assertAllFree();
+    }
+
+    function test_closeTask_everythingSettled_refundsAtOnce_succeeds() public {
+        playToMerged();
+        rollTo(vm.getBlockNumber() + terms.windows.merge);
+        registry.advance(task);
+        round = 1;
+        rollTo(deadlines().beaconEnd);
+        round = 0;
+        rollTo(ledger.settleBlockOf(task, round));
+        _assertNotClosable(0, 1);
+        ledger.settleClaim(task, round, 0);
+        _assertNotClosable(1, 1);
+        ledger.settleMerge(task, round);
+        registry.closeTask(task);
+        assertEq(vault.creditOf(submitter), registry.escrowFor(terms) - 50 - 5 - 11, "what nobody earned");
+    }
+
+    function _assertNotClosable(uint256 settledClaims, uint256 openMerges) private {
+        (uint256 claims, uint256 merges) = ledger.progressOf(task);
+        assertEq(claims, settledClaims, "settled claims");
+        assertEq(merges, openMerges, "open merges");
+        expectError(ITaskRegistry.NotYet.selector);
+        registry.closeTask(task);
     }
 
     function test_settleClaim_afterTaskClosed_releases_succeeds() public {

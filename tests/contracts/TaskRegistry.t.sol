@@ -396,12 +396,44 @@ contract TaskRegistryTest is Fixture {
         registry.advance(task);
     }
 
-    function test_closeTask_lastRoundOver_refundsAfterUnbonding() public {
-        TaskId task = createTask(soundTerms());
+    /// @dev One solver in each of both rounds, which are EMPTY for want of verifiers.
+    function _playEmptyRounds() private returns (TaskId task, uint256 beaconEnd) {
+        task = createTask(soundTerms());
+        enrol(task, 0, Role.SOLVER, "solver 1");
         _sealEmpty(task, 0);
         registry.advance(task);
-        uint256 beaconEnd = Clock.compute(block.number, soundTerms().windows).beaconEnd;
+        beaconEnd = Clock.compute(block.number, soundTerms().windows).beaconEnd;
+        enrol(task, 1, Role.SOLVER, "solver 2");
         _sealEmpty(task, 1);
+    }
+
+    function test_closeTask_everythingSettled_refundsAtOnce() public {
+        (TaskId task, uint256 beaconEnd) = _playEmptyRounds();
+        ledger.setProgress(1, 0);
+        vm.expectRevert(
+            abi.encodeWithSelector(ITaskRegistry.NotYet.selector, beaconEnd + UNBONDING, block.number)
+        );
+        registry.closeTask(task);
+        ledger.setProgress(2, 1);
+        vm.expectRevert(
+            abi.encodeWithSelector(ITaskRegistry.NotYet.selector, beaconEnd + UNBONDING, block.number)
+        );
+        registry.closeTask(task);
+        ledger.setProgress(2, 0);
+        registry.closeTask(task);
+        assertEq(vault.creditOf(submitter), 734, "refund");
+    }
+
+    function test_closeTask_everythingSettledSoFar_reverts() public {
+        TaskId task = createTask(soundTerms());
+        _sealEmpty(task, 0);
+        uint256 expiry = registry.expiryBlock(task);
+        vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.NotYet.selector, expiry, block.number));
+        registry.closeTask(task);
+    }
+
+    function test_closeTask_unsettled_refundsAfterUnbonding() public {
+        (TaskId task, uint256 beaconEnd) = _playEmptyRounds();
         vm.expectRevert(
             abi.encodeWithSelector(ITaskRegistry.NotYet.selector, beaconEnd + UNBONDING, block.number)
         );

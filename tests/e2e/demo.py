@@ -7,7 +7,6 @@ When the task is over, `report.py` tells from the chain's logs what happened, an
 import argparse
 import asyncio
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,10 +20,11 @@ from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.params import DEVNET
 from scripts.devnet import Devnet, DevnetOptions, fund, keep_time, run_devnet
 from scripts.toolchain import ROOT
+from tests.e2e.company import SERVE_TIMEOUT_S, Company, open_company
 from tests.e2e.draw_odds import check_draws
 from tests.e2e.isolation import is_supported
 from tests.e2e.luck import Luck, choose_rounds, compute_run_luck
-from tests.e2e.party import SERVING
+from tests.e2e.party import SERVING, WAITING
 from tests.e2e.plan import LEAST_ROUNDS, build_plan
 from tests.e2e.roster import make_roster
 from tests.e2e.screen import Screen
@@ -35,10 +35,7 @@ from tests.e2e.stage import (
     confine,
     make_actors,
     make_environment,
-    read_last_line,
-    require_alive,
     stake_all,
-    start_all,
 )
 from tests.e2e.verdict import compute_exported_root, judge_run
 
@@ -46,10 +43,7 @@ DEFAULT_SKIP = Fraction(1, 3)
 VERBS = {"skip": "skips steps", "invent": "invents results"}
 SILENCE_S = 240.0
 """Without any event for so long the run is stuck."""
-SERVE_TIMEOUT_S = 60.0
 REPORT_TIMEOUT_S = 300.0
-
-Processes = dict[str, "subprocess.Popen[bytes]"]
 
 
 @dataclass(frozen=True)
@@ -98,11 +92,12 @@ async def play(run: Run, devnet: Devnet, started_s: float, options: argparse.Nam
         introduce(run, devnet, screen)
         if options.skip != DEFAULT_SKIP:
             screen.say(str(await check_draws(devnet.rpc_url, devnet.deployment, options.skip)))
-        with start_all(run.folders, run.actors, run.rounds, run.skip) as processes:
+        with open_company(run.folders, run.actors, run.rounds, run.skip) as company:
+            await company.start_all(WAITING)
             ticking = asyncio.create_task(keep_time(devnet, None, len(run.actors)))
             try:
-                await watch(run, devnet, processes, screen, ticking)
-                await wait_for_servers(run, processes)
+                await watch(devnet, company, screen, ticking)
+                await company.wait_for_line(SERVING, SERVE_TIMEOUT_S)
             finally:
                 ticking.cancel()
             report = await make_report(run, devnet, started_s)
@@ -128,15 +123,14 @@ def introduce(run: Run, devnet: Devnet, screen: Screen) -> None:
         )
     for kind, escape in run.luck.escapes.items():
         screen.say(
-            f"chance that no draw of {run.rounds} rounds meets the cheat `{kind}`: {float(escape):.2e}"
+            f"chance that no draw in {run.rounds} rounds meets the one who {VERBS[kind]}: {float(escape):.1e}"
         )
     screen.say(f"chance that this run fails by luck: {float(run.luck.total):.2e}, below 1 in 1,000")
 
 
-async def watch(
-    run: Run, devnet: Devnet, processes: Processes, screen: Screen, ticking: "asyncio.Task[None]"
-) -> None:
-    """Tell what happens until the task is closed. Raises EnvironmentFault when a party dies or all wait."""
+async def watch(devnet: Devnet, company: Company, screen: Screen, ticking: "asyncio.Task[None]") -> None:
+    """Tell what happens until the task is closed. Raises EnvironmentFault when a party dies or all wait, and
+    whatever ended the clock."""
     view = View("", devnet.deployment.chain_id, devnet.deployment.registry)
     last_event_s = time.monotonic()
     async with open_chain(devnet.rpc_url, devnet.deployment) as chain:
@@ -149,35 +143,10 @@ async def watch(
                 if task.is_closed:
                     return
             last_event_s = time.monotonic() if events else last_event_s
-            require_alive(run.folders, processes)
-            require_progress(run, time.monotonic() - last_event_s, ticking)
-
-
-def require_progress(run: Run, silent_s: float, ticking: "asyncio.Task[None]") -> None:
-    """Raises EnvironmentFault when nothing has happened for long, or whatever ended the clock."""
-    if ticking.done():
-        ticking.result()
-    if silent_s > SILENCE_S:
-        last = "; ".join(f"{a.member.name}: {read_last_line(run.folders, a.member.name)}" for a in run.actors)
-        raise EnvironmentFault(
-            what="the run is stuck",
-            expected=f"an event within {SILENCE_S:.0f} s",
-            actual=last,
-            where=str(run.folders.logs),
-            remedy="Read the logs of the parties.",
-            retryable=False,
-        )
-
-
-async def wait_for_servers(run: Run, processes: Processes) -> None:
-    """Wait until everybody serves what it committed to."""
-    deadline_s = time.monotonic() + SERVE_TIMEOUT_S
-    names = [actor.member.name for actor in run.actors]
-    while any(read_last_line(run.folders, name) != SERVING for name in names):
-        require_alive(run.folders, processes)
-        if time.monotonic() > deadline_s:
-            break
-        await asyncio.sleep(0.2)
+            company.require_alive()
+            company.require_progress(time.monotonic() - last_event_s, SILENCE_S)
+            if ticking.done():
+                ticking.result()
 
 
 async def make_report(run: Run, devnet: Devnet, started_s: float) -> dict[str, Any]:

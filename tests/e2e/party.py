@@ -27,6 +27,7 @@ from whistleblower import watcher
 
 ROLES = {"solve": solver.run, "verify": verifier.run, "watch": watcher.run}
 KINDS = ("submit", *ROLES, "skip", "invent")
+WAITING = "waiting for the submitter's task"
 SERVING = "the task is over; serving until told to end"
 
 
@@ -83,6 +84,7 @@ async def play(config: PartyConfig, options: argparse.Namespace, task: bytes) ->
 
 async def wait_for_task(config: PartyConfig, submitter: str) -> bytes:
     """The first task of this submitter, as soon as it is posted."""
+    say(WAITING)
     async with open_chain(config.rpc_url, read_deployment(config.deployment)) as chain:
         async for batch in chain.follow():
             for event in batch.events:

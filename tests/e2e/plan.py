@@ -1,44 +1,38 @@
 """The demo's task: one million parameters on the standard library's sources, four rounds of four segments.
 
 Windows are many times what a phase takes on two cores, since slowness must slash nobody; the devnet clock
-skips what nobody needs. Limits come from `python -m benchmarks.limits --steps 5`; moments are reset at each
+skips what nobody needs. Limits come from `./dev bench limits`; moments are reset at each
 round's start (docs/decisions/0002-moments.md).
 """
 
-from dataclasses import replace
+from math import ceil
 
 from benchmarks.setting import DEMO_MODEL, HELDOUT_BYTES, read_standard_library
 from node.submit import TaskPlan
-from protocol.spec.containers import Limits, ScheduleConfig, Windows
+from protocol.compute.calibrate import ACCEPT_MARGIN, FLOORS, REJECT_MARGIN
+from protocol.spec.containers import Limits, ScheduleConfig
 from protocol.spec.float32 import nearest
-from protocol.spec.params import DEVNET
+from protocol.spec.params import DEVNET, TAU_FRACTION_BITS, UNIT_EXPONENT
 
 LEAST_ROUNDS = 4
-INNER_STEPS = 20
-SEGMENT_STEPS = 5
+INNER_STEPS = 40
+SEGMENT_STEPS = 10
 SEGMENT_DRAWS = 2
 INNER_WARMUP_STEPS = 8
 LATE_RATE = 1 << 15
 """Half of the accepted claims are audited a second time."""
-WINDOWS = Windows(
-    enrol=400, delay=2, seal=200, train=900, start=200, replay=600, show=200, open=300,
-    merge=200, dispute=200, respond=200, name=200, prove=200,
-)  # fmt: skip
-"""Blocks: a second each in real time, sooner where transactions come. Enrolment holds the start of all
-processes."""
-ACCEPT = Limits(
-    tau_m=1_989_845_344_662_116,
-    eps_m=7_136_238_463_529_799_989_057_529_622_759_611_564_032,
-    tau_v=9_592_296_972_398_926,
-    floor_v=1 << 102,
-    tau_w=91_314_436_349_593_808,
-    floor_w=1 << 127,
-)
-"""Four times the most that six honest kernel configurations differed by; floors 1e-5, 2^-47 and 2^-22."""
-REJECT = replace(
-    ACCEPT, tau_m=4_974_613_361_655_289, tau_v=23_980_742_430_997_315, tau_w=228_286_090_873_984_520
-)
-"""Ten times as much."""
+HONEST_MAXIMA = (1.5e-3, 1e-2, 3.6e-4)
+"""First moment, second moment, weights: the most by which kernel configurations of one machine differed
+(docs/decisions/0006-limits.md)."""
+
+
+def make_limits(margin: int) -> Limits:
+    """The measured honest maxima times a margin: first moment, second moment, weights; floors as in
+    `protocol/compute/calibrate.py`."""
+    first, second, weights = (ceil(maximum * margin * 2**TAU_FRACTION_BITS) for maximum in HONEST_MAXIMA)
+    eps_m = round(FLOORS.eps_m * 2**-UNIT_EXPONENT)
+    floor_v, floor_w = (round(floor * 2**-UNIT_EXPONENT) for floor in (FLOORS.floor_v, FLOORS.floor_w))
+    return Limits(first, eps_m, second, floor_v, weights, floor_w)
 
 
 def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5) -> TaskPlan:
@@ -52,10 +46,10 @@ def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5)
             total_steps=total_steps,
             inner_warmup_steps=INNER_WARMUP_STEPS,
         ),
-        windows=WINDOWS,
+        windows=DEVNET.windows,
         amounts=DEVNET.amounts,
-        accept=ACCEPT,
-        reject=REJECT,
+        accept=make_limits(ACCEPT_MARGIN),
+        reject=make_limits(REJECT_MARGIN),
         rounds=rounds,
         inner_steps=INNER_STEPS,
         segment_steps=SEGMENT_STEPS,

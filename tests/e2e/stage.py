@@ -1,22 +1,18 @@
-"""Setting the demo's stage: homes, stakes, and a process for each party that sees nobody else's files."""
+"""Setting the demo's stage: homes, stakes, and what a party's process may see."""
 
 import asyncio
 import os
 import secrets
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from protocol.adapters.chain import open_chain
 from protocol.adapters.files import write_private_file
 from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import EnvironmentFault
-from scripts.devnet import Devnet, claim_port, stop
+from scripts.devnet import Devnet, claim_port
 from scripts.home import HomeConfig, create_home
 from scripts.toolchain import ROOT
 from tests.e2e.isolation import is_supported
@@ -121,37 +117,7 @@ async def _stake(devnet: Devnet, actor: Actor) -> None:
         await chain.vault.deposit(actor.member.stake_wei)
 
 
-# --- Processes ----------------------------------------------------------------------------------------------
-@contextmanager
-def start_all(
-    folders: Folders, actors: Sequence[Actor], rounds: int, skip: Fraction
-) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
-    """Each party as a confined process until the block ends, by name."""
-    submitter = next(actor for actor in actors if actor.member.kind == "submit")
-    options = ["--submitter", submitter.account, "--rounds", str(rounds), "--skip", str(skip)]
-    options += ["--model-dir", str(folders.model)]
-    processes: dict[str, subprocess.Popen[bytes]] = {}
-    try:
-        for actor in actors:
-            processes[actor.member.name] = _start(folders, actor, options)
-        yield processes
-    finally:
-        for process in processes.values():
-            process.terminate()
-        for process in processes.values():
-            stop(process)
-
-
-def _start(folders: Folders, actor: Actor, options: list[str]) -> "subprocess.Popen[bytes]":
-    program = [sys.executable, str(HERE / "party.py"), actor.member.kind, "--home", str(actor.home), *options]
-    command = confine(program, own=actor.home, hidden=folders.parties)
-    with (folders.logs / f"{actor.member.name}.log").open("wb") as log:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            env=make_environment(folders, actor.member.capability),
-        )  # fmt: skip
-
-
+# --- How a process is started -------------------------------------------------------------------------------
 def confine(program: list[str], own: Path, hidden: Path) -> list[str]:
     """The command that runs `program` blind to everything below `hidden` but `own`, where the kernel can."""
     if not is_supported():
@@ -169,23 +135,3 @@ def make_environment(folders: Folders, capability: str = "") -> dict[str, str]:
         "PYTHONPATH": str(folders.code),
     }
     return {**environment, "ATEN_CPU_CAPABILITY": capability} if capability else environment
-
-
-def require_alive(folders: Folders, processes: dict[str, "subprocess.Popen[bytes]"]) -> None:
-    """Raises EnvironmentFault naming the first party that has ended before its time, with its last words."""
-    for name, process in processes.items():
-        if process.poll() is not None:
-            raise EnvironmentFault(
-                what=f"{name} has ended before its time",
-                expected="a running process",
-                actual=f"exit status {process.returncode}: {read_last_line(folders, name)}",
-                where=str(folders.logs / f"{name}.log"),
-                remedy="Read its log.",
-                retryable=False,
-            )
-
-
-def read_last_line(folders: Folders, name: str) -> str:
-    """The last line of a party's log."""
-    lines = (folders.logs / f"{name}.log").read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""

@@ -215,7 +215,8 @@ def make_report() -> dict[str, Any]:
     def party(name: str, role: str, honest: bool, lost: int, pay: int) -> dict[str, Any]:
         return {
             "name": name, "role": role, "honest": honest, "account": name,
-            "stake_before": 10, "stake_after": 10 - lost, "slashed": lost, "fees": 0, "earned_for": {"solver": pay} if pay else {},
+            "stake_before": 10, "stake_after": 10 - lost, "slashed": lost, "fees": 0,
+            "earned_for": {"solver": pay} if pay else {},
         }  # fmt: skip
 
     def claim(account: str, status: str) -> dict[str, Any]:

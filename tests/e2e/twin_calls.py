@@ -16,9 +16,6 @@ from tests.e2e.twin_chain import Sending
 from tests.e2e.twin_world import LEARNING_RATE_SUM, Claims, State, move_state, prove_schedule
 from tests.protocol.spec.play import get_function
 
-Step = Mapping[str, Any]
-"""One step of a script of round.json."""
-
 CONTRACTS: dict[str, tuple[type[Call], ...]] = {
     "TaskRegistry": (calls.Enrol, calls.SealBeacon, calls.Advance),
     "RoundLedger": (
@@ -31,7 +28,7 @@ CONTRACTS: dict[str, tuple[type[Call], ...]] = {
     ),
 }  # fmt: skip
 CONTRACT_OF = {kind: name for name, kinds in CONTRACTS.items() for kind in kinds}
-KINDS = {
+KINDS: dict[str, Any] = {
     (kind.__name__[0].lower() + kind.__name__[1:]).replace("commitClaim", "commit"): kind
     for kind in CONTRACT_OF
 }
@@ -50,14 +47,15 @@ class CallMaker:
         """The sender's slot; whoever has none shows what slot 0 would."""
         return get_slot(self.state, self.sender) or 0
 
-    def make_call(self, step: Step) -> Call:
+    def make_call(self, step: Mapping[str, Any]) -> Call:
         """The call of a step, with what the draw decides filled in."""
         kind, given = KINDS[step["call"]], dict(step["args"])
         if "audit" in given:
             given["audit"] = get_audit_ref(self.state, *given["audit"])
         if "role" in given:
             given["role"] = Role[given["role"]]
-        return kind(**given, **self._deal(kind, given))
+        call: Call = kind(**given, **self._deal(kind, given))
+        return call
 
     def _deal(self, kind: type[Call], given: Mapping[str, Any]) -> dict[str, Any]:
         state, last = self.state, self.state.terms.segment_count
@@ -98,10 +96,10 @@ class CallMaker:
         """The transaction of a call."""
         contract = CONTRACT_OF[type(call)]
         arguments = _ARGUMENTS.get(type(call), _take_fields)(self, call)
-        is_by_audit = hasattr(call, "audit")
-        head = () if is_by_audit else (self.state.task, call.round)
+        # An audit's name holds task and round; the registry knows which round is to be advanced.
+        head: tuple[Any, ...] = () if hasattr(call, "audit") else (self.state.task, call.round)
         if isinstance(call, calls.Advance):
-            head = (self.state.task,)
+            head = head[:1]
         return Sending(self.sender, contract, get_function(call), (*head, *arguments))
 
 

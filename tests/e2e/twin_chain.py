@@ -92,12 +92,14 @@ class TwinChain:
             ("anvil_autoImpersonateAccount", [True]),
             ("evm_setBlockGasLimit", [hex(BLOCK_GAS)]),
         )
+        self.head = 0
+        self.read_head()
 
-    # Blocks --------------------------------------------------------------------------------------------------
-    @property
-    def head(self) -> int:
-        """The latest block's number."""
-        return int(self._rpc.ask(("eth_blockNumber", []))[0], 16)
+    # Blocks -------------------------------------------------------------------------------------------------
+    def read_head(self) -> int:
+        """Asks for the latest block's number, which is then kept in `head`."""
+        self.head = int(self._rpc.ask(("eth_blockNumber", []))[0], 16)
+        return self.head
 
     def mine_to(self, block: int) -> None:
         """Empty blocks up to and with `block`."""
@@ -105,15 +107,16 @@ class TwinChain:
         assert missing >= 0, f"block {block} is behind the head"
         if missing:
             self._rpc.ask(("anvil_mine", [hex(missing)]))
+            self.head = block
 
     def mine(self, sendings: Sequence[Sending]) -> list[Outcome]:
         """All of `sendings`, in their order, in the next block."""
-        block = self.head + 1
         hashes = self._rpc.ask(*(("eth_sendTransaction", [self._to_transaction(one)]) for one in sendings))
         self._rpc.ask(("evm_mine", []))
+        self.head += 1
         receipts = self._rpc.ask(*(("eth_getTransactionReceipt", [one]) for one in hashes))
         places = [(int(one["blockNumber"], 16), int(one["transactionIndex"], 16)) for one in receipts]
-        assert places == [(block, index) for index in range(len(sendings))], places
+        assert places == [(self.head, index) for index in range(len(sendings))], places
         return [self._to_outcome(*pair) for pair in zip(sendings, receipts, strict=True)]
 
     def _to_transaction(self, sending: Sending) -> dict[str, str]:
@@ -136,7 +139,7 @@ class TwinChain:
         refusal = explain_revert(_to_bytes(data), where)
         return Outcome(refusal.name, refusal.values, ())
 
-    # Reading -------------------------------------------------------------------------------------------------
+    # Reading ------------------------------------------------------------------------------------------------
     def read(self, contract: str, function: str, *arguments: Any) -> Any:
         """What a view answers: one value, or a list of them."""
         return self.read_all([(contract, function, arguments)])[0]
@@ -161,7 +164,7 @@ class TwinChain:
             return find_function(entries, function), self.deployment.token
         return find_function(load_abi(f"I{contract}"), function), self.deployment.address_of(contract)
 
-    # Money and time travel -----------------------------------------------------------------------------------
+    # Money and time travel ----------------------------------------------------------------------------------
     def fund(self, accounts: Sequence[str], wealth_wei: int) -> None:
         """Coin, `wealth_wei` DevTokens and an allowance of them to the vault, for each account."""
         self._rpc.ask(*(("anvil_setBalance", [one, hex(COIN_WEI)]) for one in accounts))
@@ -177,6 +180,7 @@ class TwinChain:
     def revert(self, snapshot: str) -> None:
         """Back to that state; the name is used up."""
         assert self._rpc.ask(("evm_revert", [snapshot]))[0] is True
+        self.read_head()
 
 
 @contextmanager

@@ -54,8 +54,8 @@ class State(NamedTuple):
     @property
     def header(self) -> StateHeader:
         """Its roots and step numbers."""
-        roots = [make_tensor(bits)[1][-1][0] for bits in self[:TENSORS]]
-        return StateHeader(*roots, local_step=self.local_step, global_step=self.global_step)
+        weights, first, second = (make_tensor(bits)[1][-1][0] for bits in self[:TENSORS])
+        return StateHeader(weights, first, second, self.local_step, self.global_step)
 
     @property
     def root(self) -> bytes:

@@ -16,6 +16,7 @@ from node.submit import TaskPlan, create_task, follow_task
 from protocol.actions.join import catch_up, join_task
 from protocol.actions.participant import Participant
 from protocol.actions.party import Party, PartyConfig, open_party
+from protocol.actions.view import View
 from protocol.adapters.chain import Deployment
 from protocol.adapters.keys import AccountKey
 from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, Windows
@@ -56,6 +57,14 @@ TINY_PLAN = TaskPlan(
     initial_seed=1,
 )
 STAKE_WEI = 2_000 * TOKEN_WEI
+LOOK_S = 0.2
+ONE_ROUND_PLAN = replace(
+    TINY_PLAN,
+    rounds=1,
+    schedule=replace(TINY_PLAN.schedule, total_steps=8),
+    max_whistleblowers=0,
+    late_rate=0,
+)
 
 
 def make_dataset(size_bytes: int = 8_192) -> bytes:
@@ -115,17 +124,35 @@ async def open_world(folder: Path, names: Sequence[str]) -> AsyncIterator[World]
         yield World(devnet, folder, keys, [])
 
 
-async def run_world(world: World, plan: TaskPlan, cast: dict[str, Build]) -> None:
-    """Post the task and let everybody play it to the end, idle blocks skipped."""
+async def run_world(
+    world: World,
+    plan: TaskPlan,
+    cast: dict[str, Build],
+    until: Callable[[View], bool] | None = None,
+    strangers: int = 0,
+) -> None:
+    """Post the task and let everybody play it to the end, or until what the chain tells is enough; idle
+    blocks are skipped. strangers: how many more parties the caller starts."""
+    least = 1 + len(cast) + strangers
     async with AsyncExitStack() as stack:
         submitter = await stack.enter_async_context(open_party(world.configure("submitter")))
-        clock = await stack.enter_async_context(DevnetClock(submitter.chain, least_parties=len(cast) + 1))
+        clock = await stack.enter_async_context(DevnetClock(submitter.chain, least_parties=least))
         world.task = await create_task(submitter, plan, make_dataset(), bytes(32))
         ticking = asyncio.create_task(clock.run())
         players = [asyncio.create_task(play(world, name, build)) for name, build in cast.items()]
         players.append(asyncio.create_task(follow_task(submitter, world.task)))
         try:
-            await asyncio.gather(*players)
+            await _play_until(players, lambda: until is not None and until(submitter.view))
         finally:
             for task in (ticking, *players):
                 task.cancel()
+            await asyncio.gather(ticking, *players, return_exceptions=True)
+
+
+async def _play_until(players: Sequence[asyncio.Task[None]], is_enough: Callable[[], bool]) -> None:
+    """Wait for all players or for `is_enough`. Raises what the first failing player raises."""
+    running = set(players)
+    while running and not is_enough():
+        done, running = await asyncio.wait(running, timeout=LOOK_S, return_when=asyncio.FIRST_EXCEPTION)
+        for player in done:
+            player.result()

@@ -28,7 +28,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> None:
     file = read_task_file(write(tmp_path, example))
-    assert file.plan.windows == DEVNET.windows
+    assert file.plan.windows == replace(DEVNET.windows, enrol=600)
     assert file.plan.amounts == DEVNET.amounts
     assert file.plan.outer_learning_rate == nearest(0.7)
     assert file.plan.accept.tau_m == pytest.approx(1.21e-3 * 2**64)
@@ -52,7 +52,7 @@ def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> No
         ("hidden_size = 128", "hidden_size = 128\nwidth = 3", "model.width"),
         ("warmup_steps = 20", "warmup_steps = 2.5", "schedule.warmup_steps"),
         ('solver_pay = "10"', 'solver_pay = "many"', "amount"),
-        ("train = 900", "trian = 900", "windows.trian"),
+        ("enrol = 600", "enroll = 600", "windows.enroll"),
         ("tau_m = 1.21e-3", "tau_m = inf", "accept.tau_m"),
         ("[model]", "[modl]", "model"),
         ("rounds = 4", "rounds = = 4", "TOML"),

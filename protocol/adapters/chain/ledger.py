@@ -57,6 +57,13 @@ class GlobalModel(NamedTuple):
     momentum_root: bytes
 
 
+class Progress(NamedTuple):
+    """Counts over all rounds of a task: claims settled, and posted outer roots whose bond and pay are not."""
+
+    settled_claims: int
+    open_merges: int
+
+
 class RoundLedger(Proxy):
     """Claims of solvers, the draw, verdicts, the outer root and settlement."""
 
@@ -140,6 +147,10 @@ class RoundLedger(Proxy):
         """From which block on claims can be settled and no longer disputed; the latest possible one while
         unknown."""
         return await self._read(int, "settleBlockOf", task, round)
+
+    async def progress_of(self, task: bytes) -> Progress:
+        """What is settled of a task, and what waits for `settle_merge`."""
+        return await self._read(Progress, "progressOf", task)
 
     async def steps_of(self, task: bytes, round: int, slot: int, inner_step: int) -> StepNumbers:
         """The step numbers that a claim must have after `inner_step` steps of its round."""

@@ -53,7 +53,8 @@ class TaskRegistry(Proxy):
         return await self._send("advance", task)
 
     async def close_task(self, task: bytes) -> Receipt:
-        """Refund what is left of the escrow after all is settled or expired. Anybody may."""
+        """Refund what is left of the escrow: at once when all is settled, an unbonding time after the last
+        round when not, at expiry in any case. Anybody may."""
         return await self._send("closeTask", task)
 
     async def domain_of(self, task: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """Writes tests/vectors/round.json and dispute.json, or with --check compares them.
 
-Run `python -m tests.protocol.spec.lifecycle_vectors`. The files hold scripts of calls with what must come of
-them: made with the Python twin, to be played against the contracts on a chain.
+`./dev vectors` runs this after `scripts.vectors`, which may not import the tests. The files hold scripts of
+calls with what must come of them: made with the Python twin, played against the contracts on a chain by
+`tests/e2e/test_twin.py`.
 """
 
 import json
@@ -75,16 +76,16 @@ FILES = {"round.json": build_round_vectors, "dispute.json": build_dispute_vector
 
 def main(arguments: list[str]) -> int:
     """Writes the files, or with --check compares them; the exit status."""
-    stale = []
+    stale, is_check = [], "--check" in arguments
     for name, build in FILES.items():
         text, path = render(build()), FOLDER / name
-        if "--check" not in arguments:
+        if path.is_file() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if not is_check:
             path.write_text(text)
-        elif not path.is_file() or path.read_text() != text:
-            stale.append(name)
-    if stale:
-        print(f"stale: {', '.join(stale)}; run python -m tests.protocol.spec.lifecycle_vectors")
-    return 1 if stale else 0
+    print(f"{'differ' if is_check else 'written'}: {', '.join(stale) or 'none'}")
+    return 1 if is_check and stale else 0
 
 
 if __name__ == "__main__":

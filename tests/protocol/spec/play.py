@@ -30,14 +30,15 @@ PROBES_PER_BLOCK = 4
 @dataclass(frozen=True)
 class Plot:
     """What goes wrong in a round. silent: labels of calls that nobody sends (`get_label`; `label@party`: that
-    party does not); words: what auditors say instead of committing, by label of their commitReplay; results:
-    by (slot, draw, rank)."""
+    party does not); held: the same, until so many blocks after the round's start; words: what auditors say
+    instead of committing, by label of their commitReplay; results: by (slot, draw, rank)."""
 
     name: str
     solvers: int = 1
     verifiers: int = 3
     whistleblowers: int = 1
     silent: frozenset[str] = frozenset()
+    held: Mapping[str, int] = field(default_factory=dict)
     words: Mapping[str, type[calls.SayUnserved] | type[calls.Abstain]] = field(default_factory=dict)
     results: Mapping[tuple[int, int, int], str] = field(default_factory=dict)
     is_repeated: bool = False
@@ -92,8 +93,13 @@ class Play:
         block = self.sim.state.start_block + 1
         while block != NEVER:
             acted = self.play_block(block)
-            block = block + 1 if acted else get_next_deadline(self.sim.state, block)
+            block = block + 1 if acted else self.get_next_block(block)
         return self
+
+    def get_next_block(self, block: int) -> int:
+        """When something can happen again: at a deadline, or where a call is held no longer."""
+        freed = [self.sim.state.start_block + offset for offset in self.plot.held.values()]
+        return min(get_next_deadline(self.sim.state, block), *(one for one in freed if one > block), NEVER)
 
     def play_block(self, block: int) -> bool:
         """At most one call that is meant to pass, after those that are not; tells whether there was one."""
@@ -101,7 +107,7 @@ class Play:
         due = list(self.list_due(block))
         self.send_missed(block, due)
         for sender, call in due:
-            if self.is_silent(sender, call):
+            if self.is_silent(sender, call, block):
                 self.missed[sender, call] = block
                 continue
             call = self.reword(call)
@@ -111,10 +117,11 @@ class Play:
             return True
         return False
 
-    def is_silent(self, sender: str, call: Call) -> bool:
+    def is_silent(self, sender: str, call: Call, block: int) -> bool:
         """Whether the plot wants this call left out."""
         label = get_label(self.sim.state, call)
-        return not self.plot.silent.isdisjoint({label, f"{label}@{self.name_of(sender)}"})
+        is_held = block - self.sim.state.start_block < self.plot.held.get(label, 0)
+        return is_held or not self.plot.silent.isdisjoint({label, f"{label}@{self.name_of(sender)}"})
 
     def list_due(self, block: int) -> Iterator[tuple[str, Call]]:
         """All calls that somebody should send now."""

@@ -7,6 +7,8 @@ from protocol.spec import calls
 from tests.protocol.spec.play import Play, Plot
 
 PRIMARY, FIRST, SECOND, LATE = (0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1, 0)
+CALL_END = 72
+"""Half of the reserves' replay window, blocks 68 to 76 of the tiny world."""
 FAR_PRIMARY = {PRIMARY: "far"}
 ALL_FAR = {PRIMARY: "far", FIRST: "far", SECOND: "far"}
 
@@ -64,6 +66,25 @@ SILENT_RESERVES = (
         results={**FAR_PRIMARY, FIRST: "near"},
     ),
     Plot("reserve does not compare", silent=frozenset({"compareLeaves.1"}), results=ALL_FAR),
+    Plot(
+        "reserves called in time, both silent",
+        silent=frozenset({"commitReplay.1", "commitReplay.2"}),
+        held={"judge": CALL_END - 1},
+        results=FAR_PRIMARY,
+    ),
+    Plot(
+        "reserves called late, both silent",
+        silent=frozenset({"commitReplay.1", "commitReplay.2"}),
+        held={"judge": CALL_END},
+        results=FAR_PRIMARY,
+    ),
+    Plot(
+        "reserves called late, one does not reveal",
+        silent=frozenset({"reveal.1", "commitReplay.2"}),
+        held={"judge": CALL_END},
+        results=FAR_PRIMARY,
+    ),
+    Plot("reserves called late, both accept", held={"judge": CALL_END}, results=FAR_PRIMARY),
 )
 WORDS = (
     Plot("primary unserved", words={"commitReplay.0": calls.SayUnserved}),

@@ -16,7 +16,7 @@ SILENT_CALLS = {
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_vectors_are_current(name: str) -> None:
-    assert (FOLDER / name).read_text() == render(FILES[name]()), "run tests.protocol.spec.lifecycle_vectors"
+    assert (FOLDER / name).read_text() == render(FILES[name]()), "run ./dev vectors"
 
 
 def test_check_tells_a_stale_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

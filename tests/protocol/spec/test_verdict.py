@@ -40,6 +40,10 @@ EXPECTED = {
     "reserves' leaves not opened": ("VOID", [SOLVER]),
     "one reserve's leaves not opened": ("VOID", [SOLVER]),
     "reserve does not compare": ("VOID", [(FIRST, "STAKE")]),
+    "reserves called in time, both silent": ("VOID", [(FIRST, "FEE"), (SECOND, "FEE")]),
+    "reserves called late, both silent": ("VOID", []),
+    "reserves called late, one does not reveal": ("VOID", [(FIRST, "STAKE")]),
+    "reserves called late, both accept": ("ACCEPTED", []),
     "primary unserved": ("ACCEPTED", []),
     "primary and one reserve unserved": ("VOID", [(PRIMARY, "FEE"), (FIRST, "FEE"), SOLVER]),
     "all unserved": ("VOID", [(PRIMARY, "FEE"), (FIRST, "FEE"), (SECOND, "FEE"), SOLVER]),
@@ -114,8 +118,8 @@ def test_a_late_call_goes_through_all_stages_at_once() -> None:
     play, _ = play_until(plot, "AuditJudged")
     found = judge(play.sim.state, 0, play.sim.state.deadlines.reserve_compare_end)
     assert [v.status for v in found] == [ClaimStatus.ESCALATED, ClaimStatus.VOID]
-    # The reserves could have called judge themselves: they answer for their silence.
-    assert [penalty.kind.name for penalty in found[1].penalties] == ["FEE", "FEE"]
+    # Nobody called the reserves while they could still commit.
+    assert [verdict.penalties for verdict in found] == [(), ()]
 
 
 def test_an_unrevealed_commitment_is_slashed_from_the_end_of_the_show_window_on() -> None:

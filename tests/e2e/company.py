@@ -1,0 +1,105 @@
+"""The demo's processes: one for each party, started in turn, watched, and ended with the demo."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from protocol.spec.errors import EnvironmentFault
+from scripts.devnet import stop
+from tests.e2e.stage import HERE, Actor, Folders, confine, make_environment
+
+POLL_S = 0.2
+START_TIMEOUT_S = 180.0
+SERVE_TIMEOUT_S = 90.0
+
+
+@dataclass
+class Company:
+    """The running parties. Make one with `open_company`."""
+
+    folders: Folders
+    actors: Sequence[Actor]
+    options: list[str]
+    processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def start(self, actor: Actor) -> None:
+        """A confined process for this party; what it says goes to its log."""
+        name, kind = actor.member.name, actor.member.kind
+        program = [sys.executable, str(HERE / "party.py"), kind, "--home", str(actor.home), *self.options]
+        command = confine(program, own=actor.home, hidden=self.folders.parties)
+        with (self.folders.logs / f"{name}.log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env=make_environment(self.folders, actor.member.capability),
+            )  # fmt: skip
+
+    async def start_all(self, waiting: str) -> None:
+        """Everybody; the submitter once the others have said `waiting`: no window has to hold their start."""
+        *others, submitter = sorted(self.actors, key=lambda actor: actor.member.kind == "submit")
+        for actor in others:
+            self.start(actor)
+        await self.wait_for_line(waiting, START_TIMEOUT_S)
+        self.start(submitter)
+
+    async def wait_for_line(self, line: str, timeout_s: float) -> None:
+        """Wait until this is the last that each party has said. Raises EnvironmentFault when one ends, or
+        after `timeout_s`."""
+        deadline_s = time.monotonic() + timeout_s
+        while late := [name for name in self.processes if self.read_last_line(name) != line]:
+            self.require_alive()
+            if time.monotonic() > deadline_s:
+                raise self._stuck(f"{line!r} from {', '.join(late)} within {timeout_s:.0f} s")
+            await asyncio.sleep(POLL_S)
+
+    def require_alive(self) -> None:
+        """Raises EnvironmentFault naming the first party that has ended before its time."""
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                raise EnvironmentFault(
+                    what=f"{name} has ended before its time",
+                    expected="a running process",
+                    actual=f"exit status {process.returncode}: {self.read_last_line(name)}",
+                    where=str(self.folders.logs / f"{name}.log"),
+                    remedy="Read its log.",
+                    retryable=False,
+                )
+
+    def require_progress(self, silent_s: float, limit_s: float) -> None:
+        """Raises EnvironmentFault when nothing has happened for longer than `limit_s`."""
+        if silent_s > limit_s:
+            raise self._stuck(f"an event within {limit_s:.0f} s")
+
+    def read_last_line(self, name: str) -> str:
+        """The last line of a party's log."""
+        lines = (self.folders.logs / f"{name}.log").read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def _stuck(self, expected: str) -> EnvironmentFault:
+        return EnvironmentFault(
+            what="the run is stuck",
+            expected=expected,
+            actual="; ".join(f"{name}: {self.read_last_line(name)}" for name in self.processes),
+            where=str(self.folders.logs),
+            remedy="Read the logs of the parties.",
+            retryable=False,
+        )
+
+
+@contextmanager
+def open_company(folders: Folders, actors: Sequence[Actor], rounds: int, skip: Fraction) -> Iterator[Company]:
+    """The parties' processes, none started yet; all are ended with the block."""
+    submitter = next(actor for actor in actors if actor.member.kind == "submit")
+    options = ["--submitter", submitter.account, "--rounds", str(rounds), "--skip", str(skip)]
+    company = Company(folders, actors, [*options, "--model-dir", str(folders.model)])
+    try:
+        yield company
+    finally:
+        for process in company.processes.values():
+            process.terminate()
+        for process in company.processes.values():
+            stop(process)

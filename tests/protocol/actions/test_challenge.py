@@ -1,0 +1,90 @@
+"""Accusations: who is accused of what, written down before anything is sent."""
+
+from dataclasses import replace
+
+from protocol.actions import challenge
+from protocol.actions.states import keep_state, load_state
+from protocol.adapters.blobs import refer_delta
+from protocol.adapters.chain import ContractRefused
+from protocol.compute.digest import build_delta_tree
+from protocol.spec import events
+from protocol.spec.dispute_moves import compute_opening_seal
+from protocol.spec.statuses import ClaimRef
+from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
+from tests.protocol.actions.facts import TASK
+from tests.protocol.actions.lone import SOLVER, Lone, get_spec, restart
+
+OTHER_DRAW = replace(REF, draw=1, rank=2)
+
+
+async def make_examined(solver: Lone, error: float) -> Audited:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    state = load_state(solver.party, audited.boundary(audited.segment + 1))
+    state.weights[0] += error
+    audited.open_end(keep_state(solver.party, state))
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    return audited
+
+
+async def test_an_end_beyond_the_reject_limits_is_accused_once(solver: Lone) -> None:
+    audited = await make_examined(solver, error=1.0)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    [made] = audited.verifier.party.memory.accusations
+    assert (made.slot, made.segment, made.by_solver) == (0, audited.segment, True)
+
+
+async def test_a_small_difference_is_told_and_not_accused(solver: Lone) -> None:
+    audited = await make_examined(solver, error=1e-7)
+    assert not audited.verifier.party.memory.accusations
+    assert any("differs" in line for line in audited.verifier.lines)
+
+
+def test_a_solver_s_claim_has_one_name_whoever_found_it() -> None:
+    names = {challenge.name_solver_claim(audit, 3) for audit in (REF, OTHER_DRAW)}
+    assert names == {ClaimRef(REF, 3, by_solver=True)}
+
+
+async def test_the_opening_is_sealed_in_an_earlier_block(solver: Lone) -> None:
+    refusal = ContractRefused("NotSealed", "DisputeGame.openDispute", {})
+    challenge.accuse(solver.party, ClaimRef(REF, 1, by_solver=False))
+    [made] = solver.party.memory.accusations
+    solver.chain.answers["open_dispute"] = [refusal, None]
+    solver.chain.answers["seal_opening"] = type("Receipt", (), {"block_number": 40})()
+    await challenge.open_accusation(solver.party, made)
+    names = [name for name, _ in solver.chain.sent]
+    assert names == ["open_dispute", "seal_opening", "wait_for_block", "open_dispute"]
+    seal = compute_opening_seal(challenge.to_claim(made), SOLVER, made.salt)
+    assert solver.chain.list_sent("seal_opening") == [(seal,)]
+    assert solver.chain.list_sent("wait_for_block") == [(41,)]
+
+
+def test_a_restart_opens_with_the_salt_of_the_seal(solver: Lone) -> None:
+    challenge.accuse(solver.party, ClaimRef(REF, 1, by_solver=False))
+    [made] = solver.party.memory.accusations
+    assert restart(solver).party.memory.accusations == [made]
+
+
+async def test_only_a_wrong_pseudo_gradient_is_proven(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    audited.open_end()
+    verifier, count = audited.verifier, get_spec().terms.parameter_count
+    await challenge.examine_pseudo_gradient(verifier.party, 0, 0, 0)
+    assert not verifier.chain.list_sent("prove_pseudo_gradient")
+
+    made = solver.party.memory.claims[0]
+    delta = bytearray(solver.party.store.get(refer_delta(made.delta_root, count)))
+    delta[260 * 7 + 10] ^= 1
+    root = build_delta_tree(bytes(delta)).root
+    solver.party.store.put_delta(root, bytes(delta))
+    verifier.take(
+        events.Committed(
+            block_number=9, task=TASK, round=0, slot=0, solver=SOLVER,
+            claim_root=made.claim_root, delta_root=root,
+        )
+    )  # fmt: skip
+    audited.open_end()
+    await challenge.examine_pseudo_gradient(verifier.party, 0, 0, 0)
+    [(task, index, slot, draw, leaf, begin, last, proof)] = verifier.chain.list_sent("prove_pseudo_gradient")
+    assert (task, index, slot, draw, leaf) == (TASK, 0, 0, 0, 7)
+    assert proof.data == bytes(delta)[260 * 7 : 260 * 8] and begin.data != last.data

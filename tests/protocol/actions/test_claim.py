@@ -1,0 +1,88 @@
+"""A claim is made once: whatever is interrupted goes on where it was, and says the same again."""
+
+import time
+
+import pytest
+
+from protocol.actions import claim
+from protocol.actions.states import keep_state
+from protocol.compute.step import GetBatch, TrainingState, train_segment
+from protocol.spec import codec, merkle
+from protocol.spec.containers import TrainingSpec
+from tests.protocol.actions.facts import TASK
+from tests.protocol.actions.lone import SOLVER, Lone, get_spec, restart
+
+SEGMENTS = get_spec().terms.segment_count
+
+
+class Train:
+    """`train_segment` that counts, looks at the journal, and is killed when told to be."""
+
+    def __init__(self, lone: Lone, killed_at: int = -1) -> None:
+        self.lone, self.killed_at = lone, killed_at
+        self.steps: list[int] = []
+
+    def __call__(
+        self, state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        assert 0 in self.lone.party.memory.salts, "the salts are drawn before training"
+        if len(self.steps) == self.killed_at:
+            while (0, self.killed_at) not in self.lone.party.memory.boundaries:
+                time.sleep(0.001)
+            raise KeyError("killed")
+        self.steps.append(inner_step)
+        return train_segment(state, spec, batches, inner_step, steps)
+
+
+async def test_every_boundary_of_a_claim_opens(solver: Lone) -> None:
+    made = await claim.prepare_claim(solver.party, 0, 0, train_segment)
+    for boundary in range(SEGMENTS + 1):
+        proof = claim.open_boundary(solver.party, 0, boundary)
+        root, domain = codec.compute_state_root(proof.header), solver.party.domain
+        leaf = codec.compute_boundary_leaf(domain, 0, SOLVER, boundary, proof.salt, root)
+        assert merkle.is_valid_path(made.claim_root, leaf, boundary, SEGMENTS + 1, proof.path)
+        assert proof.header.local_step == boundary * get_spec().terms.segment_steps
+
+
+async def test_a_killed_training_goes_on_at_its_last_boundary(solver: Lone) -> None:
+    with pytest.raises(KeyError):
+        await claim.prepare_claim(solver.party, 0, 0, Train(solver, killed_at=2))
+    salts, again = solver.party.memory.salts, restart(solver)
+    again.chain.answers = solver.chain.answers
+    train = Train(again)
+    made = await claim.prepare_claim(again.party, 0, 0, train)
+    assert train.steps == [4, 6] and again.party.memory.salts == salts
+    assert made == again.party.memory.claims[0]
+
+
+async def test_an_interrupted_claim_is_the_uninterrupted_one(solver: Lone) -> None:
+    with pytest.raises(KeyError):
+        await claim.prepare_claim(solver.party, 0, 0, Train(solver, killed_at=3))
+    again = restart(solver)
+    await claim.prepare_claim(again.party, 0, 0, train_segment)
+    found = again.party.memory.boundaries[(0, SEGMENTS)]
+    state = await claim.begin_state(solver.party, 0)
+    batches = claim.get_dealt_batches(solver.party, 0, 0)
+    state, _ = train_segment(state, get_spec().training, batches, 0, get_spec().terms.inner_steps)
+    assert keep_state(solver.party, state) == found
+
+
+async def test_a_restart_commits_to_the_same_and_trains_nothing(solver: Lone) -> None:
+    await claim.commit_claim(solver.party, 0, 0, train_segment)
+    again = restart(solver)
+    train = Train(again)
+    await claim.commit_claim(again.party, 0, 0, train)
+    assert solver.chain.list_sent("commit") == again.chain.list_sent("commit") and train.steps == []
+    [(task, index, claim_root, delta_root, start)] = again.chain.list_sent("commit")
+    assert (task, index) == (TASK, 0) and start == claim.open_boundary(again.party, 0, 0)
+    assert claim_root != delta_root
+
+
+async def test_moments_are_carried_where_the_contract_expects_them(solver: Lone) -> None:
+    await claim.prepare_claim(solver.party, 0, 0, train_segment)
+    last = solver.party.memory.boundaries[(0, SEGMENTS)]
+    solver.chain.answers["expected_start"] = last
+    state = await claim.begin_state(solver.party, 0)
+    found = keep_state(solver.party, state)
+    assert found.first_moment_root == last.first_moment_root and found.local_step == last.local_step
+    assert found.weights_root == get_spec().terms.initial_weights_root

@@ -1,0 +1,82 @@
+"""A blind audit: the result is fixed before it is sent, and stays what it is over a restart."""
+
+import pytest
+
+from protocol.actions import replay
+from protocol.actions.states import keep_state, load_state
+from protocol.compute.step import train_segment
+from protocol.spec import codec
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.hashing import sha256_of
+from protocol.spec.tolerance import Judgement
+from tests.protocol.actions.audits import REF, audit_claim, replay_and_reveal, train_wrongly
+from tests.protocol.actions.lone import Lone, get_spec, make_lone, restart
+
+
+async def test_a_replay_of_honest_work_ends_where_the_solver_did(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    end = await replay.replay_segment(audited.verifier.party, REF, audited.segment, train_segment)
+    assert end == audited.boundary(audited.segment + 1)
+
+
+async def test_a_commitment_survives_a_restart_and_binds_result_and_salt(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    await replay.commit_replay(audited.verifier.party, REF, audited.segment, train_segment)
+    again = restart(audited.verifier)
+    again.take(*audited.solver.party.view.events[-3:])
+    await replay.commit_replay(again.party, REF, audited.segment, train_wrongly)
+    [sent], [sent_again] = (lone.chain.list_sent("commit_replay") for lone in (audited.verifier, again))
+    assert sent == sent_again
+    await replay.reveal(again.party, REF)
+    [(ref, end, salt)] = again.chain.list_sent("reveal")
+    root = codec.compute_state_root(end)
+    place = (again.party.domain, 0, 0, 0, 0, again.party.account)
+    assert (ref, codec.compute_audit_commitment(*place, root, salt)) == sent
+
+
+async def test_a_start_that_is_not_served_is_an_environment_fault(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    empty = make_lone(solver.party.config.home.parent / "empty", audited.verifier.party.account)
+    empty.take(*solver.party.view.events[-3:])
+    with pytest.raises(EnvironmentFault):
+        await replay.prepare_replay(empty.party, REF, audited.segment, train_segment)
+    assert not empty.party.memory.audits
+
+
+async def test_equal_ends_are_accepted_and_wrong_ones_beyond_every_limit(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    audited.open_end()
+    found = await replay.compare_ends(audited.verifier.party, REF, audited.segment)
+    assert found.verdict.judgement == Judgement.ACCEPT
+    state = load_state(solver.party, audited.boundary(audited.segment + 1))
+    state.weights[700] += 1.0
+    audited.open_end(keep_state(solver.party, state))
+    found = await replay.compare_ends(audited.verifier.party, REF, audited.segment)
+    assert found.verdict.judgement == Judgement.REJECT
+
+
+async def test_the_worst_leaf_is_opened_beside_the_drawn_ones(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    state = load_state(solver.party, audited.boundary(audited.segment + 1))
+    state.weights[700] += 1.0
+    audited.open_end(keep_state(solver.party, state))
+    for drawn, extra in (((0, 5), [2]), ((2, 5), [])):
+        await replay.compare_leaves(audited.verifier.party, REF, drawn)
+        ref, claimed, replayed, sent_extra, rate_sum, path = audited.verifier.chain.sent[-1][1]
+        assert ref == REF and sent_extra == extra and len(claimed) == len(replayed) == len(drawn) + len(extra)
+        differing = [a != b for a, b in zip(claimed, replayed, strict=True)]
+        assert differing == [index == 2 for index in (*drawn, *extra)]
+
+
+def test_the_schedule_proof_is_that_of_the_segment(solver: Lone) -> None:
+    terms = get_spec().terms
+    rate_sum, path = replay.get_schedule_proof(solver.party, 1, 2)
+    index = 1 * terms.segment_count + 2
+    leaf = codec.compute_schedule_leaf(index, rate_sum)
+    node = leaf
+    for level, sibling in enumerate(path):
+        pair = (node, sibling) if (index >> level) % 2 == 0 else (sibling, node)
+        node = sha256_of(b"\x01" + b"".join(pair))
+    assert node == terms.schedule_root

@@ -1,0 +1,86 @@
+"""What is shown when: an end state before its opening would let an auditor copy it."""
+
+import pytest
+
+from protocol.actions.shelf import Shelf
+from protocol.adapters.blobs import BlobKind
+from protocol.spec import events
+from protocol.spec.containers import StateHeader
+from tests.protocol.actions.facts import (
+    ALICE,
+    BOB,
+    END,
+    LAST,
+    MALLORY,
+    START,
+    at,
+    commit,
+    open_end,
+    open_start,
+)
+from tests.protocol.spec.simulator import make_word
+
+
+def make_shelf(*found: events.Event, account: str = ALICE) -> Shelf:
+    shelf = Shelf(account, lambda reader: reader == BOB)
+    for event in found:
+        shelf.take(event)
+    return shelf
+
+
+def shows(shelf: Shelf, header: StateHeader, reader: str = BOB) -> bool:
+    roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
+    found = {shelf.may_read(reader, BlobKind.TENSOR, root) for root in roots}
+    assert len(found) == 1, "a state is shown as a whole"
+    return found.pop()
+
+
+def test_a_commitment_shows_nothing() -> None:
+    shelf = make_shelf(commit(ALICE))
+    assert not any(shows(shelf, state) for state in (START, END, LAST))
+    assert not shelf.may_read(BOB, BlobKind.DELTA, make_word("delta", 0))
+
+
+def test_the_end_stays_hidden_until_it_is_opened() -> None:
+    shelf = make_shelf(commit(ALICE), open_start())
+    assert shows(shelf, START) and not shows(shelf, END) and not shows(shelf, LAST)
+    shelf.take(open_end())
+    assert shows(shelf, END) and shows(shelf, LAST)
+
+
+def test_the_pseudo_gradient_is_for_anybody_with_the_end() -> None:
+    shelf, root = make_shelf(commit(ALICE), open_start()), make_word("delta", 0)
+    assert not shelf.may_read(MALLORY, BlobKind.DELTA, root)
+    shelf.take(open_end())
+    assert shelf.may_read(MALLORY, BlobKind.DELTA, root)
+
+
+def test_states_are_for_the_staked_only() -> None:
+    shelf = make_shelf(commit(ALICE), open_start())
+    assert shows(shelf, START) and not shows(shelf, START, reader=MALLORY)
+
+
+def test_openings_of_others_oblige_to_nothing() -> None:
+    shelf = make_shelf(commit(BOB), commit(ALICE, slot=1), open_start(), open_end())
+    assert not any(shows(shelf, state) for state in (START, END, LAST))
+
+
+def test_an_auditor_shows_its_result_once_revealed() -> None:
+    revealed = events.Revealed(**at(8), draw=0, rank=0, auditor=ALICE, end=END)
+    assert not shows(make_shelf(), END) and shows(make_shelf(revealed), END)
+    assert not shows(make_shelf(revealed, account=MALLORY), END)
+
+
+@pytest.mark.parametrize(("kind", "is_public"), [(BlobKind.DATASET, True), (BlobKind.TENSOR, False)])
+def test_public_kinds_need_no_event(kind: BlobKind, is_public: bool) -> None:
+    assert make_shelf().may_read(MALLORY, kind, bytes(32)) is is_public
+
+
+def test_a_reorg_takes_back_what_events_showed_but_not_the_global_model() -> None:
+    shelf = make_shelf(commit(ALICE), open_start(), open_end())
+    shelf.show_tensor(make_word("model"))
+    shelf.forget()
+    assert not any(shows(shelf, state) for state in (START, END, LAST))
+    assert shelf.may_read(BOB, BlobKind.TENSOR, make_word("model"))
+    shelf.take(open_start())
+    assert not shows(shelf, START), "the claim is forgotten with its event"

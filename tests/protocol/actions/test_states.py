@@ -1,0 +1,73 @@
+"""States between tensors and the store."""
+
+import pytest
+import torch
+
+from protocol.actions.states import (
+    fetch_state,
+    has_state,
+    keep_state,
+    load_state,
+    open_state_leaves,
+)
+from protocol.compute.digest import build_state_trees
+from protocol.compute.model import init_parameters
+from protocol.compute.step import TrainingState
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_valid_path
+from tests.protocol.actions.lone import VERIFIERS, Lone, get_spec, make_lone
+
+
+def make_state(seed: int = 3) -> TrainingState:
+    weights = init_parameters(get_spec().training.model, seed)
+    return TrainingState(weights, weights * 0.5, weights * weights, 4, 12)
+
+
+def is_same(a: TrainingState, b: TrainingState) -> bool:
+    pairs = ((a.weights, b.weights), (a.first_moment, b.first_moment), (a.second_moment, b.second_moment))
+    counters = (a.local_step, a.global_step) == (b.local_step, b.global_step)
+    return counters and all(torch.equal(x, y) for x, y in pairs)
+
+
+def test_a_kept_state_is_loaded_as_it_was(solver: Lone) -> None:
+    state = make_state()
+    header = keep_state(solver.party, state)
+    assert header == build_state_trees(state).header and has_state(solver.party, header)
+    assert is_same(load_state(solver.party, header), state)
+
+
+def test_a_state_with_a_tensor_missing_is_not_there(solver: Lone) -> None:
+    header = keep_state(solver.party, make_state())
+    other = StateHeader(header.weights_root, bytes(32), header.second_moment_root, 4, 12)
+    assert has_state(solver.party, header) and not has_state(solver.party, other)
+
+
+async def test_a_state_is_fetched_where_it_is_not_kept(solver: Lone) -> None:
+    header = keep_state(solver.party, make_state())
+    home = solver.party.config.home.parent / "verifier"
+    verifier = make_lone(home, VERIFIERS[0], remote=solver.party.store)
+    peers = verifier.party.view.network.others()
+    assert is_same(await fetch_state(verifier.party, peers, header), make_state())
+    asked = len(verifier.client.asked)
+    await fetch_state(verifier.party, peers, header)
+    assert asked == 3 == len(verifier.client.asked), "what is here is not fetched again"
+
+
+async def test_a_state_that_nobody_shows_cannot_be_had(solver: Lone) -> None:
+    header = StateHeader(bytes(32), bytes(32), bytes(32), 0, 0)
+    with pytest.raises(EnvironmentFault):
+        await fetch_state(solver.party, [], header)
+
+
+def test_leaves_open_under_their_roots(solver: Lone) -> None:
+    trees = build_state_trees(make_state())
+    count = count_tensor_leaves(get_spec().terms.parameter_count)
+    for index, leaves in zip([0, count - 1], open_state_leaves(trees, [0, count - 1]), strict=True):
+        pairs = (
+            (trees.weights, leaves.weights),
+            (trees.first_moment, leaves.first_moment),
+            (trees.second_moment, leaves.second_moment),
+        )
+        for tree, leaf in pairs:
+            assert is_valid_path(tree.root, hash_leaf(leaf.data), index, count, leaf.path)

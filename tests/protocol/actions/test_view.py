@@ -1,0 +1,79 @@
+"""The fold of all events, and its refold where a reorg voids some of them."""
+
+from typing import Any
+
+from protocol.actions.view import View
+from protocol.adapters.blobs import BlobKind
+from protocol.spec import game_events
+from protocol.spec.contest import Turn
+from tests.protocol.actions.facts import (
+    ALICE,
+    BOB,
+    END,
+    TASK,
+    announce,
+    commit,
+    create_task,
+    deposit,
+    enrol,
+    make_batch,
+    open_end,
+    open_start,
+    start_round,
+)
+
+
+def make_view() -> View:
+    return View(ALICE, 31337, "0x" + 40 * "5")
+
+
+BEGINNING = (announce(BOB), deposit(BOB), create_task(), start_round(), enrol(ALICE))
+
+
+def test_a_task_is_folded_with_its_rounds() -> None:
+    view = make_view()
+    view.take(make_batch(3, *BEGINNING))
+    [state] = view.tasks[TASK].rounds
+    assert state.solvers == (ALICE,) and view.head_block == 3
+    assert view.network.is_staked(BOB) and view.disputes[TASK].task == TASK
+
+
+def test_batches_fold_as_one_batch_does() -> None:
+    at_once, piecemeal = make_view(), make_view()
+    at_once.take(make_batch(3, *BEGINNING))
+    for event in BEGINNING:
+        piecemeal.take(make_batch(event.block_number, event))
+    assert (at_once.tasks, at_once.network, at_once.events) == (
+        piecemeal.tasks,
+        piecemeal.network,
+        piecemeal.events,
+    )
+
+
+def test_a_reorg_leaves_what_a_fresh_node_sees() -> None:
+    view, fresh = make_view(), make_view()
+    view.take(make_batch(7, *BEGINNING, commit(ALICE), open_start(), open_end(), deposit(BOB, block=7)))
+    again = enrol(BOB, block=6, index=1)
+    view.take(make_batch(6, again, forget_from=5))
+    fresh.take(make_batch(6, *BEGINNING, again))
+    assert view.events == fresh.events and view.tasks == fresh.tasks and view.disputes == fresh.disputes
+    assert view.network == fresh.network
+    assert not view.shelf.may_read(BOB, BlobKind.TENSOR, END.weights_root)
+
+
+def test_only_new_events_are_told() -> None:
+    view = make_view()
+    view.take(make_batch(3, *BEGINNING))
+    assert view.take(make_batch(5, commit(ALICE), forget_from=4)) == [commit(ALICE)]
+
+
+def test_a_contest_is_followed_to_its_end() -> None:
+    view = make_view()
+    where: dict[str, Any] = {"task": TASK, "round": 0, "rival": BOB}
+    roots: dict[str, Any] = {"weights_root": bytes(32), "momentum_root": bytes(32)}
+    opened = game_events.Contested(block_number=8, **where, **roots, tensor=0, clock_block=20)
+    view.take(make_batch(8, *BEGINNING, opened))
+    assert view.contests[TASK, 0, BOB].turn == Turn.POSTER
+    ended = game_events.ContestEnded(block_number=9, **where, loser=ALICE, reason=bytes(32))
+    view.take(make_batch(9, ended))
+    assert view.contests[TASK, 0, BOB].turn == Turn.NONE
