@@ -30,6 +30,7 @@ from protocol.spec.dispute_moves import Move, get_next_dispute_deadline
 from protocol.spec.duties import get_next_deadline
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.events import Event
+from protocol.spec.guards import has_poster
 from protocol.spec.keeping import SPREAD_BLOCKS, get_keeper_actions, get_my_keeper_actions
 from protocol.spec.round import (
     OuterRoot,
@@ -320,5 +321,6 @@ def is_finished(state: RoundState, block: int) -> bool:
     """Whether everything of a round is settled and the next one is under way, if there is one."""
     accounts = {*state.verifiers, *state.whistleblowers}
     is_settled = len(state.settled_slots) == len(state.solvers) and accounts <= state.settled_accounts
+    is_settled = is_settled and (state.is_merge_settled or not has_poster(state))
     is_decided = state.status == RoundStatus.MERGED or is_empty(state, block)
     return is_decided and is_settled and (state.is_advanced or state.index == state.terms.rounds - 1)

@@ -146,8 +146,8 @@ DEVNET = Preset(
     # Blocks of half a second to a second, a tenth of the money. Windows hold five times what a phase takes
     # on two cores, so that slowness slashes nobody; a test network's clock skips what nobody needs.
     windows=Windows(
-        enrol=120, delay=2, seal=20, train=160, start=20, replay=90, show=20, open=30,
-        merge=20, dispute=20, respond=30, name=15, prove=15,
+        enrol=240, delay=2, seal=20, train=300, start=30, replay=150, show=30, open=50,
+        merge=30, dispute=30, respond=30, name=20, prove=20,
     ),
     amounts=Amounts(
         solver_stake=200 * TOKEN_WEI, audit_stake=50 * TOKEN_WEI, enrol_stake=20 * TOKEN_WEI,

@@ -174,8 +174,8 @@ def _judge_reserves(state: RoundState, slot: int, block: int) -> Verdict:
 
 
 def was_called_late(state: RoundState, slot: int) -> bool:
-    """Whether the reserves of an escalated claim were called when half of their replay window was over: whoever
-    of them says nothing then pays no fee."""
+    """Whether the reserves of an escalated claim were called when half of their replay window was over:
+    whoever of them says nothing then pays no fee."""
     call_end = state.deadlines.compare_end + state.terms.windows.replay // 2
     return get_claim(state, slot).changed_block >= call_end
 

@@ -95,7 +95,8 @@ class CallMaker:
     def make_sending(self, call: Call) -> Sending:
         """The transaction of a call."""
         contract = CONTRACT_OF[type(call)]
-        arguments = _ARGUMENTS.get(type(call), _take_fields)(self, call)
+        make: Arguments = _ARGUMENTS.get(type(call), _take_fields)
+        arguments = make(self, call)
         # An audit's name holds task and round; the registry knows which round is to be advanced.
         head: tuple[Any, ...] = () if hasattr(call, "audit") else (self.state.task, call.round)
         if isinstance(call, calls.Advance):
@@ -149,7 +150,8 @@ def _compare(maker: CallMaker, call: calls.CompareLeaves) -> tuple[Any, ...]:
     return ref, claimed, replayed, (), LEARNING_RATE_SUM, prove_schedule(maker.state.terms, segment)
 
 
-_ARGUMENTS: dict[type[Call], Callable[[CallMaker, Any], tuple[Any, ...]]] = {
+Arguments = Callable[[CallMaker, Any], tuple[Any, ...]]
+_ARGUMENTS: dict[type[Call], Arguments] = {
     calls.Advance: lambda maker, call: (),
     calls.OpenStart: _open_start,
     calls.OpenEnd: _open_end,

@@ -1,5 +1,5 @@
-"""An audited claim for tests: the solver has claimed, the draw is sealed, its first draw opened; the primary is
-ready to replay."""
+"""An audited claim for tests: the solver has claimed, the draw is sealed, the start of its first draw is
+opened; the primary is ready to replay."""
 
 from dataclasses import dataclass, replace
 

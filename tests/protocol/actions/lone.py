@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from eth_account import Account
@@ -13,6 +14,7 @@ from node.submit import build_spec
 from protocol.actions.party import JOURNAL_FILE, STORE_FOLDER, Party, PartyConfig, Status
 from protocol.actions.view import View
 from protocol.adapters.blobs import BlobRef
+from protocol.adapters.chain import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.records import RECORDS
@@ -61,6 +63,7 @@ class LoneChain:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.deployment = SimpleNamespace(registry=REGISTRY)
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
         self.answers: dict[str, Any] = {}
         names = ("registry", "ledger", "audit_book", "dispute_game", "outer_contest", "vault", "token")
@@ -168,3 +171,8 @@ def restart(lone: Lone) -> Lone:
     """What comes up after a kill: the folder is all that is left."""
     lone.party.journal.close()
     return make_lone(lone.party.config.home, lone.party.account, lone.client.remote)
+
+
+def refuse(name: str) -> ContractRefused:
+    """A contract's refusal."""
+    return ContractRefused(name=name, values={}, what=name, expected="", actual="", remedy="")

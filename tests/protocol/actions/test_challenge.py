@@ -5,14 +5,13 @@ from dataclasses import replace
 from protocol.actions import challenge
 from protocol.actions.states import keep_state, load_state
 from protocol.adapters.blobs import refer_delta
-from protocol.adapters.chain import ContractRefused
 from protocol.compute.digest import build_delta_tree
 from protocol.spec import events
 from protocol.spec.dispute_moves import compute_opening_seal
 from protocol.spec.statuses import ClaimRef
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
 from tests.protocol.actions.facts import TASK
-from tests.protocol.actions.lone import SOLVER, Lone, get_spec, restart
+from tests.protocol.actions.lone import SOLVER, Lone, get_spec, refuse, restart
 
 OTHER_DRAW = replace(REF, draw=1, rank=2)
 
@@ -46,10 +45,9 @@ def test_a_solver_s_claim_has_one_name_whoever_found_it() -> None:
 
 
 async def test_the_opening_is_sealed_in_an_earlier_block(solver: Lone) -> None:
-    refusal = ContractRefused("NotSealed", "DisputeGame.openDispute", {})
     challenge.accuse(solver.party, ClaimRef(REF, 1, by_solver=False))
     [made] = solver.party.memory.accusations
-    solver.chain.answers["open_dispute"] = [refusal, None]
+    solver.chain.answers["open_dispute"] = [refuse("NotSealed"), None]
     solver.chain.answers["seal_opening"] = type("Receipt", (), {"block_number": 40})()
     await challenge.open_accusation(solver.party, made)
     names = [name for name, _ in solver.chain.sent]

@@ -66,7 +66,7 @@ async def test_the_worst_leaf_is_opened_beside_the_drawn_ones(solver: Lone) -> N
         await replay.compare_leaves(audited.verifier.party, REF, drawn)
         ref, claimed, replayed, sent_extra, rate_sum, path = audited.verifier.chain.sent[-1][1]
         assert ref == REF and sent_extra == extra and len(claimed) == len(replayed) == len(drawn) + len(extra)
-        differing = [a != b for a, b in zip(claimed, replayed, strict=True)]
+        differing = [a.weights.data != b.weights.data for a, b in zip(claimed, replayed, strict=True)]
         assert differing == [index == 2 for index in (*drawn, *extra)]
 
 

@@ -1,0 +1,212 @@
+"""What a participant decides beyond the pure rules, and that each call goes where it belongs."""
+
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from protocol.actions import claim
+from protocol.actions.challenge import name_solver_claim
+from protocol.actions.participant import CheckOuter, ComputeOwnRoots, EndContest, Participant, is_finished
+from protocol.compute.step import train_segment
+from protocol.spec import calls, events
+from protocol.spec.contest import ContestState
+from protocol.spec.dispute_moves import DemandLeaf, NameStep, PostStepRoots
+from protocol.spec.duties import get_auditor_actions, get_solver_actions
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game_events import Contested, DisputeActivated, DisputeOpened, StepRootsPosted
+from protocol.spec.round import get_audit_deadlines
+from protocol.spec.statuses import AuditStatus, Role
+from protocol.spec.tolerance import Judgement
+from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
+from tests.protocol.actions.facts import ALICE, BOB, MALLORY, TASK, at, make_batch
+from tests.protocol.actions.lone import SOLVER, Lone, get_spec
+from tests.protocol.actions.outcomes import accept_claim, post_outer
+from tests.protocol.spec.plots import play_plot
+
+CLOCK = 100
+
+
+def decide(lone: Lone, block: int) -> list[Hashable]:
+    return list(make_participant(lone).decide(block).actions)
+
+
+def make_participant(lone: Lone) -> Participant:
+    if lone.party.account == SOLVER:
+        return Participant(lone.party, get_solver_actions)
+    return Participant(lone.party, partial(get_auditor_actions, role=Role.VERIFIER))
+
+
+# --- Duties -------------------------------------------------------------------------------------------------
+async def test_training_is_done_when_the_journal_has_the_claim(solver: Lone) -> None:
+    block = solver.party.round(0).deadlines.train_end - 1
+    assert [type(one) for one in decide(solver, block)] == [calls.Train, calls.CommitClaim]
+    await claim.prepare_claim(solver.party, 0, 0, train_segment)
+    assert [type(one) for one in decide(solver, block)] == [calls.CommitClaim]
+
+
+async def test_a_replay_is_done_when_the_journal_has_the_result(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    clock = audited.verifier.party.round(0).deadlines
+    audits = [type(one) for one in decide(audited.verifier, clock.replay_end - 1)]
+    assert audits[:2] == [calls.Replay, calls.CommitReplay]
+    await make_participant(audited.verifier).perform(calls.Replay(0, REF, audited.segment))
+    assert calls.Replay not in map(type, decide(audited.verifier, clock.replay_end - 1))
+
+
+async def test_who_cannot_have_the_start_says_so_before_time_runs_out(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    verifier, participant = audited.verifier, make_participant(audited.verifier)
+    verifier.client.remote = verifier.party.store
+    clock = get_audit_deadlines(verifier.party.round(0), 0, 0)
+    assert clock is not None
+    late = clock.replay_end - get_spec().terms.windows.replay // 4
+    call = calls.CommitReplay(0, REF, audited.segment)
+    verifier.party.view.take(make_batch(late - 1))
+    with pytest.raises(EnvironmentFault):
+        await participant.perform(call)
+    assert not verifier.chain.list_sent("say_unserved")
+    verifier.party.view.take(make_batch(late))
+    await participant.perform(call)
+    assert verifier.chain.list_sent("say_unserved") == [(REF,)]
+
+
+CALLS: list[tuple[calls.Call, str, tuple[Any, ...]]] = [
+    (calls.Enrol(1, Role.SOLVER), "enrol", (TASK, 1, Role.SOLVER)),
+    (calls.SealBeacon(1), "seal_beacon", (TASK, 1)),
+    (calls.Advance(1), "advance", (TASK,)),
+    (calls.SealDraw(1), "seal_draw", (TASK, 1)),
+    (calls.SealLate(1), "seal_late", (TASK, 1)),
+    (calls.SealLeaves(1, 2), "seal_leaves", (TASK, 1, 2)),
+    (calls.Judge(1, 2), "judge", (TASK, 1, 2)),
+    (calls.SettleMerge(1), "settle_merge", (TASK, 1)),
+    (calls.SettleClaim(1, 2), "settle_claim", (TASK, 1, 2)),
+    (calls.SettleEnrolments(1, 2, 3), "settle_enrolments", (TASK, 1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("call", "method", "arguments"), CALLS)
+async def test_calls_go_to_their_function(
+    solver: Lone, call: calls.Call, method: str, arguments: tuple[Any, ...]
+) -> None:
+    await make_participant(solver).perform(call)
+    assert solver.chain.sent == [(method, arguments)]
+
+
+async def test_a_solver_opens_the_boundaries_that_are_asked(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    participant = make_participant(solver)
+    await participant.perform(calls.OpenStart(0, 1, 2))
+    await participant.perform(calls.OpenEnd(0, 1, 3, 4))
+    [(_, _, draw, start)] = solver.chain.list_sent("open_start")
+    assert draw == 1 and start.header == audited.boundary(2)
+    [(_, _, draw, end, last)] = solver.chain.list_sent("open_end")
+    assert draw == 1 and (end.header, last.header) == (audited.boundary(3), audited.boundary(4))
+
+
+# --- Disputes -----------------------------------------------------------------------------------------------
+def open_dispute(audited: Audited, opener: str) -> None:
+    claim_ref = name_solver_claim(REF, audited.segment)
+    audited.take(
+        DisputeOpened(
+            block_number=30, dispute=b"d", claim=claim_ref, claimant=SOLVER, opener=opener, bond_wei=1
+        ),
+        DisputeActivated(block_number=30, dispute=b"d", clock_block=CLOCK),
+    )
+
+
+async def test_an_accused_solver_posts_its_roots_and_its_accuser_names_the_first_that_differs(
+    solver: Lone,
+) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    open_dispute(audited, opener=audited.verifier.party.account)
+    assert PostStepRoots(b"d", 3) in decide(solver, 31)
+    roots = (bytes(32), b"\1" * 32, b"\2" * 32)
+    audited.take(StepRootsPosted(block_number=32, dispute=b"d", roots=roots))
+    accuser = make_participant(audited.verifier)
+    assert ComputeOwnRoots(b"d") in accuser.decide(33).actions
+    await accuser.perform(ComputeOwnRoots(b"d"))
+    actions = accuser.decide(33).actions
+    assert NameStep(b"d", 0) in actions and not any(isinstance(one, DemandLeaf) for one in actions)
+
+
+async def test_a_slandered_solver_accuses_its_auditor_once(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    judged = events.AuditJudged(**at(30), draw=0, rank=0, status=AuditStatus.REJECTS, worst=Judgement.REJECT)
+    audited.take(judged)
+    for _ in range(2):
+        make_participant(solver).react(judged)
+    [made] = solver.party.memory.accusations
+    assert (made.draw, made.rank, made.by_solver) == (0, 0, False)
+    assert any("rejects" in line for line in solver.lines)
+
+
+# --- Contests -----------------------------------------------------------------------------------------------
+async def make_contested(solver: Lone, rival: str, poster: str) -> Audited:
+    audited = await audit_claim(solver)
+    accept_claim(audited)
+    post_outer(audited, bytes(32), bytes(32), poster)
+    audited.take(
+        Contested(
+            block_number=22, task=TASK, round=0, rival=rival, weights_root=b"\1" * 32,
+            momentum_root=bytes(32), tensor=0, clock_block=CLOCK,
+        )
+    )  # fmt: skip
+    return audited
+
+
+def list_contest_actions(lone: Lone, block: int) -> list[type]:
+    wanted = (ContestState, EndContest)
+    return [type(one) for one in decide(lone, block) if isinstance(one, wanted)]
+
+
+async def test_a_poster_moves_before_the_clock_and_anybody_ends_the_contest_after_it(solver: Lone) -> None:
+    audited = await make_contested(solver, rival=ALICE, poster=SOLVER)
+    assert list_contest_actions(solver, CLOCK - 1) == [ContestState]
+    assert list_contest_actions(audited.verifier, CLOCK - 1) == []
+    assert list_contest_actions(solver, CLOCK) == [EndContest]
+    assert list_contest_actions(audited.verifier, CLOCK) == []
+    assert list_contest_actions(audited.verifier, CLOCK + 16) == [EndContest]
+
+
+async def test_a_contest_of_a_replaced_root_is_ended_at_once(solver: Lone) -> None:
+    audited = await make_contested(solver, rival=ALICE, poster=MALLORY)
+    assert list_contest_actions(solver, 30) == []
+    post_outer(audited, b"\3" * 32, bytes(32), BOB)
+    assert list_contest_actions(solver, 30) == [EndContest]
+
+
+async def test_every_posted_root_is_checked_also_one_that_took_the_place_of_another(solver: Lone) -> None:
+    audited = await make_contested(solver, rival=ALICE, poster=MALLORY)
+    participant = make_participant(audited.verifier)
+
+    def list_checks() -> list[Hashable]:
+        return [one for one in participant.decide(30).actions if isinstance(one, CheckOuter)]
+
+    [check] = list_checks()
+    await participant.perform(check)
+    assert list_checks() == [] and len(audited.verifier.chain.list_sent("contest")) == 1
+    post_outer(audited, b"\3" * 32, bytes(32), ALICE)
+    assert len(list_checks()) == 1 and list_checks() != [check]
+
+
+# --- The end ------------------------------------------------------------------------------------------------
+def test_a_round_is_finished_when_everything_is_settled_and_the_next_one_runs() -> None:
+    done = play_plot("all honest").sim.state
+    block = done.start_block + 10_000
+    assert is_finished(done, block)
+    assert not is_finished(replace(done, is_advanced=False), block)
+    assert is_finished(replace(done, is_advanced=False, index=done.terms.rounds - 1), block)
+    assert not is_finished(replace(done, settled_slots=frozenset()), block)
+    assert not is_finished(replace(done, settled_accounts=frozenset()), block)
+
+
+async def test_an_open_last_round_keeps_the_node_up(solver: Lone) -> None:
+    participant = make_participant(solver)
+    assert not participant.is_over()
+    solver.take(events.TaskClosed(block_number=30, task=TASK, refund_wei=0))
+    assert participant.is_over()
