@@ -41,7 +41,8 @@ def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
             remedy="Pass 1 or more.",
         )
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    # What use_deterministic_algorithms(True) does, but for importing a compiler (two seconds) to tell it too.
+    torch.set_deterministic_debug_mode("error")
     # Filling fresh buffers with NaN finds bugs in kernels, not in bits, and costs a pass over each buffer.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_float32_matmul_precision("highest")

@@ -7,6 +7,7 @@ When the task is over, `report.py` tells from the chain's logs what happened, an
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -203,6 +204,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     """Run the demo; 0 only where everything holds."""
+    # Asked to end, end as with Ctrl-C: no party outlives the demo.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return 0 if asyncio.run(demonstrate(parse())) else 1
     except TouchstoneError as error:

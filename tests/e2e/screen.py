@@ -55,7 +55,7 @@ class Screen:
 
     def say(self, line: str) -> None:
         """One line."""
-        self.console.print(line, markup=False)
+        self.console.print(line, markup=False, soft_wrap=True)
 
     def tell(self, events: Iterable[Event]) -> None:
         """A line for each event that matters, with the parties' names."""

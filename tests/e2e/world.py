@@ -142,17 +142,18 @@ async def run_world(
         players = [asyncio.create_task(play(world, name, build)) for name, build in cast.items()]
         players.append(asyncio.create_task(follow_task(submitter, world.task)))
         try:
-            await _play_until(players, lambda: until is not None and until(submitter.view))
+            await _play_until(players, ticking, lambda: until is not None and until(submitter.view))
         finally:
             for task in (ticking, *players):
                 task.cancel()
             await asyncio.gather(ticking, *players, return_exceptions=True)
 
 
-async def _play_until(players: Sequence[asyncio.Task[None]], is_enough: Callable[[], bool]) -> None:
-    """Wait for all players or for `is_enough`. Raises what the first failing player raises."""
-    running = set(players)
-    while running and not is_enough():
-        done, running = await asyncio.wait(running, timeout=LOOK_S, return_when=asyncio.FIRST_EXCEPTION)
-        for player in done:
-            player.result()
+async def _play_until(
+    players: Sequence[asyncio.Task[None]], ticking: asyncio.Task[None], is_enough: Callable[[], bool]
+) -> None:
+    """Wait for all players or for `is_enough`. Raises what the first failing player, or the clock, raises."""
+    while not all(player.done() for player in players) and not is_enough():
+        done, _ = await asyncio.wait({*players, ticking}, timeout=LOOK_S, return_when=asyncio.FIRST_EXCEPTION)
+        for one in done:
+            one.result()

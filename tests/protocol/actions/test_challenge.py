@@ -16,27 +16,29 @@ from tests.protocol.actions.lone import SOLVER, Lone, get_spec, refuse, restart
 OTHER_DRAW = replace(REF, draw=1, rank=2)
 
 
-async def make_examined(solver: Lone, error: float) -> Audited:
+async def make_examined(solver: Lone, excess: float) -> Audited:
+    """The claimed end lies beyond the accept limit of its first moment by this factor."""
     audited = await audit_claim(solver)
     await replay_and_reveal(audited)
     state = load_state(solver.party, audited.boundary(audited.segment + 1))
-    state.weights[0] += error
+    at, tau = int(state.second_moment.argmax()), get_spec().terms.accept.tau_m * 2.0**-64
+    state.first_moment[at] += excess * tau * float(state.second_moment[at].sqrt())
     audited.open_end(keep_state(solver.party, state))
     await challenge.examine_end(audited.verifier.party, REF, audited.segment)
     return audited
 
 
 async def test_an_end_beyond_the_reject_limits_is_accused_once(solver: Lone) -> None:
-    audited = await make_examined(solver, error=1.0)
+    audited = await make_examined(solver, excess=1_000)
     await challenge.examine_end(audited.verifier.party, REF, audited.segment)
     [made] = audited.verifier.party.memory.accusations
     assert (made.slot, made.segment, made.by_solver) == (0, audited.segment, True)
 
 
 async def test_a_small_difference_is_told_and_not_accused(solver: Lone) -> None:
-    audited = await make_examined(solver, error=1e-7)
+    audited = await make_examined(solver, excess=3)
     assert not audited.verifier.party.memory.accusations
-    assert any("differs" in line for line in audited.verifier.lines)
+    assert any("differs, grey" in line for line in audited.verifier.lines)
 
 
 def test_a_solver_s_claim_has_one_name_whoever_found_it() -> None:

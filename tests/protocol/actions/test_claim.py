@@ -1,5 +1,6 @@
 """A claim is made once: whatever is interrupted goes on where it was, and says the same again."""
 
+import shutil
 import time
 
 import pytest
@@ -67,10 +68,12 @@ async def test_an_interrupted_claim_is_the_uninterrupted_one(solver: Lone) -> No
     assert keep_state(solver.party, state) == found
 
 
-async def test_a_restart_commits_to_the_same_and_trains_nothing(solver: Lone) -> None:
+async def test_a_restart_commits_to_the_same_though_its_blobs_are_gone(solver: Lone) -> None:
     await claim.commit_claim(solver.party, 0, 0, train_segment)
     again = restart(solver)
     train = Train(again)
+    for folder in (again.party.store.folder / kind for kind in ("tensor", "delta")):
+        shutil.rmtree(folder)
     await claim.commit_claim(again.party, 0, 0, train)
     assert solver.chain.list_sent("commit") == again.chain.list_sent("commit") and train.steps == []
     [(task, index, claim_root, delta_root, start)] = again.chain.list_sent("commit")
