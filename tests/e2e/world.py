@@ -58,6 +58,8 @@ TINY_PLAN = TaskPlan(
 )
 STAKE_WEI = 2_000 * TOKEN_WEI
 LOOK_S = 0.2
+DEADLINE_S = 400.0
+"""A world that stands still fails its test instead of holding up all others; a sound one takes a minute."""
 ONE_ROUND_PLAN = replace(
     TINY_PLAN,
     rounds=1,
@@ -142,7 +144,8 @@ async def run_world(
         players = [asyncio.create_task(play(world, name, build)) for name, build in cast.items()]
         players.append(asyncio.create_task(follow_task(submitter, world.task)))
         try:
-            await _play_until(players, ticking, lambda: until is not None and until(submitter.view))
+            async with asyncio.timeout(DEADLINE_S):
+                await _play_until(players, ticking, lambda: until is not None and until(submitter.view))
         finally:
             for task in (ticking, *players):
                 task.cancel()
