@@ -67,17 +67,19 @@ async def demonstrate(options: argparse.Namespace) -> bool:
     """One whole run; whether every expectation holds."""
     started_s = time.monotonic()
     folders = Folders(ROOT / "build" / "demo")
-    folders.clear()
-    cast = make_roster(LEAST_ROUNDS, with_cheats=options.cheats == "all")
-    rounds = choose_rounds(cast, options.skip, max(options.rounds, LEAST_ROUNDS))
-    cast = make_roster(rounds, with_cheats=options.cheats == "all")
+    with_cheats = options.cheats == "all"
+    least = max(options.rounds, LEAST_ROUNDS)
+    rounds = choose_rounds(make_roster(least, with_cheats=with_cheats), options.skip, least)
+    cast = make_roster(rounds, with_cheats=with_cheats)
     luck = compute_run_luck(build_plan(rounds), cast, options.skip)
-    setup = DevnetOptions(path=folders.deployment, log=folders.logs / "anvil.log")
-    async with run_devnet(setup, report=lambda _: None) as devnet:
-        actors = make_actors(folders, cast, devnet.rpc_url)
-        await fund_all(devnet, actors)
-        run = Run(folders, actors, rounds, options.skip, luck)
-        return await play(run, devnet, started_s, options)
+    with folders.hold():
+        folders.clear()
+        setup = DevnetOptions(path=folders.deployment, log=folders.logs / "anvil.log")
+        async with run_devnet(setup, report=lambda _: None) as devnet:
+            actors = make_actors(folders, cast, devnet.rpc_url)
+            await fund_all(devnet, actors)
+            run = Run(folders, actors, rounds, options.skip, luck)
+            return await play(run, devnet, started_s, options)
 
 
 async def fund_all(devnet: Devnet, actors: Sequence[Actor]) -> None:

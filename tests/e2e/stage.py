@@ -1,17 +1,20 @@
 """Setting the demo's stage: homes, stakes, and what a party's process may see."""
 
 import asyncio
+import fcntl
 import os
 import secrets
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.adapters.chain import open_chain
 from protocol.adapters.files import write_private_file
 from protocol.adapters.keys import AccountKey
+from protocol.spec.errors import InvalidInput
 from scripts.devnet import Devnet, claim_port
 from scripts.home import HomeConfig, create_home
 from scripts.toolchain import ROOT
@@ -62,6 +65,22 @@ class Folders:
     def report(self) -> Path:
         """The result."""
         return self.root / "report.json"
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep other runs out: they would clear these folders. Raises InvalidInput while one is running."""
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.root.with_suffix(".lock"), "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise InvalidInput(
+                    what="another demo is running in this checkout",
+                    expected=f"nobody else to use {self.root}",
+                    actual="it is locked",
+                    remedy="Wait for its end, or end it.",
+                ) from error
+            yield
 
     def clear(self) -> None:
         """Make all of them afresh; what an earlier run left is gone."""

@@ -17,6 +17,7 @@ from protocol.compute.step import Batch, begin_round, train_segment
 from protocol.spec import events, game_events
 from protocol.spec.containers import ModelConfig, StateHeader
 from protocol.spec.economics import compute_worst_span_blocks
+from protocol.spec.errors import InvalidInput
 from protocol.spec.params import DEVNET
 from protocol.spec.round import RoundState
 from protocol.spec.statuses import Role
@@ -35,7 +36,7 @@ from tests.e2e.phases import measure_phases
 from tests.e2e.plan import LEAST_ROUNDS, build_plan
 from tests.e2e.roster import count_role, make_roster
 from tests.e2e.screen import CURVE_ROWS, draw_curve
-from tests.e2e.stage import confine
+from tests.e2e.stage import Folders, confine
 from tests.e2e.verdict import judge_run
 
 THIRD = Fraction(1, 3)
@@ -308,3 +309,12 @@ def test_a_party_neither_reads_nor_lists_anothers_home(tmp_path: Path) -> None:
     command = confine([sys.executable, "-c", program, str(own), str(other)], own, tmp_path / "parties")
     found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
     assert found.returncode == 0, found.stderr
+
+
+def test_a_second_run_is_refused(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "demo")
+    with folders.hold(), pytest.raises(InvalidInput, match="another demo"), Folders(folders.root).hold():
+        pass
+    with folders.hold():
+        folders.clear()
+    assert (folders.code / "tests" / "e2e" / "demo.py").is_file()

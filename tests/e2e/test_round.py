@@ -91,11 +91,12 @@ async def test_cheats_lose_and_the_honest_do_not(tmp_path: Path) -> None:
         accounts = {name: key.address.lower() for name, key in world.keys.items()}
         balances = read_balances(world, view)
 
-        # Both cheats are slashed, the solver by a dispute that it could not answer, and earn nothing.
+        # Both cheats are slashed, the solver by a dispute that it could not answer, and get no pay for their
+        # work. (Either may post the outer root, rightly, and be paid for that.)
         assert balances["skipper"].slashed == AMOUNTS.solver_stake
         assert balances["inventor"].slashed >= 2 * AMOUNTS.audit_stake
         assert accounts["skipper"] in {event.claimant for event in find(view, DisputeConvicted)}
-        assert not balances["skipper"].earned and not balances["inventor"].earned
+        assert balances["skipper"].earned.keys() | balances["inventor"].earned.keys() <= {"merge"}
 
         # What was rejected is not merged; the rest is, uncontested.
         slots = {name: first.solvers.index(accounts[name]) for name in ("solver-0", "skipper")}
