@@ -1,9 +1,10 @@
-"""How far do honest machines differ? Replays segments on six kernel configurations and proposes limits from
-them.
+"""How far do honest machines differ? Replays segments on six kernel configurations, proposes limits from
+them, and lays cheats beside these.
 
-One process trains rounds of the demo's shape on the first configuration, moments reset at each start, and
-keeps every boundary; each configuration, a process of its own, replays each segment. All ordered pairs are
-compared. Writes build/limits/report.json.
+One process trains solvers' rounds of the demo, moments reset at each start, and keeps every boundary; each
+configuration, a process of its own, replays each segment. All ordered pairs are compared. Then the cheats:
+the same segments in bfloat16, at another learning rate, with one step left out; their excess is the largest
+distance in units of the reject limit, and above 1 is rejected. Writes build/limits/report.json.
 """
 
 import argparse
@@ -12,154 +13,248 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.setting import build_training, open_demo_corpus, read_standard_library, write_report
+from benchmarks.setting import (
+    INNER_STEPS,
+    ROUNDS,
+    SEGMENT_STEPS,
+    build_demo_schedule,
+    build_training,
+    open_demo_corpus,
+    read_standard_library,
+    write_report,
+)
 from protocol.compute.calibrate import (
-    CONFIGURATIONS,
     FLOORS,
     KernelConfiguration,
+    Proposal,
     find_maxima,
+    list_configurations,
     propose_limits,
 )
-from protocol.compute.compare import Distances, measure_distances
+from protocol.compute.compare import Distances, compute_excess, measure_distances
 from protocol.compute.data import Corpus, get_batch
-from protocol.compute.determinism import pin_kernels
+from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model import init_parameters
 from protocol.compute.step import TrainingState, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
+from protocol.spec.float32 import nearest
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from protocol.spec.schedule import compute_learning_rate
 
-BEACON = sha256(b"limits").digest()
-ROUNDS = 3
-INNER_STEPS = 40
-TOTAL_STEPS = ROUNDS * INNER_STEPS
-PEAK_LEARNING_RATE = 2e-3
-WARMUP_STEPS = 40
+RATE_FACTOR = 0.99
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a segment starts: a round, and the inner steps done in it since its moments were zero."""
+    """A segment: the solver's round and slot, and the inner steps done when it starts."""
 
     round: int
-    local_step: int
+    slot: int
+    inner_step: int
 
     @property
     def name(self) -> str:
-        """File name of the state."""
-        return f"{self.round}-{self.local_step}"
+        """File name of the state, and name in the report."""
+        return f"{self.round}-{self.slot}-{self.inner_step}"
 
     @property
-    def step(self) -> int:
-        """The global step."""
-        return self.round * INNER_STEPS + self.local_step
+    def global_step(self) -> int:
+        """Steps of the task before it."""
+        return self.round * INNER_STEPS + self.inner_step
 
 
-def list_stages(steps: int) -> list[Stage]:
-    """The start of every segment of `steps` steps."""
-    return [Stage(index, step) for index in range(ROUNDS) for step in range(0, INNER_STEPS, steps)]
+@dataclass(frozen=True)
+class Bench:
+    """The demo's training, and how long a segment is."""
+
+    folder: Path
+    spec: TrainingSpec
+    corpus: Corpus
+    slots: int
+    steps: int
+
+    def list_stages(self) -> list[Stage]:
+        """Every segment of every solver and round."""
+        places = itertools.product(range(ROUNDS), range(self.slots), range(0, INNER_STEPS, self.steps))
+        return [Stage(*place) for place in places]
+
+    def train(
+        self, state: TrainingState, stage: Stage, steps: int, spec: TrainingSpec | None = None
+    ) -> TrainingState:
+        """`steps` steps from a state within the stage's segment, on the data of its place."""
+        beacon = sha256(bytes([stage.round])).digest()
+        inner_step = state.global_step - stage.round * INNER_STEPS
+        end, _ = train_segment(
+            state,
+            spec or self.spec,
+            lambda i: get_batch(self.corpus, self.spec, beacon, stage.slot, i),
+            inner_step,
+            steps,
+        )
+        return end
+
+    def sum_rates(self, stage: Stage) -> float:
+        """L of the segment."""
+        places = ((stage.global_step + i, stage.inner_step + i) for i in range(self.steps))
+        return sum(compute_learning_rate(self.spec.schedule, *place) for place in places)
+
+    def save(self, name: str, stage: Stage, state: TrainingState) -> None:
+        """Writes a state's vectors to a safetensors file."""
+        vectors = {"w": state.weights, "m": state.first_moment, "v": state.second_moment}
+        save_file(vectors, self.folder / f"{name}-{stage.name}")
+
+    def load(self, name: str, stage: Stage, done: int) -> TrainingState:
+        """Reads a state `done` steps into the segment."""
+        tensors = load_file(self.folder / f"{name}-{stage.name}")
+        places = (stage.inner_step + done, stage.global_step + done)
+        return TrainingState(tensors["w"], tensors["m"], tensors["v"], *places)
+
+    def load_start(self, stage: Stage) -> TrainingState:
+        """The state that all replays of the segment start from."""
+        return self.load("start", stage, 0)
+
+    def load_end(self, configuration: KernelConfiguration, stage: Stage) -> TrainingState:
+        """What one configuration made of it."""
+        return self.load(configuration.name, stage, self.steps)
 
 
-def train(state: TrainingState, spec: TrainingSpec, corpus: Corpus, steps: int) -> TrainingState:
-    """`steps` steps on the data that belongs to the state's place."""
-    return train_segment(
-        state, spec, lambda i: get_batch(corpus, spec, BEACON, 0, i), state.global_step, steps
-    )[0]
-
-
-def save_state(path: Path, state: TrainingState) -> None:
-    """Writes the vectors of a state to a safetensors file."""
-    save_file({"w": state.weights, "m": state.first_moment, "v": state.second_moment}, path)
-
-
-def load_state(path: Path, local_step: int, global_step: int) -> TrainingState:
-    """Reads a state that has these counters."""
-    tensors = load_file(path)
-    return TrainingState(tensors["w"], tensors["m"], tensors["v"], local_step, global_step)
-
-
-def prepare(inner_warmup_steps: int) -> tuple[TrainingSpec, Corpus]:
+def open_bench(folder: Path, slots: int, steps: int) -> Bench:
     """The demo's spec and text."""
     data = read_standard_library()
-    spec = build_training(data, PEAK_LEARNING_RATE, TOTAL_STEPS, WARMUP_STEPS, inner_warmup_steps)
-    return spec, open_demo_corpus(data, spec)
+    spec = build_training(data, build_demo_schedule())
+    return Bench(folder, spec, open_demo_corpus(data, spec), slots, steps)
 
 
-def make_starts(folder: Path, steps: int, warmup: int) -> None:
-    """Trains the rounds once and stores the state at each stage."""
-    spec, corpus = prepare(warmup)
-    state = begin_round(init_parameters(spec.model, spec.initial_seed), 0)
-    for stage in list_stages(steps):
-        if stage.local_step == 0:
-            state = begin_round(state.weights, stage.step)
-        save_state(folder / f"start-{stage.name}", state)
-        state = train(state, spec, corpus, steps)
+def make_starts(bench: Bench) -> None:
+    """Trains all rounds once, each from the model of the last slot of the round before; stores each start."""
+    weights = init_parameters(bench.spec.model, bench.spec.initial_seed)
+    state = begin_round(weights, 0)
+    for stage in bench.list_stages():
+        if stage.inner_step == 0:
+            weights = state.weights if stage.slot == 0 else weights
+            state = begin_round(weights, stage.global_step)
+        bench.save("start", stage, state)
+        state = bench.train(state, stage, bench.steps)
 
 
-def run_worker(folder: Path, configuration: KernelConfiguration, steps: int, warmup: int) -> None:
-    """Replays one segment from each stored stage on this process's kernels and stores its end."""
+def run_worker(bench: Bench, configuration: KernelConfiguration) -> None:
+    """Replays every segment on this process's kernels and stores its end."""
     pin_kernels(configuration.threads, configuration.onednn)
-    spec, corpus = prepare(warmup)
-    for stage in list_stages(steps):
-        start = load_state(folder / f"start-{stage.name}", stage.local_step, stage.step)
-        save_state(folder / f"{configuration.name}-{stage.name}", train(start, spec, corpus, steps))
+    for stage in bench.list_stages():
+        bench.save(configuration.name, stage, bench.train(bench.load_start(stage), stage, bench.steps))
 
 
-def start_worker(folder: Path, index: int, steps: int, warmup: int) -> None:
-    """Runs `run_worker` for one configuration in a process with its environment; waits for it."""
-    environment = {**os.environ, "ATEN_CPU_CAPABILITY": CONFIGURATIONS[index].cpu_capability}
-    worker = ["--worker", str(folder), "--configuration", str(index), "--steps", str(steps)]
-    worker += ["--inner-warmup", str(warmup)]
-    subprocess.run([sys.executable, "-m", "benchmarks.limits", *worker], env=environment, check=True)
+def start_worker(bench: Bench, configuration: KernelConfiguration) -> None:
+    """Runs `run_worker` in a process with the configuration's environment; waits for it."""
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": configuration.cpu_capability}
+    worker = [str(bench.folder), str(configuration.threads), str(int(configuration.onednn))]
+    options = ["--steps", str(bench.steps), "--slots", str(bench.slots), "--worker", *worker]
+    subprocess.run([sys.executable, "-m", "benchmarks.limits", *options], env=environment, check=True)
 
 
-def compare_all(folder: Path, stage: Stage, steps: int, warmup: int) -> list[Distances]:
-    """Distances of all ordered pairs of configurations at one stage."""
-    spec, _ = prepare(warmup)
-    rates = [compute_learning_rate(spec.schedule, stage.step + i, stage.local_step + i) for i in range(steps)]
-    places = (stage.local_step + steps, stage.step + steps)
-    ends = [load_state(folder / f"{c.name}-{stage.name}", *places) for c in CONFIGURATIONS]
-    return [measure_distances(a, b, sum(rates), FLOORS) for a, b in itertools.permutations(ends, 2)]
+def compare_all(
+    bench: Bench, configurations: tuple[KernelConfiguration, ...], stage: Stage
+) -> list[Distances]:
+    """Distances of all ordered pairs of configurations on one segment."""
+    ends = [bench.load_end(configuration, stage) for configuration in configurations]
+    rates = bench.sum_rates(stage)
+    return [measure_distances(a, b, rates, FLOORS) for a, b in itertools.permutations(ends, 2)]
 
 
-def calibrate(steps: int, warmup: int) -> dict[str, object]:
-    """The report: honest maxima by stage, and the proposal."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make_starts(folder, steps, warmup)
-        for index, configuration in enumerate(CONFIGURATIONS):
-            print(configuration.name, flush=True)
-            start_worker(folder, index, steps, warmup)
-        measured = {stage.name: compare_all(folder, stage, steps, warmup) for stage in list_stages(steps)}
+# --- Cheats -------------------------------------------------------------------------------------------------
+def train_in_bfloat16(bench: Bench, stage: Stage) -> TrainingState:
+    """Matrix products in bfloat16."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return bench.train(bench.load_start(stage), stage, bench.steps)
+
+
+def train_at_another_rate(bench: Bench, stage: Stage) -> TrainingState:
+    """The learning rate one percent lower."""
+    schedule = bench.spec.schedule
+    rate = nearest(schedule.peak_learning_rate * RATE_FACTOR)
+    spec = replace(bench.spec, schedule=replace(schedule, peak_learning_rate=rate))
+    return bench.train(bench.load_start(stage), stage, bench.steps, spec)
+
+
+def skip_step(bench: Bench, stage: Stage, skipped: int) -> TrainingState:
+    """All steps of the segment but one."""
+    state = bench.train(bench.load_start(stage), stage, skipped)
+    jumped = replace(state, local_step=state.local_step + 1, global_step=state.global_step + 1)
+    return bench.train(jumped, stage, bench.steps - skipped - 1)
+
+
+CHEATS: dict[str, Callable[[Bench, Stage], TrainingState]] = {
+    "bfloat16": train_in_bfloat16,
+    "learning rate x 0.99": train_at_another_rate,
+    "first step skipped": lambda bench, stage: skip_step(bench, stage, 0),
+    "last step skipped": lambda bench, stage: skip_step(bench, stage, bench.steps - 1),
+}
+
+
+def measure_cheats(
+    bench: Bench, configurations: tuple[KernelConfiguration, ...], proposal: Proposal
+) -> dict[str, dict[str, float]]:
+    """By cheat and stage of one slot: how far beyond the reject limit, seen by the configuration that sees
+    least of it."""
+    found: dict[str, dict[str, float]] = {name: {} for name in CHEATS}
+    for stage in (stage for stage in bench.list_stages() if stage.slot == 0):
+        ends = [bench.load_end(configuration, stage) for configuration in configurations]
+        rate = int(bench.sum_rates(stage) * 2**LEARNING_RATE_FRACTION_BITS)
+        for name, cheat in CHEATS.items():
+            claimed = cheat(bench, stage)
+            seen = [compute_excess(claimed, end, rate, proposal.reject).max() for end in ends]
+            found[name][stage.name] = float(min(seen))
+    return found
+
+
+def calibrate(bench: Bench) -> dict[str, object]:
+    """The report: honest maxima by stage, the proposal, and the cheats under it."""
+    configurations = list_configurations(list_cpu_capabilities())
+    make_starts(bench)
+    for configuration in configurations:
+        print(configuration.name, flush=True)
+        start_worker(bench, configuration)
+    measured = {stage.name: compare_all(bench, configurations, stage) for stage in bench.list_stages()}
     every = [distances for pairs in measured.values() for distances in pairs]
+    proposal = propose_limits(every)
+    cheats = measure_cheats(bench, configurations, proposal)
     return {
-        "k": steps,
-        "inner_warmup_steps": warmup,
-        "maxima_by_stage": {name: find_maxima(pairs) for name, pairs in measured.items()},
+        "k": bench.steps,
+        "H": INNER_STEPS,
+        "configurations": [configuration.name for configuration in configurations],
+        "segments": len(measured),
         "maxima": find_maxima(every),
         "floors": asdict(FLOORS),
-        "proposal": asdict(propose_limits(every)),
+        "proposal": asdict(proposal),
+        "least_excess": {name: min(stages.values()) for name, stages in cheats.items()},
+        "excess_by_stage": cheats,
+        "maxima_by_stage": {name: find_maxima(pairs) for name, pairs in measured.items()},
     }
 
 
 def main() -> None:
     """Measures, writes the report and prints its path; with --worker, replays on one configuration."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=10, help="k, steps of a segment")
-    parser.add_argument("--inner-warmup", type=int, default=8, help="steps of warm-up after a reset")
-    parser.add_argument("--worker", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
-    parser.add_argument("--configuration", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=int, default=SEGMENT_STEPS, help="k, steps of a segment")
+    parser.add_argument("--slots", type=int, default=2, help="solvers whose rounds are replayed")
+    parser.add_argument("--worker", nargs=3, metavar=("FOLDER", "THREADS", "ONEDNN"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    steps, warmup = arguments.steps, arguments.inner_warmup
     if arguments.worker:
-        return run_worker(arguments.worker, CONFIGURATIONS[arguments.configuration], steps, warmup)
+        folder, threads, onednn = arguments.worker
+        here = KernelConfiguration(int(threads), onednn == "1", list_cpu_capabilities()[0])
+        return run_worker(open_bench(Path(folder), arguments.slots, arguments.steps), here)
     pin_kernels(1)
-    print(write_report("limits", calibrate(steps, warmup)))
+    with tempfile.TemporaryDirectory() as folder:
+        bench = open_bench(Path(folder), arguments.slots, arguments.steps)
+        print(write_report("limits", calibrate(bench)))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from protocol.compute.evaluate import compute_heldout_loss
 from protocol.compute.model import init_parameters
 from protocol.compute.outer import begin_outer, encode_delta, merge
 from protocol.compute.step import TrainingState, begin_round, train_segment
-from protocol.spec.containers import TrainingSpec
+from protocol.spec.containers import ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import float_to_bits, nearest
 
 HELDOUT_ROWS = 64
@@ -46,9 +46,13 @@ class Setting:
 def measure(setting: Setting, seed: int, data: bytes) -> list[float]:
     """Held-out loss (nats per byte) before the first and after every outer step."""
     total = setting.rounds * setting.inner_steps
-    spec = build_training(
-        data, setting.peak_learning_rate, total, setting.warmup_steps, setting.inner_warmup_steps
+    rates = ScheduleConfig(
+        nearest(setting.peak_learning_rate),
+        setting.warmup_steps,
+        total,
+        inner_warmup_steps=setting.inner_warmup_steps,
     )
+    spec = build_training(data, rates)
     corpus = open_demo_corpus(data, spec)
     heldout = get_heldout_batch(corpus, spec, HELDOUT_ROWS)
     outer = begin_outer(init_parameters(spec.model, seed))

@@ -26,8 +26,27 @@ DEMO_MODEL = ModelConfig(
     context_tokens=128,
 )
 """0.97 million parameters."""
+ROUNDS = 4
+INNER_STEPS = 40
+"""H, steps of a round."""
+SEGMENT_STEPS = 10
+"""k, steps of a segment."""
+PEAK_LEARNING_RATE = nearest(2e-3)
+INNER_WARMUP_STEPS = 8
+SEQUENCES_PER_STEP = 8
+INITIAL_SEED = 1
 CORPUS_BYTES = 4_000_000
 HELDOUT_BYTES = 100_000
+
+
+def build_demo_schedule(rounds: int = ROUNDS) -> ScheduleConfig:
+    """The demo's learning rates: up over the first round, and after each reset of the moments."""
+    return ScheduleConfig(
+        PEAK_LEARNING_RATE,
+        warmup_steps=INNER_STEPS,
+        total_steps=rounds * INNER_STEPS,
+        inner_warmup_steps=INNER_WARMUP_STEPS,
+    )
 
 
 def read_standard_library(limit: int = CORPUS_BYTES) -> bytes:
@@ -41,26 +60,18 @@ def read_standard_library(limit: int = CORPUS_BYTES) -> bytes:
     return b"".join(path.read_bytes() for path in files)[:limit]
 
 
-def build_training(
-    data: bytes,
-    peak_learning_rate: float,
-    total_steps: int,
-    warmup_steps: int = 0,
-    inner_warmup_steps: int = 0,
-) -> TrainingSpec:
-    """The demo's training spec on `data`: 8 x 128 tokens a step, float32."""
+def build_training(data: bytes, schedule: ScheduleConfig) -> TrainingSpec:
+    """The demo's training spec on `data` with these learning rates: 8 x 128 tokens a step, float32."""
     return TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
         architecture="llama",
         numeric_format="float32",
         model=DEMO_MODEL,
         optimizer=OptimizerConfig(),
-        schedule=ScheduleConfig(
-            nearest(peak_learning_rate), warmup_steps, total_steps, inner_warmup_steps=inner_warmup_steps
-        ),
-        sequences_per_step=8,
-        sequence_tokens=128,
-        initial_seed=1,
+        schedule=schedule,
+        sequences_per_step=SEQUENCES_PER_STEP,
+        sequence_tokens=DEMO_MODEL.context_tokens,
+        initial_seed=INITIAL_SEED,
         dataset_root=dataset_root(data),
         token_count=len(data) - HELDOUT_BYTES,
         heldout_tokens=HELDOUT_BYTES,

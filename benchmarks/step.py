@@ -14,6 +14,7 @@ from torch import Tensor
 
 from benchmarks.setting import (
     DEMO_MODEL,
+    build_demo_schedule,
     build_training,
     open_demo_corpus,
     read_standard_library,
@@ -64,7 +65,7 @@ def main() -> None:
     arguments = parser.parse_args()
     pin_kernels(1)
     data = read_standard_library()
-    spec = build_training(data, 2e-3, 100, 20)
+    spec = build_training(data, build_demo_schedule())
     batch = get_batch(open_demo_corpus(data, spec), spec, bytes(32), 0, 0)
     weights = init_parameters(DEMO_MODEL, 1)
     plain, ours = make_plain_step(spec, weights, batch), make_our_step(spec, weights, batch)

@@ -233,7 +233,7 @@ contract AuditBook is IAuditBook {
         if (leaves.length != set.indices.length) revert WrongLeafCount(set.indices.length, leaves.length);
         _requireLeaves(opening.endState, set, leaves);
         opening.leafPhases |= uint8(1 << phase);
-        emit LeavesOpened(task, round, f.ref.slot, draw);
+        emit LeavesOpened(task, round, f.ref.slot, draw, phase, leaves);
     }
 
     function _hasPhase(Opening storage opening, uint32 phase) private view returns (bool) {

@@ -1,7 +1,7 @@
 """The clock of a test network: it makes the blocks. Real time while anybody works, a jump to the next
 deadline while all wait.
 
-Windows are generous in blocks, so that a slow machine slashes nobody; waiting them out at a block a second
+Windows are generous in blocks, so that a slow machine slashes nobody; waiting them out at two blocks a second
 would take hours. Each party says at GET /status how far it has read the chain and for which block it waits:
 in which block its next transaction can stand at the earliest. Only when every announced party has read the
 newest block and waits for a later one, the idle blocks before the first of those are mined. Else a block is
@@ -22,9 +22,9 @@ from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_
 from protocol.spec.errors import TouchstoneError
 
 POLL_S = 0.1
-BLOCK_S = 1.0
+BLOCK_S = 0.5
 """Between blocks while nobody sends anything and somebody is at work."""
-BURST_S = 0.5
+BURST_S = 0.25
 """Between blocks while transactions wait."""
 PAGE_BLOCKS = 50
 """Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers nobody

@@ -74,7 +74,7 @@ COMMANDS = (
                 "skip idle time once so many have announced themselves",
                 {"type": int, "default": 1},
             ),
-            Option("--no-skip", "one block a second, always", {"action": "store_true"}),
+            Option("--no-skip", "two blocks a second, always", {"action": "store_true"}),
         ),
     ),
     Command(

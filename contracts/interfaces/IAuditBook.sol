@@ -14,7 +14,14 @@ interface IAuditBook {
     event EndOpened(TaskId indexed task, uint32 indexed round, uint32 indexed slot, uint32 draw, StateHeader end, StateHeader last);
     event Revealed(TaskId indexed task, uint32 indexed round, uint32 indexed slot, uint32 draw, uint32 rank, address auditor, StateHeader end);
     event LeavesSealed(TaskId indexed task, uint32 indexed round, uint32 phase, bytes32 leafSeed);
-    event LeavesOpened(TaskId indexed task, uint32 indexed round, uint32 indexed slot, uint32 draw);
+    event LeavesOpened(
+        TaskId indexed task,
+        uint32 indexed round,
+        uint32 indexed slot,
+        uint32 draw,
+        uint32 phase,
+        StateLeaves[] leaves
+    );
     event AuditJudged(TaskId indexed task, uint32 indexed round, uint32 indexed slot, uint32 draw, uint32 rank, AuditStatus status, Judgement worst);
     event AuditorConvicted(TaskId indexed task, uint32 indexed round, uint32 indexed slot, uint32 draw, uint32 rank, address auditor, bytes32 reason);
 

@@ -6,6 +6,7 @@ between the two calls can still open.
 
 import secrets
 
+from protocol.actions import replay
 from protocol.actions.party import Party
 from protocol.actions.replay import compare_ends, get_server
 from protocol.actions.states import open_leaf
@@ -15,6 +16,7 @@ from protocol.adapters.records import AccusationMade
 from protocol.compute.digest import build_delta_tree, build_tensor_tree, tensor_from_bytes
 from protocol.compute.outer import encode_delta
 from protocol.spec.dispute_moves import compute_opening_seal
+from protocol.spec.drawn import get_drawn
 from protocol.spec.params import DELTA_LEAF_BYTES
 from protocol.spec.round import get_opening
 from protocol.spec.statuses import AuditRef, ClaimRef
@@ -32,6 +34,15 @@ async def examine_end(party: Party, audit: AuditRef, segment: int) -> None:
         return
     party.say(f"{name}: the claim is {verdict.excess:.3g} times beyond the reject limit: accused")
     accuse(party, name_solver_claim(audit, segment))
+
+
+async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]) -> None:
+    """Have the contract judge the drawn leaves; accuse the claim whose leaves alone are beyond the reject
+    limits, which is all that can be seen of a state that is not served."""
+    worst = await replay.compare_leaves(party, audit, indices)
+    drawn = get_drawn(party.round(audit.round), audit.slot, audit.draw)
+    if worst == Judgement.REJECT and drawn is not None:
+        accuse(party, name_solver_claim(audit, drawn.segment))
 
 
 def name_solver_claim(audit: AuditRef, segment: int) -> ClaimRef:

@@ -72,10 +72,9 @@ async def train_round(party: Party, index: int, slot: int, train: Train) -> list
     return [party.memory.boundaries[(index, boundary)] for boundary in range(terms.segment_count + 1)]
 
 
-async def begin_state(party: Party, index: int) -> TrainingState:
-    """The state that the contract expects this solver to start a round from."""
+async def begin_state(party: Party, index: int, expected: StateHeader) -> TrainingState:
+    """The state with the roots that the contract expects this solver to start a round from."""
     outer = await party.model.load_start(index)
-    expected = await party.chain.ledger.expected_start(party.task, index, party.account)
     if expected.first_moment_root == party.spec.terms.zero_root:
         return begin_round(outer.weights, expected.global_step)
     # The carried moments are those of this node's own last state, whose weights it also has.
@@ -92,15 +91,21 @@ async def _resume(party: Party, index: int) -> tuple[TrainingState, int]:
     kept = [boundary for boundary, header in reached.items() if has_state(party, header)]
     if kept:
         return await asyncio.to_thread(load_state, party, reached[max(kept)]), max(kept)
-    state = await begin_state(party, index)
-    await asyncio.to_thread(_reach, party, index, 0, state)
+    expected = await party.chain.ledger.expected_start(party.task, index, party.account)
+    state = await begin_state(party, index, expected)
+    if has_state(party, expected):  # The merge has hashed and kept the weights, an earlier round the moments.
+        _note_boundary(party, index, 0, expected)
+    else:
+        await asyncio.to_thread(_reach, party, index, 0, state)
     return state, 0
 
 
 def _reach(party: Party, index: int, boundary: int, state: TrainingState) -> None:
-    party.memory.write(
-        BoundaryReached(party.task, index, boundary, **header_fields(keep_state(party, state)))
-    )
+    _note_boundary(party, index, boundary, keep_state(party, state))
+
+
+def _note_boundary(party: Party, index: int, boundary: int, header: StateHeader) -> None:
+    party.memory.write(BoundaryReached(party.task, index, boundary, **header_fields(header)))
 
 
 def _make_claim(party: Party, index: int, headers: list[StateHeader]) -> ClaimMade:

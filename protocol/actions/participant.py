@@ -28,7 +28,6 @@ from protocol.spec.contest import ContestState, Turn, is_move_of
 from protocol.spec.dispute import OPEN_STAGES, DisputeState
 from protocol.spec.dispute_moves import Move, get_next_dispute_deadline
 from protocol.spec.duties import get_next_deadline
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.events import Event
 from protocol.spec.guards import has_poster
 from protocol.spec.keeping import SPREAD_BLOCKS, get_keeper_actions, get_my_keeper_actions
@@ -36,12 +35,10 @@ from protocol.spec.round import (
     OuterRoot,
     RoundState,
     get_audit,
-    get_audit_deadlines,
     get_claim,
-    get_phase,
     is_empty,
 )
-from protocol.spec.statuses import AuditRef, AuditStatus, ClaimStatus, RoundStatus
+from protocol.spec.statuses import AuditStatus, ClaimStatus, RoundStatus
 
 
 @dataclass(frozen=True)
@@ -213,7 +210,7 @@ class Participant:
             case calls.Reveal():
                 await replay.reveal(party, call.audit)
             case calls.CompareLeaves():
-                await replay.compare_leaves(party, call.audit, call.indices)
+                await challenge.compare_leaves(party, call.audit, call.indices)
             case calls.SealBeacon():
                 await registry.seal_beacon(task, call.round)
             case calls.Advance():
@@ -236,24 +233,15 @@ class Participant:
                 await ledger.settle_enrolments(task, call.round, call.first, call.end)
 
     async def _audit(self, call: calls.Replay | calls.CommitReplay) -> None:
-        """Replay or commit; when the start state cannot be had and time runs out, say so instead of
-        staying silent."""
+        """Replay or commit; when the start state cannot be had in time, say so instead of staying silent."""
         try:
             if isinstance(call, calls.Replay):
                 await replay.prepare_replay(self.party, call.audit, call.segment, self.train)
             else:
                 await replay.commit_replay(self.party, call.audit, call.segment, self.train)
-        except (EnvironmentFault, ProtocolFault):
-            if not self._is_late(call.audit):
-                raise
-            self.party.say(f"round {call.round} slot {call.audit.slot}: the start state is not served")
+        except replay.NotServed as fault:
+            self.party.say(f"round {call.round} slot {call.audit.slot}: {fault.what}")
             await self.party.chain.audit_book.say_unserved(call.audit)
-
-    def _is_late(self, audit: AuditRef) -> bool:
-        """Whether less than a quarter of the replay window is left."""
-        state, block = self.party.round(audit.round), self.party.view.head_block
-        clock = get_audit_deadlines(state, get_phase(state, audit.draw, audit.rank), block)
-        return clock is not None and block >= clock.replay_end - self.party.spec.terms.windows.replay // 4
 
     async def _perform_move(self, move: Move) -> None:
         game, name = self.party.chain.dispute_game, move.dispute

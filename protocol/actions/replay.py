@@ -7,25 +7,34 @@ whether it opens a dispute.
 """
 
 import asyncio
+import logging
 import secrets
 from dataclasses import dataclass
 
 from protocol.actions.claim import Train, get_dealt_batches
 from protocol.actions.memory import header_fields, header_of
 from protocol.actions.party import Party
-from protocol.actions.states import fetch_state, keep_state, load_state, open_state_leaves
+from protocol.actions.states import fetch_state, has_state, keep_state, load_state, open_state_leaves
 from protocol.adapters.records import AuditMade
 from protocol.adapters.wire.session import Peer
 from protocol.compute.compare import Verdict, judge_state
 from protocol.compute.digest import build_state_trees
 from protocol.compute.step import TrainingState
 from protocol.spec import codec
-from protocol.spec.containers import StateHeader
+from protocol.spec.containers import StateHeader, StateLeaves
 from protocol.spec.drawn import get_drawn
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.events import LeavesOpened
 from protocol.spec.merkle import compute_path
-from protocol.spec.round import get_opening
+from protocol.spec.round import get_audit_deadlines, get_opening, get_phase
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from protocol.spec.statuses import AuditRef
+from protocol.spec.tolerance import Judgement
+
+ASK_PAUSE_S = 0.5
+"""Between two requests to a solver that did not serve."""
+
+log = logging.getLogger(__name__)
 
 
 def get_server(party: Party, audit: AuditRef) -> list[Peer]:
@@ -33,11 +42,56 @@ def get_server(party: Party, audit: AuditRef) -> list[Peer]:
     return [party.view.network.find(party.round(audit.round).solvers[audit.slot])]
 
 
+class NotServed(EnvironmentFault):
+    """The audited solver did not serve a state that it opened while the auditor could wait for it."""
+
+
+async def fetch_served(party: Party, audit: AuditRef, header: StateHeader, until_block: int) -> TrainingState:
+    """A state of the audited solver, asked for again and again until the chain is at `until_block`: neither
+    a short outage nor a server that is slow on purpose may cost the auditor its window. Raises NotServed."""
+    if has_state(party, header):
+        return await asyncio.to_thread(load_state, party, header)
+    asking = asyncio.create_task(_keep_asking(party, audit, header))
+    clock = asyncio.create_task(party.chain.wait_for_block(until_block))
+    try:
+        await asyncio.wait((asking, clock), return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        clock.result()
+    finally:
+        for task in (asking, clock):
+            task.cancel()
+    raise NotServed(
+        what="a state that was opened on chain is not served",
+        expected=f"state {codec.compute_state_root(header).hex()[:8]} before block {until_block}",
+        actual="none that its roots allow",
+        remedy="Nothing: the audit goes on without it.",
+    )
+
+
+async def _keep_asking(party: Party, audit: AuditRef, header: StateHeader) -> TrainingState:
+    while True:
+        try:
+            return await fetch_state(party, get_server(party, audit), header)
+        except (ProtocolFault, EnvironmentFault) as fault:
+            log.info("%s", fault)
+        await asyncio.sleep(ASK_PAUSE_S)
+
+
+def _get_clock(party: Party, audit: AuditRef) -> tuple[int, int]:
+    """The blocks after which an audit no longer waits for the solver's start state, and for its end state."""
+    state, windows = party.round(audit.round), party.spec.terms.windows
+    phase = get_phase(state, audit.draw, audit.rank)
+    clock = get_audit_deadlines(state, phase, party.view.head_block)
+    assert clock is not None
+    return clock.replay_end - windows.replay // 4, clock.compare_end - windows.open // 2
+
+
 async def replay_segment(party: Party, audit: AuditRef, segment: int, train: Train) -> StateHeader:
     """Replay a drawn segment from the state that the solver opened; the end state is kept in the store."""
     start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
     assert start is not None
-    state = await fetch_state(party, get_server(party, audit), start)
+    state = await fetch_served(party, audit, start, until_block=_get_clock(party, audit)[0])
     batches, steps = get_dealt_batches(party, audit.round, audit.slot), party.spec.terms.segment_steps
     end, _ = await asyncio.to_thread(train, state, party.spec.training, batches, segment * steps, steps)
     return await asyncio.to_thread(keep_state, party, end)
@@ -80,30 +134,60 @@ class Comparison:
 
 
 async def compare_ends(party: Party, audit: AuditRef, segment: int) -> Comparison:
-    """Fetch the end state that the solver opened and judge it against the auditor's own, all elements."""
+    """Fetch the end state that the solver opened and judge it against the auditor's own, all elements.
+
+    Raises NotServed when it cannot be had while there is time to do without it."""
     end, terms = get_opening(party.round(audit.round), audit.slot, audit.draw).end, party.spec.terms
     assert end is not None
-    claimed = await fetch_state(party, get_server(party, audit), end)
-    made = party.memory.audits[(audit.round, *audit.key)]
-    replayed = await asyncio.to_thread(load_state, party, header_of(made))
+    claimed = await fetch_served(party, audit, end, until_block=_get_clock(party, audit)[1])
+    replayed = await _load_own_end(party, audit)
     rate_sum, _ = get_schedule_proof(party, audit.round, segment)
     verdict = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
     return Comparison(claimed, replayed, verdict)
 
 
-async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]) -> None:
-    """Open the drawn leaves of both end states, and the worst one beside them; the contract judges."""
+async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]) -> Judgement:
+    """Open the drawn leaves of both end states, and the worst one beside them; the contract judges.
+
+    The claimed leaves come from the solver's state or, where it is not served, from its own opening on chain:
+    a solver that shows its leaves to the contract alone must not cost an auditor its stake."""
     drawn = get_drawn(party.round(audit.round), audit.slot, audit.draw)
     assert drawn is not None
-    segment = drawn.segment
-    comparison = await compare_ends(party, audit, segment)
-    worst = comparison.verdict.leaf
-    extra = [] if worst in indices else [worst]
-    opened = [*indices, *extra]
-    claimed = open_state_leaves(await asyncio.to_thread(build_state_trees, comparison.claimed), opened)
-    replayed = open_state_leaves(await asyncio.to_thread(build_state_trees, comparison.replayed), opened)
-    rate_sum, path = get_schedule_proof(party, audit.round, segment)
-    await party.chain.audit_book.compare_leaves(audit, claimed, replayed, extra, rate_sum, path)
+    extra: list[int] = []
+    try:
+        comparison = await compare_ends(party, audit, drawn.segment)
+    except NotServed as fault:
+        party.say(f"round {audit.round} slot {audit.slot}: {fault.what}; comparing what is on chain")
+        claimed, own = find_opened_leaves(party, audit), await _load_own_end(party, audit)
+    else:
+        worst, own = comparison.verdict.leaf, comparison.replayed
+        extra = [] if worst in indices else [worst]
+        claimed = await asyncio.to_thread(_open_leaves, comparison.claimed, (*indices, *extra))
+    replayed = await asyncio.to_thread(_open_leaves, own, (*indices, *extra))
+    rate_sum, path = get_schedule_proof(party, audit.round, drawn.segment)
+    receipt = await party.chain.audit_book.compare_leaves(audit, claimed, replayed, extra, rate_sum, path)
+    return Judgement(receipt.find("AuditJudged").arguments["worst"])
+
+
+def find_opened_leaves(party: Party, audit: AuditRef) -> tuple[StateLeaves, ...]:
+    """The drawn leaves of the end state as the solver opened them on chain, for this audit's phase."""
+    phase = get_phase(party.round(audit.round), audit.draw, audit.rank)
+    place = (audit.task, audit.round, audit.slot, audit.draw, phase)
+    return next(
+        event.leaves
+        for event in party.view.events
+        if isinstance(event, LeavesOpened)
+        and (event.task, event.round, event.slot, event.draw, event.phase) == place
+    )
+
+
+def _open_leaves(state: TrainingState, indices: tuple[int, ...]) -> tuple[StateLeaves, ...]:
+    return tuple(open_state_leaves(build_state_trees(state), list(indices)))
+
+
+async def _load_own_end(party: Party, audit: AuditRef) -> TrainingState:
+    made = party.memory.audits[(audit.round, *audit.key)]
+    return await asyncio.to_thread(load_state, party, header_of(made))
 
 
 def get_schedule_proof(party: Party, index: int, segment: int) -> tuple[int, list[bytes]]:

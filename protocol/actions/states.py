@@ -4,11 +4,10 @@ import asyncio
 
 from protocol.actions.party import Party
 from protocol.adapters.blobs import CHUNK_DEPTH, refer_state
-from protocol.adapters.chain.types import LeafProof, StateLeaves
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import ByteTree, StateTrees, build_state_trees, tensor_from_bytes
 from protocol.compute.step import TrainingState
-from protocol.spec.containers import StateHeader
+from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
 
 
 def keep_state(party: Party, state: TrainingState) -> StateHeader:

@@ -19,10 +19,9 @@ ACCEPT_MARGIN = 4
 """Times the honest maximum: hardware that was not measured; what lies beyond is void, not a crime."""
 REJECT_MARGIN = 10
 """Times the honest maximum: what lies beyond is called false."""
-FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, floor_w=2.0**-22)
-"""eps_m and floor_v: where the root of v lies a hundred times below that of a typical weight (1e-3 under a
-clipped norm of 1), as in embedding rows of rare tokens, the noise of a whole sum is not small beside it.
-floor_w: two units in the last place of 1, the magnitude of a norm's gain."""
+FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, floor_w=2.0**-23)
+"""eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
+hundred times below eps_m. floor_w: one unit in the last place of 1, the magnitude of norms and embeddings."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +39,19 @@ class KernelConfiguration:
         return f"{self.cpu_capability}-{self.threads}-{'onednn' if self.onednn else 'native'}"
 
 
-CONFIGURATIONS = (
-    KernelConfiguration(1, True, "avx512"),
-    KernelConfiguration(2, True, "avx512"),
-    KernelConfiguration(1, True, "avx2"),
-    KernelConfiguration(1, False, "avx2"),
-    KernelConfiguration(1, False, "default"),
-    KernelConfiguration(2, False, "default"),
-)
-"""Six: each of threads, ATEN_CPU_CAPABILITY and oneDNN in all its values; others at once, as on another
-machine."""
+def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguration, ...]:
+    """Six, or what there is on a processor with one kind of vector instructions: each of threads, oneDNN and
+    `capabilities` (best first) in all its values; others at once, as on another machine."""
+    best, second, last = capabilities[0], capabilities[1 % len(capabilities)], capabilities[-1]
+    every = (
+        KernelConfiguration(1, True, best),
+        KernelConfiguration(2, True, best),
+        KernelConfiguration(1, False, best),
+        KernelConfiguration(1, True, second),
+        KernelConfiguration(1, False, last),
+        KernelConfiguration(2, False, last),
+    )
+    return tuple(dict.fromkeys(every))
 
 
 @dataclass(frozen=True)

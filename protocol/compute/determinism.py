@@ -6,7 +6,6 @@ kernels that add in an order of arrival, lower matmul precision, and subnormals 
 kept in another.
 """
 
-import os
 import platform
 from dataclasses import dataclass
 
@@ -58,12 +57,20 @@ def describe_kernels() -> KernelDescription:
     return KernelDescription(
         torch_version=torch.__version__,
         processor=platform.processor() or platform.machine(),
-        cpu_capability=os.environ.get("ATEN_CPU_CAPABILITY", torch.backends.cpu.get_cpu_capability()),
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
         threads=torch.get_num_threads(),
         onednn=bool(torch.backends.mkldnn.enabled),
         matmul_precision=torch.get_float32_matmul_precision(),
         deterministic=torch.are_deterministic_algorithms_enabled(),
     )
+
+
+def list_cpu_capabilities() -> tuple[str, ...]:
+    """Values of ATEN_CPU_CAPABILITY that this processor can run, the best first: any better one is an illegal
+    instruction. A value set in this process's own environment hides those above it."""
+    best = torch.backends.cpu.get_cpu_capability().lower()
+    ladder = ("avx512", "avx2", "default")
+    return ladder[ladder.index(best) :] if best in ladder else ("default",)
 
 
 def _keep_subnormals() -> None:

@@ -28,6 +28,9 @@ from protocol.spec.float32 import nearest
 INITIAL_DEVIATION = 0.02
 """Standard deviation of fresh matrices, as in GPT-2; those that write to the residual stream are 1/sqrt(2 L)
 of it."""
+INITIAL_EMBEDDING_DEVIATION = 1.0
+"""The first norm divides by an embedding's magnitude, which multiplies gradients and float noise: by fifty at
+0.02 (Takase et al., "Spike No More", arXiv 2312.16903; docs/decisions/0006-limits.md)."""
 
 Parameters = Mapping[str, Tensor]
 
@@ -129,9 +132,15 @@ def _init_parameter(parameter: ParameterSlice, config: ModelConfig, seed: int) -
     draws = torch.frombuffer(bytearray(stream), dtype=torch.int32) & 0xFFFFFF
     # Odd integers of both signs, symmetric around zero: 2 x - (2^24 - 1), below 2^24 in magnitude, so exact.
     centred = (2 * draws - 0xFFFFFF).to(torch.float32)
-    residual = parameter.name.endswith(("o_proj.weight", "down_proj.weight"))
-    deviation = INITIAL_DEVIATION / sqrt(2 * config.layer_count) if residual else INITIAL_DEVIATION
+    deviation = _get_initial_deviation(parameter.name, config)
     return (centred * nearest(deviation * sqrt(3) / 2**24)).view(parameter.shape)
+
+
+def _get_initial_deviation(name: str, config: ModelConfig) -> float:
+    if name == "model.embed_tokens.weight":
+        return INITIAL_EMBEDDING_DEVIATION
+    writes_to_residual = name.endswith(("o_proj.weight", "down_proj.weight"))
+    return INITIAL_DEVIATION / sqrt(2 * config.layer_count) if writes_to_residual else INITIAL_DEVIATION
 
 
 def compute_logits(

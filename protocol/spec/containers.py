@@ -23,6 +23,23 @@ class StateHeader:
 
 
 @dataclass(frozen=True)
+class LeafProof:
+    """One leaf of a tensor tree and its path (siblings of 32 bytes, the leaf's own first)."""
+
+    data: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class StateLeaves:
+    """The same leaf of all three tensors of a state."""
+
+    weights: LeafProof
+    first_moment: LeafProof
+    second_moment: LeafProof
+
+
+@dataclass(frozen=True)
 class OuterHeader:
     """The global model and the outer momentum by their roots."""
 
@@ -142,11 +159,14 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping of the global gradient norm."""
+    """AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping of the global gradient norm.
+
+    epsilon as in Llama 2 (Touvron et al., arXiv 2307.09288, section 2.2): with a smaller one a gradient that
+    is nothing but rounding noise moves its weight like any other."""
 
     beta1: float = nearest(0.9)
     beta2: float = nearest(0.95)
-    epsilon: float = nearest(1e-8)
+    epsilon: float = nearest(1e-5)
     weight_decay: float = nearest(0.1)
     clip_norm: float = 1.0
 

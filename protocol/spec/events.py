@@ -7,7 +7,7 @@ classes from decoded logs.
 
 from dataclasses import dataclass
 
-from protocol.spec.containers import StateHeader, TaskTerms
+from protocol.spec.containers import StateHeader, StateLeaves, TaskTerms
 from protocol.spec.statuses import AuditStatus, ClaimStatus, Role
 from protocol.spec.tolerance import Judgement
 
@@ -244,9 +244,11 @@ class LeavesSealed(RoundEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class LeavesOpened(SlotEvent):
-    """The solver opened the drawn leaves of a draw."""
+    """The solver opened the drawn leaves of its end state, in the draw's order, for the audits of a phase."""
 
     draw: int
+    phase: int
+    leaves: tuple[StateLeaves, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

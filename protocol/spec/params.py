@@ -143,10 +143,10 @@ MAINNET = Preset(
 
 DEVNET = Preset(
     name="devnet",
-    # Blocks of half a second to a second, a tenth of the money. Windows hold five times what a phase takes
+    # Blocks of a quarter to half a second, a tenth of the money. Windows hold five times what a phase takes
     # on two cores, so that slowness slashes nobody; a test network's clock skips what nobody needs.
     windows=Windows(
-        enrol=240, delay=2, seal=20, train=450, start=30, replay=200, show=60, open=60,
+        enrol=240, delay=2, seal=20, train=900, start=60, replay=400, show=60, open=60,
         merge=30, dispute=30, respond=30, name=20, prove=20,
     ),
     amounts=Amounts(

@@ -311,9 +311,7 @@ def _change_opening(state: RoundState, slot: int, draw: int, **changes: Any) -> 
 
 
 def _process_leaves_opened(state: RoundState, event: events.LeavesOpened) -> RoundState:
-    late, first_end = event.draw == state.late_draw, state.deadlines.compare_end
-    early = PHASE_PRIMARY if event.block_number < first_end else PHASE_RESERVES
-    phases = get_opening(state, event.slot, event.draw).leaf_phases | {PHASE_LATE if late else early}
+    phases = get_opening(state, event.slot, event.draw).leaf_phases | {event.phase}
     return _change_opening(state, event.slot, event.draw, leaf_phases=phases)
 
 

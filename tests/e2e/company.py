@@ -34,17 +34,18 @@ class Company:
         command = confine(program, own=actor.home, hidden=self.folders.parties)
         with (self.folders.logs / f"{name}.log").open("wb") as log:
             self.processes[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env=make_environment(self.folders, actor.member.capability),
+                command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT,
+                env=make_environment(self.folders, actor.member.kernel_rank),
             )  # fmt: skip
 
     async def start_all(self, waiting: str) -> None:
-        """Everybody; the submitter once the others have said `waiting`: no window has to hold their start."""
-        *others, submitter = sorted(self.actors, key=lambda actor: actor.member.kind == "submit")
-        for actor in others:
+        """Everybody; the submitter posts once all have said `waiting`: no window has to hold their start."""
+        for actor in self.actors:
             self.start(actor)
         await self.wait_for_line(waiting, START_TIMEOUT_S)
-        self.start(submitter)
+        for process in self.processes.values():
+            assert process.stdin is not None
+            process.stdin.close()
 
     async def wait_for_line(self, line: str, timeout_s: float) -> None:
         """Wait until this is the last that each party has said. Raises EnvironmentFault when one ends, or

@@ -27,7 +27,7 @@ from whistleblower import watcher
 
 ROLES = {"solve": solver.run, "verify": verifier.run, "watch": watcher.run}
 KINDS = ("submit", *ROLES, "skip", "invent")
-WAITING = "waiting for the submitter's task"
+WAITING = "waiting for the task"
 SERVING = "the task is over; serving until told to end"
 
 
@@ -63,10 +63,12 @@ def open_home(home: Path) -> PartyConfig:
 
 
 async def submit(config: PartyConfig, options: argparse.Namespace) -> None:
-    """Post the demo's task, follow it to its end, write the trained model."""
-    plan = build_plan(options.rounds)
+    """Post the demo's task when told to by a line, follow it to its end, write the trained model."""
+    plan, dataset = build_plan(options.rounds), read_dataset()
     async with open_party(config) as party:
-        task = await create_task(party, plan, read_dataset(), secrets.token_bytes(32))
+        say(WAITING)
+        await asyncio.to_thread(sys.stdin.readline)
+        task = await create_task(party, plan, dataset, secrets.token_bytes(32))
         await follow_task(party, task)
     await export.run(config, task, options.model_dir)
 

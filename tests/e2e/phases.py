@@ -1,7 +1,7 @@
 """How much of each window was used: the most blocks that any party took, against what it had.
 
-Measured in blocks, which is what the contracts count. One comes every second and with each transaction, so a
-block is at most a second: the margin in real time is larger than the one printed.
+Measured in blocks, which is what the contracts count. One comes every half second and with each transaction,
+so a block is at most half a second: the margin in real time is larger than the one printed.
 """
 
 from collections import defaultdict
@@ -16,13 +16,12 @@ from protocol.spec.params import PHASE_LATE, PHASE_PRIMARY
 from protocol.spec.round import RoundState, get_audit_deadlines, get_phase
 from protocol.spec.statuses import AuditStatus
 
-BLOCK_TIME_S = 1
 LEAST_RATIO = 5
 
 
 @dataclass(frozen=True)
 class Use:
-    """The most of a window that was used, in blocks of at most a second."""
+    """The most of a window that was used, in blocks of at most half a second."""
 
     measured_s: int
     window_s: int
@@ -117,4 +116,4 @@ def measure_phases(history: Iterable[tuple[Event, RoundState]], windows: Windows
         "show": windows.show, "open": windows.open, "compare": windows.open, "merge": windows.merge,
     }  # fmt: skip
     most = {name: max((watch.most.get(name, 0) for watch in watches.values()), default=0) for name in limits}
-    return {name: Use(most[name] * BLOCK_TIME_S, limit * BLOCK_TIME_S) for name, limit in limits.items()}
+    return {name: Use(most[name], limit) for name, limit in limits.items()}

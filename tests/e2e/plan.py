@@ -7,21 +7,28 @@ round's start (docs/decisions/0002-moments.md).
 
 from math import ceil
 
-from benchmarks.setting import DEMO_MODEL, HELDOUT_BYTES, read_standard_library
+from benchmarks.setting import (
+    DEMO_MODEL,
+    HELDOUT_BYTES,
+    INITIAL_SEED,
+    INNER_STEPS,
+    ROUNDS,
+    SEGMENT_STEPS,
+    SEQUENCES_PER_STEP,
+    build_demo_schedule,
+    read_standard_library,
+)
 from node.submit import TaskPlan
 from protocol.compute.calibrate import ACCEPT_MARGIN, FLOORS, REJECT_MARGIN
-from protocol.spec.containers import Limits, ScheduleConfig
+from protocol.spec.containers import Limits
 from protocol.spec.float32 import nearest
 from protocol.spec.params import DEVNET, TAU_FRACTION_BITS, UNIT_EXPONENT
 
-LEAST_ROUNDS = 4
-INNER_STEPS = 40
-SEGMENT_STEPS = 10
+LEAST_ROUNDS = ROUNDS
 SEGMENT_DRAWS = 2
-INNER_WARMUP_STEPS = 8
 LATE_RATE = 1 << 15
 """Half of the accepted claims are audited a second time."""
-HONEST_MAXIMA = (1.5e-3, 1e-2, 3.6e-4)
+HONEST_MAXIMA = (1.4e-5, 4.2e-5, 6.0e-6)
 """First moment, second moment, weights: the most by which kernel configurations of one machine differed
 (docs/decisions/0006-limits.md)."""
 
@@ -37,15 +44,9 @@ def make_limits(margin: int) -> Limits:
 
 def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5) -> TaskPlan:
     """The demo's plan for so many rounds and enrolled accounts."""
-    total_steps = rounds * INNER_STEPS
     return TaskPlan(
         model=DEMO_MODEL,
-        schedule=ScheduleConfig(
-            nearest(2e-3),
-            warmup_steps=INNER_STEPS,
-            total_steps=total_steps,
-            inner_warmup_steps=INNER_WARMUP_STEPS,
-        ),
+        schedule=build_demo_schedule(rounds),
         windows=DEVNET.windows,
         amounts=DEVNET.amounts,
         accept=make_limits(ACCEPT_MARGIN),
@@ -62,10 +63,10 @@ def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5)
         carry_moments=0,
         outer_learning_rate=nearest(0.7),
         outer_momentum=nearest(0.6),
-        sequences_per_step=8,
-        sequence_tokens=128,
+        sequences_per_step=SEQUENCES_PER_STEP,
+        sequence_tokens=DEMO_MODEL.context_tokens,
         heldout_tokens=HELDOUT_BYTES,
-        initial_seed=1,
+        initial_seed=INITIAL_SEED,
     )
 
 

@@ -15,28 +15,28 @@ AUDITOR_STAKE_WEI = 3_000 * TOKEN_WEI
 
 @dataclass(frozen=True)
 class Member:
-    """One party of the demo. kind: what its process does (`party.py`); capability: the vector instructions
-    that its kernels use, empty for the best there are."""
+    """One party of the demo. kind: what its process does (`party.py`); kernel_rank: how many better kinds of
+    vector instructions this processor has than its kernels use, where it has as many."""
 
     name: str
     kind: str
     role: str
     honest: bool
     stake_wei: int
-    capability: str = ""
+    kernel_rank: int = 0
 
 
 def make_roster(rounds: int, *, with_cheats: bool) -> tuple[Member, ...]:
     """A submitter, solvers, verifiers and a whistleblower; some of the honest compute with other kernels."""
     solver_stake_wei = (rounds + SPARE_ROUNDS) * DEVNET.amounts.solver_stake
-    capabilities = ("", "avx2", "default", "", "avx2")
+    ranks = (0, 1, 2, 0, 1)
     members = [Member("submitter", "submit", "submitter", True, 0)]
     for index in range(HONEST_SOLVERS):
         name = f"solver-{index + 1}"
-        members.append(Member(name, "solve", "solver", True, solver_stake_wei, capabilities[index]))
+        members.append(Member(name, "solve", "solver", True, solver_stake_wei, ranks[index]))
     for index in range(HONEST_VERIFIERS):
         name = f"verifier-{index + 1}"
-        members.append(Member(name, "verify", "verifier", True, AUDITOR_STAKE_WEI, capabilities[-1 - index]))
+        members.append(Member(name, "verify", "verifier", True, AUDITOR_STAKE_WEI, ranks[-1 - index]))
     members.append(Member("whistleblower", "watch", "whistleblower", True, AUDITOR_STAKE_WEI))
     if with_cheats:
         members.append(Member("skipper", "skip", "solver", False, solver_stake_wei))

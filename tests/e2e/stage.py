@@ -14,6 +14,7 @@ from pathlib import Path
 from protocol.adapters.chain import open_chain
 from protocol.adapters.files import write_private_file
 from protocol.adapters.keys import AccountKey
+from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.errors import InvalidInput
 from scripts.devnet import Devnet, claim_port
 from scripts.home import HomeConfig, create_home
@@ -145,12 +146,14 @@ def confine(program: list[str], own: Path, hidden: Path) -> list[str]:
     return [sys.executable, *isolation, *program]
 
 
-def make_environment(folders: Folders, capability: str = "") -> dict[str, str]:
-    """One thread a process; the kernels of another machine where `capability` names their instructions."""
+def make_environment(folders: Folders, kernel_rank: int = 0) -> dict[str, str]:
+    """One thread a process; with a rank, kernels like those of a lesser machine (`Member.kernel_rank`)."""
+    capabilities = list_cpu_capabilities()
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "PYTHONPATH": str(folders.code),
     }
-    return {**environment, "ATEN_CPU_CAPABILITY": capability} if capability else environment
+    capability = capabilities[min(kernel_rank, len(capabilities) - 1)]
+    return {**environment, "ATEN_CPU_CAPABILITY": capability} if kernel_rank else environment

@@ -66,7 +66,7 @@ def test_the_roster_is_what_the_demo_promises() -> None:
     assert count_role(roster, "verifier", honest_only=True) >= 4
     assert {member.kind for member in roster if not member.honest} == {"skip", "invent"}
     assert all(member.honest for member in make_roster(4, with_cheats=False))
-    kernels = {member.capability for member in roster if member.honest and member.role != "submitter"}
+    kernels = {member.kernel_rank for member in roster if member.honest and member.role != "submitter"}
     assert len(kernels) > 1, "roots would be equal and no leaf would be compared"
     plan = build_plan()
     assert count_role(roster, "solver") <= plan.max_solvers

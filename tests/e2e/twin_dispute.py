@@ -8,9 +8,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from protocol.adapters.chain.types import LeafProof
 from protocol.spec import dispute_moves as moves
-from protocol.spec.containers import StateHeader
+from protocol.spec.containers import LeafProof, StateHeader
 from protocol.spec.dispute import OPEN_STAGES, DisputeBook, process_book_event
 from protocol.spec.game_events import DisputeClosed, DisputeConvicted
 from protocol.spec.guards import Refusal

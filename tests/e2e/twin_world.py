@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
-from protocol.adapters.chain.types import BoundaryProof, LeafProof, StateLeaves
+from protocol.adapters.chain.types import BoundaryProof
 from protocol.spec.codec import compute_audit_commitment, compute_boundary_leaf, compute_state_root
-from protocol.spec.containers import StateHeader, TaskTerms
+from protocol.spec.containers import LeafProof, StateHeader, StateLeaves, TaskTerms
 from protocol.spec.float32 import float_to_bits, pack_bits
 from protocol.spec.hashing import sha256_of
 from protocol.spec.merkle import (

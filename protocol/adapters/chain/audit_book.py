@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocol.adapters.chain.proxy import Proxy, Receipt
-from protocol.adapters.chain.types import BoundaryProof, StateLeaves
-from protocol.spec.containers import StateHeader
+from protocol.adapters.chain.types import BoundaryProof
+from protocol.spec.containers import StateHeader, StateLeaves
 from protocol.spec.statuses import AuditRef, AuditStatus
 
 

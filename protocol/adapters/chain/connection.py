@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 from eth_utils.address import to_checksum_address
-from web3 import AsyncHTTPProvider, AsyncWeb3
+from web3 import AsyncWeb3
 from web3.exceptions import (
     BlockNotFound,
     ContractLogicError,
@@ -21,11 +21,11 @@ from web3.exceptions import (
     Web3Exception,
     Web3RPCError,
 )
-from web3.providers.rpc.utils import ExceptionRetryConfiguration
 from web3.types import RPCEndpoint
 
 from protocol.adapters.chain.deployment import Deployment
 from protocol.adapters.chain.refusals import explain_revert
+from protocol.adapters.chain.rpc import HttpProvider
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 Answer = TypeVar("Answer")
@@ -51,14 +51,10 @@ class Connection:
     """JSON-RPC calls to one node of the chain. Make one with `connect`; close it in the end."""
 
     def __init__(self, rpc_url: str, poll_s: float = POLL_S, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-        """poll_s: pause between two looks at the head; timeout_s: of one request."""
+        """poll_s: pause between two looks at the head; timeout_s: of one attempt."""
         self.rpc_url = rpc_url
         self.poll_s = poll_s
-        retries = ExceptionRetryConfiguration(errors=(aiohttp.ClientError, TimeoutError), retries=3)
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
-        self._provider = AsyncHTTPProvider(
-            rpc_url, request_kwargs={"timeout": timeout}, exception_retry_configuration=retries
-        )
+        self._provider = HttpProvider(rpc_url, timeout_s)
         self._web3 = AsyncWeb3(self._provider, middleware=[])
 
     async def close(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocol.adapters.chain.proxy import Proxy, Receipt
-from protocol.adapters.chain.types import BoundaryProof, LeafProof, Turn
-from protocol.spec.containers import StateHeader
+from protocol.adapters.chain.types import BoundaryProof, Turn
+from protocol.spec.containers import LeafProof, StateHeader
 from protocol.spec.statuses import ClaimRef, Stage
 
 

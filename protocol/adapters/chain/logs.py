@@ -109,7 +109,7 @@ class Follower:
     async def read_up_to(self, head: Head) -> Batch | None:
         """The batch that ends at `head`, or None when the chain has moved to another branch meanwhile."""
         known = list(self._processed)
-        while known and not await self._is_on_chain(known[-1]):
+        while known and known[-1].block_hash != head.parent_hash and not await self._is_on_chain(known[-1]):
             known.pop()
         has_forked = len(known) < len(self._processed)
         start = known[-1].number + 1 if known else self._from_block

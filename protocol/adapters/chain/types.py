@@ -26,28 +26,11 @@ class BoundaryProof:
     path: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class LeafProof:
-    """One leaf of a tensor tree and its path."""
-
-    data: bytes
-    path: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class StateLeaves:
-    """The same leaf of all three tensors of a state."""
-
-    weights: LeafProof
-    first_moment: LeafProof
-    second_moment: LeafProof
-
-
 STRUCTS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         containers.StateHeader, containers.TaskTerms, containers.Windows, containers.Amounts,
-        containers.Limits, BoundaryProof, LeafProof, StateLeaves, AuditRef, ClaimRef,
+        containers.Limits, containers.LeafProof, containers.StateLeaves, BoundaryProof, AuditRef, ClaimRef,
     )
 }  # fmt: skip
 ENUMS: dict[str, type[IntEnum]] = {

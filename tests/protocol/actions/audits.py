@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 
 from protocol.actions import claim
 from protocol.actions.replay import prepare_replay
+from protocol.actions.states import open_state_leaves
 from protocol.adapters.records import AuditMade
+from protocol.compute.digest import build_state_trees
 from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec import events
 from protocol.spec.containers import StateHeader, TrainingSpec
@@ -46,6 +48,18 @@ class Audited:
                 **where,  # type: ignore[arg-type]
             )
         )
+
+    def open_leaves(self, state: TrainingState, indices: tuple[int, ...]) -> None:
+        """The solver opens leaves of its end of draw 0, on chain."""
+        where = {"task": TASK, "round": 0, "slot": 0, "draw": 0, "phase": 0}
+        leaves = tuple(open_state_leaves(build_state_trees(state), list(indices)))
+        self.take(events.LeavesOpened(block_number=10, leaves=leaves, **where))  # type: ignore[arg-type]
+
+    def withhold(self) -> None:
+        """Nothing is served any more, and the chain has come so far that nothing is waited for."""
+        self.verifier.client.remote = self.verifier.party.store
+        deadlines = self.verifier.party.round(0).deadlines
+        self.verifier.chain.head = deadlines.compare_end
 
 
 async def audit_claim(solver: Lone) -> Audited:

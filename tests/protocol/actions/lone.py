@@ -1,6 +1,7 @@
 """A party without a chain and without peers: real store, journal, view and compute; what it would send is
 written down, and what it fetches comes from a store that the test fills."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +16,8 @@ from protocol.actions.party import JOURNAL_FILE, STORE_FOLDER, Party, PartyConfi
 from protocol.actions.view import View
 from protocol.adapters.blobs import BlobRef
 from protocol.adapters.chain import ContractRefused
+from protocol.adapters.chain import Event as ChainEvent
+from protocol.adapters.chain.proxy import Receipt
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.records import RECORDS
@@ -28,6 +31,7 @@ from protocol.spec.draw import compute_beacon, compute_draw_seed
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.events import Event
 from protocol.spec.statuses import Role
+from protocol.spec.tolerance import Judgement
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.actions.facts import TASK, announce, deposit, enrol, make_batch
 from tests.protocol.spec.simulator import make_account, make_word
@@ -35,6 +39,8 @@ from tests.protocol.spec.simulator import make_account, make_word
 SOLVER, SUBMITTER = make_account("solver"), make_account("submitter")
 VERIFIERS = tuple(make_account(f"verifier {index}") for index in range(3))
 REGISTRY = "0x" + 40 * "5"
+CHAIN_HEAD = 100
+LOOK_S = 0.01
 
 
 @dataclass
@@ -59,19 +65,22 @@ class Contract:
 
 class LoneChain:
     """A chain that only writes down: `sent` has every call, `answers` is what each method returns (a list:
-    one after the other)."""
+    one after the other). It stands still at block `head`."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.deployment = SimpleNamespace(registry=REGISTRY)
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
         self.answers: dict[str, Any] = {}
+        self.head = CHAIN_HEAD
         names = ("registry", "ledger", "audit_book", "dispute_game", "outer_contest", "vault", "token")
         for name in names:
             setattr(self, name, Contract(name, self.sent, self.answers))
 
     async def wait_for_block(self, number: int) -> None:
         self.sent.append(("wait_for_block", (number,)))
+        while self.head < number:
+            await asyncio.sleep(LOOK_S)
 
     def list_sent(self, method: str) -> list[tuple[Any, ...]]:
         """The arguments of each call of one method."""
@@ -171,6 +180,12 @@ def restart(lone: Lone) -> Lone:
     """What comes up after a kill: the folder is all that is left."""
     lone.party.journal.close()
     return make_lone(lone.party.config.home, lone.party.account, lone.client.remote)
+
+
+def judge_as(worst: Judgement) -> Receipt:
+    """The receipt of a comparison with this result."""
+    judged = ChainEvent("AuditBook", "AuditJudged", {"worst": worst}, 9, 0, bytes(32), bytes(32))
+    return Receipt(bytes(32), 9, 0, 0, (judged,))
 
 
 def refuse(name: str) -> ContractRefused:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from protocol.actions import challenge
 from protocol.actions.states import keep_state, load_state
 from protocol.adapters.blobs import refer_delta
@@ -9,9 +11,10 @@ from protocol.compute.digest import build_delta_tree
 from protocol.spec import events
 from protocol.spec.dispute_moves import compute_opening_seal
 from protocol.spec.statuses import ClaimRef
+from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
 from tests.protocol.actions.facts import TASK
-from tests.protocol.actions.lone import SOLVER, Lone, get_spec, refuse, restart
+from tests.protocol.actions.lone import SOLVER, Lone, get_spec, judge_as, refuse, restart
 
 OTHER_DRAW = replace(REF, draw=1, rank=2)
 
@@ -39,6 +42,18 @@ async def test_a_small_difference_is_told_and_not_accused(solver: Lone) -> None:
     audited = await make_examined(solver, excess=3)
     assert not audited.verifier.party.memory.accusations
     assert any("differs, grey" in line for line in audited.verifier.lines)
+
+
+@pytest.mark.parametrize("worst", Judgement)
+async def test_only_leaves_beyond_the_reject_limits_accuse(solver: Lone, worst: Judgement) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    audited.open_end()
+    audited.verifier.chain.answers["compare_leaves"] = judge_as(worst)
+    await challenge.compare_leaves(audited.verifier.party, REF, (0, 1))
+    accused = [challenge.to_claim(made) for made in audited.verifier.party.memory.accusations]
+    expected = challenge.name_solver_claim(REF, audited.segment)
+    assert accused == ([expected] if worst == Judgement.REJECT else [])
 
 
 def test_a_solver_s_claim_has_one_name_whoever_found_it() -> None:

@@ -6,10 +6,11 @@ import time
 import pytest
 
 from protocol.actions import claim
+from protocol.actions.party import Party
 from protocol.actions.states import keep_state
 from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec import codec, merkle
-from protocol.spec.containers import TrainingSpec
+from protocol.spec.containers import StateHeader, TrainingSpec
 from tests.protocol.actions.facts import TASK
 from tests.protocol.actions.lone import SOLVER, Lone, get_spec, restart
 
@@ -62,10 +63,27 @@ async def test_an_interrupted_claim_is_the_uninterrupted_one(solver: Lone) -> No
     again = restart(solver)
     await claim.prepare_claim(again.party, 0, 0, train_segment)
     found = again.party.memory.boundaries[(0, SEGMENTS)]
-    state = await claim.begin_state(solver.party, 0)
+    state = await claim.begin_state(solver.party, 0, again.party.memory.boundaries[(0, 0)])
     batches = claim.get_dealt_batches(solver.party, 0, 0)
     state, _ = train_segment(state, get_spec().training, batches, 0, get_spec().terms.inner_steps)
     assert keep_state(solver.party, state) == found
+
+
+async def test_a_start_that_the_store_has_is_not_hashed_again(
+    solver: Lone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = solver.chain.answers["expected_start"]
+    keep_state(solver.party, await claim.begin_state(solver.party, 0, expected))
+    hashed: list[int] = []
+
+    def keep(party: Party, state: TrainingState) -> StateHeader:
+        hashed.append(state.local_step)
+        return keep_state(party, state)
+
+    monkeypatch.setattr(claim, "keep_state", keep)
+    await claim.prepare_claim(solver.party, 0, 0, train_segment)
+    assert solver.party.memory.boundaries[(0, 0)] == expected
+    assert hashed == [step * get_spec().terms.segment_steps for step in range(1, SEGMENTS + 1)]
 
 
 async def test_a_restart_commits_to_the_same_though_its_blobs_are_gone(solver: Lone) -> None:
@@ -84,8 +102,7 @@ async def test_a_restart_commits_to_the_same_though_its_blobs_are_gone(solver: L
 async def test_moments_are_carried_where_the_contract_expects_them(solver: Lone) -> None:
     await claim.prepare_claim(solver.party, 0, 0, train_segment)
     last = solver.party.memory.boundaries[(0, SEGMENTS)]
-    solver.chain.answers["expected_start"] = last
-    state = await claim.begin_state(solver.party, 0)
+    state = await claim.begin_state(solver.party, 0, last)
     found = keep_state(solver.party, state)
     assert found.first_moment_root == last.first_moment_root and found.local_step == last.local_step
     assert found.weights_root == get_spec().terms.initial_weights_root

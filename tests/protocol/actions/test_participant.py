@@ -17,12 +17,11 @@ from protocol.spec.dispute_moves import DemandLeaf, NameStep, PostStepRoots
 from protocol.spec.duties import get_auditor_actions, get_solver_actions
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game_events import Contested, DisputeActivated, DisputeOpened, StepRootsPosted
-from protocol.spec.round import get_audit_deadlines
 from protocol.spec.statuses import AuditStatus, Role
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
-from tests.protocol.actions.facts import ALICE, BOB, MALLORY, TASK, at, make_batch
-from tests.protocol.actions.lone import SOLVER, Lone, get_spec
+from tests.protocol.actions.facts import ALICE, BOB, MALLORY, TASK, at
+from tests.protocol.actions.lone import SOLVER, Lone
 from tests.protocol.actions.outcomes import accept_claim, post_outer
 from tests.protocol.spec.plots import play_plot
 
@@ -58,19 +57,18 @@ async def test_a_replay_is_done_when_the_journal_has_the_result(solver: Lone) ->
 
 async def test_who_cannot_have_the_start_says_so_before_time_runs_out(solver: Lone) -> None:
     audited = await audit_claim(solver)
-    verifier, participant = audited.verifier, make_participant(audited.verifier)
-    verifier.client.remote = verifier.party.store
-    clock = get_audit_deadlines(verifier.party.round(0), 0, 0)
-    assert clock is not None
-    late = clock.replay_end - get_spec().terms.windows.replay // 4
-    call = calls.CommitReplay(0, REF, audited.segment)
-    verifier.party.view.take(make_batch(late - 1))
+    audited.withhold()
+    await make_participant(audited.verifier).perform(calls.CommitReplay(0, REF, audited.segment))
+    assert audited.verifier.chain.list_sent("say_unserved") == [(REF,)]
+
+
+async def test_a_chain_that_does_not_answer_is_no_reason_to_blame_the_solver(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    fault = EnvironmentFault(what="no answer", expected="one", actual="none", remedy="Wait.")
+    audited.verifier.chain.answers["commit_replay"] = fault
     with pytest.raises(EnvironmentFault):
-        await participant.perform(call)
-    assert not verifier.chain.list_sent("say_unserved")
-    verifier.party.view.take(make_batch(late))
-    await participant.perform(call)
-    assert verifier.chain.list_sent("say_unserved") == [(REF,)]
+        await make_participant(audited.verifier).perform(calls.CommitReplay(0, REF, audited.segment))
+    assert not audited.verifier.chain.list_sent("say_unserved")
 
 
 CALLS: list[tuple[calls.Call, str, tuple[Any, ...]]] = [

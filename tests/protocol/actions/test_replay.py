@@ -1,16 +1,18 @@
 """A blind audit: the result is fixed before it is sent, and stays what it is over a restart."""
 
+import asyncio
+
 import pytest
 
 from protocol.actions import replay
-from protocol.actions.states import keep_state, load_state
+from protocol.actions.states import keep_state, load_state, open_state_leaves
+from protocol.compute.digest import build_state_trees
 from protocol.compute.step import train_segment
 from protocol.spec import codec
-from protocol.spec.errors import EnvironmentFault
 from protocol.spec.hashing import sha256_of
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, audit_claim, replay_and_reveal, train_wrongly
-from tests.protocol.actions.lone import Lone, get_spec, make_lone, restart
+from tests.protocol.actions.lone import Lone, get_spec, judge_as, restart
 
 
 async def test_a_replay_of_honest_work_ends_where_the_solver_did(solver: Lone) -> None:
@@ -34,13 +36,28 @@ async def test_a_commitment_survives_a_restart_and_binds_result_and_salt(solver:
     assert (ref, codec.compute_audit_commitment(*place, root, salt)) == sent
 
 
-async def test_a_start_that_is_not_served_is_an_environment_fault(solver: Lone) -> None:
+async def test_a_start_that_is_not_served_in_time_is_not_waited_for(solver: Lone) -> None:
     audited = await audit_claim(solver)
-    empty = make_lone(solver.party.config.home.parent / "empty", audited.verifier.party.account)
-    empty.take(*solver.party.view.events[-3:])
-    with pytest.raises(EnvironmentFault):
-        await replay.prepare_replay(empty.party, REF, audited.segment, train_segment)
-    assert not empty.party.memory.audits
+    audited.withhold()
+    with pytest.raises(replay.NotServed):
+        await replay.prepare_replay(audited.verifier.party, REF, audited.segment, train_segment)
+    assert not audited.verifier.party.memory.audits
+    start_end = audited.verifier.party.round(0).deadlines.replay_end - get_spec().terms.windows.replay // 4
+    assert audited.verifier.chain.list_sent("wait_for_block") == [(start_end,)]
+
+
+async def test_who_serves_late_and_in_time_is_heard(solver: Lone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "ASK_PAUSE_S", 0.01)
+    audited = await audit_claim(solver)
+    client = audited.verifier.client
+    remote, client.remote = client.remote, client.store
+    replaying = asyncio.create_task(
+        replay.replay_segment(audited.verifier.party, REF, audited.segment, train_segment)
+    )
+    while len(client.asked) < 3:
+        await asyncio.sleep(0.01)
+    client.remote = remote
+    assert await replaying == audited.boundary(audited.segment + 1)
 
 
 async def test_equal_ends_are_accepted_and_wrong_ones_beyond_every_limit(solver: Lone) -> None:
@@ -62,12 +79,29 @@ async def test_the_worst_leaf_is_opened_beside_the_drawn_ones(solver: Lone) -> N
     state = load_state(solver.party, audited.boundary(audited.segment + 1))
     state.weights[700] += 1.0
     audited.open_end(keep_state(solver.party, state))
+    audited.verifier.chain.answers["compare_leaves"] = judge_as(Judgement.REJECT)
     for drawn, extra in (((0, 5), [2]), ((2, 5), [])):
         await replay.compare_leaves(audited.verifier.party, REF, drawn)
         ref, claimed, replayed, sent_extra, rate_sum, path = audited.verifier.chain.sent[-1][1]
         assert ref == REF and sent_extra == extra and len(claimed) == len(replayed) == len(drawn) + len(extra)
         differing = [a.weights.data != b.weights.data for a, b in zip(claimed, replayed, strict=True)]
         assert differing == [index == 2 for index in (*drawn, *extra)]
+
+
+async def test_an_end_that_is_not_served_is_compared_as_the_chain_has_it(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    state = load_state(solver.party, audited.boundary(audited.segment + 1))
+    state.weights[:] += 1.0
+    audited.open_end(build_state_trees(state).header)
+    audited.open_leaves(state, (2, 5))
+    audited.withhold()
+    audited.verifier.chain.answers["compare_leaves"] = judge_as(Judgement.REJECT)
+    await replay.compare_leaves(audited.verifier.party, REF, (2, 5))
+    [(_, claimed, replayed, extra, _, _)] = audited.verifier.chain.list_sent("compare_leaves")
+    assert list(claimed) == open_state_leaves(build_state_trees(state), [2, 5])
+    own = load_state(audited.verifier.party, audited.boundary(audited.segment + 1))
+    assert list(replayed) == open_state_leaves(build_state_trees(own), [2, 5]) and not extra
 
 
 def test_the_schedule_proof_is_that_of_the_segment(solver: Lone) -> None:

@@ -248,7 +248,8 @@ def _open_end(sim: Simulator, call: calls.OpenEnd, sender: str, block: int) -> I
 
 
 def _open_leaves(sim: Simulator, call: calls.OpenLeaves, sender: str, block: int) -> Iterator[Event]:
-    yield events.LeavesOpened(**sim.where(block, slot=get_slot(sim.state, sender), draw=call.draw))
+    where = sim.where(block, slot=get_slot(sim.state, sender), draw=call.draw)
+    yield events.LeavesOpened(**where, phase=call.phase, leaves=())
 
 
 def _of_audit(sim: Simulator, call: Any, block: int) -> dict[str, Any]:

@@ -151,15 +151,16 @@ def test_late_clock_starts_at_the_merge_and_at_the_latest_where_nobody_merged() 
     assert get_settle_block(state, 110) == overdue.dispute_end
 
 
-@pytest.mark.parametrize("shift", [0, -1])
-def test_leaves_belong_to_the_phase_in_which_they_were_opened(shift: int) -> None:
+@pytest.mark.parametrize("phase", [0, 1])
+def test_leaves_belong_to_the_phase_that_their_event_names(phase: int) -> None:
     state = make_trained()
+    end = state.deadlines.compare_end
     opened = events.LeavesOpened(
-        block_number=state.deadlines.compare_end + shift, task=state.task, round=0, slot=0, draw=0
+        block_number=end, task=state.task, round=0, slot=0, draw=0, phase=phase, leaves=()
     )
-    assert get_opening(process_event(state, opened), 0, 0).leaf_phases == {1 + shift}
-    late = process_event(state, replace(opened, draw=1))
-    assert get_opening(late, 0, 1).leaf_phases == {2}
+    assert get_opening(process_event(state, opened), 0, 0).leaf_phases == {phase}
+    both = process_event(process_event(state, opened), replace(opened, phase=1 - phase))
+    assert get_opening(both, 0, 0).leaf_phases == {0, 1}
 
 
 @pytest.mark.parametrize(("by", "is_equal"), [("solver", True), ("auditor", False)])

@@ -1,0 +1,98 @@
+"""The transport below web3: a cancelled request leaves nothing behind, a broken connection is tried again
+where that changes nothing."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import aiohttp
+import pytest
+from aiohttp import web
+from web3.types import RPCEndpoint
+
+from protocol.adapters.chain.rpc import ATTEMPTS, HttpProvider
+
+TIMEOUT_S = 5.0
+
+
+@dataclass
+class Node:
+    """A JSON-RPC server that breaks off the first `broken` requests."""
+
+    url: str = ""
+    broken: int = 0
+    asked: list[str] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        call = await request.json()
+        self.asked.append(call["method"])
+        if len(self.asked) <= self.broken:
+            assert request.transport is not None
+            request.transport.close()
+        await asyncio.sleep(0.001)
+        return web.json_response({"jsonrpc": "2.0", "id": call["id"], "result": call["method"]})
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    node, app = Node(), web.Application()
+    app.router.add_post("/", node.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    node.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    yield node
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def provider(node: Node) -> AsyncIterator[HttpProvider]:
+    provider = HttpProvider(node.url, TIMEOUT_S)
+    yield provider
+    await provider.disconnect()
+
+
+async def ask(provider: HttpProvider, method: str = "eth_blockNumber") -> object:
+    return (await provider.make_request(RPCEndpoint(method), []))["result"]
+
+
+async def test_cancelled_requests_do_not_hold_up_later_ones(provider: HttpProvider) -> None:
+    chance = random.Random(1)
+    for _ in range(50):
+        asked = [asyncio.create_task(ask(provider)) for _ in range(6)]
+        await asyncio.sleep(chance.random() * 0.003)
+        for task in asked[::2]:
+            task.cancel()
+        async with asyncio.timeout(TIMEOUT_S):
+            found = await asyncio.gather(*asked, return_exceptions=True)
+        assert found[1::2] == 3 * ["eth_blockNumber"]
+
+
+async def test_a_question_is_asked_again_after_a_broken_connection(
+    node: Node, provider: HttpProvider
+) -> None:
+    node.broken = ATTEMPTS - 1
+    assert await ask(provider) == "eth_blockNumber"
+    assert len(node.asked) == ATTEMPTS
+
+
+async def test_a_node_that_stays_broken_is_given_up(node: Node, provider: HttpProvider) -> None:
+    node.broken = ATTEMPTS
+    with pytest.raises(aiohttp.ClientError):
+        await ask(provider)
+    assert len(node.asked) == ATTEMPTS
+
+
+async def test_what_changes_the_chain_is_sent_once(node: Node, provider: HttpProvider) -> None:
+    node.broken = 1
+    with pytest.raises(aiohttp.ClientError):
+        await ask(provider, "anvil_mine")
+    assert node.asked == ["anvil_mine"]
+
+
+async def test_a_disconnected_provider_connects_again(provider: HttpProvider) -> None:
+    assert await ask(provider) == await ask(provider)
+    await provider.disconnect()
+    assert await ask(provider) == "eth_blockNumber"
