@@ -98,13 +98,16 @@ async def open_commit_sender() -> AsyncIterator[SendCommit]:
 
 
 async def run_round(bench: Bench, begin: TrainingState, timings: Timings) -> None:
-    """A bare round, the same round with its commitment, and replays of its segments. Appends to `timings`."""
-    bare = train_bare(bench, begin)
+    """A bare round and the same round with its commitment, either first in turn, then replays of its
+    segments. Appends to `timings`."""
     # Solvers find boundary 0 hashed and kept: it is the merged model, with moments of zero.
     first = keep_state(bench.party, begin)
+    is_bare_first = len(timings.bare) % 2 == 0
+    bare = train_bare(bench, begin) if is_bare_first else []
     started = time.perf_counter()
     headers = await commit_round(bench, begin, first)
     timings.committed.append(time.perf_counter() - started)
+    bare = bare or train_bare(bench, begin)
     timings.bare.append(sum(bare))
     for segment, seconds in enumerate(bare):
         _, replayed = measure(replay, bench, headers[segment], segment * bench.segment_steps)
@@ -206,7 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inner-steps", type=int, default=INNER_STEPS)
     parser.add_argument("--segment-steps", type=int, default=SEGMENT_STEPS)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=8)
     arguments = parser.parse_args()
     pin_kernels(1)
     report = asyncio.run(measure_overhead(arguments.inner_steps, arguments.segment_steps, arguments.rounds))

@@ -87,7 +87,7 @@ def _judge_margins(report: Report) -> Iterator[Finding]:
     luck = report["luck"]
     yield Finding(
         luck < HIGHEST_LUCK,
-        f"a run like this one fails by luck once in {round(1 / luck) if luck else 'never'}",
+        f"a run like this one fails by luck once in {round(1 / luck)}" if luck else "luck has no part in it",
     )
     name, use = min(report["phases"].items(), key=lambda item: item[1]["ratio"])
     yield Finding(use["ratio"] >= LEAST_RATIO, f"windows are at least {use['ratio']} times the work ({name})")
