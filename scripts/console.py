@@ -30,7 +30,10 @@ class Console:
 
     def confirm(self, question: str) -> bool:
         """Ask; no answer means no."""
-        return Confirm.ask(question, default=False, console=self.rich)
+        try:
+            return Confirm.ask(question, default=False, console=self.rich)
+        except EOFError:
+            return False
 
 
 def parse_tokens(text: str) -> int:

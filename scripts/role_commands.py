@@ -68,10 +68,7 @@ def run_watch(options: argparse.Namespace) -> None:
 
 def run_export(options: argparse.Namespace) -> None:
     """Write the trained model of a task."""
-    console = Console()
-    config = open_config(options, console)
-    asyncio.run(_export(config, options.task, options.out))
-    console.say(f"wrote {options.out}")
+    asyncio.run(_export(open_config(options, Console()), options.task, options.out))
 
 
 async def _export(config: PartyConfig, name: str, out: Path) -> None:

@@ -9,7 +9,6 @@ from node.submit import build_spec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.params import DEVNET
-from scripts.console import parse_tokens
 from scripts.task_file import compute_disk_bytes, read_task_file
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
@@ -77,17 +76,3 @@ def test_disk_counts_every_state_of_every_round(tmp_path: Path, example: str) ->
     ).terms
     states = 4 * (40 // 10 + 1) * 12 * terms.parameter_count
     assert states < compute_disk_bytes(terms, 1000) < 1.2 * states
-
-
-@pytest.mark.parametrize(
-    ("text", "amount_wei"),
-    [("1", 10**18), ("12.5", 125 * 10**17), (".5", 5 * 10**17), ("0.000000000000000001", 1)],
-)
-def test_amounts_are_exact(text: str, amount_wei: int) -> None:
-    assert parse_tokens(text) == amount_wei
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "1,5", "x", "1.0000000000000000001", "٣", "0.0"])
-def test_other_amounts_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="amount of tokens"):
-        parse_tokens(text)

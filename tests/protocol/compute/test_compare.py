@@ -3,9 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from protocol.compute.calibrate import propose_limits
 from protocol.compute.compare import (
-    Distances,
     Floors,
     compute_excess,
     judge_state,
@@ -133,24 +131,3 @@ def test_states_of_different_steps_are_not_compared(trained: TrainingState) -> N
 def test_norms_are_by_parameter(state: TrainingState, spec: TrainingSpec) -> None:
     norms = measure_norms(replace(state, weights=state.weights * 1.01), state, spec.model)
     assert list(norms.values()) == pytest.approx([0.01] * len(norms), rel=1e-3) and "lm_head.weight" in norms
-
-
-def test_proposed_limits_scale_the_largest_distance_of_each_kind() -> None:
-    pairs = [Distances(1e-5, 2e-5, 3e-6, 0, 0, 0), Distances(2e-5, 1e-5, 1e-6, 0, 0, 0)]
-    proposal = propose_limits(pairs, Floors(1e-5, 1e-14, 1e-7))
-    for proposed, margin in ((proposal.accept, 4), (proposal.reject, 10)):
-        taus = (proposed.tau_m, proposed.tau_v, proposed.tau_w)
-        assert [tau / 2**64 for tau in taus] == pytest.approx([2e-5 * margin, 2e-5 * margin, 3e-6 * margin])
-        assert proposed.eps_m * 2.0**-149 == pytest.approx(
-            1e-5
-        ) and proposed.floor_w * 2.0**-149 == pytest.approx(1e-7)
-
-
-def test_no_measurement_gives_no_limits() -> None:
-    with pytest.raises(InvalidInput, match="nothing was measured"):
-        propose_limits([])
-
-
-def test_noise_as_large_as_the_values_gives_no_limits() -> None:
-    with pytest.raises(InvalidInput, match="differ too much"):
-        propose_limits([Distances(1e-5, 0.2, 1e-5, 0, 0, 0)])
