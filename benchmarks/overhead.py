@@ -33,7 +33,7 @@ from benchmarks.setting import (
     read_standard_library,
     write_report,
 )
-from protocol.actions.party import Party
+from protocol.actions.party import Party, share_interpreter
 from protocol.actions.states import keep_state, load_state
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
@@ -212,6 +212,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     arguments = parser.parse_args()
     pin_kernels(1)
+    share_interpreter()
     report = asyncio.run(measure_overhead(arguments.inner_steps, arguments.segment_steps, arguments.rounds))
     print(report)
     print(write_report("overhead", report))

@@ -7,16 +7,11 @@ kept in another.
 """
 
 import platform
-import sys
 from dataclasses import dataclass
 
 import torch
 
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-
-SWITCH_S = 5e-4
-"""After so long a thread that holds the interpreter gives way (Python's default: ten times that). Boundaries
-are hashed beside training, which needs the interpreter for microseconds between kernels."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,6 @@ def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
             actual=threads,
             remedy="Pass 1 or more.",
         )
-    sys.setswitchinterval(SWITCH_S)
     torch.set_num_threads(threads)
     # What use_deterministic_algorithms(True) does, but for importing a compiler (two seconds) to tell it too.
     torch.set_deterministic_debug_mode("error")

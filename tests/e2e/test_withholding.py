@@ -26,8 +26,8 @@ from tests.e2e.report import read_view
 from tests.e2e.roles import make_verifier
 from tests.e2e.world import ONE_ROUND_PLAN, WINDOWS, Build, open_world, run_world
 
-# Every auditor waits for half of the leaves' window, then goes on without the state.
-PLAN = replace(ONE_ROUND_PLAN, windows=replace(WINDOWS, dispute=60))
+# Every auditor waits for half of the last window, in real time, then goes on without the state.
+PLAN = replace(ONE_ROUND_PLAN, windows=replace(WINDOWS, seal=20, open=20, dispute=60))
 
 
 @dataclass
