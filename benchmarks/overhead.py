@@ -1,7 +1,7 @@
 """What does it cost a solver to be answerable, and an auditor to replay?
 
 At the demo's configuration, bare rounds of training alternate with rounds that commit: each boundary copied,
-hashed and written to the store (flushed to disk) by a second thread while training goes on, then the
+hashed and written to the store by a second thread while training goes on, as nodes do it, then the
 pseudo-gradient, the claim's tree, and its transaction on a real Anvil, signed, sent and mined. A replay reads
 the start from the store, trains the same steps and keeps its end. Writes build/overhead/report.json.
 """
@@ -184,7 +184,9 @@ async def measure_overhead(inner_steps: int, segment_steps: int, rounds: int) ->
 def make_party(folder: Path, spec: TrainingSpec) -> Party:
     """As much of a party as keeping states needs."""
     terms = SimpleNamespace(parameter_count=parameter_count(spec.model))
-    return cast(Party, SimpleNamespace(store=BlobStore(folder), spec=SimpleNamespace(terms=terms)))
+    return cast(
+        Party, SimpleNamespace(store=BlobStore(folder, is_durable=False), spec=SimpleNamespace(terms=terms))
+    )
 
 
 def summarise(
