@@ -21,6 +21,7 @@ from protocol.compute.compare import Verdict, judge_state
 from protocol.compute.digest import build_state_trees
 from protocol.compute.step import TrainingState
 from protocol.spec import codec
+from protocol.spec.clock import AuditDeadlines
 from protocol.spec.containers import StateHeader, StateLeaves
 from protocol.spec.drawn import get_drawn
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -78,21 +79,23 @@ async def _keep_asking(party: Party, audit: AuditRef, header: StateHeader) -> Tr
         await asyncio.sleep(ASK_PAUSE_S)
 
 
-def _get_clock(party: Party, audit: AuditRef) -> tuple[int, int]:
-    """The blocks after which an audit no longer waits for the solver's start state, and for its end state."""
-    state, windows = party.round(audit.round), party.spec.terms.windows
+def _get_audit_clock(party: Party, audit: AuditRef) -> AuditDeadlines:
+    state = party.round(audit.round)
     phase = get_phase(state, audit.draw, audit.rank)
     clock = get_audit_deadlines(state, phase, party.view.head_block)
     assert clock is not None
-    return clock.replay_end - windows.replay // 4, clock.compare_end - windows.open // 2
+    return clock
 
 
 async def replay_segment(party: Party, audit: AuditRef, segment: int, train: Train) -> StateHeader:
     """Replay a drawn segment from the state that the solver opened; the end state is kept in the store."""
     start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
     assert start is not None
-    state = await fetch_served(party, audit, start, until_block=_get_clock(party, audit)[0])
-    batches, steps = get_dealt_batches(party, audit.round, audit.slot), party.spec.terms.segment_steps
+    terms = party.spec.terms
+    # A quarter of the window is left for saying that it is not served.
+    until_block = _get_audit_clock(party, audit).replay_end - terms.windows.replay // 4
+    state = await fetch_served(party, audit, start, until_block)
+    batches, steps = get_dealt_batches(party, audit.round, audit.slot), terms.segment_steps
     end, _ = await asyncio.to_thread(train, state, party.spec.training, batches, segment * steps, steps)
     return await asyncio.to_thread(keep_state, party, end)
 
@@ -139,7 +142,9 @@ async def compare_ends(party: Party, audit: AuditRef, segment: int) -> Compariso
     Raises NotServed when it cannot be had while there is time to do without it."""
     end, terms = get_opening(party.round(audit.round), audit.slot, audit.draw).end, party.spec.terms
     assert end is not None
-    claimed = await fetch_served(party, audit, end, until_block=_get_clock(party, audit)[1])
+    # Half of the window is left for comparing what is on chain instead.
+    until_block = _get_audit_clock(party, audit).compare_end - terms.windows.open // 2
+    claimed = await fetch_served(party, audit, end, until_block)
     replayed = await _load_own_end(party, audit)
     rate_sum, _ = get_schedule_proof(party, audit.round, segment)
     verdict = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
