@@ -2,11 +2,13 @@
 
 The gas estimate runs the call against the pending block, so a refusal costs nothing. A transaction that is
 not mined in time is signed again with the same nonce and a higher fee: of the two only one can be mined.
-After a crash or a reorg the chain's own count of transactions is the truth; `recover` waits for what an
-earlier process had sent.
+Another process of the same account may take a nonce first: then the call is estimated and sent anew. After a
+crash or a reorg the chain's own count of transactions is the truth; `recover` waits for what an earlier
+process had sent.
 """
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +26,9 @@ GAS_MARGIN = 100_000
 What is not used is not paid."""
 FEE_BUMP_PERCENT = 130
 """Nodes replace a waiting transaction only for at least 10 % more; 30 % catches up with a rising base fee."""
+FEE_SALT_WEI = 1 << 20
+"""Below this a random amount is added to the fee limit: two processes that sign the same call with the same
+nonce would otherwise sign the same transaction, and both would take its receipt for their own."""
 TRANSFER_GAS = 21_000
 _TAKEN = ("nonce too low", "underpriced", "already known", "already imported")
 """What nodes say when a transaction with this nonce is mined or waiting already."""
@@ -87,19 +92,23 @@ class Sender:
         """Send a call (a contract's creation where `to` is empty) and return its receipt. Raises
         ContractRefused where the contract refuses it, before or (when the state changed in between) after it
         was mined; EnvironmentFault where it could not be mined."""
-        gas = await self._connection.estimate_gas(self.address, to, data, value_wei, where)
-        async with self._lock:
-            draft, transaction_hash = await self._post(
-                to, data, value_wei, gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN
-            )
-            self._in_flight.add(draft.nonce)
-        try:
-            receipt = await self._deliver(draft, [transaction_hash])
-        finally:
-            self._in_flight.discard(draft.nonce)
-        if not receipt["status"]:
-            await self._explain(draft, receipt, where)
-        return receipt
+        for _ in range(self._patience.attempts):
+            gas = await self._connection.estimate_gas(self.address, to, data, value_wei, where)
+            async with self._lock:
+                draft, transaction_hash = await self._post(
+                    to, data, value_wei, gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN
+                )
+                self._in_flight.add(draft.nonce)
+            try:
+                receipt = await self._deliver(draft, [transaction_hash])
+            finally:
+                self._in_flight.discard(draft.nonce)
+            if receipt is None:
+                continue
+            if not receipt["status"]:
+                await self._explain(draft, receipt, where)
+            return receipt
+        raise _fault(self.address, f"each of {self._patience.attempts} nonces went to another transaction")
 
     async def recover(self) -> int:
         """Wait until nothing that this account sent earlier is waiting; replace what is stuck by an empty
@@ -122,7 +131,8 @@ class Sender:
         for _ in range(self._patience.attempts):
             tip = await self._connection.priority_fee()
             max_fee = 2 * (await self._connection.head()).base_fee_wei + tip
-            draft = _Draft(await self._next_nonce(), to, data, value_wei, gas, max_fee, tip)
+            salt = secrets.randbelow(FEE_SALT_WEI)
+            draft = _Draft(await self._next_nonce(), to, data, value_wei, gas, max_fee + salt, tip)
             try:
                 return draft, await self._broadcast(draft)
             except Web3RPCError as error:
@@ -148,9 +158,9 @@ class Sender:
         await self._connection.broadcast(bytes(signed.raw_transaction))
         return bytes(signed.hash)
 
-    async def _deliver(self, draft: _Draft, hashes: list[bytes]) -> dict[str, Any]:
-        """Wait for a receipt of any of `hashes`; when none comes, send again for more. Raises
-        EnvironmentFault."""
+    async def _deliver(self, draft: _Draft, hashes: list[bytes]) -> dict[str, Any] | None:
+        """Wait for a receipt of any of `hashes`; when none comes, send again for more. None: another
+        transaction was mined with this nonce, so none of `hashes` ever will be. Raises EnvironmentFault."""
         for attempt in range(self._patience.attempts):
             if attempt:
                 draft = replace(draft, max_fee_wei=_bump(draft.max_fee_wei), tip_wei=_bump(draft.tip_wei))
@@ -160,7 +170,8 @@ class Sender:
                 return receipt
             mined = await self._connection.transaction_count(self.address, "latest")
             if mined > draft.nonce:
-                return await self._find_receipt(hashes, draft)
+                # A node may count a block before it serves its receipts; it has this long to do so.
+                return await self._wait_for_receipt(hashes)
             if mined < draft.nonce and mined not in self._in_flight:
                 await self._close_gap(mined)
         raise _fault(
@@ -187,13 +198,6 @@ class Sender:
             if _says(error, *_TAKEN):
                 return last_hash
             raise _fault(self.address, error.message) from error
-
-    async def _find_receipt(self, hashes: list[bytes], draft: _Draft) -> dict[str, Any]:
-        for transaction_hash in hashes:
-            receipt = await self._connection.receipt(transaction_hash)
-            if receipt is not None:
-                return receipt
-        raise _fault(self.address, f"another transaction was mined with nonce {draft.nonce}")
 
     async def _close_gap(self, nonce: int) -> None:
         """A reorg can drop a mined transaction for good; all later nonces then wait for that one for ever."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain import transactions
 from protocol.adapters.chain.client import open_chain
@@ -39,6 +40,16 @@ async def find_pending(net: TestChain, nonce: int) -> dict[str, str]:
     """The transaction of our account that waits with this nonce."""
     pool = cast(dict[str, Any], await net.anvil("txpool_content"))
     return cast(dict[str, str], pool["pending"][net.chain.address][str(nonce)])
+
+
+def sign_transfer(net: TestChain, nonce: int, fee_wei: int) -> bytes:
+    """A transfer of nothing to oneself, as another process of our account might send it."""
+    transaction = {
+        "type": 2, "chainId": net.chain.deployment.chain_id, "nonce": nonce, "gas": 21_000,
+        "to": to_checksum_address(net.account.address), "data": b"", "value": 0,
+        "maxFeePerGas": fee_wei, "maxPriorityFeePerGas": fee_wei,
+    }  # fmt: skip
+    return bytes(net.account.sign_transaction(transaction).raw_transaction)
 
 
 async def test_many_at_once_are_all_mined(net: TestChain) -> None:
@@ -175,6 +186,52 @@ async def test_two_processes_of_one_account_do_not_collide(net: TestChain) -> No
     ) as other:
         await asyncio.gather(*(c.vault.deposit(STAKE_WEI) for c in (net.chain, other) for _ in range(5)))
     assert await net.chain.vault.stake_of(net.chain.address) == 10 * STAKE_WEI
+
+
+async def test_what_another_process_displaced_is_sent_anew(net: TestChain) -> None:
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    sending = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+    await wait_until_pending(net, before + 1)
+    await net.anvil("evm_setIntervalMining", 1)
+    rival = sign_transfer(net, before, fee_wei=100 * (await net.chain.head()).base_fee_wei)
+    await net.chain.connection.broadcast(rival)
+    await asyncio.wait_for(sending, 20)
+    assert await count_mined(net) == before + 2
+    assert await net.chain.vault.stake_of(net.chain.address) == STAKE_WEI
+
+
+async def test_two_processes_never_take_one_transaction_for_their_own(
+    net: TestChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A node that is mining the first may count it in neither the pool nor the block and take the second.
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    async with open_chain(
+        net.rpc_url, net.chain.deployment, net.account, poll_s=POLL_S, patience=QUICK
+    ) as other:
+        sent: list[bytes] = []
+
+        async def broadcast(raw: bytes) -> None:
+            sent.append(raw)
+            if len(sent) > 1:
+                await net.chain.connection.broadcast(raw)
+
+        async def count(address: str, block: str) -> int:
+            return before if not sent else await net.chain.connection.transaction_count(address, block)
+
+        monkeypatch.setattr(other.connection, "broadcast", broadcast)
+        monkeypatch.setattr(other.connection, "transaction_count", count)
+        first = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+        await wait_until_pending(net, before + 1)
+        second = asyncio.create_task(other.vault.deposit(STAKE_WEI))
+        async with asyncio.timeout(10):
+            while not sent:
+                await asyncio.sleep(POLL_S)
+        await net.anvil("evm_setIntervalMining", 1)
+        receipts = await asyncio.wait_for(asyncio.gather(first, second), 30)
+    assert len({receipt.transaction_hash for receipt in receipts}) == 2
+    assert await net.chain.vault.stake_of(net.chain.address) == 2 * STAKE_WEI
 
 
 async def test_without_a_signer_nothing_is_sent(net: TestChain) -> None:
