@@ -29,6 +29,7 @@ from benchmarks.setting import (
     build_training,
     open_demo_corpus,
     read_standard_library,
+    train_plainly,
     write_report,
 )
 from protocol.compute.calibrate import (
@@ -43,7 +44,7 @@ from protocol.compute.compare import Distances, compute_excess, measure_distance
 from protocol.compute.data import Corpus, get_batch
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model import init_parameters
-from protocol.compute.step import TrainingState, begin_round, train_segment
+from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import nearest
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
@@ -90,16 +91,13 @@ class Bench:
         self, state: TrainingState, stage: Stage, steps: int, spec: TrainingSpec | None = None
     ) -> TrainingState:
         """`steps` steps from a state within the stage's segment, on the data of its place."""
+        used, inner_step = spec or self.spec, state.global_step - stage.round * INNER_STEPS
+        return train_segment(state, used, self.get_batches(stage, used), inner_step, steps)[0]
+
+    def get_batches(self, stage: Stage, spec: TrainingSpec) -> GetBatch:
+        """The data of the stage's place."""
         beacon = sha256(bytes([stage.round])).digest()
-        inner_step = state.global_step - stage.round * INNER_STEPS
-        end, _ = train_segment(
-            state,
-            spec or self.spec,
-            lambda i: get_batch(self.corpus, self.spec, beacon, stage.slot, i),
-            inner_step,
-            steps,
-        )
-        return end
+        return lambda step: get_batch(self.corpus, spec, beacon, stage.slot, step)
 
     def sum_rates(self, stage: Stage) -> float:
         """L of the segment."""
@@ -172,8 +170,9 @@ def compare_all(
 # --- Cheats -------------------------------------------------------------------------------------------------
 def train_in_bfloat16(bench: Bench, stage: Stage) -> TrainingState:
     """Matrix products in bfloat16."""
+    batches = bench.get_batches(stage, bench.spec)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        return bench.train(bench.load_start(stage), stage, bench.steps)
+        return train_plainly(bench.load_start(stage), bench.spec, batches, stage.inner_step, bench.steps)
 
 
 def train_at_another_rate(bench: Bench, stage: Stage) -> TrainingState:

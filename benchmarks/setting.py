@@ -9,11 +9,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from protocol.compute.data import Corpus, dataset_root, open_corpus
 from protocol.compute.determinism import describe_kernels
+from protocol.compute.plain import plain_step
+from protocol.compute.program import with_program
+from protocol.compute.step import GetBatch, TrainingState, compute_scalars
+from protocol.compute.tables import build_tables
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import nearest
 from protocol.spec.params import PROTOCOL_VERSION
+from protocol.spec.program import DEFAULT_CHUNK_TERMS
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 DEMO_MODEL = ModelConfig(
@@ -62,10 +69,12 @@ def read_standard_library(limit: int = CORPUS_BYTES) -> bytes:
 
 def build_training(data: bytes, schedule: ScheduleConfig) -> TrainingSpec:
     """The demo's training spec on `data` with these learning rates: 8 x 128 tokens a step, float32."""
-    return TrainingSpec(
+    training = TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
         architecture="llama",
         numeric_format="float32",
+        chunk_terms=DEFAULT_CHUNK_TERMS,
+        program_root=bytes(32),
         model=DEMO_MODEL,
         optimizer=OptimizerConfig(),
         schedule=schedule,
@@ -76,11 +85,28 @@ def build_training(data: bytes, schedule: ScheduleConfig) -> TrainingSpec:
         token_count=len(data) - HELDOUT_BYTES,
         heldout_tokens=HELDOUT_BYTES,
     )
+    return with_program(training)
 
 
 def open_demo_corpus(data: bytes, spec: TrainingSpec) -> Corpus:
     """The corpus of `build_training`'s spec."""
     return open_corpus(data, spec)
+
+
+def train_plainly(
+    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+) -> TrainingState:
+    """Steps of the task in plain PyTorch with autograd: what nodes would run without a program. Under
+    autocast it is what a cheat with lower precision runs."""
+    for step in range(inner_step, inner_step + steps):
+        scalars = compute_scalars(spec, state.local_step, state.global_step)
+        vectors = (state.weights, state.first_moment, state.second_moment)
+        with torch.no_grad():
+            result = plain_step(
+                *vectors, *get_batch(step), scalars, build_tables(spec.model), spec.model, spec.optimizer
+            )
+        state = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
+    return state
 
 
 def write_report(name: str, content: dict[str, Any]) -> Path:

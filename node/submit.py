@@ -15,6 +15,7 @@ from protocol.adapters.chain import ContractRefused
 from protocol.compute.data import dataset_root
 from protocol.compute.digest import tensor_root, zero_root
 from protocol.compute.model import init_parameters, parameter_count
+from protocol.compute.program import with_program
 from protocol.spec.codec import compute_task_id, encode_training
 from protocol.spec.containers import (
     Amounts,
@@ -31,6 +32,7 @@ from protocol.spec.economics import compute_escrow_wei
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits
 from protocol.spec.params import PROTOCOL_VERSION
+from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from protocol.spec.task_rules import refuse_malformed_task
 
@@ -63,6 +65,7 @@ class TaskPlan:
     heldout_tokens: int
     initial_seed: int
     optimizer: OptimizerConfig = OptimizerConfig()
+    chunk_terms: int = DEFAULT_CHUNK_TERMS
 
 
 def build_spec(plan: TaskPlan, dataset: bytes, submitter: str, salt: bytes) -> TaskSpec:
@@ -76,10 +79,12 @@ def build_spec(plan: TaskPlan, dataset: bytes, submitter: str, salt: bytes) -> T
 
 
 def _build_training(plan: TaskPlan, dataset: bytes) -> TrainingSpec:
-    return TrainingSpec(
+    training = TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
         architecture="llama",
         numeric_format="float32",
+        chunk_terms=plan.chunk_terms,
+        program_root=bytes(32),
         model=plan.model,
         optimizer=plan.optimizer,
         schedule=plan.schedule,
@@ -90,6 +95,7 @@ def _build_training(plan: TaskPlan, dataset: bytes) -> TrainingSpec:
         token_count=len(dataset) - plan.heldout_tokens,
         heldout_tokens=plan.heldout_tokens,
     )
+    return with_program(training)
 
 
 def _build_terms(plan: TaskPlan, training: TrainingSpec, submitter: str, salt: bytes) -> TaskTerms:

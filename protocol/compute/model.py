@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from protocol.compute.tables import RotaryTables
+from protocol.compute.tables import Tables
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
@@ -143,9 +143,7 @@ def _get_initial_deviation(name: str, config: ModelConfig) -> float:
     return INITIAL_DEVIATION / sqrt(2 * config.layer_count) if writes_to_residual else INITIAL_DEVIATION
 
 
-def compute_logits(
-    params: Parameters, tokens_BT: Tensor, tables: RotaryTables, config: ModelConfig
-) -> Tensor:
+def compute_logits(params: Parameters, tokens_BT: Tensor, tables: Tables, config: ModelConfig) -> Tensor:
     """Next-token logits, float32 [B, T, V], for int64 tokens; T is at most the context. Causal."""
     x_BTD = F.embedding(tokens_BT, params["model.embed_tokens.weight"])
     for layer in range(config.layer_count):
@@ -159,7 +157,7 @@ def compute_logits(
 
 
 def compute_loss(
-    params: Parameters, tokens_BT: Tensor, labels_BT: Tensor, tables: RotaryTables, config: ModelConfig
+    params: Parameters, tokens_BT: Tensor, labels_BT: Tensor, tables: Tables, config: ModelConfig
 ) -> Tensor:
     """Mean cross entropy in nats over all B x T positions: float32 scalar."""
     logits_BTV = compute_logits(params, tokens_BT, tables, config)
@@ -172,22 +170,17 @@ def _normalise(x_BTD: Tensor, gain_D: Tensor, config: ModelConfig) -> Tensor:
     return x_BTD * torch.rsqrt(mean_square_BT1 + config.rms_epsilon) * gain_D
 
 
-def _attend(x_BTD: Tensor, weights: Parameters, tables: RotaryTables, config: ModelConfig) -> Tensor:
+def _attend(x_BTD: Tensor, weights: Parameters, tables: Tables, config: ModelConfig) -> Tensor:
     """Causal attention; each key-value head serves head_count / kv_head_count heads (arXiv 2305.13245)."""
     q_BHTN = _rotate(_split_heads(x_BTD, weights["self_attn.q_proj.weight"], config.head_count), tables)
     k_BKSN = _rotate(_split_heads(x_BTD, weights["self_attn.k_proj.weight"], config.kv_head_count), tables)
     v_BKSN = _split_heads(x_BTD, weights["self_attn.v_proj.weight"], config.kv_head_count)
     k_BHSN, v_BHSN = _repeat_heads(k_BKSN, config), _repeat_heads(v_BKSN, config)
     scores_BHTS = q_BHTN @ k_BHSN.transpose(-1, -2) * nearest(1 / sqrt(config.head_size))
-    probabilities_BHTS = _softmax_of_past(scores_BHTS)
+    tokens = scores_BHTS.shape[-1]
+    probabilities_BHTS = (scores_BHTS + tables.mask_TS[:tokens, :tokens]).softmax(dim=-1)
     mixed_BTD = (probabilities_BHTS @ v_BHSN).transpose(1, 2).reshape(*x_BTD.shape[:2], -1)
     return F.linear(mixed_BTD, weights["self_attn.o_proj.weight"])
-
-
-def _softmax_of_past(scores_BHTS: Tensor) -> Tensor:
-    tokens = scores_BHTS.shape[-1]
-    past_TS = torch.ones(tokens, tokens, dtype=torch.bool, device=scores_BHTS.device).tril()
-    return scores_BHTS.masked_fill(~past_TS, float("-inf")).softmax(dim=-1)
 
 
 def _split_heads(x_BTD: Tensor, weight: Tensor, head_count: int) -> Tensor:
@@ -202,7 +195,7 @@ def _repeat_heads(x_BKSN: Tensor, config: ModelConfig) -> Tensor:
     return spread.reshape(batch, config.head_count, tokens, size)
 
 
-def _rotate(x_BHTN: Tensor, tables: RotaryTables) -> Tensor:
+def _rotate(x_BHTN: Tensor, tables: Tables) -> Tensor:
     """Turns each pair (i, i + N/2) by position times frequency i, as Hugging Face's `rotate_half` does."""
     tokens, half = x_BHTN.shape[-2], x_BHTN.shape[-1] // 2
     cos_TN, sin_TN = tables.cos_TN[:tokens], tables.sin_TN[:tokens]

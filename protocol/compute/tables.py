@@ -1,8 +1,9 @@
-"""Rotary tables (Su et al., arXiv 2104.09864) in integer arithmetic: the same bits on every machine.
+"""The constant tensors of a step: rotary tables (Su et al., arXiv 2104.09864) and the mask of the future.
 
-The tables are inputs of the training step, so anyone must be able to recompute them exactly; cosines of a
-mathematical library differ in the last place from one machine to the next. The roundings follow Hugging
-Face's `LlamaRotaryEmbedding`: frequency, angle, cosine and sine are each rounded to float32 once.
+The rotary tables are computed in integer arithmetic, so that they are the same bits on every machine. They
+are inputs of the training step, so anyone must be able to recompute them exactly; cosines of a mathematical
+library differ in the last place from one machine to the next. The roundings follow Hugging Face's
+`LlamaRotaryEmbedding`: frequency, angle, cosine and sine are each rounded to float32 once.
 """
 
 from dataclasses import dataclass
@@ -21,16 +22,22 @@ FRACTION_BITS = 160
 ONE = 1 << FRACTION_BITS
 
 
+HIDDEN = -(2.0**100)
+"""Added to the score of a later token: its exponential is nothing beside those of the past."""
+
+
 @dataclass(frozen=True)
-class RotaryTables:
-    """cos_TN and sin_TN: float32 [context_tokens, head_size / 2], position by frequency."""
+class Tables:
+    """cos_TN and sin_TN: float32 [context_tokens, head_size / 2], position by frequency. mask_TS: float32
+    [context_tokens, context_tokens], 0 where S <= T, else HIDDEN."""
 
     cos_TN: Tensor
     sin_TN: Tensor
+    mask_TS: Tensor
 
 
 @lru_cache(maxsize=8)
-def build_tables(config: ModelConfig) -> RotaryTables:
+def build_tables(config: ModelConfig) -> Tables:
     """The tables of a model; 0.1 s for 4,096 entries, then cached. Do not write to them."""
     frequencies = [
         compute_frequency(config.rope_theta, i, config.head_size) for i in range(config.head_size // 2)
@@ -40,7 +47,8 @@ def build_tables(config: ModelConfig) -> RotaryTables:
     pairs = [[compute_cos_sin(Fraction(angle)) for angle in row] for row in angles]
     cos_TN = torch.tensor([[nearest(cosine) for cosine, _ in row] for row in pairs], dtype=torch.float32)
     sin_TN = torch.tensor([[nearest(sine) for _, sine in row] for row in pairs], dtype=torch.float32)
-    return RotaryTables(cos_TN, sin_TN)
+    mask_TS = torch.full((config.context_tokens, config.context_tokens), HIDDEN).triu(1)
+    return Tables(cos_TN, sin_TN, mask_TS)
 
 
 def compute_frequency(theta: float, i: int, head_size: int) -> float:

@@ -199,11 +199,15 @@ class TrainingSpec:
     """What is trained and how: everything of a task that only nodes need. `architecture` is a name of the
     registry.
 
-    `token_count` tokens train, the `heldout_tokens` after them measure; both lie under `dataset_root`."""
+    The step is the program with `program_root`, which follows from the other fields; no sum in it has more
+    than `chunk_terms` terms. `token_count` tokens train, the `heldout_tokens` after them measure; both lie
+    under `dataset_root`."""
 
     protocol_version: int
     architecture: str
     numeric_format: str
+    chunk_terms: int
+    program_root: bytes
     model: ModelConfig
     optimizer: OptimizerConfig
     schedule: ScheduleConfig

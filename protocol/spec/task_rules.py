@@ -34,6 +34,7 @@ from protocol.spec.params import (
     PROTOCOL_VERSION,
     ZERO_WORD,
 )
+from protocol.spec.program import CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 
 
@@ -213,6 +214,8 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
         training.heldout_tokens,
     )
     yield training.dataset_root != ZERO_WORD, "dataset_root", "a root", "the zero word"
+    yield training.program_root != ZERO_WORD, "program_root", "a root", "the zero word"
+    yield training.chunk_terms in CHUNK_TERMS, "chunk_terms", f"one of {CHUNK_TERMS}", training.chunk_terms
     yield spec.terms.initial_weights_root != ZERO_WORD, "initial_weights_root", "a root", "the zero word"
 
 

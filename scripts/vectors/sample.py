@@ -36,6 +36,8 @@ def sample_task(preset: Preset = DEVNET, submitter: str = ACCOUNT, salt: bytes =
         protocol_version=PROTOCOL_VERSION,
         architecture="llama",
         numeric_format="float32",
+        chunk_terms=512,
+        program_root=word("program"),
         model=model,
         optimizer=OptimizerConfig(),
         schedule=schedule,

@@ -16,7 +16,7 @@ SPEC_ALLOWED = {
     "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "numbers", "operator", "re",
     "struct", "types", "typing",
 }  # fmt: skip
-COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "os", "platform", "torch"}
+COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numpy", "os", "platform", "torch"}
 
 
 def find_foreign_imports(tree: ast.AST, allowed: set[str], packages: tuple[str, ...]) -> set[str]:

@@ -7,6 +7,7 @@ import pytest
 from protocol.compute.data import Corpus, dataset_root, open_corpus
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model import init_parameters
+from protocol.compute.program import with_program
 from protocol.compute.step import TrainingState, begin_round
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import nearest
@@ -29,6 +30,8 @@ def build_tiny_training(**changes: object) -> TrainingSpec:
         "protocol_version": PROTOCOL_VERSION,
         "architecture": "llama",
         "numeric_format": "float32",
+        "chunk_terms": 128,
+        "program_root": bytes(32),
         "model": TINY,
         "optimizer": OptimizerConfig(),
         "schedule": ScheduleConfig(nearest(3e-3), warmup_steps=4, total_steps=200),
@@ -39,7 +42,7 @@ def build_tiny_training(**changes: object) -> TrainingSpec:
         "token_count": 5000,
         "heldout_tokens": 1000,
     }
-    return TrainingSpec(**{**values, **changes})  # type: ignore[arg-type]
+    return with_program(TrainingSpec(**{**values, **changes}))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

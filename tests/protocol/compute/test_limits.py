@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from benchmarks.setting import train_plainly
 from protocol.compute.calibrate import (
     FLOORS,
     REJECT_MARGIN,
@@ -23,7 +24,7 @@ from protocol.compute.compare import judge_state, measure_distances
 from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model import init_parameters
-from protocol.compute.step import TrainingState, begin_round, train_segment
+from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import nearest
 from protocol.spec.schedule import compute_learning_rate
@@ -42,9 +43,11 @@ REPLAY_PROGRAM = (
 
 
 def train(state: TrainingState, steps: int, spec: TrainingSpec = SPEC) -> TrainingState:
-    return train_segment(
-        state, spec, lambda i: get_batch(CORPUS, spec, bytes(32), 0, i), state.global_step, steps
-    )[0]
+    return train_segment(state, spec, get_batches(spec), state.global_step, steps)[0]
+
+
+def get_batches(spec: TrainingSpec) -> GetBatch:
+    return lambda step: get_batch(CORPUS, spec, bytes(32), 0, step)
 
 
 def read(path: Path, step: int) -> TrainingState:
@@ -139,7 +142,7 @@ def test_reject_is_at_most_ten_times_the_honest_maximum(measured: Measured) -> N
 @pytest.mark.parametrize("stage", STAGES)
 def test_bfloat16_is_rejected(measured: Measured, stage: int) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        claimed = train(measured.starts[stage], STEPS)
+        claimed = train_plainly(measured.starts[stage], SPEC, get_batches(SPEC), stage, STEPS)
     assert judge(measured, stage, claimed) == {Judgement.REJECT}
 
 

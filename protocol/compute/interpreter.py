@@ -1,0 +1,415 @@
+"""Running a program: memory planned once, a kernel prepared for each node, then the nodes in order.
+
+Two ways to run. For training, a tensor's memory is reused as soon as nobody reads it any more, and the
+optimizer's elementwise passes run tile by tile, so that what they hand on stays in the processor's cache. For
+a trace, every tensor is kept until its last reader is done and shown to whoever asked for it. Both give the
+same bits.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from protocol.compute.kernels import Kernel, make_fallback, make_kernel
+from protocol.compute.plain import StepResult
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import (
+    INDEX_ROLES,
+    INDEXED,
+    MAX_ELEMENTS,
+    Access,
+    Buffer,
+    Node,
+    Operation,
+    Program,
+    Role,
+)
+
+TILE_ELEMENTS = 1 << 16
+"""Elements of one tile of the optimizer: those that live at a time stay in the cache, and a call costs less
+than its pass."""
+ALIGNMENT = 16
+"""Elements: tensors begin at cache lines."""
+Keep = Callable[[int, Tensor], None]
+"""(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
+kept."""
+EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
+OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Numbers of the nodes that first write, last write and last touch a tensor."""
+
+    first: int
+    written: int
+    last: int
+
+
+def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
+    """Of every tensor; the outputs live to the end."""
+    lifetimes: dict[int, Lifetime] = {}
+    for number, node in enumerate(program.nodes):
+        for access in node.operands:
+            if access.buffer in lifetimes:
+                lifetimes[access.buffer] = replace(lifetimes[access.buffer], last=number)
+        own = lifetimes.get(node.output.buffer, Lifetime(number, number, number))
+        lifetimes[node.output.buffer] = replace(own, written=number, last=number)
+    outputs = program.outputs
+    for buffer in (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment):
+        lifetimes[buffer] = replace(lifetimes[buffer], last=len(program.nodes))
+    return lifetimes
+
+
+def plan_memory(
+    program: Program, internal: Sequence[int], at_most: int = MAX_ELEMENTS, blocks: Iterable[range] = ()
+) -> tuple[dict[int, int], int]:
+    """Offset of each internal tensor in one arena, and the arena's elements: first fit among what is free
+    when the tensor is first written. Of each tensor at most so many elements are there at a time. blocks:
+    nodes that run by turns."""
+    lifetimes = _stretch(compute_lifetimes(program), blocks)
+    placed: list[tuple[int, int, Lifetime]] = []
+    offsets: dict[int, int] = {}
+    total = 0
+    for buffer in sorted(internal, key=lambda b: lifetimes[b].first):
+        own, size = lifetimes[buffer], _align(min(program.buffers[buffer].size, at_most))
+        taken = sorted((start, stop) for start, stop, other in placed if other.last >= own.first)
+        offset = 0
+        for start, stop in taken:
+            if start - offset >= size:
+                break
+            offset = max(offset, stop)
+        offsets[buffer] = offset
+        placed = [entry for entry in placed if entry[2].last >= own.first]
+        placed.append((offset, offset + size, own))
+        total = max(total, offset + size)
+    return offsets, total
+
+
+def _stretch(lifetimes: dict[int, Lifetime], blocks: Iterable[range]) -> dict[int, Lifetime]:
+    """Within a block the first node still reads when the last has begun to write."""
+    for block in blocks:
+        for buffer, life in lifetimes.items():
+            first = block.start if life.first in block else life.first
+            last = block.stop - 1 if life.last in block else life.last
+            lifetimes[buffer] = replace(life, first=first, last=last)
+    return lifetimes
+
+
+def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, int], int]:
+    """As `plan_memory`, but no two tensors ever share memory."""
+    sizes = [_align(program.buffers[buffer].size) for buffer in internal]
+    return dict(zip(internal, accumulate(sizes, initial=0), strict=False)), sum(sizes)
+
+
+def _align(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+class Interpreter:
+    """Runs one program many times. Not for several threads at once: the memory is shared between runs."""
+
+    def __init__(
+        self,
+        program: Program,
+        constants: Mapping[int, Tensor],
+        is_traced: bool = False,
+        keeps_all: bool = False,
+    ) -> None:
+        """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
+        keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run."""
+        self.program = program
+        self.is_traced = is_traced or keeps_all
+        self._keeps_all = keeps_all
+        self._external = self._list_external()
+        self._flat_runs = {} if self.is_traced else dict(_find_flat_runs(program))
+        self._storages: dict[int, Tensor] = dict(constants)
+        self._bindings: dict[int, list[tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]]] = {
+            buffer: [] for buffer in self._external
+        }
+        self._index_limits = _find_index_limits(program)
+        self._allocate()
+        self._kernels: list[tuple[int, Kernel]] = []
+
+    def _list_external(self) -> dict[int, Role]:
+        outputs = self.program.outputs
+        named = {outputs.weights, outputs.first_moment, outputs.second_moment}
+        return {
+            number: buffer.role
+            for number, buffer in enumerate(self.program.buffers)
+            if buffer.role in EXTERNAL or number in named
+        }
+
+    def _allocate(self) -> None:
+        internal = []
+        for number, buffer in enumerate(self.program.buffers):
+            if buffer.role in OWN_INPUTS:
+                dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
+                self._storages[number] = torch.zeros(buffer.size, dtype=dtype)
+            elif buffer.role is Role.TENSOR and number not in self._external:
+                internal.append(number)
+        hidden = {b for run in self._flat_runs.values() for b in (*run.hidden, *run.renamed)}
+        internal = [number for number in internal if number not in hidden]
+        if self._keeps_all:
+            offsets, total = lay_out_apart(self.program, internal)
+        else:
+            blocks = [range(start, start + len(run.nodes)) for start, run in self._flat_runs.items()]
+            offsets, total = plan_memory(self.program, internal, blocks=blocks)
+        arena = torch.empty(total)
+        for number, offset in offsets.items():
+            self._storages[number] = arena[offset : offset + self.program.buffers[number].size]
+        self.arena_bytes = 4 * total
+
+    @property
+    def tensors(self) -> Mapping[int, Tensor]:
+        """Flat values by buffer, inputs and constants included: the whole trace of the last run where
+        `keeps_all`."""
+        return self._storages
+
+    # --- Views ----------------------------------------------------------------------------------------------
+    def _view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+        storage = self._storages[access.buffer]
+        shape = _fill(storage.numel(), access.offset, sizes, strides)
+        view = storage.as_strided(shape, tuple(strides), storage.storage_offset() + access.offset)
+        if access.buffer in self._external:
+            # A view of its own, to be pointed at the tensors of each run.
+            view = torch.empty(0).set_(
+                storage.untyped_storage(), view.storage_offset(), view.shape, view.stride()
+            )
+            self._bindings[access.buffer].append((view, access.offset, tuple(view.shape), view.stride()))
+        return view
+
+    def _bind(self, tensors: Mapping[int, Tensor]) -> None:
+        for buffer, tensor in tensors.items():
+            self._storages[buffer] = tensor
+            storage, start = tensor.untyped_storage(), tensor.storage_offset()
+            for view, offset, shape, stride in self._bindings[buffer]:
+                view.set_(storage, start + offset, shape, stride)
+
+    def _prepare(self) -> None:
+        """Make all kernels; external tensors are bound already."""
+        number = 0
+        while number < len(self.program.nodes):
+            run = self._flat_runs.get(number)
+            if run is None:
+                self._kernels.append((number, make_kernel(self.program.nodes[number], self._view)))
+                number += 1
+            else:
+                self._kernels += [(number, kernel) for kernel in self._make_tiles(run)]
+                number += len(run.nodes)
+
+    def _make_tiles(self, run: "FlatRun") -> Iterator[Kernel]:
+        offsets, total = plan_memory(self.program, sorted(run.hidden), TILE_ELEMENTS)
+        scratch = torch.empty(total)
+
+        def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            if access.buffer in run.renamed:
+                access = replace(access, buffer=run.renamed[access.buffer])
+            elif access.buffer in offsets:
+                return scratch[offsets[access.buffer] :][: sizes[0]]
+            return self._view(access, sizes, strides)
+
+        for start in range(0, run.size, TILE_ELEMENTS):
+            length = min(TILE_ELEMENTS, run.size - start)
+            for node in run.nodes:
+                is_there = (
+                    node.operation is Operation.FINITE_SELECT and node.operands[1].buffer in run.renamed
+                )
+                make = make_fallback if is_there else make_kernel
+                yield make(_cut(node, start, length), view)
+
+    # --- Running --------------------------------------------------------------------------------------------
+    def run(
+        self,
+        vectors: tuple[Tensor, Tensor, Tensor],
+        tokens_BT: Tensor,
+        labels_BT: Tensor,
+        scalars: Tensor,
+        keep: Keep | None = None,
+    ) -> StepResult:
+        """One step: new W, m, v (fresh tensors) and the loss. `vectors` are W, m, v, flat float32; tokens and
+        labels int64 of the program's batch; scalars float32 [3]. Raises InvalidInput where a shape or an
+        index does not fit."""
+        if keep is None:
+            self._load(vectors, tokens_BT, labels_BT, scalars)
+            for _, kernel in self._kernels:
+                kernel()
+            return self._read_results()
+        written: dict[int, list[int]] = {}
+        for buffer, lifetime in compute_lifetimes(self.program).items():
+            written.setdefault(lifetime.written, []).append(buffer)
+        for number in self.iterate(vectors, tokens_BT, labels_BT, scalars):
+            for buffer in written.get(number, ()):
+                keep(buffer, self._storages[buffer])
+        return self._read_results()
+
+    def iterate(
+        self, vectors: tuple[Tensor, Tensor, Tensor], tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor
+    ) -> Iterator[int]:
+        """Run a step node by node: yields the number of each node when it has been computed. Until it goes
+        on, `tensors` holds everything that this node read and wrote. Only for traces."""
+        if not self.is_traced:
+            raise InvalidInput(
+                what="this interpreter reuses memory within a step",
+                expected="Interpreter(..., is_traced=True)",
+                actual="is_traced=False",
+                remedy="Make one for traces.",
+            )
+        self._load(vectors, tokens_BT, labels_BT, scalars)
+        for number, kernel in self._kernels:
+            kernel()
+            yield number
+
+    def _read_results(self) -> StepResult:
+        outputs = self.program.outputs
+        results = (outputs.weights, outputs.first_moment, outputs.second_moment)
+        loss = self._storages[outputs.loss].clone().view(())
+        weights, first, second = (self._storages[buffer] for buffer in results)
+        return StepResult(weights, first, second, loss)
+
+    def _load(
+        self, vectors: tuple[Tensor, Tensor, Tensor], tokens: Tensor, labels: Tensor, scalars: Tensor
+    ) -> None:
+        given = {
+            Role.WEIGHTS: vectors[0], Role.FIRST_MOMENT: vectors[1], Role.SECOND_MOMENT: vectors[2],
+            Role.TOKENS: tokens, Role.LABELS: labels, Role.SCALARS: scalars,
+        }  # fmt: skip
+        bound = {}
+        for number, buffer in enumerate(self.program.buffers):
+            if buffer.role in given:
+                tensor = given[buffer.role].reshape(-1)
+                _require_input(tensor, buffer, self._index_limits.get(number))
+                if buffer.role in EXTERNAL:
+                    bound[number] = tensor.contiguous()
+                else:
+                    self._storages[number].copy_(tensor)
+            elif number in self._external:
+                bound[number] = torch.empty(buffer.size)
+        self._bind(bound)
+        if not self._kernels:
+            self._prepare()
+
+
+def _find_index_limits(program: Program) -> dict[int, int]:
+    """Rows that the indices of a buffer choose from, where a node tells: what lies behind the last row of a
+    GATHER is something else, and reading it no error."""
+    limits: dict[int, int] = {}
+    for node in program.nodes:
+        if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
+            rows, buffer = node.sizes[node.selected], node.operands[0].buffer
+            limits[buffer] = min(rows, limits.get(buffer, rows))
+    return limits
+
+
+def _require_input(tensor: Tensor, buffer: Buffer, rows: int | None) -> None:
+    dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
+    if tensor.numel() != buffer.size or tensor.dtype != dtype:
+        raise InvalidInput(
+            what="an input does not fit the program",
+            expected=f"{buffer.size} elements, {dtype}",
+            actual=f"{tensor.numel()}, {tensor.dtype}",
+            where=buffer.role.name.lower(),
+            remedy="Check that state, batch and task belong together.",
+        )
+    if rows is not None and not 0 <= int(tensor.min()) <= int(tensor.max()) < rows:
+        raise InvalidInput(
+            what="an index is out of range",
+            expected=f"0 to {rows - 1}",
+            actual=f"{int(tensor.min())} to {int(tensor.max())}",
+            where=buffer.role.name.lower(),
+            remedy="Check that data and model belong together.",
+        )
+
+
+def _fill(total: int, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Sizes, the first of which may be -1: as many as the buffer holds."""
+    if sizes and sizes[0] == -1:
+        reach = offset + sum((size - 1) * stride for size, stride in zip(sizes[1:], strides[1:], strict=True))
+        return ((total - 1 - reach) // strides[0] + 1, *sizes[1:])
+    return tuple(sizes)
+
+
+# --- The optimizer's passes ---------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class FlatRun:
+    """Consecutive elementwise nodes over the same flat elements.
+
+    hidden: tensors that only they touch; renamed: tensors that a FINITE_SELECT hands on, by the one that it
+    writes: they are computed there at once."""
+
+    nodes: tuple[Node, ...]
+    size: int
+    hidden: frozenset[int]
+    renamed: Mapping[int, int]
+
+
+def _find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
+    """(number of the first node, run), for runs longer than a tile."""
+    lifetimes, number = compute_lifetimes(program), 0
+    while number < len(program.nodes):
+        stop, size = number, program.nodes[number].elements
+        written: set[int] = set()
+        while stop < len(program.nodes) and _is_flat(program.nodes[stop], size, written):
+            written.add(program.nodes[stop].output.buffer)
+            stop += 1
+        if size > TILE_ELEMENTS and stop > number + 1:
+            nodes = program.nodes[number:stop]
+            hidden = frozenset(
+                buffer
+                for buffer, life in lifetimes.items()
+                if number <= life.first and life.last < stop and program.buffers[buffer].size == size
+            )
+            renamed = {
+                buffer: select.output.buffer
+                for place, select in enumerate(nodes, number)
+                if select.operation is Operation.FINITE_SELECT
+                and (buffer := select.operands[1].buffer) in hidden
+                and lifetimes[buffer].last == place
+                and not any(select.operands[0].strides)
+            }
+            yield number, FlatRun(nodes, size, hidden - renamed.keys(), renamed)
+        number = max(stop, number + 1)
+
+
+def _is_flat(node: Node, size: int, written: Set[int]) -> bool:
+    """Elementwise over the same run of elements from the start of each buffer, or over single numbers; these
+    not of the tensors that the run has `written`, for they may lie in a later tile."""
+    accesses = (node.output, *node.operands)
+    return (
+        node.sizes == (size,)
+        and not node.reduced
+        and node.operation not in INDEXED
+        and all(a.strides == (0,) or (a.strides == (1,) and a.offset == 0) for a in accesses)
+        and not any(a.strides == (0,) and a.buffer in written for a in node.operands)
+    )
+
+
+def _cut(node: Node, start: int, length: int) -> Node:
+    def move(access: Access) -> Access:
+        return replace(access, offset=access.offset + start * access.strides[0])
+
+    return replace(node, sizes=(length,), output=move(node.output), operands=tuple(map(move, node.operands)))
+
+
+def require_single_writers(program: Program) -> None:
+    """Raises InvalidInput unless every element of every tensor is written by exactly one node."""
+    counts = {
+        number: torch.zeros(buffer.size, dtype=torch.uint8)
+        for number, buffer in enumerate(program.buffers)
+        if buffer.role is Role.TENSOR
+    }
+    for node in program.nodes:
+        written = counts[node.output.buffer]
+        written.as_strided(node.output_sizes, node.output.strides, node.output.offset).add_(1)
+    for number, written in counts.items():
+        if bool((written != 1).any()):
+            raise InvalidInput(
+                what="a tensor's elements are not each written once",
+                expected="one writer",
+                actual=f"{int(written.min())} to {int(written.max())}",
+                where=f"buffer {number}",
+                remedy="This is a bug in the lowering: please report it.",
+            )

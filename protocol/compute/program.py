@@ -1,0 +1,167 @@
+"""The program of a task: made once from the PyTorch step, the same bytes on every machine.
+
+`record.py` notes what `plain.plain_step` does; `lowering.py` turns that into nodes; what no output needs is
+dropped, and buffers are numbered in the order in which they appear.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+
+import torch
+from torch import Tensor
+
+from protocol.compute.builder import Builder
+from protocol.compute.layout import View, make_contiguous
+from protocol.compute.lowering import Lowering
+from protocol.compute.model import parameter_count
+from protocol.compute.plain import plain_step
+from protocol.compute.record import Record, record
+from protocol.compute.tables import Tables, build_tables
+from protocol.spec.containers import ModelConfig, OptimizerConfig, TrainingSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import compute_data_root
+from protocol.spec.program import (
+    INDEX_ROLES,
+    Access,
+    Buffer,
+    Node,
+    Outputs,
+    Program,
+    Role,
+    compute_program_root,
+    require_valid,
+)
+
+
+@dataclass(frozen=True)
+class ProgramConfig:
+    """Everything that a program depends on; sequences by tokens is the shape of a batch."""
+
+    model: ModelConfig
+    optimizer: OptimizerConfig
+    sequences: int
+    tokens: int
+    chunk_terms: int
+
+
+def describe_program(spec: TrainingSpec) -> ProgramConfig:
+    """What a task's program depends on."""
+    return ProgramConfig(
+        spec.model, spec.optimizer, spec.sequences_per_step, spec.sequence_tokens, spec.chunk_terms
+    )
+
+
+def with_program(spec: TrainingSpec) -> TrainingSpec:
+    """The spec with the root of its program."""
+    return replace(spec, program_root=compute_program_root(build_program(describe_program(spec)).program))
+
+
+def require_program(spec: TrainingSpec) -> None:
+    """Raises InvalidInput unless the spec's program root is the one that this node builds."""
+    expected = with_program(spec).program_root
+    if spec.program_root != expected:
+        raise InvalidInput(
+            what="the task's program is not the one that its model gives",
+            expected=expected.hex(),
+            actual=spec.program_root.hex(),
+            where="program_root",
+            remedy="Do not stake on this task; tell its submitter.",
+        )
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program and the values of its constants: flat float32 tensors by buffer."""
+
+    program: Program
+    constants: Mapping[int, Tensor]
+
+
+@lru_cache(maxsize=8)
+def build_program(config: ProgramConfig) -> BuiltProgram:
+    """The program of a step; some seconds, then cached. Raises InvalidInput where the model uses what
+    programs do not have."""
+    builder = Builder(config.chunk_terms)
+    count = parameter_count(config.model)
+    batch = (config.sequences, config.tokens)
+    roles = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.TOKENS, Role.LABELS, Role.SCALARS)
+    shapes: list[tuple[int, ...]] = [(count,), (count,), (count,), batch, batch, (3,)]
+    tables = build_tables(config.model)
+    constants: dict[int, Tensor] = {}
+    views = [_add_input(builder, role, shape) for role, shape in zip(roles, shapes, strict=True)]
+    for table in (tables.cos_TN, tables.sin_TN, tables.mask_TS):
+        views.append(_add_input(builder, Role.CONSTANT, tuple(table.shape)))
+        constants[views[-1].buffer] = table.reshape(-1)
+    weights, first, second, loss = Lowering(builder).run(_record_step(config, roles, shapes), views)
+    constants[builder.numbers_buffer] = torch.tensor(builder.numbers, dtype=torch.float32)
+    for number, values in constants.items():
+        root = compute_data_root(values.numpy().tobytes())
+        builder.buffers[number] = Buffer(Role.CONSTANT, values.numel(), root)
+    outputs = Outputs(loss.buffer, weights.buffer, first.buffer, second.buffer)
+    built = _tidy(
+        Program(config.chunk_terms, tuple(builder.buffers), tuple(builder.nodes), outputs), constants
+    )
+    require_valid(built.program)
+    return built
+
+
+def _add_input(builder: Builder, role: Role, shape: tuple[int, ...]) -> View:
+    return make_contiguous(builder.add_buffer(role, prod(shape)), 0, shape)
+
+
+def _record_step(config: ProgramConfig, roles: Sequence[Role], shapes: Sequence[tuple[int, ...]]) -> Record:
+    """The aten operations of one step."""
+    inputs = [
+        torch.zeros(shape, dtype=torch.int64 if role in INDEX_ROLES else torch.float32)
+        for role, shape in zip(roles, shapes, strict=True)
+    ]
+    tables = build_tables(config.model)
+    inputs += [tables.cos_TN, tables.sin_TN, tables.mask_TS]
+
+    def step(*tensors: Tensor) -> tuple[Tensor, ...]:
+        weights, first, second, tokens, labels, scalars, *rest = tensors
+        return plain_step(
+            weights, first, second, tokens, labels, scalars, Tables(*rest), config.model, config.optimizer
+        )
+
+    return record(step, inputs)
+
+
+def _tidy(program: Program, constants: Mapping[int, Tensor]) -> BuiltProgram:
+    """Without nodes that no output needs and without buffers that no node touches, numbered as they come."""
+    outputs = program.outputs
+    needed = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
+    kept: list[Node] = []
+    for node in reversed(program.nodes):
+        if node.output.buffer in needed:
+            kept.append(node)
+            needed.update(operand.buffer for operand in node.operands)
+    kept.reverse()
+    inputs = [
+        n for n, buffer in enumerate(program.buffers) if buffer.role not in (Role.TENSOR, Role.CONSTANT)
+    ]
+    numbers = {old: new for new, old in enumerate(inputs)}
+    for node in kept:
+        for access in (*node.operands, node.output):
+            numbers.setdefault(access.buffer, len(numbers))
+    renumbered = Program(
+        program.chunk_terms,
+        tuple(program.buffers[old] for old in numbers),
+        tuple(_renumber(node, numbers) for node in kept),
+        Outputs(
+            *(
+                numbers[b]
+                for b in (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
+            )
+        ),
+    )
+    return BuiltProgram(renumbered, {numbers[old]: t for old, t in constants.items() if old in numbers})
+
+
+def _renumber(node: Node, numbers: Mapping[int, int]) -> Node:
+    def move(access: Access) -> Access:
+        return replace(access, buffer=numbers[access.buffer])
+
+    return replace(node, output=move(node.output), operands=tuple(map(move, node.operands)))

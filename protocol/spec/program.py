@@ -1,0 +1,405 @@
+"""The training step as a program: what may stand in it, and its canonical bytes (docs/spec.md, section 8).
+
+A program is a list of nodes over buffers. A buffer is a flat run of elements: an input of the step, a
+constant, or a tensor that nodes compute; every element of a tensor is written by exactly one node. A node is
+one operation in an affine loop nest: loops of fixed sizes, the last `reduced` of them summed over; each
+operand and the output lie at offset + sum(index_i * stride_i) of their buffer. So one element of one node,
+and the addresses of everything that it was computed from, follow from a few integers: that is what a contract
+judges.
+
+    weights, moments, tokens, labels, scalars, constants --> nodes in order --> loss, new weights and moments
+
+The root is a Merkle tree over one leaf for the header and one for each node: a proof shows the contract one
+node and its place.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, unique
+from math import prod
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import compute_root, hash_leaf
+
+PROGRAM_HEADER = b"touchstone.program\x01"
+"""Magic and the version of this encoding."""
+CHUNK_TERMS = (128, 512, 4096)
+"""Longest sums that a task may choose: shorter ones leave a cheat less room, longer ones compute faster."""
+DEFAULT_CHUNK_TERMS = 512
+MAX_LOOPS = 8
+MAX_NODES = 1 << 16
+MAX_BUFFERS = 1 << 16
+MAX_ELEMENTS = 1 << 40
+
+
+@unique
+class Operation(IntEnum):
+    """The whole vocabulary. Operands are written a, b, c; `i` is the value of an index operand."""
+
+    PRODUCT_SUM = 1
+    """sum of a * b over the reduced loops."""
+    SUM = 2
+    """sum of a over the reduced loops."""
+    SELECTED_SUM = 3
+    """sum of a over those reduced indices where i equals the index of loop `selected`."""
+    MAXIMUM_OF = 4
+    """the largest a over the reduced loops."""
+    ADD = 5
+    SUBTRACT = 6
+    MULTIPLY = 7
+    DIVIDE = 8
+    MAXIMUM = 9
+    """the larger of a and b."""
+    MINIMUM = 10
+    """the smaller of a and b."""
+    SQUARE_ROOT = 11
+    RECIPROCAL_ROOT = 12
+    """1 / sqrt(a)."""
+    EXPONENTIAL = 13
+    LOGARITHM = 14
+    """the natural one."""
+    SIGMOID = 15
+    """1 / (1 + exp(-a))."""
+    GATHER = 16
+    """a, read `selected` elements further for each unit of i."""
+    EQUAL_SELECT = 17
+    """a where i equals the index of loop `selected`, else b."""
+    FLUSH = 18
+    """a where |a| >= b, else 0."""
+    FINITE_SELECT = 19
+    """b where a is finite, else c."""
+
+
+REDUCTIONS = frozenset({Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.MAXIMUM_OF})
+"""Operations whose nodes have reduced loops; all others have none."""
+INDEXED = frozenset({Operation.SELECTED_SUM, Operation.GATHER, Operation.EQUAL_SELECT})
+"""Operations whose first operand is an index; only theirs are."""
+OPERAND_COUNTS = {
+    Operation.PRODUCT_SUM: 2, Operation.SUM: 1, Operation.SELECTED_SUM: 2, Operation.MAXIMUM_OF: 1,
+    Operation.ADD: 2, Operation.SUBTRACT: 2, Operation.MULTIPLY: 2, Operation.DIVIDE: 2,
+    Operation.MAXIMUM: 2, Operation.MINIMUM: 2, Operation.SQUARE_ROOT: 1, Operation.RECIPROCAL_ROOT: 1,
+    Operation.EXPONENTIAL: 1, Operation.LOGARITHM: 1, Operation.SIGMOID: 1, Operation.GATHER: 2,
+    Operation.EQUAL_SELECT: 3, Operation.FLUSH: 2, Operation.FINITE_SELECT: 3,
+}  # fmt: skip
+
+
+@unique
+class Role(IntEnum):
+    """What a buffer is to the step. All hold float32 but TOKENS and LABELS, which hold indices (int64)."""
+
+    WEIGHTS = 1
+    FIRST_MOMENT = 2
+    SECOND_MOMENT = 3
+    TOKENS = 4
+    LABELS = 5
+    SCALARS = 6
+    """learning rate, 1 - beta1^t, 1 - beta2^t."""
+    CONSTANT = 7
+    """the same in every step: tables and numbers, under a root of their own."""
+    TENSOR = 8
+    """computed by the nodes; a part of the trace."""
+
+
+INDEX_ROLES = frozenset({Role.TOKENS, Role.LABELS})
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`size` elements. constant_root: the data root of a CONSTANT's little-endian float32, else empty."""
+
+    role: Role
+    size: int
+    constant_root: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where one operand, or the output, of a node lies: elements of a buffer; one stride for each loop."""
+
+    buffer: int
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation. sizes: of the loops, reduced ones last; selected: see Operation, else 0.
+
+    The output has a stride for each loop that is not reduced, an operand one for every loop; the index of an
+    INDEXED operation stands first."""
+
+    operation: Operation
+    sizes: tuple[int, ...]
+    reduced: int
+    output: Access
+    operands: tuple[Access, ...]
+    selected: int = 0
+
+    @property
+    def output_sizes(self) -> tuple[int, ...]:
+        """Sizes of the loops over the output's elements."""
+        return self.sizes[: len(self.sizes) - self.reduced]
+
+    @property
+    def reduced_sizes(self) -> tuple[int, ...]:
+        """Sizes of the loops that are summed over; empty for elementwise operations."""
+        return self.sizes[len(self.sizes) - self.reduced :]
+
+    @property
+    def elements(self) -> int:
+        """Elements that the node computes."""
+        return prod(self.output_sizes)
+
+    @property
+    def terms(self) -> int:
+        """Terms of each element's sum; 1 for elementwise operations."""
+        return prod(self.reduced_sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The buffers in which the step's results stand; the loss has one element."""
+
+    loss: int
+    weights: int
+    first_moment: int
+    second_moment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A training step. chunk_terms: no sum of it has more terms."""
+
+    chunk_terms: int
+    buffers: tuple[Buffer, ...]
+    nodes: tuple[Node, ...]
+    outputs: Outputs
+
+
+# --- Addresses ----------------------------------------------------------------------------------------------
+def unravel(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The loop indices of the `number`-th element, the last loop running fastest."""
+    indices = []
+    for size in reversed(sizes):
+        number, index = divmod(number, size)
+        indices.append(index)
+    return tuple(reversed(indices))
+
+
+def locate(access: Access, indices: tuple[int, ...]) -> int:
+    """Element of the buffer at these loop indices (as many as there are strides)."""
+    return access.offset + sum(i * stride for i, stride in zip(indices, access.strides, strict=True))
+
+
+def iterate_terms(node: Node, number: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """For the `number`-th output element: each term's loop indices and its operands' elements, before an
+    index operand moves any of them."""
+    outer = unravel(number, node.output_sizes)
+    for term in range(node.terms):
+        indices = (*outer, *unravel(term, node.reduced_sizes))
+        yield indices, tuple(locate(operand, indices) for operand in node.operands)
+
+
+# --- Canonical bytes ----------------------------------------------------------------------------------------
+def encode_head(program: Program) -> bytes:
+    """Everything but the nodes: header, chunk length, outputs, buffers and the number of nodes."""
+    outputs = program.outputs
+    numbers = (
+        program.chunk_terms,
+        outputs.loss,
+        outputs.weights,
+        outputs.first_moment,
+        outputs.second_moment,
+    )
+    buffers = (
+        bytes([buffer.role, len(buffer.constant_root)]) + _encode_integers(buffer.size) + buffer.constant_root
+        for buffer in program.buffers
+    )
+    return b"".join(
+        (
+            PROGRAM_HEADER,
+            _encode_integers(*numbers, len(program.nodes), len(program.buffers)),
+            *buffers,
+        )
+    )
+
+
+def encode_node(node: Node) -> bytes:
+    """operation, number of loops, reduced loops, number of operands (1 byte each), then 8-byte big-endian
+    integers: selected, sizes, and buffer, offset and strides of the output and of each operand. Strides are
+    two's complement."""
+    head = bytes([node.operation, len(node.sizes), node.reduced, len(node.operands)])
+    accesses = (
+        _encode_integers(access.buffer, access.offset, *access.strides)
+        for access in (node.output, *node.operands)
+    )
+    return b"".join((head, _encode_integers(node.selected, *node.sizes), *accesses))
+
+
+def _encode_integers(*values: int) -> bytes:
+    return b"".join(value.to_bytes(8, "big", signed=True) for value in values)
+
+
+def compute_program_root(program: Program) -> bytes:
+    """Root over the head (leaf 0) and the nodes (leaf 1 + number), 32 bytes."""
+    pieces = (encode_head(program), *map(encode_node, program.nodes))
+    return compute_root([hash_leaf(piece) for piece in pieces])
+
+
+def encode_program(program: Program) -> bytes:
+    """Canonical bytes: the head, then the nodes in order."""
+    return encode_head(program) + b"".join(map(encode_node, program.nodes))
+
+
+class _Reader:
+    """Takes integers and pieces off encoded bytes; refuses to read past the end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.offset = 0
+
+    def take(self, count: int) -> bytes:
+        piece = self.data[self.offset : self.offset + count]
+        if len(piece) != count:
+            raise _refuse("the bytes end early", f"{count} more bytes", len(piece), f"byte {self.offset}")
+        self.offset += count
+        return piece
+
+    def integers(self, count: int) -> tuple[int, ...]:
+        return tuple(int.from_bytes(self.take(8), "big", signed=True) for _ in range(count))
+
+    def enum(self, kind: type[Operation] | type[Role], value: int) -> int:
+        if value not in set(kind):
+            raise _refuse("an unknown number", f"a {kind.__name__}", value, f"byte {self.offset}")
+        return kind(value)
+
+
+def decode_program(data: bytes) -> Program:
+    """Inverse of encode_program. Raises InvalidInput on any bytes that are not the encoding of a valid
+    program."""
+    reader = _Reader(data)
+    if reader.take(len(PROGRAM_HEADER)) != PROGRAM_HEADER:
+        raise _refuse("not a program of this version", PROGRAM_HEADER, data[: len(PROGRAM_HEADER)], "byte 0")
+    chunk_terms, *outputs, nodes, buffers = reader.integers(7)
+    if not (0 <= nodes <= MAX_NODES and 0 <= buffers <= MAX_BUFFERS):
+        raise _refuse("a program this large", f"at most {MAX_NODES} nodes", (nodes, buffers), "head")
+    program = Program(
+        chunk_terms,
+        tuple(_decode_buffer(reader) for _ in range(buffers)),
+        (),
+        Outputs(*outputs),
+    )
+    program = Program(
+        chunk_terms, program.buffers, tuple(_decode_node(reader) for _ in range(nodes)), program.outputs
+    )
+    if reader.offset != len(data):
+        raise _refuse("bytes after the last node", reader.offset, len(data), f"byte {reader.offset}")
+    require_valid(program)
+    return program
+
+
+def _decode_buffer(reader: _Reader) -> Buffer:
+    role, root_bytes = reader.take(2)
+    (size,) = reader.integers(1)
+    return Buffer(Role(reader.enum(Role, role)), size, reader.take(root_bytes))
+
+
+def _decode_node(reader: _Reader) -> Node:
+    operation, loops, reduced, operands = reader.take(4)
+    if loops > MAX_LOOPS or reduced > loops or operands > 3:
+        raise _refuse(
+            "a node of this shape", f"at most {MAX_LOOPS} loops", (loops, reduced, operands), "node"
+        )
+    selected, *sizes = reader.integers(1 + loops)
+    output = _decode_access(reader, loops - reduced)
+    accesses = tuple(_decode_access(reader, loops) for _ in range(operands))
+    kind = Operation(reader.enum(Operation, operation))
+    return Node(kind, tuple(sizes), reduced, output, accesses, selected)
+
+
+def _decode_access(reader: _Reader, loops: int) -> Access:
+    buffer, offset, *strides = reader.integers(2 + loops)
+    return Access(buffer, offset, tuple(strides))
+
+
+# --- Validity -----------------------------------------------------------------------------------------------
+def require_valid(program: Program) -> None:
+    """Raises InvalidInput unless every node has the shape of its operation, stays inside its buffers, reads
+    indices where an index belongs and nothing before some node wrote to it, and sums at most `chunk_terms`
+    terms.
+
+    That the writers of a tensor share it without overlap is checked where it is cheap, in
+    `compute/interpreter.py`."""
+    _require("chunk length", program.chunk_terms in CHUNK_TERMS, f"one of {CHUNK_TERMS}", program.chunk_terms)
+    for number, buffer in enumerate(program.buffers):
+        _require(f"buffer {number}", 1 <= buffer.size <= MAX_ELEMENTS, "1 or more elements", buffer.size)
+        root_bytes = 32 if buffer.role is Role.CONSTANT else 0
+        _require(f"buffer {number}", len(buffer.constant_root) == root_bytes, "a root of a constant", buffer)
+    written = {n for n, buffer in enumerate(program.buffers) if buffer.role is not Role.TENSOR}
+    for number, node in enumerate(program.nodes):
+        _require_node(program, node, f"node {number}", written)
+        written.add(node.output.buffer)
+    outputs = program.outputs
+    results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
+    computed = {node.output.buffer for node in program.nodes}
+    _require("outputs", all(b in computed for b in results), "buffers that nodes write", results)
+    loss_elements = program.buffers[outputs.loss].size
+    _require("outputs", loss_elements == 1, "a loss of one element", loss_elements)
+
+
+def _require_node(program: Program, node: Node, where: str, written: set[int]) -> None:
+    operation, loops = node.operation, len(node.sizes)
+    _require(where, loops <= MAX_LOOPS, f"at most {MAX_LOOPS} loops", loops)
+    _require(where, all(size >= 1 for size in node.sizes), "loops of 1 or more", node.sizes)
+    _require(where, 0 <= node.reduced <= loops, "reduced loops among the loops", node.reduced)
+    _require(where, operation in REDUCTIONS or not node.reduced, "no reduced loop", node.reduced)
+    is_sum = operation in REDUCTIONS and operation is not Operation.MAXIMUM_OF
+    _require(
+        where, not is_sum or node.terms <= program.chunk_terms, f"{program.chunk_terms} terms", node.terms
+    )
+    _require(where, len(node.operands) == OPERAND_COUNTS[operation], "its operands", len(node.operands))
+    _require_access(program, node.output, node.output_sizes, 0, where)
+    is_tensor = program.buffers[node.output.buffer].role is Role.TENSOR
+    _require(where, is_tensor, "a tensor to write to", node.output.buffer)
+    for place, operand in enumerate(node.operands):
+        moved = node.selected if operation is Operation.GATHER and place == 1 else 0
+        _require_access(program, operand, node.sizes, moved, where)
+        _require(where, operand.buffer in written, "an operand written before", operand.buffer)
+        is_index = program.buffers[operand.buffer].role in INDEX_ROLES
+        _require(where, is_index == (operation in INDEXED and place == 0), "an index first", operand.buffer)
+    _require_selected(node, where)
+
+
+def _require_selected(node: Node, where: str) -> None:
+    if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
+        _require(where, 0 <= node.selected < len(node.output_sizes), "an output loop", node.selected)
+    elif node.operation is Operation.GATHER:
+        _require(where, node.selected >= 1, "a stride for the index", node.selected)
+    else:
+        _require(where, node.selected == 0, "no selected loop", node.selected)
+
+
+def _require_access(program: Program, access: Access, sizes: tuple[int, ...], moved: int, where: str) -> None:
+    """`moved` > 0: an index moves it by so many elements a unit; only the first place is checked then, an
+    index out of range is refused when it is read."""
+    _require(where, 0 <= access.buffer < len(program.buffers), "a buffer of the program", access.buffer)
+    _require(where, len(access.strides) == len(sizes), f"{len(sizes)} strides", access.strides)
+    reach = [(size - 1) * stride for size, stride in zip(sizes, access.strides, strict=True)]
+    low, high = (access.offset + sum(f(r, 0) for r in reach) for f in (min, max))
+    size = program.buffers[access.buffer].size
+    _require(where, low >= 0 and high < size, f"elements of a buffer of {size}", (low, high))
+
+
+def _require(where: str, holds: bool, expected: object, actual: object) -> None:
+    if not holds:
+        raise _refuse("not a valid program", expected, actual, where)
+
+
+def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidInput:
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=where,
+        remedy="Use the program that the task's spec gives (compute/program.py builds it).",
+    )

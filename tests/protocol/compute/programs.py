@@ -1,0 +1,127 @@
+"""Small programs for tests: tensors go in as constants or indices, nodes are added, results come out."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from protocol.compute.builder import Builder
+from protocol.compute.interpreter import Interpreter
+from protocol.compute.layout import View, make_contiguous
+from protocol.compute.lowering import Lowering
+from protocol.compute.plain import UpdateFactors, update
+from protocol.compute.record import record
+from protocol.spec.containers import OptimizerConfig
+from protocol.spec.merkle import compute_data_root
+from protocol.spec.program import Buffer, Node, Outputs, Program, Role, require_valid
+
+NOTHING = torch.zeros(0)
+NO_INDEX = torch.zeros(0, dtype=torch.int64)
+
+
+def read_view(view: View, flat: Tensor) -> Tensor:
+    """The elements of a view of a buffer that holds `flat`, in the view's shape."""
+    atoms = [atom for dimension in view.dimensions for atom in dimension]
+    sizes, strides = [size for size, _ in atoms], [stride for _, stride in atoms]
+    return flat.as_strided(sizes, strides, flat.storage_offset() + view.offset).reshape(view.shape)
+
+
+class Bench:
+    """A program under construction. `builder` writes the nodes; `read` runs them."""
+
+    def __init__(self, chunk_terms: int = 128) -> None:
+        self.builder = Builder(chunk_terms)
+        self.constants: dict[int, Tensor] = {}
+        self.tokens = NO_INDEX
+
+    def add(self, values: Tensor) -> View:
+        """float32 becomes a constant, int64 the tokens (once)."""
+        is_index = values.dtype == torch.int64
+        buffer = self.builder.add_buffer(Role.TOKENS if is_index else Role.CONSTANT, values.numel())
+        if is_index:
+            self.tokens = values.reshape(-1)
+        else:
+            self.constants[buffer] = values.reshape(-1).contiguous()
+        return make_contiguous(buffer, 0, values.shape)
+
+    def lower(self, function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> tuple[View, ...]:
+        """The nodes of `function`; views of its results."""
+        return Lowering(self.builder).run(record(function, inputs), [self.add(tensor) for tensor in inputs])
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Nodes so far."""
+        return self.builder.nodes
+
+    def finish(self, results: Sequence[View] = ()) -> tuple[Program, dict[int, Tensor]]:
+        """The program, valid, and its constants. Up to three results stand for new W, m, v."""
+        nodes = list(self.builder.nodes)
+        loss = self.builder.copy(self.builder.add_number(1.0), self.builder.add_tensor(()))
+        outputs = [view.buffer for view in results] + [loss.buffer] * (3 - len(results))
+        constants = {
+            **self.constants,
+            self.builder.numbers_buffer: torch.tensor(self.builder.numbers, dtype=torch.float32),
+        }
+        buffers = list(self.builder.buffers)
+        for number, values in constants.items():
+            root = compute_data_root(values.numpy().tobytes())
+            buffers[number] = Buffer(Role.CONSTANT, values.numel(), root)
+        program = Program(
+            self.builder.chunk_terms,
+            tuple(buffers),
+            (*nodes, *self.builder.nodes[len(nodes) :]),
+            Outputs(loss.buffer, *outputs),
+        )
+        require_valid(program)
+        return program, constants
+
+    def read(self, *views: View) -> list[Tensor]:
+        """Runs the program; the values of any of its views."""
+        program, constants = self.finish()
+        kept = dict(constants)
+        interpreter = Interpreter(program, constants, is_traced=True)
+        empty = (NOTHING, NOTHING, NOTHING)
+        interpreter.run(empty, self.tokens, NO_INDEX, NOTHING, lambda b, t: kept.update({b: t.clone()}))
+        return [read_view(view, kept[view.buffer]) for view in views]
+
+
+def evaluate(function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> list[Tensor]:
+    """What the program of `function` computes from `inputs`."""
+    bench = Bench()
+    return bench.read(*bench.lower(function, *inputs))
+
+
+# --- The optimizer's update alone ---------------------------------------------------------------------------
+def build_update(gradient: Tensor, optimizer: OptimizerConfig) -> Interpreter:
+    """An interpreter of `plain.update` on this gradient; its scalars are the five factors and the norm."""
+    count = gradient.numel()
+    bench = Bench(4096)
+    roles = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
+    vectors = [make_contiguous(bench.builder.add_buffer(role, count), 0, (count,)) for role in roles]
+    scalars = make_contiguous(bench.builder.add_buffer(Role.SCALARS, 6), 0, (6,))
+
+    def step(w: Tensor, m: Tensor, v: Tensor, g: Tensor, scalars: Tensor) -> tuple[Tensor, ...]:
+        first_scale, second_scale, decay, rate, epsilon, norm = scalars.unbind()
+        factors = UpdateFactors(first_scale, second_scale, decay, rate, epsilon, norm < float("inf"))
+        return update(w, m, v, g, factors, optimizer)
+
+    recorded = record(step, [torch.zeros(count) for _ in range(4)] + [torch.zeros(6)])
+    results = Lowering(bench.builder).run(recorded, [*vectors, bench.add(gradient), scalars])
+    program, constants = bench.finish(results)
+    return Interpreter(program, constants)
+
+
+# --- Other processes ----------------------------------------------------------------------------------------
+def run_python(program: str, *arguments: str, **environment: str) -> str:
+    """Standard output of a Python program in a fresh process."""
+    result = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return result.stdout

@@ -1,0 +1,284 @@
+"""Kernels against a walk over every term: whatever strides, offsets and broadcast operands a node has, and
+wherever its views are pointed after the kernel was made."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import exp, inf, isfinite, log, prod, sqrt
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from protocol.compute.kernels import make_kernel
+from protocol.spec.float32 import nearest
+from protocol.spec.program import INDEXED, OPERAND_COUNTS, REDUCTIONS, Access, Node, Operation, iterate_terms
+
+ELEMENTWISE = sorted(set(Operation) - REDUCTIONS - INDEXED)
+OUTPUT = 0
+"""Buffer of the output; those of the operands follow."""
+
+
+# --- The definition -----------------------------------------------------------------------------------------
+def nearest_or_infinite(value: float) -> float:
+    return nearest(value) if isfinite(value) else value
+
+
+FORMULAS: dict[Operation, Callable[..., float]] = {
+    Operation.ADD: lambda a, b: a + b,
+    Operation.SUBTRACT: lambda a, b: a - b,
+    Operation.MULTIPLY: lambda a, b: a * b,
+    Operation.DIVIDE: lambda a, b: a / b,
+    Operation.MAXIMUM: max,
+    Operation.MINIMUM: min,
+    Operation.SQUARE_ROOT: sqrt,
+    Operation.RECIPROCAL_ROOT: lambda a: 1 / sqrt(a),
+    Operation.EXPONENTIAL: exp,
+    Operation.LOGARITHM: log,
+    Operation.SIGMOID: lambda a: 1 / (1 + exp(-a)),
+    Operation.FLUSH: lambda a, b: a if abs(a) >= b else 0.0,
+    Operation.FINITE_SELECT: lambda a, b, c: b if isfinite(a) else c,
+}
+POSITIVE = {Operation.SQUARE_ROOT, Operation.RECIPROCAL_ROOT, Operation.LOGARITHM, Operation.FLUSH}
+"""Where operands must be positive."""
+APPROXIMATE = {
+    Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.RECIPROCAL_ROOT,
+    Operation.EXPONENTIAL, Operation.LOGARITHM, Operation.SIGMOID,
+}  # fmt: skip
+"""All others are exact or rounded once."""
+
+
+def compute_element(node: Node, number: int, buffers: Sequence[list[float]]) -> float:
+    """One element in float64, term by term."""
+    values = []
+    for indices, elements in iterate_terms(node, number):
+        read = [buffers[x.buffer][e] for x, e in zip(node.operands, elements, strict=True)]
+        if node.operation is Operation.PRODUCT_SUM:
+            values.append(read[0] * read[1])
+        elif node.operation is Operation.SELECTED_SUM:
+            values.append(read[1] if read[0] == indices[node.selected] else 0.0)
+        elif node.operation is Operation.GATHER:
+            values.append(buffers[node.operands[1].buffer][elements[1] + int(read[0]) * node.selected])
+        elif node.operation is Operation.EQUAL_SELECT:
+            values.append(read[1] if read[0] == indices[node.selected] else read[2])
+        elif node.operation in REDUCTIONS:
+            values.append(read[0])
+        else:
+            values.append(FORMULAS[node.operation](*read))
+    return max(values) if node.operation is Operation.MAXIMUM_OF else sum(values)
+
+
+# --- Running a kernel ---------------------------------------------------------------------------------------
+@dataclass
+class Memory:
+    """Buffers, and the views made of them, which follow when the buffers are replaced."""
+
+    buffers: list[Tensor]
+    views: list[tuple[Tensor, Access]] = field(default_factory=list)
+
+    def view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+        flat = self.buffers[access.buffer]
+        if sizes and sizes[0] == -1:  # as many as there are
+            reach = sum((n - 1) * s for n, s in zip(sizes[1:], strides[1:], strict=True))
+            sizes = ((flat.numel() - 1 - access.offset - reach) // strides[0] + 1, *sizes[1:])
+        view = torch.empty(0, dtype=flat.dtype).set_(
+            flat.untyped_storage(), access.offset, tuple(sizes), tuple(strides)
+        )
+        self.views.append((view, access))
+        return view
+
+    def replace(self, buffers: list[Tensor]) -> None:
+        """Numbers in other memory, indices in the same: as the interpreter gives them."""
+        for buffer, values in enumerate(buffers):
+            if values.dtype == torch.int64:
+                self.buffers[buffer].copy_(values)
+            else:
+                self.buffers[buffer] = values
+        for view, access in self.views:
+            storage = self.buffers[access.buffer].untyped_storage()
+            view.set_(storage, access.offset, view.shape, view.stride())
+
+
+GAP = -12345.0
+"""What the output's buffer holds where the node does not write."""
+
+
+def require_kernel_follows(node: Node, buffers: list[Tensor]) -> None:
+    """The kernel, made on other memory, gives what the definition gives, and writes nowhere else."""
+    buffers = [torch.full_like(buffers[OUTPUT], GAP), *buffers[1:]]
+    elsewhere = [torch.zeros_like(b) if b.dtype == torch.int64 else torch.rand_like(b) for b in buffers]
+    memory = Memory(elsewhere)
+    kernel = make_kernel(node, memory.view)
+    kernel()
+    memory.replace([b.clone() for b in buffers])
+    kernel()
+    lists = [buffer.tolist() for buffer in buffers]
+    expected = torch.full(buffers[OUTPUT].shape, GAP, dtype=torch.float64)
+    places = expected.as_strided(node.output_sizes, node.output.strides, node.output.offset)
+    elements = [compute_element(node, number, lists) for number in range(node.elements)]
+    places.copy_(torch.tensor(elements, dtype=torch.float64).view(node.output_sizes))
+    result = memory.buffers[OUTPUT]
+    if node.operation in APPROXIMATE:
+        torch.testing.assert_close(result.double(), expected, rtol=1e-6, atol=1e-6)
+    else:
+        rounded = torch.tensor([nearest_or_infinite(x) for x in expected.tolist()])
+        assert torch.equal(result, rounded)
+
+
+# --- Drawing nodes ------------------------------------------------------------------------------------------
+def draw_access(data: st.DataObject, buffer: int, sizes: Sequence[int]) -> Access:
+    """Any strides, many of them 0."""
+    strides = [data.draw(st.sampled_from([0, 0, 1, 2, 3, 5, 12, 30])) for _ in sizes]
+    return Access(buffer, data.draw(st.integers(0, 5)), tuple(strides))
+
+
+def draw_output(data: st.DataObject, sizes: Sequence[int]) -> Access:
+    """Loops in any order and with gaps, every element in a place of its own."""
+    strides, step = [0] * len(sizes), data.draw(st.integers(1, 3))
+    for loop in data.draw(st.permutations(range(len(sizes)))):
+        strides[loop] = step
+        step = step * sizes[loop] + data.draw(st.integers(0, 2))
+    return Access(OUTPUT, data.draw(st.integers(0, 5)), tuple(strides))
+
+
+def draw_node(data: st.DataObject, operation: Operation) -> Node:
+    is_sum = operation in REDUCTIONS
+    needs_loop = operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT)
+    outer = data.draw(st.lists(st.integers(1, 4), min_size=int(needs_loop), max_size=4))
+    inner = data.draw(st.lists(st.integers(1, 5), max_size=2)) if is_sum else []
+    sizes = (*outer, *inner)
+    selected = data.draw(st.integers(0, len(outer) - 1)) if needs_loop else 0
+    if operation is Operation.GATHER:
+        selected = data.draw(st.integers(1, 4))
+    operands = tuple(draw_access(data, 1 + n, sizes) for n in range(OPERAND_COUNTS[operation]))
+    return Node(operation, sizes, len(inner), draw_output(data, outer), operands, selected)
+
+
+def count_elements(access: Access, sizes: Sequence[int]) -> int:
+    reach = sum((n - 1) * s for n, s in zip(sizes, access.strides, strict=True))
+    return access.offset + reach + 1
+
+
+def fill(node: Node, seed: int) -> list[Tensor]:
+    """Buffers just large enough; numbers of both signs where the operation allows them."""
+    random = torch.Generator().manual_seed(seed)
+    buffers = [torch.zeros(count_elements(node.output, node.output_sizes))]
+    for place, operand in enumerate(node.operands):
+        size = count_elements(operand, node.sizes)
+        if node.operation in INDEXED and place == 0:
+            # What an EQUAL_SELECT compares with is a label: `interpreter.py` refuses those out of range.
+            limit = node.sizes[node.selected] if node.operation is Operation.EQUAL_SELECT else 4
+            buffers.append(torch.randint(0, limit, (size,), generator=random))
+            continue
+        if node.operation is Operation.GATHER:
+            size += 3 * node.selected
+        values = torch.randn(size, generator=random)
+        if node.operation is Operation.FINITE_SELECT and place == 0:
+            values[torch.rand(size, generator=random) < 0.3] = inf
+        is_positive = node.operation in POSITIVE and (node.operation is not Operation.FLUSH or place == 1)
+        buffers.append(values.abs() if is_positive else values)
+    return buffers
+
+
+@pytest.mark.parametrize("operation", Operation)
+@settings(max_examples=80)
+@given(data=st.data(), seed=st.integers(0, 1 << 20))
+def test_every_kernel_computes_its_node(operation: Operation, data: st.DataObject, seed: int) -> None:
+    node = draw_node(data, operation)
+    require_kernel_follows(node, fill(node, seed))
+
+
+# --- Nodes as the lowering writes them ----------------------------------------------------------------------
+def row_major(buffer: int, sizes: Sequence[int], loops: Sequence[int], offset: int = 0) -> Access:
+    """Contiguous over the chosen loops, in that order; still along the others."""
+    strides = [0] * len(sizes)
+    for place, loop in enumerate(loops):
+        strides[loop] = prod(sizes[n] for n in loops[place + 1 :])
+    return Access(buffer, offset, tuple(strides))
+
+
+@pytest.mark.parametrize("a", [(0, 3), (3, 0)])
+@pytest.mark.parametrize("b", [(1, 2, 3), (3, 1, 2), (1, 3, 2)])
+@pytest.mark.parametrize("out", [(0, 1, 2), (2, 0, 1), (1, 0, 2)])
+def test_matrix_products_of_any_layout(a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...]) -> None:
+    """rows x terms times terms x (two loops of columns), each operand and the output transposed in turn."""
+    sizes = (5, 3, 4, 7)
+    node = Node(
+        Operation.PRODUCT_SUM, sizes, 1, row_major(OUTPUT, sizes[:3], out, 2),
+        (row_major(1, sizes, a, 1), row_major(2, sizes, b, 3)),
+    )  # fmt: skip
+    require_kernel_follows(node, fill(node, 1))
+
+
+@pytest.mark.parametrize("operation", sorted(REDUCTIONS))
+def test_a_sum_of_one_term_is_that_term(operation: Operation) -> None:
+    """Without any reduced loop: as the rest of a sum that is one longer than its chunks."""
+    sizes = (3, 4)
+    operands = tuple(row_major(1 + n, sizes, (0, 1)) for n in range(OPERAND_COUNTS[operation]))
+    node = Node(operation, sizes, 0, row_major(OUTPUT, sizes, (1, 0)), operands)
+    require_kernel_follows(node, fill(node, 2))
+
+
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_rows_are_gathered_by_an_index_of_several_loops(dimension: int) -> None:
+    """tokens [2, 3] into rows of 4 elements, which lie one after another or side by side."""
+    sizes = (2, 3, 4)
+    table = Access(2, 1, (0, 0, (1, 4)[dimension]))
+    node = Node(
+        Operation.GATHER, sizes, 0, row_major(OUTPUT, sizes, (0, 1, 2)), (row_major(1, sizes, (0, 1)), table),
+        selected=(4, 1)[dimension],
+    )  # fmt: skip
+    require_kernel_follows(node, fill(node, 3))
+
+
+def test_an_index_that_equals_no_row_is_added_to_none() -> None:
+    sizes = (2, 3, 6)
+    node = Node(
+        Operation.SELECTED_SUM, sizes, 1, row_major(OUTPUT, sizes[:2], (0, 1)),
+        (row_major(1, sizes, (2,)), row_major(2, sizes, (2, 1))),
+    )  # fmt: skip
+    buffers = fill(node, 4)
+    buffers[1] = torch.tensor([0, 1, 2, 3, 1, 1])
+    require_kernel_follows(node, buffers)
+
+
+@pytest.mark.parametrize("value", [0.5, -0.5, 0.25])
+def test_flush_keeps_what_equals_the_threshold(value: float) -> None:
+    node = Node(Operation.FLUSH, (2,), 0, Access(OUTPUT, 0, (1,)), (Access(1, 0, (1,)), Access(2, 0, (0,))))
+    below = torch.nextafter(torch.tensor(value), torch.tensor(0.0))
+    operands = [torch.tensor([value, float(below)]), torch.tensor([abs(value)])]
+    require_kernel_follows(node, [torch.zeros(2), *operands])
+
+
+def test_flushed_numbers_become_positive_zero() -> None:
+    node = Node(Operation.FLUSH, (1,), 0, Access(OUTPUT, 0, (1,)), (Access(1, 0, (1,)), Access(2, 0, (0,))))
+    memory = Memory([torch.ones(1), torch.tensor([-1e-3]), torch.tensor([1.0])])
+    make_kernel(node, memory.view)()
+    assert memory.buffers[OUTPUT].view(torch.int32).tolist() == [0]
+
+
+@pytest.mark.parametrize("stride", [0, 1])
+@pytest.mark.parametrize("bad", [inf, -inf, float("nan")])
+def test_finite_select_takes_neither_infinity_nor_nan(stride: int, bad: float) -> None:
+    sizes = (2,)
+    node = Node(
+        Operation.FINITE_SELECT, sizes, 0, Access(OUTPUT, 0, (1,)),
+        (Access(1, 0, (stride,)), Access(2, 0, (1,)), Access(3, 0, (1,))),
+    )  # fmt: skip
+    condition = torch.tensor([bad, 1.0])
+    require_kernel_follows(
+        node, [torch.zeros(2), condition, torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])]
+    )
+    require_kernel_follows(
+        node, [torch.zeros(2), torch.ones(2), torch.tensor([1.0, 2.0]), torch.tensor([bad, bad])]
+    )
+
+
+def test_a_square_root_is_rounded_correctly() -> None:
+    """torch's own float32 square root is not, on some processors."""
+    values = torch.rand(20_000, generator=torch.Generator().manual_seed(5)) * 100
+    node = Node(Operation.SQUARE_ROOT, (20_000,), 0, Access(OUTPUT, 0, (1,)), (Access(1, 0, (1,)),))
+    memory = Memory([torch.zeros(20_000), values])
+    make_kernel(node, memory.view)()
+    assert torch.equal(memory.buffers[OUTPUT], values.double().sqrt().float())
