@@ -4,7 +4,7 @@ The trees are those of `protocol/spec/merkle.py`; only the hashing of a tensor's
 here, since it runs at every segment boundary (3,589 leaves and 5 ms a vector of 0.9 M elements on one core).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.merkle import Levels, compute_levels, compute_path, count_tensor_leaves
-from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX
+from protocol.spec.merkle import Levels, compute_levels, compute_path, compute_root, count_tensor_leaves
+from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX, TRACE_LEAF_BYTES
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,13 @@ def _hash_leaves(view: memoryview, leaf_bytes: int) -> Iterator[bytes]:
     rest = raw[whole * leaf_bytes :]
     prefixed[whole:, 1 : 1 + len(rest)] = rest
     return (sha256(row).digest() for row in prefixed.numpy())
+
+
+def trace_root(tensors: Iterable[Tensor]) -> bytes:
+    """Root over the roots of a trace's tensors (flat, in the order of their buffers), each a tree of
+    TRACE_LEAF_BYTES leaves. What is not finite is part of the trace as well."""
+    trees = (build_byte_tree(tensor_bytes(tensor), TRACE_LEAF_BYTES) for tensor in tensors)
+    return compute_root([tree.root for tree in trees])
 
 
 def build_state_trees(state: TrainingState) -> StateTrees:

@@ -8,6 +8,7 @@ NaN is refused everywhere: the protocol never lets one in. Source: IEEE 754-2019
 
 import struct
 from fractions import Fraction
+from math import isqrt
 
 from protocol.spec.errors import InvalidInput
 
@@ -17,11 +18,18 @@ FRACTION_BITS = 23
 HIDDEN_BIT = 1 << FRACTION_BITS
 INFINITY = EXPONENT_MASK << FRACTION_BITS
 UNIT = Fraction(1, 1 << 149)
+LEAST_NORMAL = HIDDEN_BIT * UNIT
+"""2^-126."""
 
 
 def is_finite(bits: int) -> bool:
     """Whether the pattern is neither an infinity nor a NaN."""
     return (bits >> FRACTION_BITS) & EXPONENT_MASK != EXPONENT_MASK
+
+
+def is_subnormal(bits: int) -> bool:
+    """Whether the number is below 2^-126 in magnitude but not zero: some machines take it for zero."""
+    return (bits >> FRACTION_BITS) & EXPONENT_MASK == 0 and bits & (HIDDEN_BIT - 1) != 0
 
 
 def to_units(bits: int) -> int:
@@ -96,6 +104,36 @@ def divide(a: int, b: int) -> int:
             remedy="Check the count of claims.",
         )
     return round_to_bits_signed(to_fraction(a) / to_fraction(b), _sign(a) ^ _sign(b))
+
+
+def square_root(a: int) -> int:
+    """fl(sqrt(a)); a negative radicand is refused."""
+    if to_units(a) < 0:
+        raise InvalidInput(
+            what="square root of a negative number",
+            expected="0 or more",
+            actual=hex(a),
+            remedy="Check the second moment.",
+        )
+    significand, half = split_even(a)
+    # 100 places decide: no root is within 2^-50 (relative) of halfway between two float32 numbers, for the
+    # square of such a number is an integer multiple of 2^-50 of its size and not a float32.
+    return round_to_bits(isqrt(significand << 200) * Fraction(2) ** (half - 100), _sign(a))
+
+
+def split_even(bits: int) -> tuple[int, int]:
+    """(significand, half): the finite magnitude is significand * 4^half, significand below 2^27. Half the
+    exponent of a root."""
+    doubled = 2 * abs(to_units(bits))
+    half = max(0, doubled.bit_length() - 25) // 2  # at least 2 * half trailing zeros are there to drop
+    return doubled >> 2 * half, half - 75
+
+
+def spacing(value: Fraction) -> Fraction:
+    """The unit in the last place of float32 at `value`, 2^max(floor(log2 |value|) - 23, -149)."""
+    numerator, denominator = abs(value.numerator), value.denominator
+    scaled = numerator * UNIT.denominator // denominator
+    return UNIT * (1 << max(0, scaled.bit_length() - 24))
 
 
 def round_to_bits_signed(value: Fraction, sign: int) -> int:

@@ -14,6 +14,7 @@ from protocol.compute.digest import (
     tensor_bytes,
     tensor_from_bytes,
     tensor_root,
+    trace_root,
     zero_root,
 )
 from protocol.compute.step import TrainingState
@@ -99,3 +100,13 @@ def test_bytes_round_trip_and_length_is_checked() -> None:
 def test_nothing_has_no_tree() -> None:
     with pytest.raises(InvalidInput):
         build_byte_tree(b"")
+
+
+def test_trace_root_is_a_tree_of_trees_and_takes_what_is_not_finite() -> None:
+    tensors = [torch.arange(2000.0), torch.tensor([float("nan"), float("inf")])]
+    roots = []
+    for tensor in tensors:
+        data = bytes(tensor_bytes(tensor))
+        pieces = [data[i : i + 4096].ljust(4096, b"\0") for i in range(0, len(data), 4096)]
+        roots.append(merkle.compute_root([merkle.hash_leaf(piece) for piece in pieces]))
+    assert trace_root(tensors) == merkle.compute_root(roots)

@@ -70,6 +70,50 @@ def test_division_by_zero_is_refused() -> None:
         float32.divide(0x3F800000, 0x80000000)
 
 
+@given(FINITE.map(lambda bits: bits & 0x7FFFFFFF))
+@example(0)
+@example(1)
+@example(0x7F7FFFFF)
+@example(0x3F7FFFFF)
+def test_square_root_equals_the_processor(bits: int) -> None:
+    assert float32.square_root(bits) == int(np.sqrt(as_numpy(bits)).view(np.uint32))
+
+
+def test_square_root_of_minus_zero_is_itself_and_of_less_is_refused() -> None:
+    assert float32.square_root(0x80000000) == 0x80000000
+    with pytest.raises(InvalidInput, match="negative"):
+        float32.square_root(0x80000001)
+
+
+@given(FINITE)
+@example(1)
+def test_an_even_split_is_the_number(bits: int) -> None:
+    significand, half = float32.split_even(bits)
+    assert significand * Fraction(4) ** half == abs(float32.to_fraction(bits))
+    assert 0 <= significand < 1 << 27
+
+
+@given(FINITE.filter(lambda bits: bits & 0x7FFFFFFF < 0x7F7FFFFF))
+@example(0)
+@example(0x007FFFFF)
+@example(0x3F7FFFFF)
+@example(0x3F800000)
+def test_spacing_is_the_way_to_the_next_number(bits: int) -> None:
+    way = abs(float32.to_fraction(bits + 1) - float32.to_fraction(bits))
+    assert float32.spacing(float32.to_fraction(bits)) == way
+    between = float32.to_fraction(bits) + (way if bits < 1 << 31 else -way) * Fraction(9, 10)
+    assert float32.spacing(between) == way
+
+
+@given(FINITE)
+@example(0x80000000)
+@example(0x007FFFFF)
+@example(0x80800000)
+def test_subnormal_numbers_are_below_the_least_normal_one(bits: int) -> None:
+    assert float32.is_subnormal(bits) == (0 < abs(float32.to_fraction(bits)) < float32.LEAST_NORMAL)
+    assert Fraction(float(np.finfo(np.float32).smallest_normal)) == float32.LEAST_NORMAL
+
+
 @pytest.mark.parametrize("value", [0.1, math.inf, math.nan, 1e39, 2.0**-150])
 def test_numbers_that_binary32_does_not_hold_are_refused(value: float) -> None:
     with pytest.raises(InvalidInput, match="nearest"):

@@ -1,0 +1,107 @@
+"""Finding where a claimed step went wrong, without looking at all of it.
+
+Halving over the order of nodes: the nodes of the first half are recomputed *from the claimant's own tensors*
+at the start of the interval and compared with the claimant's where the half ends. Whoever compares with a run
+of its own from the beginning is misled: float noise grows on the way, and a deviation may shrink again behind
+a softmax. What is left at the end, a few nodes, is judged exactly (`check.py`).
+
+The comparison is by size, since honest machines differ: an error near its bound in one element of an
+elementwise operation stays below it, and only a check of every node finds that. So nothing found here acquits
+nobody.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from protocol.compute.check import Provider, TraceChecker, TraceReport
+from protocol.compute.interpreter import Lifetime, compute_lifetimes
+from protocol.compute.kernels import make_kernel
+from protocol.spec.program import Access, Program, Role
+
+MEDIAN_SAMPLES = 1 << 12
+FEW_NODES = 8
+"""Nodes that are checked at once at the end."""
+NOISE = 2.0**-10
+"""Largest |own - claimed| / (|claimed| + its tensor's median magnitude) that counts as float noise: eight
+times the largest seen where half a step was recomputed on other kernels (docs/decisions/0010-program.md)."""
+
+
+class TraceSearch:
+    """Searches traces of one program."""
+
+    def __init__(
+        self, program: Program, constants: Mapping[int, Tensor], numeric_format: str = "float32"
+    ) -> None:
+        self.program = program
+        self._constants = constants
+        self._checker = TraceChecker(program, numeric_format)
+        self._lifetimes = compute_lifetimes(program)
+
+    def search(self, get: Provider) -> TraceReport:
+        """The exact judgement of the few nodes to which halving leads. `get` gives the claimant's tensors by
+        buffer, flat; what is not asked for need not be fetched. About one step of computing."""
+        low, high = 0, len(self.program.nodes)
+        while high - low > FEW_NODES:
+            middle = (low + high) // 2
+            if self._deviates(get, range(low, middle)):
+                high = middle
+            else:
+                low = middle
+        return self._checker.check(get, range(low, high))
+
+    def _deviates(self, get: Provider, nodes: range) -> bool:
+        """Whether what these nodes make of the claimant's tensors differs from what the claimant says they
+        made, where anybody reads it later."""
+        own = self._recompute(get, nodes)
+        return any(is_beyond_noise(tensor, get(buffer)) for buffer, tensor in own.items())
+
+    def _recompute(self, get: Provider, nodes: range) -> dict[int, Tensor]:
+        """Own values of the tensors that the nodes write and later ones, or nobody but the result, read."""
+        tensors: dict[int, Tensor] = {}
+        written: set[int] = set()
+
+        def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            tensor = tensors[access.buffer]
+            if sizes and sizes[0] == -1:
+                reach = sum((n - 1) * stride for n, stride in zip(sizes[1:], strides[1:], strict=True))
+                rows = (tensor.numel() - 1 - access.offset - reach) // strides[0] + 1
+                sizes = (rows, *sizes[1:])
+            return tensor.as_strided(tuple(sizes), tuple(strides), access.offset)
+
+        for number in nodes:
+            node = self.program.nodes[number]
+            for access in node.operands:
+                if access.buffer not in tensors:
+                    tensors[access.buffer] = self._get(get, access.buffer)
+            output = node.output.buffer
+            if output not in written:
+                # Pieces that earlier nodes wrote are the claimant's.
+                tensors[output] = self._get(get, output).clone()
+                written.add(output)
+            make_kernel(node, view)()
+            for access in (*node.operands, node.output):
+                life = self._lifetimes.get(access.buffer)
+                if life is not None and life.last == number:
+                    tensors.pop(access.buffer, None)
+        return {
+            buffer: tensors[buffer] for buffer in written if _is_read_behind(self._lifetimes[buffer], nodes)
+        }
+
+    def _get(self, get: Provider, buffer: int) -> Tensor:
+        if self.program.buffers[buffer].role is Role.CONSTANT:
+            return self._constants[buffer]
+        return get(buffer)
+
+
+def _is_read_behind(lifetime: Lifetime, nodes: range) -> bool:
+    return lifetime.last >= nodes.stop
+
+
+def is_beyond_noise(own: Tensor, claimed: Tensor) -> bool:
+    """Element by element: a norm would not see one element among millions."""
+    magnitude = claimed.abs()
+    sample = magnitude[:: max(1, magnitude.numel() // MEDIAN_SAMPLES)]
+    allowed = (magnitude + sample.median()) * NOISE
+    # Not (d <= allowed), so that a NaN deviates.
+    return not bool(((own - claimed).abs() <= allowed).all())

@@ -1,0 +1,90 @@
+"""The unary functions of a program between two rationals that lie closer than any bound asks for.
+
+Integer series in fixed point; what they cut off is counted (SLACK), so that the exact value always lies
+between the two ends (the referee's ground truth, docs/spec.md, section 9).
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import isqrt
+
+from protocol.spec.float32 import SIGN_BIT, split_even, to_units
+from protocol.spec.program import Operation
+
+Interval = tuple[Fraction, Fraction]
+"""Lowest and highest possible value."""
+FRACTION_BITS = 120
+"""Fixed point: a product of two numbers below 2 has 242 bits."""
+ONE = 1 << FRACTION_BITS
+SLACK = 1 << 20
+"""Beyond every error of the series, in units of 2^-120: a power or term that is cut off errs by less than 2,
+a series of 40 terms, doubled, by less than 200, and ln 2 taken 185 times by less than 2^16."""
+LIMIT = 128
+"""exp(128) is far above every float32, exp(-128) below 2^-184."""
+
+
+def enclose_reciprocal_root(a: int) -> Interval:
+    """1 / sqrt(a) of positive bits."""
+    significand, half = split_even(a)
+    root = isqrt((1 << 254) // significand)
+    scale = Fraction(2) ** (-127 - half)
+    return root * scale, (root + 1) * scale
+
+
+def enclose_exponential(a: int) -> Interval:
+    """exp(a) of finite bits, a at most LIMIT: 2^scale times the series of exp at 0 <= rest < ln 2."""
+    x = to_units(a)
+    if x < -LIMIT << 149:
+        return Fraction(0), Fraction(1, 1 << 184)
+    scale, rest = divmod(x << FRACTION_BITS >> 149, LN_2)
+    total, term, order = 0, ONE, 1
+    while term:
+        total += term
+        term = (term * rest >> FRACTION_BITS) // order
+        order += 1
+    unit = Fraction(2) ** (scale - FRACTION_BITS)
+    return (total - SLACK) * unit, (total + SLACK) * unit
+
+
+def enclose_logarithm(a: int) -> Interval:
+    """log(a) of positive bits: a = m 2^exponent with m from 3/4 to 3/2, log m = 2 artanh((m - 1)/(m + 1))."""
+    x = to_units(a)
+    length = x.bit_length() - 1
+    m, exponent = x << FRACTION_BITS >> length, length - 149
+    if 2 * m > 3 * ONE:
+        m, exponent = m >> 1, exponent + 1
+    if m == ONE and exponent == 0:
+        return Fraction(0), Fraction(0)
+    total = exponent * LN_2 + 2 * _artanh(((m - ONE) << FRACTION_BITS) // (m + ONE))
+    return Fraction(total - SLACK, ONE), Fraction(total + SLACK, ONE)
+
+
+def enclose_sigmoid(a: int) -> Interval:
+    """1 / (1 + exp(-a)) of finite bits, from exp(-|a|)."""
+    low, high = enclose_exponential(a | SIGN_BIT)
+    if to_units(a) < 0:
+        return low / (1 + low), high / (1 + high)
+    return 1 / (1 + high), 1 / (1 + low)
+
+
+def _artanh(z: int) -> int:
+    """z + z^3 / 3 + z^5 / 5 ..."""
+    total, power, order = 0, abs(z), 1
+    square = power * power >> FRACTION_BITS
+    while power:
+        total += power // order
+        power = power * square >> FRACTION_BITS
+        order += 2
+    return total if z > 0 else -total
+
+
+LN_2 = 2 * _artanh(ONE // 3)
+"""artanh(1/3) is half the logarithm of (1 + 1/3) / (1 - 1/3)."""
+
+ENCLOSURES: dict[Operation, Callable[[int], Interval]] = {
+    Operation.RECIPROCAL_ROOT: enclose_reciprocal_root,
+    Operation.EXPONENTIAL: enclose_exponential,
+    Operation.LOGARITHM: enclose_logarithm,
+    Operation.SIGMOID: enclose_sigmoid,
+}
+"""By operation: bits of an operand that the operation is defined on to its interval."""
