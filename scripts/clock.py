@@ -22,7 +22,7 @@ from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_
 from protocol.spec.errors import TouchstoneError
 
 POLL_S = 0.1
-BLOCK_S = 1.0
+BLOCK_S = 0.5
 """Between blocks while nobody sends anything and somebody is at work."""
 BURST_S = 0.25
 """Between blocks while transactions wait."""

@@ -1,7 +1,7 @@
 """How much of each window was used: the most blocks that any party took, against what it had.
 
 Measured in blocks, which is what the contracts count. One comes every half second and with each transaction,
-so a block is at most a second: the margin in real time is larger than the one printed.
+so a block is at most half a second: the margin in real time is larger than the one printed.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ LEAST_RATIO = 5
 
 @dataclass(frozen=True)
 class Use:
-    """The most of a window that was used, in blocks of at most a second."""
+    """The most of a window that was used, in blocks of at most half a second."""
 
     measured_s: int
     window_s: int

@@ -152,7 +152,7 @@ def _list_reasons(amounts: Mapping[str, int]) -> str:
 
 def make_phase_table(phases: Mapping[str, Mapping[str, float]]) -> Table:
     """The most used of each window."""
-    table = Table(title="Windows (blocks of at most a second)", title_justify="left")
+    table = Table(title="Windows (blocks of at most half a second)", title_justify="left")
     for column in ("phase", "most used", "window", "times"):
         table.add_column(column, justify="right")
     for name, use in phases.items():
