@@ -134,8 +134,9 @@ async def commit_round(bench: Bench, begin: TrainingState, first: StateHeader) -
         for start in range(0, bench.inner_steps, bench.segment_steps):
             state, _ = train_segment(state, bench.spec, bench.get_batch, start, bench.segment_steps)
             kept.append(keeper.submit(keep_state, bench.party, state))
+        delta = encode_delta(begin.weights, state.weights)
         headers = [first, *(future.result() for future in kept)]
-    await bench.send_commit(make_claim(bench, begin, state, headers))
+    await bench.send_commit(make_claim(bench, delta, headers))
     return headers
 
 
@@ -145,9 +146,8 @@ def measure(call: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> tu
     return call(*arguments, **options), time.perf_counter() - started
 
 
-def make_claim(bench: Bench, begin: TrainingState, end: TrainingState, headers: list[StateHeader]) -> bytes:
+def make_claim(bench: Bench, delta: bytes, headers: list[StateHeader]) -> bytes:
     """Pseudo-gradient, claim tree and the bytes of the call, as `protocol/actions/claim.py` makes them."""
-    delta = encode_delta(begin.weights, end.weights)
     root = build_delta_tree(delta).root
     bench.party.store.put_delta(root, delta)
     roots = [codec.compute_state_root(header) for header in headers]

@@ -42,8 +42,8 @@ async def prepare_claim(party: Party, index: int, slot: int, train: Train) -> Cl
             salts = tuple(secrets.token_bytes(32) for _ in range(party.spec.terms.segment_count + 1))
             party.memory.write(BoundarySaltsDrawn(party.task, index, salts))
         if index not in party.memory.claims:
-            headers = await train_round(party, index, slot, train)
-            party.memory.write(await asyncio.to_thread(_make_claim, party, index, headers))
+            delta = await train_round(party, index, slot, train)
+            party.memory.write(await asyncio.to_thread(_make_claim, party, index, delta))
         return party.memory.claims[index]
 
 
@@ -54,9 +54,9 @@ async def commit_claim(party: Party, index: int, slot: int, train: Train) -> Non
     await party.chain.ledger.commit(party.task, index, claim.claim_root, claim.delta_root, start)
 
 
-async def train_round(party: Party, index: int, slot: int, train: Train) -> list[StateHeader]:
-    """Train the segments that are not done yet; the headers of all boundaries. A boundary is hashed and kept
-    while the next segment is trained."""
+async def train_round(party: Party, index: int, slot: int, train: Train) -> bytes:
+    """Train the segments that are not done yet; the pseudo-gradient. A boundary is hashed and kept while the
+    next segment is trained, the last one while the pseudo-gradient is encoded."""
     terms, batches = party.spec.terms, get_dealt_batches(party, index, slot)
     state, first = await _resume(party, index)
     keeping: Awaitable[None] = asyncio.sleep(0)
@@ -68,8 +68,9 @@ async def train_round(party: Party, index: int, slot: int, train: Train) -> list
         party.say(
             f"round {index}: trained {step + steps} of {terms.inner_steps} steps, loss {losses[-1]:.3f}"
         )
+    delta = await asyncio.to_thread(_encode, party, index, state)
     await keeping
-    return [party.memory.boundaries[(index, boundary)] for boundary in range(terms.segment_count + 1)]
+    return delta
 
 
 async def begin_state(party: Party, index: int, expected: StateHeader) -> TrainingState:
@@ -108,8 +109,11 @@ def _note_boundary(party: Party, index: int, boundary: int, header: StateHeader)
     party.memory.write(BoundaryReached(party.task, index, boundary, **header_fields(header)))
 
 
-def _make_claim(party: Party, index: int, headers: list[StateHeader]) -> ClaimMade:
-    delta = encode_delta(load_state(party, headers[0]).weights, load_state(party, headers[-1]).weights)
+def _encode(party: Party, index: int, end: TrainingState) -> bytes:
+    return encode_delta(load_state(party, party.memory.boundaries[(index, 0)]).weights, end.weights)
+
+
+def _make_claim(party: Party, index: int, delta: bytes) -> ClaimMade:
     delta_root = build_delta_tree(delta).root
     party.store.put_delta(delta_root, delta)
     return ClaimMade(party.task, index, merkle.compute_root(_list_leaves(party, index)), delta_root)

@@ -31,8 +31,8 @@ from protocol.spec.round import RoundState
 JOURNAL_FILE = "journal.jsonl"
 STORE_FOLDER = "blobs"
 
-SWITCH_S = 5e-4
-"""A tenth of Python's default."""
+SWITCH_S = 5e-5
+"""A hundredth of Python's default."""
 
 log = logging.getLogger(__name__)
 

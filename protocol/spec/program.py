@@ -358,12 +358,11 @@ def _require_node(program: Program, node: Node, where: str, written: set[int]) -
         where, not is_sum or node.terms <= program.chunk_terms, f"{program.chunk_terms} terms", node.terms
     )
     _require(where, len(node.operands) == OPERAND_COUNTS[operation], "its operands", len(node.operands))
-    _require_access(program, node.output, node.output_sizes, 0, where)
+    _require_access(program, node.output, node.output_sizes, where)
     is_tensor = program.buffers[node.output.buffer].role is Role.TENSOR
     _require(where, is_tensor, "a tensor to write to", node.output.buffer)
     for place, operand in enumerate(node.operands):
-        moved = node.selected if operation is Operation.GATHER and place == 1 else 0
-        _require_access(program, operand, node.sizes, moved, where)
+        _require_access(program, operand, node.sizes, where)
         _require(where, operand.buffer in written, "an operand written before", operand.buffer)
         is_index = program.buffers[operand.buffer].role in INDEX_ROLES
         _require(where, is_index == (operation in INDEXED and place == 0), "an index first", operand.buffer)
@@ -379,9 +378,9 @@ def _require_selected(node: Node, where: str) -> None:
         _require(where, node.selected == 0, "no selected loop", node.selected)
 
 
-def _require_access(program: Program, access: Access, sizes: tuple[int, ...], moved: int, where: str) -> None:
-    """`moved` > 0: an index moves it by so many elements a unit; only the first place is checked then, an
-    index out of range is refused when it is read."""
+def _require_access(program: Program, access: Access, sizes: tuple[int, ...], where: str) -> None:
+    """An index that moves an operand further is not known here: one that leads out of the buffer is refused
+    when it is read."""
     _require(where, 0 <= access.buffer < len(program.buffers), "a buffer of the program", access.buffer)
     _require(where, len(access.strides) == len(sizes), f"{len(sizes)} strides", access.strides)
     reach = [(size - 1) * stride for size, stride in zip(sizes, access.strides, strict=True)]
