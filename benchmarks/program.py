@@ -2,21 +2,27 @@
 
 For three sizes of model, steps of the program alternate with plain PyTorch on the same data: parameters of a
 module, autograd, `clip_grad_norm_`, fused AdamW. At the demo's size a step's trace is recorded whole, hashed
-into Merkle trees and checked against its bounds; costs are in steps of that program. Writes
+into Merkle trees, checked against its bounds and searched for a lie; costs are in steps of that program. What
+honest machines and planted lies showed, and how far bounds let a solver steer, comes from the last reports of
+benchmarks/honest.py and benchmarks/steering.py, whose short forms run where there are none. Writes
 build/program/report.json.
 """
 
 import argparse
+import json
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from benchmarks.setting import DEMO_MODEL, write_report
+from benchmarks.setting import BUILD, DEMO_MODEL, write_report
 from protocol.compute.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import trace_root
@@ -162,6 +168,37 @@ def measure_large() -> dict[str, float]:
     }
 
 
+def read_report(name: str, *short: str) -> dict[str, Any]:
+    """The last report of another benchmark; its short form is run first where there is none."""
+    paths = [BUILD / folder / "report.json" for folder in (name, f"{name}-short")]
+    if not any(path.exists() for path in paths):
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *short], check=True)
+    content: dict[str, Any] = json.loads(next(path for path in paths if path.exists()).read_text())
+    return content
+
+
+def summarize_honest() -> dict[str, Any]:
+    """Elements of honest machines and how many lay outside; planted lies and how many were found."""
+    report = read_report("honest", "--short")
+    honest = {name: report[name] for name in ("elements", "outside")}
+    counts = {"configurations": len(report["configurations"]), "traces": report["traces"]["count"]}
+    return {
+        "honest": {**honest, **counts},
+        "planted": {name: report["planted"][name] for name in ("tried", "found")},
+    }
+
+
+def summarize_steering() -> dict[str, Any]:
+    """By chunk length and stage: the worst movements of one step, in units of lr and of the update's norm."""
+    report = read_report("steering", "--stages", "0", "--steps", "0", "--cost-rounds", "3")
+    names = ("ordinary_weight_lr", "worst_weight_lr", "update_norm", "poison_gain_nats")
+    return {
+        f"{model} chunk {row['chunk_terms']} step {row['step']}": {name: row[name] for name in names}
+        for model, rows in report["single_steps"].items()
+        for row in rows
+    }
+
+
 def main() -> None:
     """Measures and prints the report's path."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -187,6 +224,8 @@ def main() -> None:
         "tokens_per_s_vs_plain": {name: ratios[str(DEFAULT_CHUNK_TERMS)] for name, ratios in speed.items()},
         "tokens_per_s_vs_plain_by_chunk": speed,
         **measure_trace(setting, max(3, arguments.steps // 3)),
+        **summarize_honest(),
+        "steering": summarize_steering(),
     }
     print(report)
     print(write_report("program", report))
