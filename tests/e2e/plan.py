@@ -28,7 +28,7 @@ LEAST_ROUNDS = ROUNDS
 SEGMENT_DRAWS = 2
 LATE_RATE = 1 << 15
 """Half of the accepted claims are audited a second time."""
-HONEST_MAXIMA = (3.0e-6, 8.1e-6, 6.0e-6)
+HONEST_MAXIMA = (1.37e-6, 3.2e-6, 5.96e-6)
 """First moment, second moment, weights: the most by which kernel configurations of one machine differed
 (docs/decisions/0006-limits.md)."""
 
