@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.attacks import (
+from benchmarks.bending.attacks import (
     MODELS,
     Moment,
     Setting,
@@ -30,8 +30,8 @@ from benchmarks.attacks import (
     move_update,
     move_weight,
 )
-from benchmarks.chart import Panel, write_chart
-from benchmarks.poison import Poison, build_poison, measure_many_steps
+from benchmarks.bending.chart import Panel, write_chart
+from benchmarks.bending.poison import Poison, build_poison, measure_many_steps
 from benchmarks.setting import write_report
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.interpreter import Interpreter

@@ -25,6 +25,7 @@ from benchmarks.honesty.operands import (
 )
 from protocol.compute.bounds import NodeReport, check_node
 from protocol.compute.kernels import make_kernel
+from protocol.compute.views import NodeViews, look
 from protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, locate, unravel
 from protocol.spec.referee import FORMATS, Judgement, judge_element
 
@@ -39,11 +40,7 @@ class Sample:
 
     def view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
         """A view of a buffer; a first size of -1: as many as there are."""
-        flat = self.buffers[access.buffer]
-        if sizes and sizes[0] == -1:
-            reach = sum((n - 1) * s for n, s in zip(sizes[1:], strides[1:], strict=True))
-            sizes = ((flat.numel() - 1 - access.offset - reach) // strides[0] + 1, *sizes[1:])
-        return flat.as_strided(tuple(sizes), tuple(strides), flat.storage_offset() + access.offset)
+        return look(self.buffers[access.buffer], access.offset, sizes, strides)
 
     def put(self, buffer: int, values: Tensor) -> "Sample":
         """With other values in one buffer."""
@@ -51,13 +48,12 @@ class Sample:
 
     def operand(self, place: int) -> Tensor:
         """An operand over all loops."""
-        access = self.node.operands[place]
-        return self.view(access, self.node.sizes, access.strides)
+        return NodeViews(self.node, self.view).operand(place)
 
     @property
     def output(self) -> Tensor:
         """What stands in the output, over its loops."""
-        return self.view(self.node.output, self.node.output_sizes, self.node.output.strides)
+        return NodeViews(self.node, self.view).output
 
     def compute(self) -> "Sample":
         """With the output computed by the kernels that train, in a copy of its buffer."""

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from protocol.compute.element_bounds import ELEMENT_CHECKS
-from protocol.compute.kernels import MakeView
 from protocol.compute.sum_bounds import SUM_CHECKS
 from protocol.compute.suspects import Check, Claim, unravel
+from protocol.compute.views import MakeView
 from protocol.spec.program import Node, Operation
 from protocol.spec.referee import FORMATS, NumericFormat
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds import NodeReport, check_node
+from protocol.compute.views import look
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import INDEX_ROLES, Access, Operation, Program
 from protocol.spec.referee import FORMATS
@@ -90,7 +91,7 @@ class TraceChecker:
         held: dict[int, Tensor] = {}
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            return _look(held[access.buffer], access, sizes, strides)
+            return look(held[access.buffer], access.offset, sizes, strides)
 
         kinds: dict[Operation, KindReport] = {}
         faults = []
@@ -121,12 +122,6 @@ class TraceChecker:
                 remedy="Ask for the whole buffer, flat.",
             )
         return tensor.contiguous()
-
-
-def _look(tensor: Tensor, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-    if tuple(sizes) == (-1,):
-        return tensor
-    return tensor.as_strided(sizes, strides, tensor.storage_offset() + access.offset)
 
 
 def compute_last_uses(program: Program, nodes: Iterable[int]) -> dict[int, tuple[int, ...]]:

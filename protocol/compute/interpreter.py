@@ -6,20 +6,20 @@ a trace, every tensor is kept until its last reader is done and shown to whoever
 same bits.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from protocol.compute.kernels import Kernel, make_fallback, make_kernel
+from protocol.compute.memory import compute_lifetimes, lay_out_apart, plan_memory
 from protocol.compute.plain import StepResult
+from protocol.compute.views import look
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
     INDEX_ROLES,
     INDEXED,
-    MAX_ELEMENTS,
     Access,
     Buffer,
     Node,
@@ -31,82 +31,11 @@ from protocol.spec.program import (
 TILE_ELEMENTS = 1 << 16
 """Elements of one tile of the optimizer: those that live at a time stay in the cache, and a call costs less
 than its pass."""
-ALIGNMENT = 16
-"""Elements: tensors begin at cache lines."""
 Keep = Callable[[int, Tensor], None]
 """(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
 kept."""
 EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
 OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
-
-
-@dataclass(frozen=True)
-class Lifetime:
-    """Numbers of the nodes that first write, last write and last touch a tensor."""
-
-    first: int
-    written: int
-    last: int
-
-
-def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
-    """Of every tensor; the outputs live to the end."""
-    lifetimes: dict[int, Lifetime] = {}
-    for number, node in enumerate(program.nodes):
-        for access in node.operands:
-            if access.buffer in lifetimes:
-                lifetimes[access.buffer] = replace(lifetimes[access.buffer], last=number)
-        own = lifetimes.get(node.output.buffer, Lifetime(number, number, number))
-        lifetimes[node.output.buffer] = replace(own, written=number, last=number)
-    outputs = program.outputs
-    for buffer in (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment):
-        lifetimes[buffer] = replace(lifetimes[buffer], last=len(program.nodes))
-    return lifetimes
-
-
-def plan_memory(
-    program: Program, internal: Sequence[int], at_most: int = MAX_ELEMENTS, blocks: Iterable[range] = ()
-) -> tuple[dict[int, int], int]:
-    """Offset of each internal tensor in one arena, and the arena's elements: first fit among what is free
-    when the tensor is first written. Of each tensor at most so many elements are there at a time. blocks:
-    nodes that run by turns."""
-    lifetimes = _stretch(compute_lifetimes(program), blocks)
-    placed: list[tuple[int, int, Lifetime]] = []
-    offsets: dict[int, int] = {}
-    total = 0
-    for buffer in sorted(internal, key=lambda b: lifetimes[b].first):
-        own, size = lifetimes[buffer], _align(min(program.buffers[buffer].size, at_most))
-        taken = sorted((start, stop) for start, stop, other in placed if other.last >= own.first)
-        offset = 0
-        for start, stop in taken:
-            if start - offset >= size:
-                break
-            offset = max(offset, stop)
-        offsets[buffer] = offset
-        placed = [entry for entry in placed if entry[2].last >= own.first]
-        placed.append((offset, offset + size, own))
-        total = max(total, offset + size)
-    return offsets, total
-
-
-def _stretch(lifetimes: dict[int, Lifetime], blocks: Iterable[range]) -> dict[int, Lifetime]:
-    """Within a block the first node still reads when the last has begun to write."""
-    for block in blocks:
-        for buffer, life in lifetimes.items():
-            first = block.start if life.first in block else life.first
-            last = block.stop - 1 if life.last in block else life.last
-            lifetimes[buffer] = replace(life, first=first, last=last)
-    return lifetimes
-
-
-def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, int], int]:
-    """As `plan_memory`, but no two tensors ever share memory."""
-    sizes = [_align(program.buffers[buffer].size) for buffer in internal]
-    return dict(zip(internal, accumulate(sizes, initial=0), strict=False)), sum(sizes)
-
-
-def _align(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class Interpreter:
@@ -172,8 +101,7 @@ class Interpreter:
     # --- Views ----------------------------------------------------------------------------------------------
     def _view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
         storage = self._storages[access.buffer]
-        shape = _fill(storage.numel(), access.offset, sizes, strides)
-        view = storage.as_strided(shape, tuple(strides), storage.storage_offset() + access.offset)
+        view = look(storage, access.offset, sizes, strides)
         if access.buffer in self._external:
             # A view of its own, to be pointed at the tensors of each run.
             view = torch.empty(0).set_(
@@ -322,14 +250,6 @@ def _require_input(tensor: Tensor, buffer: Buffer, rows: int | None) -> None:
             where=buffer.role.name.lower(),
             remedy="Check that data and model belong together.",
         )
-
-
-def _fill(total: int, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Sizes, the first of which may be -1: as many as the buffer holds."""
-    if sizes and sizes[0] == -1:
-        reach = offset + sum((size - 1) * stride for size, stride in zip(sizes[1:], strides[1:], strict=True))
-        return ((total - 1 - reach) // strides[0] + 1, *sizes[1:])
-    return tuple(sizes)
 
 
 # --- The optimizer's passes ---------------------------------------------------------------------------------

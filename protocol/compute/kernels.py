@@ -7,7 +7,6 @@ may use other kernels.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, isfinite, prod
 
@@ -15,62 +14,41 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protocol.compute.views import MakeView, NodeViews, sort_loops
 from protocol.spec.program import Access, Node, Operation
 
 Kernel = Callable[[], object]
 """Computes a node into its output. It keeps the views that it was given, which may be pointed at other memory
 between calls: it must not make views of them beforehand."""
-MakeView = Callable[[Access, Sequence[int], Sequence[int]], Tensor]
-"""(access, sizes, strides) to a view of the access's buffer; the strides are in another order than the
-access's own where a library wants it."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A node with its operands: `view` over the node's loops, `arrange` over chosen loops in another
-    order."""
-
-    node: Node
-    view: MakeView
-
-    def operand(self, place: int) -> Tensor:
-        """An operand over all loops."""
-        access = self.node.operands[place]
-        return self.view(access, self.node.sizes, access.strides)
-
-    @property
-    def output(self) -> Tensor:
-        """The output over its loops."""
-        return self.view(self.node.output, self.node.output_sizes, self.node.output.strides)
 
 
 def make_kernel(node: Node, view: MakeView) -> Kernel:
     """The kernel of `node` on views of the buffers as they are now."""
-    bound = Bound(node, view)
-    return _MAKERS[node.operation](bound)
+    views = NodeViews(node, view)
+    return _MAKERS[node.operation](views)
 
 
 # --- Elementwise --------------------------------------------------------------------------------------------
-def _binary(function: Callable[..., Tensor]) -> Callable[[Bound], Kernel]:
-    def make(bound: Bound) -> Kernel:
-        a, b, out = bound.operand(0), bound.operand(1), bound.output
+def _binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
+    def make(views: NodeViews) -> Kernel:
+        a, b, out = views.operand(0), views.operand(1), views.output
         return lambda: function(a, b, out=out)
 
     return make
 
 
-def _unary(function: Callable[..., Tensor]) -> Callable[[Bound], Kernel]:
-    def make(bound: Bound) -> Kernel:
-        a, out = bound.operand(0), bound.output
+def _unary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
+    def make(views: NodeViews) -> Kernel:
+        a, out = views.operand(0), views.output
         return lambda: function(a, out=out)
 
     return make
 
 
-def _make_square_root(bound: Bound) -> Kernel:
+def _make_square_root(views: NodeViews) -> Kernel:
     """Correctly rounded. torch's float32 square root on CPUs is not (docs/decisions/0010-program.md); NumPy's
     is the processor's own instruction, which IEEE 754 binds."""
-    a, out = bound.operand(0), bound.output
+    a, out = views.operand(0), views.output
     if out.device.type == "cpu":
         return lambda: _take_roots(a, out)
     return lambda: out.copy_(a.double().sqrt())
@@ -87,9 +65,9 @@ def _get_predecessor(value: float) -> float:
     return float(np.nextafter(np.float32(value), np.float32(0)))
 
 
-def _make_flush(bound: Bound) -> Kernel:
+def _make_flush(views: NodeViews) -> Kernel:
     """hardshrink keeps |x| > limit: with the number before the threshold that is |x| >= threshold."""
-    a, threshold, out = bound.operand(0), bound.operand(1), bound.output
+    a, threshold, out = views.operand(0), views.operand(1), views.output
     if any(threshold.stride()):
         return lambda: out.copy_(torch.where(a.abs() < threshold, 0.0, a))
 
@@ -99,8 +77,8 @@ def _make_flush(bound: Bound) -> Kernel:
     return run
 
 
-def _make_finite_select(bound: Bound) -> Kernel:
-    condition, yes, no, out = *map(bound.operand, range(3)), bound.output
+def _make_finite_select(views: NodeViews) -> Kernel:
+    condition, yes, no, out = *map(views.operand, range(3)), views.output
     if any(condition.stride()):
         return lambda: torch.where(condition.abs() < inf, yes, no, out=out)
     return lambda: out.copy_(yes if isfinite(condition.as_strided((), ()).item()) else no)
@@ -108,8 +86,8 @@ def _make_finite_select(bound: Bound) -> Kernel:
 
 def make_fallback(node: Node, view: MakeView) -> Kernel:
     """For a FINITE_SELECT by one number whose output holds the second operand already."""
-    bound = Bound(node, view)
-    condition, no, out = bound.operand(0), bound.operand(2), bound.output
+    views = NodeViews(node, view)
+    condition, no, out = views.operand(0), views.operand(2), views.output
 
     def run() -> None:
         if not isfinite(condition.as_strided((), ()).item()):
@@ -119,17 +97,17 @@ def make_fallback(node: Node, view: MakeView) -> Kernel:
 
 
 # --- Indexed ------------------------------------------------------------------------------------------------
-def _make_gather(bound: Bound) -> Kernel:
-    node = bound.node
+def _make_gather(views: NodeViews) -> Kernel:
+    node = views.node
     index, table = node.operands
-    indices, out = bound.operand(0), bound.output
+    indices, out = views.operand(0), views.output
     rows = [n for n, stride in enumerate(index.strides) if stride]
     columns = [n for n in range(len(node.sizes)) if n not in rows]
     if not any(table.strides[n] for n in rows) and rows == list(range(len(rows))):
         leading = indices.as_strided(indices.shape[: len(rows)], indices.stride()[: len(rows)])
-        return _make_row_gather(bound, table, columns, leading, out)
+        return _make_row_gather(views, table, columns, leading, out)
     places = _places(table, node.sizes)
-    buffer = bound.view(Access(table.buffer, 0, (1,)), (-1,), (1,))
+    buffer = views.view(Access(table.buffer, 0, (1,)), (-1,), (1,))
 
     def run() -> None:
         out.copy_(buffer[indices * node.selected + places])
@@ -138,13 +116,13 @@ def _make_gather(bound: Bound) -> Kernel:
 
 
 def _make_row_gather(
-    bound: Bound, table: Access, columns: Sequence[int], numbers: Tensor, out: Tensor
+    views: NodeViews, table: Access, columns: Sequence[int], numbers: Tensor, out: Tensor
 ) -> Kernel:
     """Whole rows of a matrix, as an embedding reads them."""
-    node = bound.node
+    node = views.node
     sizes = [node.sizes[n] for n in columns]
     strides = [table.strides[n] for n in columns]
-    matrix = bound.view(table, (-1, *sizes), (node.selected, *strides))
+    matrix = views.view(table, (-1, *sizes), (node.selected, *strides))
     return lambda: out.copy_(matrix.index_select(0, numbers.reshape(-1)).view(out.shape))
 
 
@@ -156,11 +134,11 @@ def _places(access: Access, sizes: Sequence[int]) -> Tensor:
     return places
 
 
-def _make_equal_select(bound: Bound) -> Kernel:
-    indices, a, b, out = *map(bound.operand, range(3)), bound.output
-    loop = bound.node.selected
+def _make_equal_select(views: NodeViews) -> Kernel:
+    indices, a, b, out = *map(views.operand, range(3)), views.output
+    loop = views.node.selected
     at_index = indices.narrow(loop, 0, 1)
-    if a.stride(loop) == 0 and not bound.node.operands[0].strides[loop]:
+    if a.stride(loop) == 0 and not views.node.operands[0].strides[loop]:
 
         def scatter() -> None:
             out.copy_(b)
@@ -171,9 +149,9 @@ def _make_equal_select(bound: Bound) -> Kernel:
     return lambda: torch.where(indices == numbers, a, b, out=out)
 
 
-def _make_selected_sum(bound: Bound) -> Kernel:
+def _make_selected_sum(views: NodeViews) -> Kernel:
     """For each chunk of positions: rows of a zero matrix to which the positions' rows are added."""
-    node = bound.node
+    node = views.node
     index, values = node.operands
     loop, loops = node.selected, len(node.output_sizes)
     rows = node.sizes[loop]
@@ -181,13 +159,13 @@ def _make_selected_sum(bound: Bound) -> Kernel:
     chunks = [n for n in rest if n < loop]
     width = [n for n in rest if n > loop]
     if values.strides[loop] or any(index.strides[n] for n in (loop, *width)):
-        return _make_masked_sum(bound)
+        return _make_masked_sum(views)
     order = [*chunks, *range(loops, len(node.sizes)), *width]
     sizes = [node.sizes[n] for n in order]
-    grid = bound.view(values, sizes, [values.strides[n] for n in order])
+    grid = views.view(values, sizes, [values.strides[n] for n in order])
     kept = [*chunks, *range(loops, len(node.sizes))]
-    numbers = bound.view(index, [node.sizes[n] for n in kept], [index.strides[n] for n in kept])
-    out = bound.output
+    numbers = views.view(index, [node.sizes[n] for n in kept], [index.strides[n] for n in kept])
+    out = views.output
     parts = prod(node.sizes[n] for n in chunks)
     columns = prod(node.sizes[n] for n in width)
 
@@ -203,62 +181,56 @@ def _make_selected_sum(bound: Bound) -> Kernel:
     return run
 
 
-def _make_masked_sum(bound: Bound) -> Kernel:
+def _make_masked_sum(views: NodeViews) -> Kernel:
     """Where rows are not the same for all indices: every term, or 0 in its place."""
-    node = bound.node
-    indices, a, out = bound.operand(0), bound.operand(1), bound.output
+    node = views.node
+    indices, a, out = views.operand(0), views.operand(1), views.output
     shape = [size if n == node.selected else 1 for n, size in enumerate(node.sizes)]
     numbers = torch.arange(node.sizes[node.selected]).view(shape)
-    return _make_reduction(torch.sum, bound, lambda: torch.where(indices == numbers, a, 0.0), out)
+    return _make_reduction(torch.sum, views, lambda: torch.where(indices == numbers, a, 0.0), out)
 
 
 # --- Reductions ---------------------------------------------------------------------------------------------
 def _make_reduction(
-    function: Callable[..., Tensor], bound: Bound, read: Callable[[], Tensor], out: Tensor
+    function: Callable[..., Tensor], views: NodeViews, read: Callable[[], Tensor], out: Tensor
 ) -> Kernel:
     """`function` over the reduced loops. PyTorch takes no dimensions for all of them: then it is a copy."""
-    dimensions = list(range(len(bound.node.output_sizes), len(bound.node.sizes)))
+    dimensions = list(range(len(views.node.output_sizes), len(views.node.sizes)))
     if not dimensions:
         return lambda: out.copy_(read())
     return lambda: function(read(), dimensions, out=out)
 
 
-def _make_sum(bound: Bound) -> Kernel:
-    a, out = bound.operand(0), bound.output
-    return _make_reduction(torch.sum, bound, lambda: a, out)
+def _make_sum(views: NodeViews) -> Kernel:
+    a, out = views.operand(0), views.output
+    return _make_reduction(torch.sum, views, lambda: a, out)
 
 
-def _make_maximum_of(bound: Bound) -> Kernel:
-    a, out = bound.operand(0), bound.output
-    return _make_reduction(torch.amax, bound, lambda: a, out)
+def _make_maximum_of(views: NodeViews) -> Kernel:
+    a, out = views.operand(0), views.output
+    return _make_reduction(torch.amax, views, lambda: a, out)
 
 
-def _make_product_sum(bound: Bound) -> Kernel:
-    """Loops by whom they move: both operands (batch), the first (rows), the second (columns), or none of the
-    output (terms). Without rows or columns it is a sum of products, else a matrix product."""
-    node = bound.node
-    a, b = node.operands
-    loops = range(len(node.output_sizes))
-    terms = list(range(len(loops), len(node.sizes)))
-    rows = [n for n in loops if a.strides[n] and not b.strides[n]]
-    columns = [n for n in loops if b.strides[n] and not a.strides[n]]
-    batch = [n for n in loops if n not in rows and n not in columns]
-    if not rows and not columns:
-        return _make_dot(bound, terms)
-    left = _Matrix(bound, a, (batch, rows, terms))
-    right = _Matrix(bound, b, (batch, terms, columns))
-    result = _Matrix(bound, node.output, (batch, rows, columns))
+def _make_product_sum(views: NodeViews) -> Kernel:
+    """A matrix product where the operands have loops of their own, else a sum of products."""
+    loops = sort_loops(views.node)
+    if not loops.is_matrix:
+        return _make_dot(views, loops.terms)
+    a, b = views.node.operands
+    left = _Matrix(views, a, (loops.batch, loops.rows, loops.terms))
+    right = _Matrix(views, b, (loops.batch, loops.terms, loops.columns))
+    result = _Matrix(views, views.node.output, (loops.batch, loops.rows, loops.columns))
     return _make_matrix_product(left, right, result)
 
 
-def _make_dot(bound: Bound, terms: Sequence[int]) -> Kernel:
+def _make_dot(views: NodeViews, terms: Sequence[int]) -> Kernel:
     """Products in the order in which the first operand lies in memory, then their sums."""
-    node = bound.node
+    node = views.node
     order = sorted(range(len(node.sizes)), key=lambda n: -node.operands[0].strides[n])
     sizes = [node.sizes[n] for n in order]
-    a, b = (bound.view(x, sizes, [x.strides[n] for n in order]) for x in node.operands)
+    a, b = (views.view(x, sizes, [x.strides[n] for n in order]) for x in node.operands)
     kept = [n for n in order if n not in terms]
-    out = bound.view(node.output, [node.sizes[n] for n in kept], [node.output.strides[n] for n in kept])
+    out = views.view(node.output, [node.sizes[n] for n in kept], [node.output.strides[n] for n in kept])
     summed = [place for place, n in enumerate(order) if n in terms]
     if not summed:
         return lambda: torch.mul(a, b, out=out)
@@ -275,12 +247,12 @@ class _Matrix:
     """An operand as [batch, rows, columns], or without the batch where that is one: a view where its strides
     allow it, else a place to copy to."""
 
-    def __init__(self, bound: Bound, access: Access, groups: tuple[Sequence[int], ...]) -> None:
+    def __init__(self, views: NodeViews, access: Access, groups: tuple[Sequence[int], ...]) -> None:
         order = [n for group in groups for n in group]
-        sizes = [bound.node.sizes[n] for n in order]
-        shape = [prod(bound.node.sizes[n] for n in group) for group in groups]
-        self.scattered = bound.view(access, sizes, [access.strides[n] for n in order])
-        self.matrix, self.is_copied = _flatten(bound, access, groups, shape)
+        sizes = [views.node.sizes[n] for n in order]
+        shape = [prod(views.node.sizes[n] for n in group) for group in groups]
+        self.scattered = views.view(access, sizes, [access.strides[n] for n in order])
+        self.matrix, self.is_copied = _flatten(views, access, groups, shape)
         if self.is_copied:
             self.matrix = torch.empty(shape[shape[0] == 1 :], dtype=self.scattered.dtype)
             self._spread = self.matrix.view(sizes)
@@ -293,7 +265,7 @@ class _Matrix:
 
 
 def _flatten(
-    bound: Bound, access: Access, groups: tuple[Sequence[int], ...], shape: Sequence[int]
+    views: NodeViews, access: Access, groups: tuple[Sequence[int], ...], shape: Sequence[int]
 ) -> tuple[Tensor, bool]:
     """One stride for each group of loops, where the loops follow each other."""
     strides = []
@@ -301,9 +273,9 @@ def _flatten(
         stride, size = 0, 1
         for n in reversed(group):
             if size == 1:
-                stride, size = access.strides[n], bound.node.sizes[n]
+                stride, size = access.strides[n], views.node.sizes[n]
             elif access.strides[n] == stride * size:
-                size *= bound.node.sizes[n]
+                size *= views.node.sizes[n]
             else:
                 return torch.empty(0), True
         if size > 1 and stride == 0:
@@ -312,7 +284,7 @@ def _flatten(
     if 1 not in strides[1:]:
         return torch.empty(0), True
     first = int(shape[0] == 1)
-    return bound.view(access, shape[first:], strides[first:]), False
+    return views.view(access, shape[first:], strides[first:]), False
 
 
 def _make_matrix_product(left: _Matrix, right: _Matrix, result: _Matrix) -> Kernel:
@@ -332,7 +304,7 @@ def _make_matrix_product(left: _Matrix, right: _Matrix, result: _Matrix) -> Kern
     return run
 
 
-_MAKERS: dict[Operation, Callable[[Bound], Kernel]] = {
+_MAKERS: dict[Operation, Callable[[NodeViews], Kernel]] = {
     Operation.PRODUCT_SUM: _make_product_sum,
     Operation.SUM: _make_sum,
     Operation.SELECTED_SUM: _make_selected_sum,

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from protocol.compute.check import Provider, TraceChecker, TraceReport
-from protocol.compute.interpreter import Lifetime, compute_lifetimes
 from protocol.compute.kernels import make_kernel
+from protocol.compute.memory import compute_lifetimes
+from protocol.compute.views import look
 from protocol.spec.program import Access, Program, Role
 
 MEDIAN_SAMPLES = 1 << 12
@@ -62,12 +63,7 @@ class TraceSearch:
         written: set[int] = set()
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            tensor = tensors[access.buffer]
-            if sizes and sizes[0] == -1:
-                reach = sum((n - 1) * stride for n, stride in zip(sizes[1:], strides[1:], strict=True))
-                rows = (tensor.numel() - 1 - access.offset - reach) // strides[0] + 1
-                sizes = (rows, *sizes[1:])
-            return tensor.as_strided(tuple(sizes), tuple(strides), access.offset)
+            return look(tensors[access.buffer], access.offset, sizes, strides)
 
         for number in nodes:
             node = self.program.nodes[number]
@@ -84,18 +80,12 @@ class TraceSearch:
                 life = self._lifetimes.get(access.buffer)
                 if life is not None and life.last == number:
                     tensors.pop(access.buffer, None)
-        return {
-            buffer: tensors[buffer] for buffer in written if _is_read_behind(self._lifetimes[buffer], nodes)
-        }
+        return {buffer: tensors[buffer] for buffer in written if self._lifetimes[buffer].last >= nodes.stop}
 
     def _get(self, get: Provider, buffer: int) -> Tensor:
         if self.program.buffers[buffer].role is Role.CONSTANT:
             return self._constants[buffer]
         return get(buffer)
-
-
-def _is_read_behind(lifetime: Lifetime, nodes: range) -> bool:
-    return lifetime.last >= nodes.stop
 
 
 def is_beyond_noise(own: Tensor, claimed: Tensor) -> bool:

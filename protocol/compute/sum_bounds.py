@@ -32,6 +32,7 @@ from protocol.compute.suspects import (
     take_terms,
     unravel,
 )
+from protocol.compute.views import sort_loops
 from protocol.spec.program import Access, Node, Operation
 from protocol.spec.referee import NumericFormat
 
@@ -114,15 +115,7 @@ class _Factors:
 
 
 def _arrange(claim: Claim) -> _Factors:
-    """Loops by whom they move, as in kernels.py: both operands (batch), the first (rows), the second
-    (columns), none of the output (terms)."""
-    node = claim.node
-    a, b = node.operands
-    loops = range(len(node.output_sizes))
-    terms = list(range(len(loops), len(node.sizes)))
-    rows = [n for n in loops if a.strides[n] and not b.strides[n]]
-    columns = [n for n in loops if b.strides[n] and not a.strides[n]]
-    batch = [n for n in loops if n not in rows and n not in columns]
+    node, (batch, rows, columns, terms) = claim.node, sort_loops(claim.node)
 
     def matrix(access: Access, *groups: Sequence[int]) -> Tensor:
         order = [n for group in groups for n in group]
@@ -130,6 +123,7 @@ def _arrange(claim: Claim) -> _Factors:
         view = claim.view(access, sizes, [access.strides[n] for n in order])
         return view.reshape([prod(node.sizes[n] for n in group) for group in groups])
 
+    a, b = node.operands
     left, right = matrix(a, batch, rows, terms), matrix(b, batch, terms, columns)
     return _Factors(left, right, matrix(node.output, batch, rows, columns), node, (*batch, *rows, *columns))
 
@@ -239,10 +233,7 @@ def _judge_selected_sum(claim: Claim, places: Places) -> Tensor:
 
 
 def _check_product_sum(claim: Claim) -> None:
-    a, b = claim.node.operands
-    pairs = list(zip(a.strides, b.strides, strict=True))[: len(claim.node.output_sizes)]
-    is_matrix = any(bool(x) != bool(y) for x, y in pairs)
-    (_check_products if is_matrix else _check_dots)(claim)
+    (_check_products if sort_loops(claim.node).is_matrix else _check_dots)(claim)
 
 
 SUM_CHECKS: dict[Operation, Check] = {

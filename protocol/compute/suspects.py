@@ -12,9 +12,8 @@ from math import inf
 import torch
 from torch import Tensor
 
-from protocol.compute.kernels import MakeView
+from protocol.compute.views import NodeViews
 from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Node
 from protocol.spec.referee import SAFE, UNDERFLOW, NumericFormat
 
 LEAST_NORMAL = 2.0**-126
@@ -36,26 +35,14 @@ Name = Callable[[Tensor], Tensor]
 
 
 @dataclass
-class Claim:
+class Claim(NodeViews):
     """A node and views of what the claimant says that it read and wrote."""
 
-    node: Node
-    view: MakeView
     format: NumericFormat
     worst: float = 0.0
     worst_tile: tuple[Tensor, Name] | None = None
     """The ratios among which the worst stands."""
     suspects: list[Tensor] = field(default_factory=list)
-
-    def operand(self, place: int) -> Tensor:
-        """An operand over all loops."""
-        access = self.node.operands[place]
-        return self.view(access, self.node.sizes, access.strides)
-
-    @property
-    def output(self) -> Tensor:
-        """The claimed output over its loops."""
-        return self.view(self.node.output, self.node.output_sizes, self.node.output.strides)
 
     def tiles(self) -> Iterator[tuple[int, list[Tensor], Tensor]]:
         """Cut along the first loop: number of the first element, operands, claimed output."""

@@ -328,8 +328,8 @@ def require_valid(program: Program) -> None:
     indices where an index belongs and nothing before some node wrote to it, and sums at most `chunk_terms`
     terms.
 
-    That the writers of a tensor share it without overlap is checked where it is cheap, in
-    `compute/interpreter.py`."""
+    That the writers of a tensor share it without overlap takes its elements to see: `require_single_writers`
+    in `compute/interpreter.py`, for tests of the lowering."""
     _require("chunk length", program.chunk_terms in CHUNK_TERMS, f"one of {CHUNK_TERMS}", program.chunk_terms)
     for number, buffer in enumerate(program.buffers):
         _require(f"buffer {number}", 1 <= buffer.size <= MAX_ELEMENTS, "1 or more elements", buffer.size)

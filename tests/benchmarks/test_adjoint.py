@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.adjoint import Adjoints, Tape
+from benchmarks.bending.adjoint import Adjoints, Tape
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model import compute_loss, init_parameters, parameter_layout
 from protocol.compute.plain import compute_factors, update

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.adjoint import Adjoints, Tape
-from benchmarks.edge import ROOMY, Edge, Gains, push
+from benchmarks.bending.adjoint import Adjoints, Tape
+from benchmarks.bending.edge import ROOMY, Edge, Gains, push
 from protocol.compute.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.interpreter import Interpreter

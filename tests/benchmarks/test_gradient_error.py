@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.adjoint import Adjoints, Tape, look
-from benchmarks.attacks import find_gradient
-from benchmarks.edge import ROOMY, compute_room
+from benchmarks.bending.adjoint import Adjoints, Tape
+from benchmarks.bending.attacks import find_gradient
+from benchmarks.bending.edge import ROOMY, compute_room
 from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model import init_parameters
@@ -14,6 +14,7 @@ from protocol.compute.plain import compute_gradient
 from protocol.compute.program import build_program, describe_program
 from protocol.compute.step import compute_scalars
 from protocol.compute.tables import Tables, build_tables
+from protocol.compute.views import look
 from protocol.spec.program import Operation
 from protocol.spec.referee import FORMATS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training

@@ -8,8 +8,15 @@ import pytest
 import torch
 
 from benchmarks import steering
-from benchmarks.attacks import MODELS, Setting, build_setting, build_steerer, choose_loud, find_gradient
-from benchmarks.poison import measure_many_steps
+from benchmarks.bending.attacks import (
+    MODELS,
+    Setting,
+    build_setting,
+    build_steerer,
+    choose_loud,
+    find_gradient,
+)
+from benchmarks.bending.poison import measure_many_steps
 from benchmarks.steering import measure_cost, measure_single_steps, plot
 from protocol.compute.determinism import pin_kernels
 

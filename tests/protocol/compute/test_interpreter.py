@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from protocol.compute.interpreter import (
-    ALIGNMENT,
     TILE_ELEMENTS,
     Interpreter,
-    compute_lifetimes,
-    plan_memory,
     require_single_writers,
 )
 from protocol.compute.layout import View, narrow
+from protocol.compute.memory import ALIGNMENT, compute_lifetimes, plan_memory
 from protocol.compute.model import init_parameters
 from protocol.compute.plain import StepResult, plain_step
 from protocol.compute.program import ProgramConfig, build_program

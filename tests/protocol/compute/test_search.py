@@ -92,3 +92,12 @@ def test_one_element_among_many_is_beyond_noise() -> None:
     assert not is_beyond_noise(claimed * (1 + NOISE / 2), claimed)
     own[77] = float("nan")
     assert is_beyond_noise(own, claimed)
+
+
+def test_tensors_may_lie_anywhere_in_memory(
+    built: BuiltProgram, state: TrainingState, corpus: Corpus, spec: TrainingSpec
+) -> None:
+    trace = make_trace(built, state, corpus, spec, 30, stretch)
+    shifted = {n: torch.cat((tensor[:1], tensor))[1:] for n, tensor in trace.items()}
+    search = TraceSearch(built.program, built.constants)
+    assert 30 in [fault.node for fault in search.search(shifted.__getitem__).faults]

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.attacks import (
+from benchmarks.bending.attacks import (
     Moment,
     Setting,
     Steerer,

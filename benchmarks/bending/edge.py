@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.adjoint import Tape, look
+from benchmarks.bending.adjoint import Tape
 from protocol.compute.kernels import make_kernel
+from protocol.compute.views import look
 from protocol.spec.program import Access, Node, Operation
 from protocol.spec.referee import FORMATS, ULPS, UNDERFLOW, NumericFormat
 

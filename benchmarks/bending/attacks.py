@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from benchmarks.adjoint import Adjoints, Tape
-from benchmarks.edge import Edge, Gains
+from benchmarks.bending.adjoint import Adjoints, Tape
+from benchmarks.bending.edge import Edge, Gains
 from benchmarks.setting import (
     DEMO_MODEL,
     PEAK_LEARNING_RATE,

@@ -13,9 +13,10 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.compute.kernels import Kernel, MakeView, make_kernel
+from protocol.compute.kernels import Kernel, make_kernel
 from protocol.compute.plain import StepResult
 from protocol.compute.program import BuiltProgram
+from protocol.compute.views import MakeView, look
 from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Role
 
 TRACE = frozenset({Role.TENSOR})
@@ -62,14 +63,6 @@ class Tape:
         buffers = (names.weights, names.first_moment, names.second_moment, names.loss)
         weights, first, second, loss = (self.buffers[number].clone() for number in buffers)
         return StepResult(weights, first, second, loss.view(()))
-
-
-def look(flat: Tensor, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """A strided view of a flat tensor; a first size of -1: as many as there are."""
-    if sizes and sizes[0] == -1:
-        reach = offset + sum((n - 1) * s for n, s in zip(sizes[1:], strides[1:], strict=True))
-        sizes = ((flat.numel() - 1 - reach) // strides[0] + 1, *sizes[1:])
-    return flat.as_strided(tuple(sizes), tuple(strides), flat.storage_offset() + offset)
 
 
 class Adjoints:
