@@ -3,7 +3,7 @@
 import asyncio
 
 from protocol.actions.party import Party
-from protocol.adapters.blobs import CHUNK_DEPTH, refer_state
+from protocol.adapters.blobs import get_chunk_level, refer_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import ByteTree, StateTrees, build_state_trees, tensor_from_bytes
 from protocol.compute.step import TrainingState
@@ -15,7 +15,7 @@ def keep_state(party: Party, state: TrainingState) -> StateHeader:
     trees = build_state_trees(state)
     refs = refer_state(trees.header, party.spec.terms.parameter_count)
     for ref, tree in zip(refs, (trees.weights, trees.first_moment, trees.second_moment), strict=True):
-        party.store.put_hashed(ref, tree.data, tree.levels[min(CHUNK_DEPTH, len(tree.levels) - 1)])
+        party.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels))
     return trees.header
 
 

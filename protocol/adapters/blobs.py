@@ -3,8 +3,8 @@
 A blob is named by what it must hash to, so nobody is trusted for its content. Two kinds of address exist: the
 root of a positional tree (docs/spec.md, section 1), for everything that a dispute may open leaf by leaf, and
 plain SHA-256, for manifests. The number of bytes is part of a reference and known before the first byte
-comes: from the task for tensors, deltas and datasets, from the announcement for manifests. A tree pads its
-last leaf, so a root alone does not fix the length.
+comes: from the task for tensors, deltas and datasets, from the program for traces, from the announcement for
+manifests. A tree pads its last leaf, so a root alone does not fix the length.
 """
 
 import hashlib
@@ -20,10 +20,11 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, ZERO_WORD
 
+ROOT_BYTES = 32
 CHUNK_DEPTH = 10
 CHUNK_LEAVES = 1 << CHUNK_DEPTH
 """1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
-one chunk of bandwidth, without them the whole blob."""
+one chunk of bandwidth, without them the whole blob; and a chunk can be had without the others."""
 
 
 class BlobKind(Enum):
@@ -37,6 +38,18 @@ class BlobKind(Enum):
     """raw bytes of tokens; tree of 1,024-byte leaves"""
     BYTES = "bytes"
     """anything else, such as a JSON manifest; plain SHA-256"""
+    TRACE_512 = "trace512"
+    """little-endian elements of 4 bytes, whatever they are: a number that is not finite is what a challenger
+    wants to see; tree of 512-byte leaves"""
+    TRACE_1024 = "trace1024"
+    """the same in 1,024-byte leaves: a state before or after a step, finite or not"""
+    TRACE_2048 = "trace2048"
+    """the same in 2,048-byte leaves"""
+    TRACE_4096 = "trace4096"
+    """the same in 4,096-byte leaves"""
+    ROOTS = "roots"
+    """32-byte roots of a trace's buffers, none of them zero; tree over the roots themselves, so that its
+    address is the trace root"""
 
     @property
     def leaf_bytes(self) -> int:
@@ -49,7 +62,38 @@ _LEAF_BYTES = {
     BlobKind.DELTA: DELTA_LEAF_BYTES,
     BlobKind.DATASET: LEAF_BYTES,
     BlobKind.BYTES: 0,
+    BlobKind.TRACE_512: 512,
+    BlobKind.TRACE_1024: 1024,
+    BlobKind.TRACE_2048: 2048,
+    BlobKind.TRACE_4096: 4096,
+    BlobKind.ROOTS: ROOT_BYTES,
 }
+
+_TRACE_KINDS = {
+    _LEAF_BYTES[kind]: kind
+    for kind in (BlobKind.TRACE_512, BlobKind.TRACE_1024, BlobKind.TRACE_2048, BlobKind.TRACE_4096)
+}
+TRACE_KINDS = frozenset(_TRACE_KINDS.values())
+"""Tensors of a trace."""
+
+_UNITS = {
+    BlobKind.TENSOR: 4,
+    BlobKind.DELTA: DELTA_LEAF_BYTES,
+    BlobKind.ROOTS: ROOT_BYTES,
+    **dict.fromkeys(TRACE_KINDS, 4),
+}
+
+
+def get_trace_kind(leaf_bytes: int) -> BlobKind:
+    """The kind of a trace's tensors with leaves of this size. Raises InvalidInput where there is none."""
+    if leaf_bytes not in _TRACE_KINDS:
+        raise InvalidInput(
+            what="no tensor of a trace has leaves of this size",
+            expected=f"one of {sorted(_TRACE_KINDS)} bytes",
+            actual=leaf_bytes,
+            remedy="Take the size from the program.",
+        )
+    return _TRACE_KINDS[leaf_bytes]
 
 
 @dataclass(frozen=True)
@@ -60,7 +104,7 @@ class BlobKey:
     root: bytes
 
     def __post_init__(self) -> None:
-        if not isinstance(self.root, bytes) or len(self.root) != 32:
+        if not isinstance(self.root, bytes) or len(self.root) != ROOT_BYTES:
             raise InvalidInput(
                 what="a blob's root has another length",
                 expected="32 bytes",
@@ -81,7 +125,7 @@ class BlobRef:
 
     def __post_init__(self) -> None:
         kind, size = self.key.kind, self.size_bytes
-        unit = {BlobKind.TENSOR: 4, BlobKind.DELTA: DELTA_LEAF_BYTES}.get(kind, 1)
+        unit = _UNITS.get(kind, 1)
         least = 0 if kind is BlobKind.BYTES else unit
         if size < least or size % unit:
             raise InvalidInput(
@@ -89,14 +133,30 @@ class BlobRef:
                 expected=f"a multiple of {unit} bytes, at least {least}",
                 actual=f"{size} bytes",
                 where=str(self.key),
-                remedy="Take the length from the task.",
+                remedy="Take the length from the task or its program.",
             )
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a whole chunk; 0 where the address is plain SHA-256."""
+        return CHUNK_LEAVES * self.key.kind.leaf_bytes
 
     @property
     def chunk_count(self) -> int:
         """Subtrees of CHUNK_LEAVES leaves; 0 where the address is plain SHA-256."""
-        chunk_bytes = CHUNK_LEAVES * self.key.kind.leaf_bytes
-        return -(-self.size_bytes // chunk_bytes) if chunk_bytes else 0
+        return -(-self.size_bytes // self.chunk_bytes) if self.chunk_bytes else 0
+
+    def locate_chunks(self, chunks: range) -> range:
+        """The bytes of chunks that follow each other. Raises InvalidInput where there are none."""
+        if chunks.step != 1 or not 0 <= chunks.start < chunks.stop <= self.chunk_count:
+            raise InvalidInput(
+                what="the blob has no such chunks",
+                expected=f"some of {self.chunk_count}, one after the other",
+                actual=str(chunks),
+                where=str(self.key),
+                remedy="Compute them from the length of the blob.",
+            )
+        return range(chunks.start * self.chunk_bytes, min(chunks.stop * self.chunk_bytes, self.size_bytes))
 
 
 def refer_tensor(root: bytes, parameter_count: int) -> BlobRef:
@@ -118,29 +178,50 @@ def refer_state(header: StateHeader, parameter_count: int) -> tuple[BlobRef, Blo
     return weights, first_moment, refer_tensor(header.second_moment_root, parameter_count)
 
 
+def refer_trace_tensor(root: bytes, elements: int, leaf_bytes: int) -> BlobRef:
+    """The blob of a buffer of a trace: `elements` of 4 bytes in leaves of `leaf_bytes`."""
+    return BlobRef(BlobKey(get_trace_kind(leaf_bytes), root), 4 * elements)
+
+
+def refer_roots(trace_root: bytes, count: int) -> BlobRef:
+    """The blob of the roots of all `count` buffers of a trace, in their order."""
+    return BlobRef(BlobKey(BlobKind.ROOTS, trace_root), ROOT_BYTES * count)
+
+
 def refer_bytes(data: bytes) -> BlobRef:
     """The plain SHA-256 reference of bytes at hand."""
     return BlobRef(BlobKey(BlobKind.BYTES, hashlib.sha256(data).digest()), len(data))
 
 
 class BlobVerifier:
-    """Judges the bytes of one blob while they stream; memory stays below two chunks whatever the length.
+    """Judges the bytes of one blob, or of some of its chunks, while they stream; memory stays below two
+    chunks whatever the length.
 
     Feed bytes in order with `update`; `finish` tells that length and root are right. Until then nothing that
     was fed may be used. Any deviation raises ProtocolFault with `source`, who delivered the bytes, as
     culprit.
     """
 
-    def __init__(self, ref: BlobRef, *, source: str = "", chunk_roots: Sequence[bytes] = ()) -> None:
-        """chunk_roots: subtree roots announced by the source (see `chunk_roots`), else empty."""
+    def __init__(
+        self,
+        ref: BlobRef,
+        *,
+        source: str = "",
+        chunk_roots: Sequence[bytes] = (),
+        chunks: range | None = None,
+    ) -> None:
+        """chunk_roots: subtree roots announced by the source (see `chunk_roots`), else empty; chunks: those
+        that are fed, all of them by default. Raises InvalidInput where the blob has no such chunks."""
         self._ref = ref
         self._source = source
         self._announced = tuple(chunk_roots)
+        self._chunks = range(ref.chunk_count) if chunks is None else chunks
+        self._size_bytes = ref.size_bytes if chunks is None else len(ref.locate_chunks(chunks))
         self._pending = bytearray()
         self._chunk_roots: list[bytes] = []
         self._digest = hashlib.sha256()
         self.received_bytes = 0
-        if self._announced:
+        if self._announced or len(self._chunks) < ref.chunk_count:
             self._check_announced()
 
     def _check_announced(self) -> None:
@@ -152,32 +233,30 @@ class BlobVerifier:
     def update(self, data: bytes) -> None:
         """Take the next bytes, of any length. Raises ProtocolFault at the first that cannot be right."""
         self.received_bytes += len(data)
-        if self.received_bytes > self._ref.size_bytes:
-            self._fail(
-                "the blob is too long", f"{self._ref.size_bytes} bytes", f"at least {self.received_bytes}"
-            )
-        if not self._ref.key.kind.leaf_bytes:
+        if self.received_bytes > self._size_bytes:
+            self._fail("the blob is too long", f"{self._size_bytes} bytes", f"at least {self.received_bytes}")
+        chunk_bytes = self._ref.chunk_bytes
+        if not chunk_bytes:
             self._digest.update(data)
             return
         self._pending += data
-        chunk_bytes = CHUNK_LEAVES * self._ref.key.kind.leaf_bytes
         while len(self._pending) >= chunk_bytes:
             self._take_chunk(bytes(self._pending[:chunk_bytes]))
             del self._pending[:chunk_bytes]
 
     def finish(self) -> None:
-        """Raises ProtocolFault unless exactly the bytes of the blob were fed."""
-        if self.received_bytes != self._ref.size_bytes:
-            self._fail(
-                "the blob is too short", f"{self._ref.size_bytes} bytes", f"{self.received_bytes} bytes"
-            )
-        if not self._ref.key.kind.leaf_bytes:
+        """Raises ProtocolFault unless exactly the bytes that were expected were fed."""
+        if self.received_bytes != self._size_bytes:
+            self._fail("the blob is too short", f"{self._size_bytes} bytes", f"{self.received_bytes} bytes")
+        if not self._ref.chunk_bytes:
             self._require_root(self._digest.digest(), "the bytes do not match their address")
             return
         if self._pending:
             self._take_chunk(bytes(self._pending))
             self._pending.clear()
-        self._require_root(fold_chunks(self._chunk_roots), "the bytes do not match their root")
+        # Each of a few chunks has matched its own hash, and the hashes the root.
+        if len(self._chunks) == self._ref.chunk_count:
+            self._require_root(fold_chunks(self._chunk_roots), "the bytes do not match their root")
 
     @property
     def chunk_roots(self) -> tuple[bytes, ...]:
@@ -185,9 +264,11 @@ class BlobVerifier:
         return tuple(self._chunk_roots)
 
     def _take_chunk(self, chunk: bytes) -> None:
-        index = len(self._chunk_roots)
+        index = self._chunks.start + len(self._chunk_roots)
         if self._ref.key.kind is BlobKind.TENSOR:
             self._require_finite(chunk, index)
+        if self._ref.key.kind is BlobKind.ROOTS:
+            self._require_no_zero(chunk, index)
         root = hash_chunk(chunk, self._ref)
         if self._announced and root != self._announced[index]:
             self._fail("a chunk does not match its hash", self._announced[index].hex(), root.hex())
@@ -199,6 +280,12 @@ class BlobVerifier:
         if wrong.size:
             element = index * CHUNK_LEAVES * LEAF_BYTES // 4 + int(wrong[0])
             self._fail("a tensor is not finite", "finite float32", f"{values[wrong[0]]} at element {element}")
+
+    def _require_no_zero(self, chunk: bytes, index: int) -> None:
+        roots = split_roots(chunk)
+        if ZERO_WORD in roots:
+            place = index * CHUNK_LEAVES + roots.index(ZERO_WORD)
+            self._fail("a list of roots has a zero word", "a root", f"32 zero bytes as root {place}")
 
     def _require_root(self, root: bytes, what: str) -> None:
         if root != self._ref.key.root:
@@ -218,15 +305,30 @@ class BlobVerifier:
 def hash_chunk(chunk: bytes, ref: BlobRef) -> bytes:
     """Root of the subtree over one chunk (the last of a blob may be shorter): lifted with zero padding to
     CHUNK_DEPTH where the blob has several chunks, else the root of the whole tree."""
+    leaves = split_roots(chunk) if ref.key.kind is BlobKind.ROOTS else _hash_leaves(chunk, ref)
+    root = merkle.compute_root(leaves)
+    if ref.chunk_count == 1:
+        return root
+    for level in range(merkle.compute_depth(len(leaves)), CHUNK_DEPTH):
+        root = merkle.hash_node(root, _EMPTY_SUBTREES[level])
+    return root
+
+
+def _hash_leaves(chunk: bytes, ref: BlobRef) -> list[bytes]:
     leaf_bytes = ref.key.kind.leaf_bytes
     pieces = [chunk[start : start + leaf_bytes] for start in range(0, len(chunk), leaf_bytes)]
     pieces[-1] = pieces[-1].ljust(leaf_bytes, b"\0")
-    root = merkle.compute_root([merkle.hash_leaf(piece) for piece in pieces])
-    if ref.chunk_count == 1:
-        return root
-    for level in range(merkle.compute_depth(len(pieces)), CHUNK_DEPTH):
-        root = merkle.hash_node(root, _EMPTY_SUBTREES[level])
-    return root
+    return [merkle.hash_leaf(piece) for piece in pieces]
+
+
+def split_roots(data: bytes) -> list[bytes]:
+    """The roots that stand one after the other in `data`."""
+    return [data[start : start + ROOT_BYTES] for start in range(0, len(data), ROOT_BYTES)]
+
+
+def get_chunk_level(levels: merkle.Levels) -> list[bytes]:
+    """The roots of a tree's subtrees of CHUNK_LEAVES leaves."""
+    return levels[min(CHUNK_DEPTH, len(levels) - 1)]
 
 
 def fold_chunks(chunk_roots: Sequence[bytes]) -> bytes:

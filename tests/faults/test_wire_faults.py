@@ -17,7 +17,14 @@ from protocol.adapters.wire import paths
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, open_session, serve_hostile
+from tests.protocol.adapters.parties import (
+    CHUNK_ELEMENTS,
+    Party,
+    make_tensor,
+    make_trace_tensor,
+    open_session,
+    serve_hostile,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -79,6 +86,33 @@ async def test_a_transfer_goes_on_where_a_killed_server_broke_it(solver: Party, 
                 kill(process)
     assert path.read_bytes() == data
     assert offset > 0
+
+
+async def test_chunks_go_on_where_the_connection_broke(solver: Party, auditor: Party) -> None:
+    data, ref, chunk_roots = make_trace_tensor(4 * 128 * 1024, 512)
+    wanted: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.startswith(f"/{paths.CHUNKS}/"):
+            return web.Response(body=b"".join(chunk_roots))
+        wanted.append(request.headers["Range"])
+        asked = request.http_range
+        body = data[asked]
+        response = web.StreamResponse(status=206, headers={"Content-Length": str(len(body))})
+        await response.prepare(request)
+        await response.write(body[: 300_000 if len(wanted) == 1 else None])
+        if len(wanted) == 1:
+            assert request.transport is not None
+            await asyncio.sleep(0.2)  # So that what was written is read before the end of the connection.
+            request.transport.close()
+        return response
+
+    async with serve_hostile(solver, answer) as peer, auditor.make_client() as client:
+        found = await client.fetch_chunks(peer, ref, range(1, 3))
+    chunk_bytes = ref.chunk_bytes
+    assert found == data[chunk_bytes : 3 * chunk_bytes]
+    stop = 3 * chunk_bytes - 1
+    assert wanted == [f"bytes={chunk_bytes}-{stop}", f"bytes={chunk_bytes + 300_000}-{stop}"]
 
 
 async def test_a_peer_that_never_answers_is_given_up(solver: Party, auditor: Party) -> None:
@@ -154,6 +188,21 @@ async def test_a_wrong_blob_is_refused_at_once(solver: Party, auditor: Party, el
             await client.fetch(peer, ref)
     assert handler.calls == (1 if elements == 1000 else 2)
     assert is_untouched(auditor)
+
+
+@pytest.mark.parametrize("lie", ["bytes", "hashes", "no hashes"])
+async def test_wrong_chunks_are_refused(solver: Party, auditor: Party, lie: str) -> None:
+    data, ref, chunk_roots = make_trace_tensor(4 * 128 * 1024, 512)
+    hashes = {"bytes": chunk_roots, "hashes": chunk_roots[::-1], "no hashes": []}[lie]
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.startswith(f"/{paths.CHUNKS}/"):
+            return web.Response(body=b"".join(hashes))
+        return web.Response(status=206, body=bytes(len(data[request.http_range])))
+
+    async with serve_hostile(solver, answer) as peer, auditor.make_client() as client:
+        with pytest.raises(ProtocolFault, match=rf"{peer.account} at .*(chunk does not match|chunk hashes)"):
+            await client.fetch_chunks(peer, ref, range(1, 3))
 
 
 @pytest.mark.parametrize("change", [-4, +4, +1024])

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from protocol.adapters.blobs import BlobRef, BlobVerifier
+from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, split_roots
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.auth import RequestSigner
@@ -49,9 +49,22 @@ class BlobClient:
         chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
         verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
         with self._store.open_writer(ref, verifier) as writer:
-            act = partial(self._stream, peer, ref, writer)
+            act = partial(self._stream, peer, ref, writer, range(ref.size_bytes))
             await self._session.try_often(act, lambda: writer.received_bytes)
             return writer.commit()
+
+    async def fetch_chunks(self, peer: Peer, ref: BlobRef, chunks: range) -> bytes:
+        """Some chunks (of CHUNK_LEAVES leaves, see `BlobRef.chunk_bytes`) of a blob, judged by their hashes,
+        which fold to its root. Nothing is stored. Raises as fetch does; InvalidInput where the blob has no
+        such chunks."""
+        part = ref.locate_chunks(chunks)
+        chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
+        verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots, chunks=chunks)
+        memory = _Memory(verifier)
+        act = partial(self._stream, peer, ref, memory, part)
+        await self._session.try_often(act, lambda: memory.received_bytes)
+        verifier.finish()
+        return bytes(memory.data)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
         """As fetch, from the first of `peers` that delivers. Raises the last peer's error when none does."""
@@ -78,12 +91,12 @@ class BlobClient:
 
     async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
         body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref))
-        return tuple(body[start : start + 32] for start in range(0, len(body), 32))
+        return tuple(split_roots(body))
 
     async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:
         path = paths.format_path(paths.CHUNKS, ref.key)
         headers = self._signer.sign("GET", path, peer.account)
-        return await self._get_small(peer, path, headers, 32 * ref.chunk_count)
+        return await self._get_small(peer, path, headers, ROOT_BYTES * ref.chunk_count)
 
     async def _get_small(self, peer: Peer, path: str, headers: dict[str, str], limit_bytes: int) -> bytes:
         async with self._session.get(peer, path, headers, limit_bytes) as response:
@@ -92,18 +105,34 @@ class BlobClient:
             raise blame(peer, path, "the answer is too long", f"at most {limit_bytes} bytes", "more")
         return body
 
-    async def _stream(self, peer: Peer, ref: BlobRef, writer: BlobWriter) -> None:
-        path, offset = paths.format_path(paths.BLOB, ref.key), writer.received_bytes
-        left = ref.size_bytes - offset
+    async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter | _Memory", part: range) -> None:
+        path, left = paths.format_path(paths.BLOB, ref.key), part[sink.received_bytes :]
         if not left:  # The last connection broke after the last byte, or the blob is empty.
             return
         headers = self._signer.sign("GET", path, peer.account)
-        if offset:
-            headers["Range"] = f"bytes={offset}-"
-        async with self._session.get(peer, path, headers, left) as response:
-            _require_body(response, peer, path, 206 if offset else 200, left)
+        is_partial = len(left) < ref.size_bytes
+        if is_partial:
+            headers["Range"] = f"bytes={left.start}-{left.stop - 1}"
+        async with self._session.get(peer, path, headers, len(left)) as response:
+            _require_body(response, peer, path, 206 if is_partial else 200, len(left))
             async for piece in response.content.iter_chunked(READ_BYTES):
-                writer.write(piece)
+                sink.write(piece)
+
+
+class _Memory:
+    """Takes what streams in, judged like a blob on its way into a store."""
+
+    def __init__(self, verifier: BlobVerifier) -> None:
+        self._verifier = verifier
+        self.data = bytearray()
+
+    @property
+    def received_bytes(self) -> int:
+        return self._verifier.received_bytes
+
+    def write(self, data: bytes) -> None:
+        self._verifier.update(data)
+        self.data += data
 
 
 def _require_body(

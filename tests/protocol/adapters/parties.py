@@ -11,7 +11,7 @@ import numpy as np
 from aiohttp import web
 from eth_account import Account
 
-from protocol.adapters.blobs import BlobKind, BlobRef, refer_tensor
+from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner, WireDomain
@@ -36,6 +36,25 @@ def make_tensor(elements: int, seed: int = 0) -> tuple[bytes, BlobRef]:
     """Random float32 bytes and their reference."""
     data = np.random.default_rng(seed).standard_normal(elements, dtype=np.float32).tobytes()
     return data, refer_tensor(merkle.compute_data_root(data), elements)
+
+
+def make_trace_tensor(elements: int, leaf_bytes: int, seed: int = 0) -> tuple[bytes, BlobRef, list[bytes]]:
+    """Random elements of a trace, whatever they are, with their reference and the roots of their chunks."""
+    data = np.random.default_rng(seed).bytes(4 * elements)
+    levels = compute_levels(data, leaf_bytes)
+    return data, refer_trace_tensor(levels[-1][0], elements, leaf_bytes), get_chunk_level(levels)
+
+
+def compute_levels(data: bytes, leaf_bytes: int) -> merkle.Levels:
+    """The tree over bytes in leaves of this size."""
+    padded = data + bytes(-len(data) % leaf_bytes)
+    leaves = (padded[start : start + leaf_bytes] for start in range(0, len(padded), leaf_bytes))
+    return merkle.compute_levels([merkle.hash_leaf(leaf) for leaf in leaves])
+
+
+def make_roots(count: int) -> list[bytes]:
+    """Roots for a list, each another one."""
+    return [merkle.hash_leaf(number.to_bytes(4, "big")) for number in range(count)]
 
 
 @dataclass

@@ -7,21 +7,25 @@ from hypothesis import strategies as st
 
 from protocol.adapters.blobs import (
     CHUNK_LEAVES,
+    TRACE_KINDS,
     BlobKey,
     BlobKind,
     BlobRef,
     BlobVerifier,
     fold_chunks,
+    get_trace_kind,
     refer_bytes,
     refer_delta,
+    refer_roots,
     refer_state,
     refer_tensor,
+    refer_trace_tensor,
 )
 from protocol.spec import merkle
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.params import DELTA_LEAF_BYTES
-from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_tensor
+from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_roots, make_tensor, make_trace_tensor
 
 
 def feed(verifier: BlobVerifier, data: bytes, piece_bytes: int = 100_000) -> None:
@@ -123,7 +127,16 @@ def test_too_short_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"), [(BlobKind.TENSOR, 6), (BlobKind.TENSOR, 0), (BlobKind.DELTA, 261)]
+    ("kind", "size"),
+    [
+        (BlobKind.TENSOR, 6),
+        (BlobKind.TENSOR, 0),
+        (BlobKind.DELTA, 261),
+        (BlobKind.TRACE_512, 513),
+        (BlobKind.TRACE_4096, 0),
+        (BlobKind.ROOTS, 33),
+        (BlobKind.ROOTS, 0),
+    ],
 )
 def test_misshapen_length_is_refused(kind: BlobKind, size: int) -> None:
     with pytest.raises(InvalidInput, match="cannot have this length"):
@@ -147,3 +160,104 @@ def test_empty_bytes_have_an_address() -> None:
     ref = refer_bytes(b"")
     assert ref.key.root == hashlib.sha256(b"").digest()
     BlobVerifier(ref).finish()
+
+
+# --- traces -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("leaf_bytes", [512, 1024, 2048, 4096])
+@pytest.mark.parametrize("leaves", [0.01, 1, 1.5, 1024, 1024.5, 3000.25])
+def test_a_tensor_of_a_trace_has_leaves_of_its_own_size(leaf_bytes: int, leaves: float) -> None:
+    data, ref, _ = make_trace_tensor(round(leaves * leaf_bytes / 4), leaf_bytes)
+    verifier = BlobVerifier(ref)
+    feed(verifier, data)
+    assert ref.key.kind.leaf_bytes == leaf_bytes
+    assert len(verifier.chunk_roots) == ref.chunk_count == -(-len(data) // (CHUNK_LEAVES * leaf_bytes))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BlobKind if kind in TRACE_KINDS])
+def test_a_trace_may_hold_what_is_not_finite(kind: BlobKind) -> None:
+    bits = np.array([0x7F800000, 0xFF800000, 0x7FC00001, 0x7F800001, 5], dtype="<u4")
+    root = merkle.hash_leaf(bits.tobytes().ljust(kind.leaf_bytes, b"\0"))
+    feed(BlobVerifier(refer_trace_tensor(root, 5, kind.leaf_bytes)), bits.tobytes())
+
+
+@pytest.mark.parametrize("leaf_bytes", [512, 2048, 4096])
+def test_a_wrong_byte_of_a_trace_names_its_source(leaf_bytes: int) -> None:
+    data, ref, _ = make_trace_tensor(300 * leaf_bytes, leaf_bytes)
+    wrong = bytearray(data)
+    wrong[-1] ^= 1
+    with pytest.raises(ProtocolFault, match="do not match their root") as caught:
+        feed(BlobVerifier(ref, source="0xbad"), bytes(wrong))
+    assert caught.value.culprit == "0xbad"
+
+
+def test_the_bytes_of_one_leaf_size_have_no_root_in_another() -> None:
+    data, ref, _ = make_trace_tensor(5000, 2048)
+    with pytest.raises(ProtocolFault, match="do not match their root"):
+        feed(BlobVerifier(refer_trace_tensor(ref.key.root, 5000, 4096)), data)
+
+
+@pytest.mark.parametrize("leaf_bytes", [0, 256, 260, 8192])
+def test_no_tensor_of_a_trace_has_other_leaves(leaf_bytes: int) -> None:
+    with pytest.raises(InvalidInput, match="leaves of this size"):
+        get_trace_kind(leaf_bytes)
+
+
+@pytest.mark.parametrize("count", [1, 2, 700, 1024, 1025, 3000])
+def test_the_address_of_roots_is_the_trace_root(count: int) -> None:
+    roots = make_roots(count)
+    verifier = BlobVerifier(refer_roots(merkle.compute_root(roots), count))
+    feed(verifier, b"".join(roots), 1000)
+    assert len(verifier.chunk_roots) == -(-count // CHUNK_LEAVES)
+
+
+@pytest.mark.parametrize("change", ["swap", "drop", "more"])
+def test_other_roots_are_found(change: str) -> None:
+    first, second, *rest = roots = make_roots(1500)
+    ref = refer_roots(merkle.compute_root(roots), 1500)
+    wrong = {"swap": [second, first, *rest], "drop": roots[:-1], "more": [*roots, first]}[change]
+    with pytest.raises(ProtocolFault, match=r"0xpeer.*(too short|too long|do not match)"):
+        feed(BlobVerifier(ref, source="0xpeer"), b"".join(wrong))
+
+
+def test_a_zero_word_is_no_root_though_the_tree_would_be_the_same() -> None:
+    roots = make_roots(1030)
+    ref = refer_roots(merkle.compute_root(roots), 1031)
+    with pytest.raises(ProtocolFault, match="0xpeer.*zero word.*as root 1030"):
+        feed(BlobVerifier(ref, source="0xpeer"), b"".join([*roots, bytes(32)]))
+
+
+# --- chunks without the others ----------------------------------------------------------------------------
+@pytest.mark.parametrize("chunks", [range(1), range(1, 2), range(2, 4), range(3, 4), range(4)])
+def test_chunks_are_judged_without_the_others(chunks: range) -> None:
+    data, ref, roots = make_trace_tensor(3 * 128 * 1024 + 70, 512)
+    part = ref.locate_chunks(chunks)
+    verifier = BlobVerifier(ref, chunk_roots=roots, chunks=chunks)
+    feed(verifier, data[part.start : part.stop])
+    assert verifier.chunk_roots == tuple(roots[chunks.start : chunks.stop])
+    with pytest.raises(ProtocolFault, match="0xbad: a chunk does not match"):
+        wrong = bytearray(data[part.start : part.stop])
+        wrong[-1] ^= 1
+        feed(BlobVerifier(ref, source="0xbad", chunk_roots=roots, chunks=chunks), bytes(wrong))
+
+
+@pytest.mark.parametrize("change", [-4, 4])
+def test_chunks_of_another_length_are_refused(change: int) -> None:
+    data, ref, roots = make_trace_tensor(3 * 128 * 1024, 512)
+    part = ref.locate_chunks(range(1, 2))
+    with pytest.raises(ProtocolFault, match="too short|too long"):
+        feed(BlobVerifier(ref, chunk_roots=roots, chunks=range(1, 2)), data[part.start : part.stop + change])
+
+
+@pytest.mark.parametrize("change", ["none", "forge"])
+def test_chunks_need_hashes_that_fold_to_the_root(change: str) -> None:
+    _, ref, roots = make_trace_tensor(3 * 128 * 1024, 512)
+    announced = {"none": [], "forge": [roots[1], roots[1], roots[2]]}[change]
+    with pytest.raises(ProtocolFault, match="chunk hashes"):
+        BlobVerifier(ref, chunk_roots=announced, chunks=range(1, 2))
+
+
+@pytest.mark.parametrize("chunks", [range(0), range(2, 4), range(-1, 1), range(0, 3, 2), range(2, 1)])
+def test_there_are_no_other_chunks(chunks: range) -> None:
+    _, ref, _ = make_trace_tensor(3 * 128 * 1024, 512)
+    with pytest.raises(InvalidInput, match="no such chunks"):
+        ref.locate_chunks(chunks)

@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.blobs import BlobKind, refer_bytes
+from protocol.adapters.blobs import BlobKind, refer_bytes, refer_trace_tensor
 from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from tests.protocol.adapters.parties import (
+    CHUNK_ELEMENTS,
+    Party,
+    make_roots,
+    make_tensor,
+    make_trace_tensor,
+)
 
 
 @pytest.fixture
@@ -37,6 +43,57 @@ async def test_plain_bytes_arrive(solver: Party, auditor: Party, data: bytes) ->
     async with solver.serve() as peer, auditor.make_client() as client:
         await client.fetch(peer, ref)
     assert auditor.store.get(ref) == data
+
+
+@pytest.mark.parametrize("leaf_bytes", [512, 1024, 2048, 4096])
+@pytest.mark.parametrize("leaves", [0.5, 1024, 2500.25])
+async def test_a_tensor_of_a_trace_arrives(
+    solver: Party, auditor: Party, leaf_bytes: int, leaves: float
+) -> None:
+    data, ref, chunk_roots = make_trace_tensor(round(leaves * leaf_bytes / 4), leaf_bytes)
+    solver.store.put_hashed(ref, data, chunk_roots)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        await client.fetch(peer, ref)
+    assert auditor.store.get(ref) == data
+
+
+@pytest.mark.parametrize("count", [1, 548, 3000])
+async def test_a_list_of_roots_arrives(solver: Party, auditor: Party, count: int) -> None:
+    roots = make_roots(count)
+    ref = solver.store.put_roots(roots)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        await client.fetch(peer, ref)
+    assert auditor.store.get_roots(ref.key.root) == tuple(roots)
+
+
+@pytest.mark.parametrize("chunks", [range(1), range(1, 2), range(1, 4), range(3, 4), range(4)])
+async def test_chunks_arrive_and_are_not_stored(solver: Party, auditor: Party, chunks: range) -> None:
+    data, ref, chunk_roots = make_trace_tensor(3 * 128 * 1024 + 70, 512)
+    solver.store.put_hashed(ref, data, chunk_roots)
+    part = ref.locate_chunks(chunks)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        assert await client.fetch_chunks(peer, ref, chunks) == data[part.start : part.stop]
+    assert auditor.store.compute_used_bytes() == 0
+
+
+async def test_the_only_chunk_of_a_small_blob_arrives(solver: Party, auditor: Party) -> None:
+    data, ref, chunk_roots = make_trace_tensor(100, 4096)
+    solver.store.put_hashed(ref, data, chunk_roots)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        assert await client.fetch_chunks(peer, ref, range(1)) == data
+        with pytest.raises(InvalidInput, match="no such chunks"):
+            await client.fetch_chunks(peer, ref, range(1, 2))
+
+
+async def test_a_length_that_is_not_the_served_one_is_the_peers_fault(solver: Party, auditor: Party) -> None:
+    data, ref, chunk_roots = make_trace_tensor(1000, 4096)
+    solver.store.put_hashed(ref, data, chunk_roots)
+    longer = refer_trace_tensor(ref.key.root, 1001, 4096)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        for fetching in (client.fetch(peer, longer), client.fetch_chunks(peer, longer, range(1))):
+            with pytest.raises(ProtocolFault, match="with 4004 bytes, got .* with 4000 bytes") as caught:
+                await fetching
+            assert caught.value.culprit == peer.account
 
 
 async def test_what_is_there_is_not_fetched(auditor: Party, solver: Party) -> None:
