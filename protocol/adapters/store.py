@@ -16,7 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, BlobVerifier, fold_chunks, refer_bytes
+from protocol.adapters.blobs import (
+    ROOT_BYTES,
+    BlobKey,
+    BlobKind,
+    BlobRef,
+    BlobVerifier,
+    fold_chunks,
+    refer_bytes,
+    refer_roots,
+    split_roots,
+)
 from protocol.adapters.files import require_private_folder, sync_folder
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -25,6 +35,8 @@ READ_BYTES = 256 * 1024
 """bytes per read: large enough for the disk, small enough to stop soon."""
 RESERVE_BYTES = 64 * 1024 * 1024
 """bytes of disk left free, so that the journal can still be written."""
+CHUNKS = ".chunks"
+"""the suffix of a file with the subtree roots of its blob."""
 STALE_SECONDS = 24 * 3600
 """age from which a temporary file is a crash's and not a download's."""
 
@@ -60,6 +72,11 @@ class BlobStore:
         """Keep bytes, such as a JSON manifest, under their SHA-256."""
         return self.put(refer_bytes(data), data)
 
+    def put_roots(self, roots: Sequence[bytes]) -> BlobRef:
+        """Keep the roots of a trace's buffers under the trace root, which is computed here. Raises
+        InvalidInput where one of them is none."""
+        return self.put(refer_roots(merkle.compute_root(roots), len(roots)), b"".join(roots))
+
     def put(self, ref: BlobRef, data: bytes) -> BlobRef:
         """Keep `data` as `ref`. Raises InvalidInput when they do not belong together, EnvironmentFault on a
         full disk."""
@@ -88,7 +105,7 @@ class BlobStore:
                 actual=f"{len(data)} bytes under {fold_chunks(chunk_roots).hex()}",
                 remedy="Hash and store the same bytes.",
             )
-        self._require_space(ref)
+        self.require_space(ref.size_bytes, ref.key)
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
             with os.fdopen(handle, "wb") as file:
@@ -102,7 +119,7 @@ class BlobStore:
     @contextmanager
     def open_writer(self, ref: BlobRef, verifier: BlobVerifier | None = None) -> Iterator["BlobWriter"]:
         """A writer for bytes that stream in; whatever is not committed at the end of the block is removed."""
-        self._require_space(ref)
+        self.require_space(ref.size_bytes, ref.key)
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
         writer = BlobWriter(self, Path(name), handle, verifier or BlobVerifier(ref), ref.key)
@@ -111,12 +128,13 @@ class BlobStore:
         finally:
             writer.close()
 
-    def _require_space(self, ref: BlobRef) -> None:
+    def require_space(self, needed_bytes: int, what: object) -> None:
+        """Raises EnvironmentFault unless the disk takes so many bytes more, for `what`, and RESERVE_BYTES."""
         free = self.compute_free_bytes()
-        if ref.size_bytes + RESERVE_BYTES > free:
+        if needed_bytes + RESERVE_BYTES > free:
             raise EnvironmentFault(
                 what="the disk of the blob store is full",
-                expected=f"{ref.size_bytes + RESERVE_BYTES} bytes free for {ref.key}",
+                expected=f"{needed_bytes + RESERVE_BYTES} bytes free for {what}",
                 actual=f"{free} bytes",
                 where=str(self.folder),
                 remedy="Free some space or move the store to a larger disk.",
@@ -156,6 +174,14 @@ class BlobStore:
             raise _damaged(fault) from fault
         return data
 
+    def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
+        """The roots of a trace's buffers, empty where the list is absent. Raises EnvironmentFault when it is
+        damaged."""
+        size = self.get_size_bytes(BlobKey(BlobKind.ROOTS, trace_root))
+        if size is None:
+            return ()
+        return tuple(split_roots(self.get(refer_roots(trace_root, max(1, size // ROOT_BYTES)))))
+
     def open_range(self, key: BlobKey, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """The bytes `start` to `stop` (default: the end) in pieces of at most READ_BYTES. Raises InvalidInput
         when the blob is absent or the range lies outside it."""
@@ -181,7 +207,7 @@ class BlobStore:
             return b""
 
     def _get_chunk_path(self, key: BlobKey) -> Path:
-        return self.get_path(key).with_suffix(".chunks")
+        return self.get_path(key).with_suffix(CHUNKS)
 
     # --- housekeeping -------------------------------------------------------------------------------------
 
@@ -190,28 +216,39 @@ class BlobStore:
         self.get_path(key).unlink(missing_ok=True)
         self._get_chunk_path(key).unlink(missing_ok=True)
 
-    def delete_before(self, unix_seconds: float, *, keep: Collection[BlobKey] = ()) -> int:
+    def list_keys(self, kind: BlobKind) -> list[BlobKey]:
+        """The blobs of one kind that are here."""
+        names = os.listdir(self.folder / kind.value)
+        return [BlobKey(kind, bytes.fromhex(name)) for name in sorted(names) if not name.endswith(CHUNKS)]
+
+    def delete_before(
+        self,
+        unix_seconds: float,
+        *,
+        keep: Collection[BlobKey] = (),
+        kinds: Collection[BlobKind] = tuple(BlobKind),
+    ) -> int:
         """Remove what was last stored before `unix_seconds`, except `keep`; return the bytes freed. Storing a
         blob again renews it. The caller passes the start of the oldest round with an open window."""
         kept = {self.get_path(key) for key in keep}
         freed = 0
-        for path, size, stored_at in self._list_files():
+        for path, size, stored_at in self._list_files(kinds):
             stale_at = time.time() - STALE_SECONDS if path.parent == self._incoming else unix_seconds
             if stored_at < stale_at and path.with_suffix("") not in kept:
                 path.unlink(missing_ok=True)
                 freed += size
         return freed
 
-    def compute_used_bytes(self) -> int:
-        """Bytes of all files of the store."""
-        return sum(size for _, size, _ in self._list_files())
+    def compute_used_bytes(self, kinds: Collection[BlobKind] = tuple(BlobKind)) -> int:
+        """Bytes of all files of these kinds, and of what is under way."""
+        return sum(size for _, size, _ in self._list_files(kinds))
 
     def compute_free_bytes(self) -> int:
         """Bytes that the disk still takes."""
         return shutil.disk_usage(self.folder).free
 
-    def _list_files(self) -> Iterator[tuple[Path, int, float]]:
-        for folder in (self._incoming, *(self.folder / kind.value for kind in BlobKind)):
+    def _list_files(self, kinds: Collection[BlobKind]) -> Iterator[tuple[Path, int, float]]:
+        for folder in (self._incoming, *(self.folder / kind.value for kind in kinds)):
             for entry in os.scandir(folder):
                 try:
                     status = entry.stat(follow_symlinks=False)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from protocol.adapters import store as store_module
-from protocol.adapters.blobs import CHUNK_DEPTH, BlobKey, BlobKind, refer_bytes, refer_tensor
+from protocol.adapters.blobs import CHUNK_DEPTH, TRACE_KINDS, BlobKey, BlobKind, refer_bytes, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_tensor
+from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_roots, make_tensor, make_trace_tensor
 
 
 @pytest.fixture
@@ -138,6 +138,14 @@ def test_a_full_disk_is_told_before_the_first_byte(store: BlobStore, monkeypatch
     assert not caught.value.retryable
 
 
+def test_space_for_many_blobs_is_asked_for_at_once(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "compute_free_bytes", lambda: store_module.RESERVE_BYTES + 1000)
+    store.require_space(1000, "a trace")
+    needed = store_module.RESERVE_BYTES + 1001
+    with pytest.raises(EnvironmentFault, match=f"{needed} bytes free for a trace, got {needed - 1} bytes"):
+        store.require_space(1001, "a trace")
+
+
 def test_hashed_bytes_are_kept_under_their_chunks(store: BlobStore) -> None:
     data, ref = make_tensor(2 * CHUNK_ELEMENTS + 5)
     chunks = merkle.compute_data_levels(data)[CHUNK_DEPTH]
@@ -155,3 +163,48 @@ def test_hashed_bytes_need_chunks_of_their_root(store: BlobStore) -> None:
         store.put_hashed(ref, data[:-4], chunks)
     assert not store.has(ref)
     assert list_incoming(store) == []
+
+
+# --- traces -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("leaf_bytes", [512, 1024, 2048, 4096])
+def test_hashed_tensors_of_a_trace_are_kept(store: BlobStore, leaf_bytes: int) -> None:
+    data, ref, chunk_roots = make_trace_tensor(300 * leaf_bytes + 1, leaf_bytes)
+    store.put_hashed(ref, memoryview(data), chunk_roots)
+    assert store.get(ref) == data
+    assert store.get_chunk_roots(ref.key) == b"".join(chunk_roots)
+    assert b"".join(store.open_range(ref.key, 9, 99_999)) == data[9:99_999]
+
+
+@pytest.mark.parametrize("count", [1, 548, 1024, 2100])
+def test_a_list_of_roots_is_kept_under_the_trace_root(store: BlobStore, count: int) -> None:
+    roots = make_roots(count)
+    ref = store.put_roots(roots)
+    assert ref.key == BlobKey(BlobKind.ROOTS, merkle.compute_root(roots))
+    assert store.get_roots(ref.key.root) == tuple(roots)
+    assert store.get_roots(bytes(32)) == ()
+
+
+@pytest.mark.parametrize("roots", [[], [bytes(32)], [bytes(31)]])
+def test_what_is_no_root_is_not_kept_as_one(store: BlobStore, roots: list[bytes]) -> None:
+    with pytest.raises(InvalidInput):
+        store.put_roots(roots)
+    assert store.compute_used_bytes() == 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"x" * 33, b"x" * 64])
+def test_a_damaged_list_of_roots_is_found_and_removed(store: BlobStore, damage: bytes) -> None:
+    ref = store.put_roots(make_roots(2))
+    store.get_path(ref.key).write_bytes(damage)
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        store.get_roots(ref.key.root)
+    assert store.get_roots(ref.key.root) == ()
+
+
+def test_blobs_of_a_kind_are_listed_counted_and_swept_apart(store: BlobStore) -> None:
+    data, ref, chunk_roots = make_trace_tensor(128, 512)
+    store.put_hashed(ref, data, chunk_roots)
+    text = store.put_bytes(b"text")
+    assert store.list_keys(BlobKind.TRACE_512) == [ref.key] and store.list_keys(BlobKind.TRACE_4096) == []
+    assert store.compute_used_bytes(TRACE_KINDS) == 512 + 32
+    assert store.delete_before(4e9, kinds=TRACE_KINDS) == 512 + 32
+    assert store.has(text) and not store.has(ref)
