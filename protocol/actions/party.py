@@ -172,7 +172,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
         client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
-        view = View(chain.address, deployment.chain_id, deployment.registry)
+        view = View(chain.address, deployment.chain_id, deployment.registry, store.get_roots)
         status = Status(chain.address)
         # Anybody may ask; the shelf decides what whom is shown, and states are for staked accounts only.
         policy = ReadPolicy(lambda account: True, lambda *request: view.shelf.may_read(*request), status.show)

@@ -1,19 +1,23 @@
 """What a node shows, and when: the order of its showing is what makes an audit blind.
 
 A start state is shown once the start leaf is on chain, an end state once the end leaf is: an auditor has
-committed to its own result by then. The shelf is folded from the node's own events, so a restart finds it
-as it was.
+committed to its own result by then. The trace of a disputed step is shown once its root is on chain, which
+nothing can change any more. The shelf is folded from the node's own events, so a restart finds it as it was.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from protocol.adapters.blobs import BlobKey, BlobKind, refer_state
+from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_state
 from protocol.spec import events
 from protocol.spec.containers import StateHeader
+from protocol.spec.errors import TouchstoneError
 
 PUBLIC_KINDS = (BlobKind.DATASET, BlobKind.BYTES)
 """Open to anybody who signs: they are public by the task."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -22,17 +26,23 @@ class Shelf:
 
     account: str
     is_staked: Callable[[str], bool]
+    get_roots: Callable[[bytes], Sequence[bytes]] = lambda trace_root: ()
+    """get_roots(trace root): the roots of the trace's buffers as the store has them; empty: it has none."""
     shown: set[BlobKey] = field(default_factory=set)
     """What events oblige this node to show."""
     outer: set[BlobKey] = field(default_factory=set)
     """Tensors of the global model: anybody can compute them, so no event holds them back."""
+    _traces: dict[bytes, frozenset[bytes]] = field(default_factory=dict)
+    """Roots of the buffers of each trace that is shown, by its root; empty until they are asked for."""
     _claims: dict[tuple[bytes, int, int], events.Committed] = field(default_factory=dict)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
         """Whether `account` may have this blob now: pseudo-gradients are for anybody once shown, states
-        for staked accounts."""
+        and traces for staked accounts."""
         if kind in PUBLIC_KINDS:
             return True
+        if kind is BlobKind.ROOTS or kind in TRACE_KINDS:
+            return bool(self._traces) and self.is_staked(account) and self._is_traced(kind, root)
         is_shown = BlobKey(kind, root) in self.shown | self.outer
         return is_shown and (kind is BlobKind.DELTA or self.is_staked(account))
 
@@ -44,9 +54,16 @@ class Shelf:
         """Show W, m and v of a state from now on."""
         self.shown |= {ref.key for ref in refer_state(header, 1)}
 
+    def show_trace(self, trace_root: bytes, start: StateHeader, end: StateHeader) -> None:
+        """Show the trace of one step and the states before and after it from now on."""
+        self._traces[trace_root] = frozenset()
+        self.show_state(start)
+        self.show_state(end)
+
     def forget(self) -> None:
         """Take back what events showed, after a reorg: what no longer stands on chain is not to be copied."""
         self.shown.clear()
+        self._traces.clear()
         self._claims.clear()
 
     def take(self, event: events.Event) -> None:
@@ -66,3 +83,17 @@ class Shelf:
 
     def _is_own(self, event: events.SlotEvent) -> bool:
         return (event.task, event.round, event.slot) in self._claims
+
+    def _is_traced(self, kind: BlobKind, root: bytes) -> bool:
+        if kind is BlobKind.ROOTS:
+            return root in self._traces
+        return any(root in self._read_roots(trace_root) for trace_root in self._traces)
+
+    def _read_roots(self, trace_root: bytes) -> frozenset[bytes]:
+        """From the store once, then from memory: each request of a challenger comes here."""
+        if not self._traces[trace_root]:
+            try:
+                self._traces[trace_root] = frozenset(self.get_roots(trace_root))
+            except TouchstoneError as fault:
+                log.warning("the roots of trace %s cannot be read: %s", trace_root.hex(), fault)
+        return self._traces[trace_root]

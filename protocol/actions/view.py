@@ -5,7 +5,7 @@ After a reorg the events that stand are folded again from the first: the folds a
 what a fresh node sees.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.actions.network import Network
@@ -29,6 +29,8 @@ class View:
     account: str
     chain_id: int
     registry: str
+    get_roots: Callable[[bytes], Sequence[bytes]] = lambda trace_root: ()
+    """get_roots(trace root): what the node's store knows of a trace, for the shelf."""
     events: list[Event] = field(default_factory=list)
     network: Network = field(default_factory=Network)
     tasks: dict[bytes, TaskState] = field(default_factory=dict)
@@ -38,7 +40,7 @@ class View:
     shelf: Shelf = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shelf = Shelf(self.account, lambda account: self.network.is_staked(account))
+        self.shelf = Shelf(self.account, lambda account: self.network.is_staked(account), self.get_roots)
 
     def take(self, batch: Batch) -> Sequence[Event]:
         """Fold a batch; return its events."""

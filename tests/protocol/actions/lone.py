@@ -158,7 +158,7 @@ def make_lone(folder: Path, account: str = SOLVER, remote: BlobStore | None = No
     chain, lines = LoneChain(account), list[str]()
     store = BlobStore(folder / STORE_FOLDER, is_durable=False)
     client = LoneClient(store, remote or store)
-    view = View(account, 31337, REGISTRY)
+    view = View(account, 31337, REGISTRY, store.get_roots)
     found = list_beginning()
     view.take(make_batch(4, *found))
     party = Party(

@@ -3,9 +3,10 @@
 import pytest
 
 from protocol.actions.shelf import Shelf
-from protocol.adapters.blobs import BlobKind
+from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind
 from protocol.spec import events
 from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
 from tests.protocol.actions.facts import (
     ALICE,
     BOB,
@@ -84,3 +85,78 @@ def test_a_reorg_takes_back_what_events_showed_but_not_the_global_model() -> Non
     assert shelf.may_read(BOB, BlobKind.TENSOR, make_word("model"))
     shelf.take(open_start())
     assert not shows(shelf, START), "the claim is forgotten with its event"
+
+
+# --- the trace of a disputed step -------------------------------------------------------------------------
+TRACE, OTHER_TRACE = make_word("trace"), make_word("another trace")
+TRACED = (make_word("buffer", 0), make_word("buffer", 1))
+TENSORS = [BlobKey(kind, root) for kind in TRACE_KINDS for root in TRACED]
+ALL_TRACED = (BlobKey(BlobKind.ROOTS, TRACE), *TENSORS)
+
+
+def make_tracing_shelf() -> tuple[Shelf, list[bytes]]:
+    """A shelf before a store with one trace, and what it has asked the store for."""
+    asked: list[bytes] = []
+
+    def get_roots(trace_root: bytes) -> tuple[bytes, ...]:
+        asked.append(trace_root)
+        return TRACED if trace_root == TRACE else ()
+
+    return Shelf(ALICE, lambda reader: reader == BOB, get_roots), asked
+
+
+def shows_trace(shelf: Shelf, reader: str = BOB) -> bool:
+    found = {shelf.may_read(reader, key.kind, key.root) for key in ALL_TRACED}
+    assert len(found) == 1, "a trace is shown as a whole"
+    return found.pop()
+
+
+def test_a_trace_and_its_states_are_shown_from_its_event_on() -> None:
+    shelf, asked = make_tracing_shelf()
+    assert not shows_trace(shelf) and not shows(shelf, START) and not shows(shelf, END)
+    assert not asked, "nothing is read that is not shown"
+    shelf.show_trace(TRACE, START, END)
+    assert shows_trace(shelf) and shows(shelf, START) and shows(shelf, END) and not shows(shelf, LAST)
+    assert asked == [TRACE], "the list is read once"
+
+
+def test_a_trace_is_for_the_staked_only() -> None:
+    shelf, _ = make_tracing_shelf()
+    shelf.show_trace(TRACE, START, END)
+    assert not shows_trace(shelf, reader=MALLORY) and not shows(shelf, END, reader=MALLORY)
+
+
+def test_a_trace_shows_nothing_that_is_not_in_it() -> None:
+    shelf, _ = make_tracing_shelf()
+    shelf.show_trace(TRACE, START, END)
+    assert not shelf.may_read(BOB, BlobKind.ROOTS, OTHER_TRACE)
+    assert not shelf.may_read(BOB, BlobKind.TRACE_4096, TRACE)
+    assert not shelf.may_read(BOB, BlobKind.TRACE_4096, make_word("buffer", 2))
+    assert not shelf.may_read(BOB, BlobKind.TENSOR, TRACED[0]), "a root of a trace opens no state"
+    assert not shelf.may_read(BOB, BlobKind.TRACE_1024, LAST.weights_root)
+
+
+def test_a_trace_that_comes_into_the_store_later_is_shown_then() -> None:
+    stored: dict[bytes, tuple[bytes, ...]] = {}
+    shelf = Shelf(ALICE, lambda reader: True, lambda trace_root: stored.get(trace_root, ()))
+    shelf.show_trace(TRACE, START, END)
+    assert not shelf.may_read(BOB, BlobKind.TRACE_512, TRACED[0])
+    stored[TRACE] = TRACED
+    assert shows_trace(shelf)
+
+
+def test_a_damaged_list_of_roots_hides_the_trace() -> None:
+    def get_roots(trace_root: bytes) -> tuple[bytes, ...]:
+        raise EnvironmentFault(what="damaged", expected="", actual="", remedy="")
+
+    shelf = Shelf(ALICE, lambda reader: True, get_roots)
+    shelf.show_trace(TRACE, START, END)
+    assert not shelf.may_read(BOB, BlobKind.TRACE_512, TRACED[0])
+
+
+def test_a_reorg_takes_a_trace_back() -> None:
+    shelf, _ = make_tracing_shelf()
+    shelf.show_trace(TRACE, START, END)
+    assert shows_trace(shelf)
+    shelf.forget()
+    assert not shows_trace(shelf) and not shows(shelf, START)

@@ -10,6 +10,7 @@ from tests.protocol.actions.facts import (
     ALICE,
     BOB,
     END,
+    START,
     TASK,
     announce,
     commit,
@@ -65,6 +66,15 @@ def test_only_new_events_are_told() -> None:
     view = make_view()
     view.take(make_batch(3, *BEGINNING))
     assert view.take(make_batch(5, commit(ALICE), forget_from=4)) == [commit(ALICE)]
+
+
+def test_the_shelf_knows_traces_from_the_store_of_the_node() -> None:
+    view = View(ALICE, 31337, "0x" + 40 * "5", lambda trace_root: (b"b" * 32,))
+    view.take(make_batch(3, *BEGINNING))
+    view.shelf.show_trace(b"t" * 32, START, END)
+    assert view.shelf.may_read(BOB, BlobKind.TRACE_4096, b"b" * 32)
+    view.take(make_batch(3, forget_from=3))
+    assert not view.shelf.may_read(BOB, BlobKind.TRACE_4096, b"b" * 32)
 
 
 def test_a_contest_is_followed_to_its_end() -> None:
