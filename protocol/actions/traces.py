@@ -1,0 +1,246 @@
+"""The trace of a disputed step: kept by its claimant, fetched by a challenger as far as it wants to look.
+
+A trace is large (half a gigabyte where the model has a million parameters), so no more than one tensor of it
+is ever in memory here. All of it stands under the trace root: a list of the roots of its buffers, and each
+buffer's bytes under its own. Which buffers there are follows from the program, so a challenger knows every
+length before the first byte comes.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protocol.adapters.blobs import (
+    ROOT_BYTES,
+    TRACE_KINDS,
+    BlobKey,
+    BlobKind,
+    BlobRef,
+    get_chunk_level,
+    refer_roots,
+    refer_trace_tensor,
+)
+from protocol.adapters.store import STALE_SECONDS, BlobStore
+from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.session import Peer
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.merkle import Levels
+
+FETCHED_BYTES = 1 << 30
+"""of other nodes' tensors on disk at a time, unless told otherwise."""
+ELEMENT_BYTES = 4
+MEGABYTE = 1_000_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TraceBuffer:
+    """A buffer as a trace holds it: so many elements of 4 bytes (float32, or uint32 indices) in a tree with
+    leaves of `leaf_bytes`."""
+
+    elements: int
+    leaf_bytes: int
+    is_index: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Without the padding of the last leaf."""
+        return ELEMENT_BYTES * self.elements
+
+    @property
+    def leaf_count(self) -> int:
+        """Leaves of its tree."""
+        return -(-self.size_bytes // self.leaf_bytes)
+
+
+TraceLayout = Sequence[TraceBuffer]
+"""All buffers of a program, in order."""
+TracedTensor = tuple[int, bytes | memoryview, Levels]
+"""Number of a buffer, its little-endian elements, all levels of its tree."""
+
+
+# --- The claimant -------------------------------------------------------------------------------------------
+def keep_trace(
+    store: BlobStore, layout: TraceLayout, roots: Mapping[int, bytes], tensors: Iterable[TracedTensor]
+) -> bytes:
+    """Put the trace of a step into the store, tensor by tensor in any order, and the list of roots at last;
+    return the trace root.
+
+    roots: by buffer, of what everybody has (constants) and whatever is known already. Raises InvalidInput
+    where a tensor does not fit the layout, its root is not the known one, or a buffer has none, and
+    EnvironmentFault where the disk does not take the trace.
+    """
+    found = dict(roots)
+    store.require_space(sum(buffer.size_bytes for buffer in layout), "the trace of a step")
+    for number, data, levels in tensors:
+        _require_fit(layout, number, data, levels)
+        root = levels[-1][0]
+        if found.setdefault(number, root) != root:
+            raise _misfit("a tensor of the trace has another root", found[number].hex(), root.hex(), number)
+        ref = refer_trace_tensor(root, layout[number].elements, layout[number].leaf_bytes)
+        store.put_hashed(ref, data, get_chunk_level(levels))
+    if found.keys() != set(range(len(layout))):
+        missing = next((n for n in range(len(layout)) if n not in found), len(layout))
+        raise _misfit("a trace has a root for each buffer", len(layout), len(found), missing)
+    return store.put_roots([found[number] for number in range(len(layout))]).key.root
+
+
+def has_trace(store: BlobStore, trace_root: bytes) -> bool:
+    """Whether a whole trace was kept under this root."""
+    return store.get_size_bytes(BlobKey(BlobKind.ROOTS, trace_root)) is not None
+
+
+def drop_traces(store: BlobStore, needed: Collection[bytes]) -> int:
+    """Remove all traces, kept or fetched, but those whose roots are `needed`; return the bytes freed. A trace
+    is needed until the claim is settled: proofs are heard so long. What belongs to no trace (a node was
+    killed while it kept one) goes after a day. Not to be called beside `keep_trace`."""
+    kinds = (*TRACE_KINDS, BlobKind.ROOTS)
+    used = store.compute_used_bytes(kinds)
+    kept = {key for trace_root in needed for key in _list_keys(store, trace_root)}
+    for listed in store.list_keys(BlobKind.ROOTS):
+        if listed not in kept:
+            keys = _list_keys(store, listed.root)
+            store.delete(listed)  # First: a list in the store means that the trace is whole.
+            for key in keys - kept:
+                store.delete(key)
+    store.delete_before(time.time() - STALE_SECONDS, keep=kept, kinds=kinds)
+    left = store.compute_used_bytes(kinds)
+    log.info("traces: %d MB kept, %d MB freed", left // MEGABYTE, (used - left) // MEGABYTE)
+    return used - left
+
+
+def _list_keys(store: BlobStore, trace_root: bytes) -> set[BlobKey]:
+    """All that a trace may consist of; a damaged list is gone, and what it named goes with its age."""
+    try:
+        roots = store.get_roots(trace_root)
+    except EnvironmentFault as fault:
+        log.warning("%s", fault)
+        roots = ()
+    return {BlobKey(BlobKind.ROOTS, trace_root), *(BlobKey(*pair) for pair in product(TRACE_KINDS, roots))}
+
+
+def _require_fit(layout: TraceLayout, number: int, data: bytes | memoryview, levels: Levels) -> None:
+    if not 0 <= number < len(layout):
+        raise _misfit("the trace has no such buffer", f"a number below {len(layout)}", number, number)
+    buffer = layout[number]
+    expected = f"{buffer.size_bytes} bytes in {buffer.leaf_count} leaves"
+    actual = f"{len(data)} bytes in {len(levels[0])} leaves"
+    if actual != expected:
+        raise _misfit("a tensor of the trace has another length", expected, actual, number)
+
+
+def _misfit(what: str, expected: object, actual: object, number: int) -> InvalidInput:
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=f"buffer {number}",
+        remedy="Keep the trace of the task's program, each tensor under the tree of its own bytes.",
+    )
+
+
+# --- The challenger -----------------------------------------------------------------------------------------
+@dataclass
+class RemoteTrace:
+    """Somebody's trace, fetched as it is looked at. What was fetched lies in the store, at most `limit_bytes`
+    of it (and always the last tensor); what was there before stays. Opened by `open_trace`."""
+
+    store: BlobStore
+    client: BlobClient
+    peer: Peer
+    layout: TraceLayout
+    roots: tuple[bytes, ...]
+    """Of each buffer, as the contract will take it."""
+    limit_bytes: int = FETCHED_BYTES
+    received_bytes: int = 0
+    """Fetched so far."""
+    _fetched: OrderedDict[BlobRef, None] = field(default_factory=OrderedDict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def refer(self, buffer: int) -> BlobRef:
+        """The blob of a buffer."""
+        shape = self.layout[buffer]
+        return refer_trace_tensor(self.roots[buffer], shape.elements, shape.leaf_bytes)
+
+    def list_differing(self, own: Mapping[int, bytes]) -> list[int]:
+        """Those of the buffers with a root of one's own where the claimant's is another."""
+        return [buffer for buffer, root in sorted(own.items()) if self.roots[buffer] != root]
+
+    async def fetch(self, buffer: int) -> Tensor:
+        """A whole buffer: flat float32, or int64 where it holds indices; it may hold anything. Raises
+        ProtocolFault, naming the claimant, where it delivers anything else, and EnvironmentFault where it
+        does not deliver: then its leaves can be demanded on chain."""
+        ref = self.refer(buffer)
+        async with self._lock:
+            if not self.store.has(ref):
+                await self.client.fetch(self.peer, ref)
+                self.received_bytes += ref.size_bytes
+                self._fetched[ref] = None
+            if ref in self._fetched:
+                self._fetched.move_to_end(ref)
+                self._evict(self.limit_bytes, keep=1)
+            data = await asyncio.to_thread(self.store.get, ref)
+        return _decode(data, self.layout[buffer])
+
+    async def fetch_part(self, buffer: int, start: int, stop: int) -> Tensor:
+        """Elements `start` to `stop` of a buffer, for the price of the chunks that they lie in; nothing is
+        stored. Raises as `fetch` does; InvalidInput where there are no such elements."""
+        ref = self.refer(buffer)
+        elements = self.layout[buffer].elements
+        if not 0 <= start < stop <= elements:
+            raise _misfit("no such elements", f"some of {elements}", f"{start} to {stop}", buffer)
+        if self.store.has(ref):
+            return (await self.fetch(buffer))[start:stop]
+        chunk_elements = ref.chunk_bytes // ELEMENT_BYTES
+        chunks = range(start // chunk_elements, -(-stop // chunk_elements))
+        data = await self.client.fetch_chunks(self.peer, ref, chunks)
+        self.received_bytes += len(data)
+        first = chunks.start * chunk_elements
+        return _decode(data, self.layout[buffer])[start - first : stop - first]
+
+    def evict(self) -> None:
+        """Remove everything that was fetched; it can be fetched again."""
+        self._evict(0, keep=0)
+
+    def _evict(self, limit_bytes: int, keep: int) -> None:
+        used = sum(ref.size_bytes for ref in self._fetched)
+        while used > limit_bytes and len(self._fetched) > keep:
+            oldest, _ = self._fetched.popitem(last=False)
+            self.store.delete(oldest.key)
+            used -= oldest.size_bytes
+
+
+async def open_trace(
+    store: BlobStore,
+    client: BlobClient,
+    peer: Peer,
+    trace_root: bytes,
+    layout: TraceLayout,
+    known: Mapping[int, bytes],
+    limit_bytes: int = FETCHED_BYTES,
+) -> RemoteTrace:
+    """The claimant's trace under the root that it posted, with the list of roots fetched and judged.
+
+    known: roots that no proof takes from the list, whatever stands there: of the state before the step and of
+    the constants. Raises as `RemoteTrace.fetch` does."""
+    ref = refer_roots(trace_root, len(layout))
+    is_here = store.has(ref)
+    await client.fetch(peer, ref)
+    roots = tuple(known.get(number, root) for number, root in enumerate(store.get_roots(trace_root)))
+    received = 0 if is_here else ROOT_BYTES * len(layout)
+    return RemoteTrace(store, client, peer, layout, roots, limit_bytes, received)
+
+
+def _decode(data: bytes, buffer: TraceBuffer) -> Tensor:
+    if buffer.is_index:
+        return torch.from_numpy(np.frombuffer(data, dtype="<u4").astype(np.int64))
+    return torch.from_numpy(np.frombuffer(data, dtype="<f4").copy())

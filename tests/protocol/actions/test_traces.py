@@ -1,0 +1,354 @@
+"""The trace of a step from the claimant's disk to a challenger's eyes, over real HTTPS."""
+
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from protocol.actions.shelf import Shelf
+from protocol.actions.traces import (
+    RemoteTrace,
+    TraceBuffer,
+    TracedTensor,
+    drop_traces,
+    has_trace,
+    keep_trace,
+    open_trace,
+)
+from protocol.adapters.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_trace_tensor
+from protocol.adapters.store import BlobStore
+from protocol.spec import merkle
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from tests.protocol.actions.facts import END, START
+from tests.protocol.adapters.parties import Party, compute_levels
+from tests.protocol.spec.simulator import make_word
+
+LAYOUT = (
+    TraceBuffer(300, 1024),
+    TraceBuffer(33, 2048, is_index=True),
+    TraceBuffer(100, 1024),
+    TraceBuffer(3 * 512 * 1024 + 5, 2048),
+    TraceBuffer(700, 2048),
+    TraceBuffer(301, 1024),
+)
+CONSTANT = 2
+"""Nobody keeps it: everybody has it."""
+WIDE = 3
+"""Three whole chunks and a short one."""
+CONSTANTS = {CONSTANT: make_word("constant")}
+
+
+def make_bytes(number: int, seed: int = 0) -> bytes:
+    """The elements of a buffer: any bits, so that some are not finite."""
+    bits = np.random.default_rng([seed, number]).integers(0, 1 << 32, LAYOUT[number].elements, dtype="<u4")
+    bits[::7] = 0x7FC00001
+    return bits.tobytes()
+
+
+def iterate_tensors(seed: int = 0) -> Iterator[TracedTensor]:
+    """All that is kept of a trace, the last buffer first."""
+    for number in reversed(range(len(LAYOUT))):
+        if number != CONSTANT:
+            data = make_bytes(number, seed)
+            yield number, memoryview(data), compute_levels(data, LAYOUT[number].leaf_bytes)
+
+
+def list_roots(seed: int = 0) -> tuple[bytes, ...]:
+    roots = {number: levels[-1][0] for number, _, levels in iterate_tensors(seed)} | CONSTANTS
+    return tuple(roots[number] for number in range(len(LAYOUT)))
+
+
+def keep(store: BlobStore, seed: int = 0) -> bytes:
+    return keep_trace(store, LAYOUT, CONSTANTS, iterate_tensors(seed))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs", is_durable=False)
+
+
+@pytest.fixture
+def claimant(tmp_path: Path) -> Party:
+    return Party(tmp_path / "claimant", 1)
+
+
+@pytest.fixture
+def challenger(tmp_path: Path) -> Party:
+    return Party(tmp_path / "challenger", 2)
+
+
+def make_shelf(claimant: Party, *staked: str) -> Shelf:
+    """The claimant's shelf, in front of its store and behind its server, as it comes up."""
+    shelf = Shelf(claimant.account, lambda account: account in staked, claimant.store.get_roots)
+    claimant.may_read = shelf.may_read
+    return shelf
+
+
+@asynccontextmanager
+async def look(
+    claimant: Party, challenger: Party, trace_root: bytes, **more: Any
+) -> AsyncIterator[RemoteTrace]:
+    """The claimant's trace as the challenger sees it, claimant served, all shown."""
+    more = {"known": {}} | more
+    async with claimant.serve() as peer, challenger.make_client() as client:
+        yield await open_trace(challenger.store, client, peer, trace_root, LAYOUT, **more)
+
+
+def is_same(found: torch.Tensor, number: int, start: int = 0, stop: int | None = None) -> bool:
+    """Bit for bit."""
+    expected = np.frombuffer(make_bytes(number), dtype="<u4")[start:stop]
+    bits = found.numpy() if LAYOUT[number].is_index else found.numpy().view("<u4")
+    return np.array_equal(bits.astype(np.int64), expected.astype(np.int64))
+
+
+# --- keeping ----------------------------------------------------------------------------------------------
+def test_keep_trace_keeps_each_tensor_and_the_list_of_roots(store: BlobStore) -> None:
+    trace_root = keep(store)
+    assert trace_root == merkle.compute_root(list_roots()) and has_trace(store, trace_root)
+    assert store.get_roots(trace_root) == list_roots()
+    for number, root in enumerate(list_roots()):
+        ref = refer_trace_tensor(root, LAYOUT[number].elements, LAYOUT[number].leaf_bytes)
+        assert store.has(ref) is (number != CONSTANT)
+        assert number == CONSTANT or store.get(ref) == make_bytes(number)
+
+
+def test_keep_trace_holds_one_tensor_at_a_time(store: BlobStore) -> None:
+    kept: list[int] = []
+
+    def count() -> Iterator[TracedTensor]:
+        for tensor in iterate_tensors():
+            kept.append(sum(len(store.list_keys(kind)) for kind in TRACE_KINDS))
+            yield tensor
+
+    keep_trace(store, LAYOUT, CONSTANTS, count())
+    assert kept == [0, 1, 2, 3, 4]
+
+
+def test_keep_trace_broken_off_is_no_trace(store: BlobStore) -> None:
+    def break_off() -> Iterator[TracedTensor]:
+        yield next(iterate_tensors())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        keep_trace(store, LAYOUT, CONSTANTS, break_off())
+    assert not has_trace(store, merkle.compute_root(list_roots())) and store.list_keys(BlobKind.ROOTS) == []
+    assert has_trace(store, keep(store))
+
+
+def test_keep_trace_refuses_what_does_not_fit(store: BlobStore) -> None:
+    number, data, levels = next(iterate_tensors())
+    wrong = {
+        "no such buffer": (len(LAYOUT), data, levels),
+        "another length": (number, data[4:], levels),
+        "in 1 leaves": (number, data, compute_levels(bytes(data), 2048)),
+    }
+    for reason, tensor in wrong.items():
+        with pytest.raises(InvalidInput, match=reason):
+            keep_trace(store, LAYOUT, CONSTANTS, [tensor])
+    with pytest.raises(InvalidInput, match="another root.*buffer 5"):
+        keep_trace(store, LAYOUT, {number: make_word("another")}, iterate_tensors())
+    with pytest.raises(InvalidInput, match="a root for each buffer at buffer 2"):
+        keep_trace(store, LAYOUT, {}, iterate_tensors())
+    assert store.list_keys(BlobKind.ROOTS) == []
+
+
+def test_keep_trace_asks_for_the_disk_of_the_whole_trace(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = sum(buffer.size_bytes for buffer in LAYOUT) + (64 << 20)
+    monkeypatch.setattr(store, "compute_free_bytes", lambda: needed - 1)
+    with pytest.raises(EnvironmentFault, match=f"{needed} bytes free for the trace.*got {needed - 1} bytes"):
+        keep(store)
+    assert store.compute_used_bytes() == 0
+
+
+# --- dropping ---------------------------------------------------------------------------------------------
+def test_drop_traces_leaves_what_is_needed_and_everything_else(store: BlobStore) -> None:
+    first, second = keep(store, seed=1), keep(store, seed=2)
+    state = store.put_tensor(merkle.hash_leaf(bytes(1024)), bytes(1024))
+    used = store.compute_used_bytes()
+    assert drop_traces(store, [first, second]) == 0 and store.compute_used_bytes() == used
+    freed = drop_traces(store, [second])
+    assert used - freed == store.compute_used_bytes() and freed > sum(
+        len(make_bytes(n)) for n in (0, 1, 3, 4)
+    )
+    assert not has_trace(store, first) and has_trace(store, second) and store.has(state)
+    number, data, levels = next(iterate_tensors(seed=2))
+    assert store.get(refer_trace_tensor(levels[-1][0], LAYOUT[number].elements, 1024)) == data
+
+
+def test_drop_traces_leaves_a_tensor_that_another_trace_has_too(store: BlobStore) -> None:
+    shared, own = next(iterate_tensors(seed=1)), list(iterate_tensors(seed=2))[1:]
+    needed = keep_trace(store, LAYOUT, CONSTANTS, [shared, *own])
+    keep(store, seed=1)
+    drop_traces(store, [needed])
+    assert store.has(refer_trace_tensor(shared[2][-1][0], LAYOUT[5].elements, 1024))
+
+
+def test_drop_traces_sweeps_what_belongs_to_none_after_a_day(store: BlobStore) -> None:
+    number, data, levels = next(iterate_tensors())
+    ref = refer_trace_tensor(levels[-1][0], LAYOUT[number].elements, LAYOUT[number].leaf_bytes)
+    store.put(ref, bytes(data))
+    assert drop_traces(store, []) == 0 and store.has(ref), "a trace may be under way"
+    for path in (store.get_path(ref.key), store.get_path(ref.key).with_suffix(".chunks")):
+        os.utime(path, (time.time() - 90_000, time.time() - 90_000))
+    assert drop_traces(store, []) == ref.size_bytes + 32 and not store.has(ref)
+
+
+def test_drop_traces_survives_a_damaged_list(store: BlobStore) -> None:
+    trace_root = keep(store)
+    store.get_path(refer_roots(trace_root, 1).key).write_bytes(b"x")
+    drop_traces(store, [trace_root])
+    assert not has_trace(store, trace_root)
+
+
+# --- fetching ---------------------------------------------------------------------------------------------
+async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, challenger: Party) -> None:
+    trace_root = keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    async with look(claimant, challenger, trace_root) as trace:
+        received = 32 * len(LAYOUT)
+        assert trace.received_bytes == received
+        for number in (0, 1, WIDE, 4, 5):
+            found = await trace.fetch(number)
+            assert is_same(found, number)
+            assert found.dtype == (torch.int64 if LAYOUT[number].is_index else torch.float32)
+            received += LAYOUT[number].size_bytes
+            assert trace.received_bytes == received
+        await trace.fetch(WIDE)
+        assert trace.received_bytes == received, "what is here is not fetched again"
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "chunks"),
+    [(0, 1, 1), (524_287, 524_289, 2), (1_572_864, 1_572_869, 0), (1_048_576, 1_572_864, 1)],
+)
+async def test_fetch_part_costs_the_chunks_that_it_lies_in(
+    claimant: Party, challenger: Party, start: int, stop: int, chunks: int
+) -> None:
+    trace_root = keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    async with look(claimant, challenger, trace_root) as trace:
+        before = trace.received_bytes
+        assert is_same(await trace.fetch_part(WIDE, start, stop), WIDE, start, stop)
+        assert trace.received_bytes - before == (chunks * 2048 * 1024 or 20)
+        with pytest.raises(InvalidInput, match="no such elements"):
+            await trace.fetch_part(WIDE, start, LAYOUT[WIDE].elements + 1)
+        await trace.fetch(WIDE)
+        before = trace.received_bytes
+        assert is_same(await trace.fetch_part(WIDE, start, stop), WIDE, start, stop)
+        assert trace.received_bytes == before, "what is here is not fetched again"
+
+
+async def test_fetched_tensors_make_room_for_others(claimant: Party, challenger: Party) -> None:
+    trace_root = keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    async with look(claimant, challenger, trace_root, limit_bytes=4 * 1000) as trace:
+        for number in (0, 1, 4):  # 1,200, 132 and 2,800 bytes: one too many
+            await trace.fetch(number)
+        here = [challenger.store.has(trace.refer(number)) for number in (0, 1, 4)]
+        assert here == [False, True, True]
+        assert is_same(await trace.fetch(WIDE), WIDE), "also what is larger than the limit"
+        trace.evict()
+        assert not any(challenger.store.has(trace.refer(number)) for number in (0, 1, WIDE, 4))
+        assert is_same(await trace.fetch(0), 0)
+
+
+async def test_evict_leaves_what_was_there_before(claimant: Party, challenger: Party) -> None:
+    trace_root = keep(claimant.store)
+    keep(challenger.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    async with look(claimant, challenger, trace_root, limit_bytes=0) as trace:
+        assert is_same(await trace.fetch(0), 0) and trace.received_bytes == 0
+        trace.evict()
+        assert challenger.store.has(trace.refer(0))
+
+
+async def test_roots_that_no_proof_takes_from_the_list_are_the_challengers(
+    claimant: Party, challenger: Party
+) -> None:
+    lie = keep_trace(claimant.store, LAYOUT, {CONSTANT: make_word("a lie")}, iterate_tensors())
+    make_shelf(claimant, challenger.account).show_trace(lie, START, END)
+    own = dict(enumerate(list_roots()))
+    async with look(claimant, challenger, lie, known=CONSTANTS) as trace:
+        assert trace.roots == list_roots() and trace.list_differing(own) == []
+        assert trace.list_differing(own | {4: make_word("own"), 1: make_word("own")}) == [1, 4]
+        assert trace.list_differing({0: own[0]}) == []
+
+
+async def test_nothing_is_served_before_the_trace_is_posted(claimant: Party, challenger: Party) -> None:
+    trace_root = keep(claimant.store)
+    shelf = make_shelf(claimant, challenger.account)
+    async with claimant.serve() as peer, challenger.make_client() as client:
+        refs = [refer_roots(trace_root, len(LAYOUT))]
+        refs += [
+            refer_trace_tensor(list_roots()[n], LAYOUT[n].elements, LAYOUT[n].leaf_bytes) for n in (0, 4)
+        ]
+        for ref in refs:
+            with pytest.raises(EnvironmentFault, match="status 403"):
+                await client.fetch(peer, ref)
+        shelf.show_trace(trace_root, START, END)
+        for ref in refs:
+            await client.fetch(peer, ref)
+
+
+async def test_a_trace_is_served_to_staked_accounts_only(
+    claimant: Party, challenger: Party, tmp_path: Path
+) -> None:
+    stranger, trace_root = Party(tmp_path / "stranger", 3), keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    async with look(claimant, challenger, trace_root) as trace:
+        with pytest.raises(EnvironmentFault, match="status 403"):
+            async with stranger.make_client() as client:
+                await open_trace(stranger.store, client, trace.peer, trace_root, LAYOUT, {})
+        with pytest.raises(EnvironmentFault, match="status 403"):
+            async with stranger.make_client() as client:
+                await client.fetch_chunks(trace.peer, trace.refer(WIDE), range(1))
+
+
+async def test_a_restarted_claimant_serves_the_same(claimant: Party, challenger: Party) -> None:
+    trace_root = keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    restarted = Party(claimant.folder, claimant.seed)
+    make_shelf(restarted, challenger.account).show_trace(trace_root, START, END)
+    async with look(restarted, challenger, trace_root) as trace:
+        assert is_same(await trace.fetch(WIDE), WIDE)
+
+
+async def test_a_list_that_is_not_the_posted_one_is_the_claimants_fault(
+    claimant: Party, challenger: Party
+) -> None:
+    trace_root = keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    path = claimant.store.get_path(refer_roots(trace_root, len(LAYOUT)).key)
+    path.write_bytes(path.read_bytes()[::-1])
+    with pytest.raises(ProtocolFault, match="do not match their root") as caught:
+        async with look(claimant, challenger, trace_root):
+            pass
+    assert claimant.account in caught.value.culprit
+    assert not has_trace(challenger.store, trace_root)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
+    claimant: Party, challenger: Party, is_whole: bool
+) -> None:
+    trace_root = keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    async with look(claimant, challenger, trace_root) as trace:
+        path = claimant.store.get_path(trace.refer(WIDE).key)
+        data = bytearray(path.read_bytes())
+        data[0] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(ProtocolFault, match="a chunk does not match its hash") as caught:
+            await (trace.fetch(WIDE) if is_whole else trace.fetch_part(WIDE, 3, 4))
+        assert claimant.account in caught.value.culprit
+        assert not challenger.store.has(trace.refer(WIDE)) and is_same(await trace.fetch(4), 4)
+        part = await trace.fetch_part(WIDE, 600_000, 600_001)
+        assert is_same(part, WIDE, 600_000, 600_001), "another chunk is as it was"
