@@ -86,17 +86,19 @@ def keep_trace(
         root = levels[-1][0]
         if found.setdefault(number, root) != root:
             raise _misfit("a tensor of the trace has another root", found[number].hex(), root.hex(), number)
-        ref = refer_trace_tensor(root, layout[number].elements, layout[number].leaf_bytes)
-        store.put_hashed(ref, data, get_chunk_level(levels))
+        store.put_hashed(_refer(root, layout[number]), data, get_chunk_level(levels))
     if found.keys() != set(range(len(layout))):
         missing = next((n for n in range(len(layout)) if n not in found), len(layout))
         raise _misfit("a trace has a root for each buffer", len(layout), len(found), missing)
     return store.put_roots([found[number] for number in range(len(layout))]).key.root
 
 
-def has_trace(store: BlobStore, trace_root: bytes) -> bool:
-    """Whether a whole trace was kept under this root."""
-    return store.get_size_bytes(BlobKey(BlobKind.ROOTS, trace_root)) is not None
+def has_trace(store: BlobStore, trace_root: bytes, layout: TraceLayout, constants: Collection[int]) -> bool:
+    """Whether a whole trace is in the store, but for the buffers of `constants`."""
+    roots = store.get_roots(trace_root)
+    refs = (_refer(root, buffer) for root, buffer in zip(roots, layout, strict=False))
+    is_whole = all(store.has(ref) for number, ref in enumerate(refs) if number not in constants)
+    return is_whole and len(roots) == len(layout)
 
 
 def drop_traces(store: BlobStore, needed: Collection[bytes]) -> int:
@@ -109,7 +111,6 @@ def drop_traces(store: BlobStore, needed: Collection[bytes]) -> int:
     for listed in store.list_keys(BlobKind.ROOTS):
         if listed not in kept:
             keys = _list_keys(store, listed.root)
-            store.delete(listed)  # First: a list in the store means that the trace is whole.
             for key in keys - kept:
                 store.delete(key)
     store.delete_before(time.time() - STALE_SECONDS, keep=kept, kinds=kinds)
@@ -144,8 +145,12 @@ def _misfit(what: str, expected: object, actual: object, number: int) -> Invalid
         expected=expected,
         actual=actual,
         where=f"buffer {number}",
-        remedy="Keep the trace of the task's program, each tensor under the tree of its own bytes.",
+        remedy="Take buffers, lengths and constants from the task's program.",
     )
+
+
+def _refer(root: bytes, buffer: TraceBuffer) -> BlobRef:
+    return refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes)
 
 
 # --- The challenger -----------------------------------------------------------------------------------------
@@ -168,8 +173,7 @@ class RemoteTrace:
 
     def refer(self, buffer: int) -> BlobRef:
         """The blob of a buffer."""
-        shape = self.layout[buffer]
-        return refer_trace_tensor(self.roots[buffer], shape.elements, shape.leaf_bytes)
+        return _refer(self.roots[buffer], self.layout[buffer])
 
     def list_differing(self, own: Mapping[int, bytes]) -> list[int]:
         """Those of the buffers with a root of one's own where the claimant's is another."""

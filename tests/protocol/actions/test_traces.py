@@ -68,6 +68,10 @@ def keep(store: BlobStore, seed: int = 0) -> bytes:
     return keep_trace(store, LAYOUT, CONSTANTS, iterate_tensors(seed))
 
 
+def is_whole(store: BlobStore, trace_root: bytes) -> bool:
+    return has_trace(store, trace_root, LAYOUT, CONSTANTS)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> BlobStore:
     return BlobStore(tmp_path / "blobs", is_durable=False)
@@ -110,7 +114,7 @@ def is_same(found: torch.Tensor, number: int, start: int = 0, stop: int | None =
 # --- keeping ----------------------------------------------------------------------------------------------
 def test_keep_trace_keeps_each_tensor_and_the_list_of_roots(store: BlobStore) -> None:
     trace_root = keep(store)
-    assert trace_root == merkle.compute_root(list_roots()) and has_trace(store, trace_root)
+    assert trace_root == merkle.compute_root(list_roots()) and is_whole(store, trace_root)
     assert store.get_roots(trace_root) == list_roots()
     for number, root in enumerate(list_roots()):
         ref = refer_trace_tensor(root, LAYOUT[number].elements, LAYOUT[number].leaf_bytes)
@@ -130,6 +134,17 @@ def test_keep_trace_holds_one_tensor_at_a_time(store: BlobStore) -> None:
     assert kept == [0, 1, 2, 3, 4]
 
 
+def test_has_trace_misses_each_tensor_and_the_list(store: BlobStore) -> None:
+    trace_root = keep(store)
+    keys = [key for kind in (*TRACE_KINDS, BlobKind.ROOTS) for key in store.list_keys(kind)]
+    assert len(keys) == len(LAYOUT)
+    for key in keys:
+        store.delete(key)
+        assert not is_whole(store, trace_root)
+        keep(store)
+    assert is_whole(store, trace_root) and not has_trace(store, trace_root, LAYOUT, [])
+
+
 def test_keep_trace_broken_off_is_no_trace(store: BlobStore) -> None:
     def break_off() -> Iterator[TracedTensor]:
         yield next(iterate_tensors())
@@ -137,8 +152,8 @@ def test_keep_trace_broken_off_is_no_trace(store: BlobStore) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         keep_trace(store, LAYOUT, CONSTANTS, break_off())
-    assert not has_trace(store, merkle.compute_root(list_roots())) and store.list_keys(BlobKind.ROOTS) == []
-    assert has_trace(store, keep(store))
+    assert not is_whole(store, merkle.compute_root(list_roots())) and store.list_keys(BlobKind.ROOTS) == []
+    assert is_whole(store, keep(store))
 
 
 def test_keep_trace_refuses_what_does_not_fit(store: BlobStore) -> None:
@@ -178,7 +193,7 @@ def test_drop_traces_leaves_what_is_needed_and_everything_else(store: BlobStore)
     assert used - freed == store.compute_used_bytes() and freed > sum(
         len(make_bytes(n)) for n in (0, 1, 3, 4)
     )
-    assert not has_trace(store, first) and has_trace(store, second) and store.has(state)
+    assert not is_whole(store, first) and is_whole(store, second) and store.has(state)
     number, data, levels = next(iterate_tensors(seed=2))
     assert store.get(refer_trace_tensor(levels[-1][0], LAYOUT[number].elements, 1024)) == data
 
@@ -205,7 +220,7 @@ def test_drop_traces_survives_a_damaged_list(store: BlobStore) -> None:
     trace_root = keep(store)
     store.get_path(refer_roots(trace_root, 1).key).write_bytes(b"x")
     drop_traces(store, [trace_root])
-    assert not has_trace(store, trace_root)
+    assert not is_whole(store, trace_root)
 
 
 # --- fetching ---------------------------------------------------------------------------------------------
@@ -332,12 +347,12 @@ async def test_a_list_that_is_not_the_posted_one_is_the_claimants_fault(
         async with look(claimant, challenger, trace_root):
             pass
     assert claimant.account in caught.value.culprit
-    assert not has_trace(challenger.store, trace_root)
+    assert not is_whole(challenger.store, trace_root)
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("is_all", [True, False])
 async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
-    claimant: Party, challenger: Party, is_whole: bool
+    claimant: Party, challenger: Party, is_all: bool
 ) -> None:
     trace_root = keep(claimant.store)
     make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
@@ -347,7 +362,7 @@ async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
         data[0] ^= 1
         path.write_bytes(data)
         with pytest.raises(ProtocolFault, match="a chunk does not match its hash") as caught:
-            await (trace.fetch(WIDE) if is_whole else trace.fetch_part(WIDE, 3, 4))
+            await (trace.fetch(WIDE) if is_all else trace.fetch_part(WIDE, 3, 4))
         assert claimant.account in caught.value.culprit
         assert not challenger.store.has(trace.refer(WIDE)) and is_same(await trace.fetch(4), 4)
         part = await trace.fetch_part(WIDE, 600_000, 600_001)
