@@ -109,10 +109,8 @@ def drop_traces(store: BlobStore, needed: Collection[bytes]) -> int:
     used = store.compute_used_bytes(kinds)
     kept = {key for trace_root in needed for key in _list_keys(store, trace_root)}
     for listed in store.list_keys(BlobKind.ROOTS):
-        if listed not in kept:
-            keys = _list_keys(store, listed.root)
-            for key in keys - kept:
-                store.delete(key)
+        for key in _list_keys(store, listed.root) - kept:
+            store.delete(key)
     store.delete_before(time.time() - STALE_SECONDS, keep=kept, kinds=kinds)
     left = store.compute_used_bytes(kinds)
     log.info("traces: %d MB kept, %d MB freed", left // MEGABYTE, (used - left) // MEGABYTE)

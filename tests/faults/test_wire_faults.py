@@ -190,19 +190,21 @@ async def test_a_wrong_blob_is_refused_at_once(solver: Party, auditor: Party, el
     assert is_untouched(auditor)
 
 
+@pytest.mark.parametrize("chunks", [range(1, 3), range(4, 5), range(3, 5)])
 @pytest.mark.parametrize("lie", ["bytes", "hashes", "no hashes"])
-async def test_wrong_chunks_are_refused(solver: Party, auditor: Party, lie: str) -> None:
-    data, ref, chunk_roots = make_trace_tensor(4 * 128 * 1024, 512)
+async def test_wrong_chunks_are_refused(solver: Party, auditor: Party, lie: str, chunks: range) -> None:
+    data, ref, chunk_roots = make_trace_tensor(4 * 128 * 1024 + 9, 512)
     hashes = {"bytes": chunk_roots, "hashes": chunk_roots[::-1], "no hashes": []}[lie]
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if request.path.startswith(f"/{paths.CHUNKS}/"):
             return web.Response(body=b"".join(hashes))
-        return web.Response(status=206, body=bytes(len(data[request.http_range])))
+        honest = data[request.http_range]
+        return web.Response(status=206, body=honest[:-1] + bytes([honest[-1] ^ 1]))
 
     async with serve_hostile(solver, answer) as peer, auditor.make_client() as client:
         with pytest.raises(ProtocolFault, match=rf"{peer.account} at .*(chunk does not match|chunk hashes)"):
-            await client.fetch_chunks(peer, ref, range(1, 3))
+            await client.fetch_chunks(peer, ref, chunks)
 
 
 @pytest.mark.parametrize("change", [-4, +4, +1024])
