@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -99,6 +99,12 @@ def has_trace(store: BlobStore, trace_root: bytes, layout: TraceLayout, constant
     refs = (_refer(root, buffer) for root, buffer in zip(roots, layout, strict=False))
     is_whole = all(store.has(ref) for number, ref in enumerate(refs) if number not in constants)
     return is_whole and len(roots) == len(layout)
+
+
+def load_buffer(store: BlobStore, root: bytes, buffer: TraceBuffer) -> Tensor:
+    """A buffer of a kept trace: flat float32, or int64 where it holds indices. Raises InvalidInput where it
+    is not in the store, EnvironmentFault where it is damaged."""
+    return _decode(store.get(_refer(root, buffer)), buffer)
 
 
 def drop_traces(store: BlobStore, needed: Collection[bytes]) -> int:
@@ -190,8 +196,7 @@ class RemoteTrace:
             if ref in self._fetched:
                 self._fetched.move_to_end(ref)
                 self._evict(self.limit_bytes, keep=1)
-            data = await asyncio.to_thread(self.store.get, ref)
-        return _decode(data, self.layout[buffer])
+            return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
 
     async def fetch_part(self, buffer: int, start: int, stop: int) -> Tensor:
         """Elements `start` to `stop` of a buffer, for the price of the chunks that they lie in; nothing is
@@ -208,6 +213,11 @@ class RemoteTrace:
         self.received_bytes += len(data)
         first = chunks.start * chunk_elements
         return _decode(data, self.layout[buffer])[start - first : stop - first]
+
+    def make_provider(self) -> Callable[[int], Tensor]:
+        """`fetch` for a thread that looks at the trace while the running loop fetches for it."""
+        loop = asyncio.get_running_loop()
+        return lambda buffer: asyncio.run_coroutine_threadsafe(self.fetch(buffer), loop).result()
 
     def evict(self) -> None:
         """Remove everything that was fetched; it can be fetched again."""

@@ -1,5 +1,6 @@
 """The trace of a step from the claimant's disk to a challenger's eyes, over real HTTPS."""
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +20,7 @@ from protocol.actions.traces import (
     drop_traces,
     has_trace,
     keep_trace,
+    load_buffer,
     open_trace,
 )
 from protocol.adapters.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_trace_tensor
@@ -120,6 +122,14 @@ def test_keep_trace_keeps_each_tensor_and_the_list_of_roots(store: BlobStore) ->
         ref = refer_trace_tensor(root, LAYOUT[number].elements, LAYOUT[number].leaf_bytes)
         assert store.has(ref) is (number != CONSTANT)
         assert number == CONSTANT or store.get(ref) == make_bytes(number)
+
+
+def test_load_buffer_gives_what_was_kept(store: BlobStore) -> None:
+    keep(store)
+    for number in (0, 1, WIDE):
+        assert is_same(load_buffer(store, list_roots()[number], LAYOUT[number]), number)
+    with pytest.raises(InvalidInput, match="not in the store"):
+        load_buffer(store, make_word("constant"), LAYOUT[CONSTANT])
 
 
 def test_keep_trace_holds_one_tensor_at_a_time(store: BlobStore) -> None:
@@ -238,6 +248,15 @@ async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, c
             assert trace.received_bytes == received
         await trace.fetch(WIDE)
         assert trace.received_bytes == received, "what is here is not fetched again"
+
+
+async def test_make_provider_fetches_for_another_thread(claimant: Party, challenger: Party) -> None:
+    trace_root = keep(claimant.store)
+    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
+    async with look(claimant, challenger, trace_root) as trace:
+        get_buffer = trace.make_provider()
+        found = await asyncio.to_thread(lambda: [get_buffer(number) for number in (4, 1)])
+    assert is_same(found[0], 4) and is_same(found[1], 1)
 
 
 @pytest.mark.parametrize(
