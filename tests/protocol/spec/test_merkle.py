@@ -99,3 +99,72 @@ def test_zero_tensor_root_is_the_root_of_zeros(count: int) -> None:
     data = bytes(4 * count)
     assert merkle.compute_zero_tensor_root(count) == merkle.compute_data_root(data)
     assert merkle.count_tensor_leaves(count) == len(merkle.split_leaves(data))
+
+
+# --- Runs of leaves -----------------------------------------------------------------------------------------
+def draw_run(data: st.DataObject, count: int) -> tuple[int, int]:
+    first = data.draw(st.integers(0, count - 1))
+    return first, data.draw(st.integers(first, count - 1))
+
+
+@given(st.integers(1, 70), st.data())
+def test_every_run_verifies(count: int, data: st.DataObject) -> None:
+    leaves = make_leaves(count)
+    levels = merkle.compute_levels(leaves)
+    first, last = draw_run(data, count)
+    path = merkle.compute_range_path(levels, first, last)
+    assert len(path) <= 2 * merkle.compute_depth(count)
+    merkle.verify_range(levels[-1][0], leaves[first : last + 1], first, count, path)
+
+
+@given(st.integers(1, 70), st.data())
+def test_a_run_of_one_leaf_has_that_leaf_s_path(count: int, data: st.DataObject) -> None:
+    levels = merkle.compute_levels(make_leaves(count))
+    index = data.draw(st.integers(0, count - 1))
+    assert merkle.compute_range_path(levels, index, index) == merkle.compute_path(levels, index)
+
+
+def test_siblings_come_level_by_level_the_left_one_first() -> None:
+    """Leaves 1 and 2 of 5: both neighbours; then their parents are a whole subtree, whose sibling holds leaf
+    4 and padding."""
+    levels = merkle.compute_levels(make_leaves(5))
+    assert merkle.compute_range_path(levels, 1, 2) == [levels[0][0], levels[0][3], levels[2][1]]
+    whole = merkle.compute_range_path(levels, 0, 4)
+    padding = merkle.hash_node(bytes(32), bytes(32))
+    assert whole == [bytes(32), padding]
+
+
+@given(st.integers(2, 40), st.data())
+def test_no_other_run_verifies(count: int, data: st.DataObject) -> None:
+    leaves = make_leaves(count)
+    levels = merkle.compute_levels(leaves)
+    root, (first, last) = levels[-1][0], draw_run(data, count)
+    run, path = leaves[first : last + 1], merkle.compute_range_path(levels, first, last)
+    other = data.draw(st.integers(-2, 4 * count).filter(lambda i: i != first))
+    place = data.draw(st.integers(0, len(run) - 1))
+    changed = [sha256(x).digest() if n == place else x for n, x in enumerate(run)]
+    for leaves_shown, start, total, siblings in (
+        (run, other, count, path), (changed, first, count, path), (run[:-1], first, count, path),
+        ([*run, run[-1]], first, count, path), ([], first, count, path), (run, first, last, path),
+        (run, first, 2 * (1 << merkle.compute_depth(count)), path), (run, first, count, [*path, bytes(32)]),
+        (run, first, count, path[:-1] if path else [bytes(32)]),
+    ):  # fmt: skip
+        assert not merkle.is_valid_range(root, leaves_shown, start, total, siblings)
+
+
+def test_padding_is_no_leaf_of_a_run() -> None:
+    leaves = make_leaves(3)
+    root = merkle.compute_root(leaves)
+    assert merkle.fold_range([*leaves, bytes(32)], 0, 2, []) == root
+    assert not merkle.is_valid_range(root, [*leaves, bytes(32)], 0, 4, [])
+
+
+def test_verify_range_reports_the_figures() -> None:
+    with pytest.raises(ProtocolFault, match="which has 3, got 2 leaves from 1 on with 0 siblings"):
+        merkle.verify_range(b"\1" * 32, [b"\2" * 32] * 2, 1, 3, [])
+
+
+@pytest.mark.parametrize("first, last", [(-1, 0), (0, 3), (2, 1)])
+def test_a_foreign_run_is_refused(first: int, last: int) -> None:
+    with pytest.raises(InvalidInput, match="no such run"):
+        merkle.compute_range_path(merkle.compute_levels(make_leaves(3)), first, last)
