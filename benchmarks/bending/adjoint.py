@@ -16,6 +16,7 @@ from torch import Tensor
 from protocol.compute.kernels import Kernel, make_kernel
 from protocol.compute.plain import StepResult
 from protocol.compute.program import BuiltProgram
+from protocol.compute.straighten import fold
 from protocol.compute.views import MakeView, look
 from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Role
 
@@ -31,7 +32,8 @@ class Tape:
 
     def __init__(self, built: BuiltProgram, dtype: torch.dtype = torch.float32) -> None:
         """dtype: of everything but indices; float64 in tests of derivatives."""
-        self.program, self.dtype = built.program, dtype
+        # Copies have no room: who trains reads what was copied, and so does this, for the same bits.
+        self.program, self.dtype = fold(built.program, keeps_copies=True), dtype
         self.buffers: dict[int, Tensor] = {}
         for number, buffer in enumerate(built.program.buffers):
             kind = torch.int64 if buffer.role in INDEX_ROLES else dtype
@@ -178,6 +180,7 @@ _RULES: dict[Operation, dict[int, Rule]] = {
         1: lambda g, x, y: g * x[0].isfinite(),
         2: lambda g, x, y: g * ~x[0].isfinite(),
     },
+    Operation.COPY: {0: lambda g, x, y: g},
 }
 
 

@@ -207,6 +207,13 @@ LAYOUTS: dict[Operation, tuple[Layout, ...]] = {
         _lay("pv", "", "pv", "p,p,pv", "v", p=1024, v=256),
         _lay("pv", "", "vp", "p,pv,v", "v", p=1024, v=256),
     ),
+    Operation.COPY: (
+        _lay("rct", "", "rct", "rtc", r=32, c=128, t=128),
+        _lay("rt", "", "rt", "tr", r=512, t=512),
+        _lay("rt", "", "tr", "rtx", r=256, t=256, x=3),
+        _lay("rst", "", "rst", "ts", r=8, s=128, t=64),
+        _lay("i", "", "i", "i", i=1 << 18),
+    ),
     Operation.FINITE_SELECT: (
         _lay("i", "", "i", "i,i,i", i=1 << 19),
         _lay("rc", "", "cr", "r,cr,c", r=512, c=512),

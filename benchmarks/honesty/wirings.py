@@ -31,6 +31,7 @@ OTHERS: dict[Operation, tuple[Operation, ...]] = {
     Operation.LOGARITHM: (Operation.SQUARE_ROOT, Operation.SIGMOID),
     Operation.SIGMOID: (Operation.EXPONENTIAL,),
     Operation.FLUSH: (Operation.MAXIMUM, Operation.MINIMUM, Operation.SUBTRACT),
+    Operation.COPY: (Operation.SIGMOID,),
 }
 """What may be computed in place of an operation, from the same operands."""
 NEUTRAL = {

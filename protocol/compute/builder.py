@@ -63,8 +63,8 @@ class Builder:
         return self._emit(operation, [expand(view, shape) for view in operands], 0, out, selected)
 
     def copy(self, view: View, out: View) -> View:
-        """Every element times one: there is no other way to move it, and this one is exact."""
-        return self.map(Operation.MULTIPLY, view, self.add_number(1.0), out=out)
+        """Every element, to another place."""
+        return self.map(Operation.COPY, view, out=out)
 
     # --- Reductions -----------------------------------------------------------------------------------------
     def contract(

@@ -72,6 +72,7 @@ _CHOSEN: dict[Operation, Callable[..., Tensor]] = {
     Operation.MINIMUM: torch.minimum,
     Operation.FLUSH: lambda a, b: torch.where(a.abs() >= b, a, 0.0),
     Operation.FINITE_SELECT: lambda a, b, c: torch.where(a.abs() < inf, b, c),
+    Operation.COPY: lambda a: a,
 }
 
 
@@ -88,7 +89,7 @@ def _judge_chosen(claim: Claim, places: Places) -> Tensor:
     operands = [take(claim.operand(place), places) for place in range(len(claim.node.operands))]
     exact = _CHOSEN[operation](*operands)
     claimed = take(claim.output, places)
-    if operation is Operation.FINITE_SELECT:
+    if operation in (Operation.FINITE_SELECT, Operation.COPY):
         return excuse(judge_choice(claimed, (exact, flush(exact)), exact.abs()), exact)
     if operation is Operation.FLUSH:
         a, b = operands

@@ -3,7 +3,8 @@
 Two ways to run. For training, a tensor's memory is reused as soon as nobody reads it any more, and the
 optimizer's elementwise passes run tile by tile, so that what they hand on stays in the processor's cache. For
 a trace, every tensor is kept until its last reader is done and shown to whoever asked for it. Both give the
-same bits.
+same bits: copies that only bring a sum's terms into a run are made for traces alone, and nobody reads them
+here (`straighten.fold`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -13,8 +14,15 @@ import torch
 from torch import Tensor
 
 from protocol.compute.kernels import Kernel, make_fallback, make_kernel
-from protocol.compute.memory import compute_lifetimes, lay_out_apart, plan_memory
+from protocol.compute.memory import (
+    Lifetime,
+    compute_lifetimes,
+    join_lifetimes,
+    lay_out_apart,
+    plan_memory,
+)
 from protocol.compute.plain import StepResult
+from protocol.compute.straighten import fold
 from protocol.compute.views import look
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
@@ -53,8 +61,10 @@ class Interpreter:
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
+        self._folded = fold(program, keeps_copies=self.is_traced)
+        """What is run."""
         self._external = self._list_external()
-        self._flat_runs = {} if self.is_traced else dict(_find_flat_runs(program))
+        self._flat_runs = {} if self.is_traced else dict(_find_flat_runs(self._folded))
         self._storages: dict[int, Tensor] = dict(constants)
         self._bindings: dict[int, list[tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]]] = {
             buffer: [] for buffer in self._external
@@ -73,12 +83,12 @@ class Interpreter:
         }
 
     def _allocate(self) -> None:
-        internal = []
+        internal, lifetimes = [], self._compute_lifetimes()
         for number, buffer in enumerate(self.program.buffers):
             if buffer.role in OWN_INPUTS:
                 dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
                 self._storages[number] = torch.zeros(buffer.size, dtype=dtype)
-            elif buffer.role is Role.TENSOR and number not in self._external:
+            elif number in lifetimes and number not in self._external:
                 internal.append(number)
         hidden = {b for run in self._flat_runs.values() for b in (*run.hidden, *run.renamed)}
         internal = [number for number in internal if number not in hidden]
@@ -86,11 +96,18 @@ class Interpreter:
             offsets, total = lay_out_apart(self.program, internal)
         else:
             blocks = [range(start, start + len(run.nodes)) for start, run in self._flat_runs.items()]
-            offsets, total = plan_memory(self.program, internal, blocks=blocks)
+            offsets, total = plan_memory(self._folded, internal, blocks=blocks, lifetimes=lifetimes)
         arena = torch.empty(total)
         for number, offset in offsets.items():
             self._storages[number] = arena[offset : offset + self.program.buffers[number].size]
         self.arena_bytes = 4 * total
+
+    def _compute_lifetimes(self) -> dict[int, Lifetime]:
+        """Of the tensors that are computed. Whoever is shown a node sees all that it reads by the program,
+        whatever its kernel reads."""
+        if self.is_traced:
+            return join_lifetimes(self.program, self._folded)
+        return compute_lifetimes(self._folded)
 
     @property
     def tensors(self) -> Mapping[int, Tensor]:
@@ -120,17 +137,18 @@ class Interpreter:
     def _prepare(self) -> None:
         """Make all kernels; external tensors are bound already."""
         number = 0
-        while number < len(self.program.nodes):
+        nodes = self._folded.nodes
+        while number < len(nodes):
             run = self._flat_runs.get(number)
             if run is None:
-                self._kernels.append((number, make_kernel(self.program.nodes[number], self._view)))
+                self._kernels.append((number, make_kernel(nodes[number], self._view)))
                 number += 1
             else:
                 self._kernels += [(number, kernel) for kernel in self._make_tiles(run)]
                 number += len(run.nodes)
 
     def _make_tiles(self, run: "FlatRun") -> Iterator[Kernel]:
-        offsets, total = plan_memory(self.program, sorted(run.hidden), TILE_ELEMENTS)
+        offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
         scratch = torch.empty(total)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:

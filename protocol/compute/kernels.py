@@ -96,6 +96,11 @@ def make_fallback(node: Node, view: MakeView) -> Kernel:
     return run
 
 
+def _make_copy(views: NodeViews) -> Kernel:
+    a, out = views.operand(0), views.output
+    return lambda: out.copy_(a)
+
+
 # --- Indexed ------------------------------------------------------------------------------------------------
 def _make_gather(views: NodeViews) -> Kernel:
     node = views.node
@@ -324,4 +329,5 @@ _MAKERS: dict[Operation, Callable[[NodeViews], Kernel]] = {
     Operation.EQUAL_SELECT: _make_equal_select,
     Operation.FLUSH: _make_flush,
     Operation.FINITE_SELECT: _make_finite_select,
+    Operation.COPY: _make_copy,
 }

@@ -1,6 +1,6 @@
 """Where the tensors of a program lie: one arena, whose places are used again once nobody reads them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -34,13 +34,26 @@ def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
     return lifetimes
 
 
+def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
+    """Of the tensors of a program whose nodes may also read what those of another one with the same numbers
+    read."""
+    lifetimes = compute_lifetimes(program)
+    for buffer, life in compute_lifetimes(other).items():
+        lifetimes[buffer] = replace(lifetimes[buffer], last=max(lifetimes[buffer].last, life.last))
+    return lifetimes
+
+
 def plan_memory(
-    program: Program, internal: Sequence[int], at_most: int = MAX_ELEMENTS, blocks: Iterable[range] = ()
+    program: Program,
+    internal: Sequence[int],
+    at_most: int = MAX_ELEMENTS,
+    blocks: Iterable[range] = (),
+    lifetimes: Mapping[int, Lifetime] | None = None,
 ) -> tuple[dict[int, int], int]:
     """Offset of each internal tensor in one arena, and the arena's elements: first fit among what is free
     when the tensor is first written. Of each tensor at most so many elements are there at a time. blocks:
-    nodes that run by turns."""
-    lifetimes = _stretch(compute_lifetimes(program), blocks)
+    nodes that run by turns; lifetimes: by default those of the program."""
+    lifetimes = _stretch(dict(lifetimes or compute_lifetimes(program)), blocks)
     placed: list[tuple[int, int, Lifetime]] = []
     offsets: dict[int, int] = {}
     total = 0

@@ -1,7 +1,7 @@
 """The program of a task: made once from the PyTorch step, the same bytes on every machine.
 
 `record.py` notes what `plain.plain_step` does; `lowering.py` turns that into nodes; what no output needs is
-dropped, and buffers are numbered in the order in which they appear.
+dropped, terms of sums are copied into runs (`straighten.py`), and buffers are numbered as they appear.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,21 +18,23 @@ from protocol.compute.lowering import Lowering
 from protocol.compute.model import parameter_count
 from protocol.compute.plain import plain_step
 from protocol.compute.record import Record, record
+from protocol.compute.straighten import straighten
 from protocol.compute.tables import Tables, build_tables
 from protocol.spec.containers import ModelConfig, OptimizerConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import (
     INDEX_ROLES,
+    INPUTS,
     Access,
     Buffer,
     Node,
     Outputs,
     Program,
     Role,
-    compute_program_root,
     require_valid,
 )
+from protocol.spec.program_codec import compute_program_root
 
 
 @dataclass(frozen=True)
@@ -86,36 +88,34 @@ def build_program(config: ProgramConfig) -> BuiltProgram:
     builder = Builder(config.chunk_terms)
     count = parameter_count(config.model)
     batch = (config.sequences, config.tokens)
-    roles = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.TOKENS, Role.LABELS, Role.SCALARS)
     shapes: list[tuple[int, ...]] = [(count,), (count,), (count,), batch, batch, (3,)]
     tables = build_tables(config.model)
     constants: dict[int, Tensor] = {}
-    views = [_add_input(builder, role, shape) for role, shape in zip(roles, shapes, strict=True)]
+    views = [_add_input(builder, role, shape) for role, shape in zip(INPUTS, shapes, strict=True)]
     for table in (tables.cos_TN, tables.sin_TN, tables.mask_TS):
         views.append(_add_input(builder, Role.CONSTANT, tuple(table.shape)))
         constants[views[-1].buffer] = table.reshape(-1)
-    weights, first, second, loss = Lowering(builder).run(_record_step(config, roles, shapes), views)
+    weights, first, second, loss = Lowering(builder).run(_record_step(config, shapes), views)
     constants[builder.numbers_buffer] = torch.tensor(builder.numbers, dtype=torch.float32)
     for number, values in constants.items():
         root = compute_data_root(values.numpy().tobytes())
         builder.buffers[number] = Buffer(Role.CONSTANT, values.numel(), root)
     outputs = Outputs(loss.buffer, weights.buffer, first.buffer, second.buffer)
-    built = _tidy(
-        Program(config.chunk_terms, tuple(builder.buffers), tuple(builder.nodes), outputs), constants
-    )
-    require_valid(built.program)
-    return built
+    lowered = Program(config.chunk_terms, tuple(builder.buffers), tuple(builder.nodes), outputs)
+    program, numbers = number_buffers(straighten(drop_unneeded(lowered)))
+    require_valid(program)
+    return BuiltProgram(program, {numbers[old]: t for old, t in constants.items() if old in numbers})
 
 
 def _add_input(builder: Builder, role: Role, shape: tuple[int, ...]) -> View:
     return make_contiguous(builder.add_buffer(role, prod(shape)), 0, shape)
 
 
-def _record_step(config: ProgramConfig, roles: Sequence[Role], shapes: Sequence[tuple[int, ...]]) -> Record:
+def _record_step(config: ProgramConfig, shapes: Sequence[tuple[int, ...]]) -> Record:
     """The aten operations of one step."""
     inputs = [
         torch.zeros(shape, dtype=torch.int64 if role in INDEX_ROLES else torch.float32)
-        for role, shape in zip(roles, shapes, strict=True)
+        for role, shape in zip(INPUTS, shapes, strict=True)
     ]
     tables = build_tables(config.model)
     inputs += [tables.cos_TN, tables.sin_TN, tables.mask_TS]
@@ -129,8 +129,8 @@ def _record_step(config: ProgramConfig, roles: Sequence[Role], shapes: Sequence[
     return record(step, inputs)
 
 
-def _tidy(program: Program, constants: Mapping[int, Tensor]) -> BuiltProgram:
-    """Without nodes that no output needs and without buffers that no node touches, numbered as they come."""
+def drop_unneeded(program: Program) -> Program:
+    """Without nodes that no output needs."""
     outputs = program.outputs
     needed = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
     kept: list[Node] = []
@@ -138,26 +138,26 @@ def _tidy(program: Program, constants: Mapping[int, Tensor]) -> BuiltProgram:
         if node.output.buffer in needed:
             kept.append(node)
             needed.update(operand.buffer for operand in node.operands)
-    kept.reverse()
-    inputs = [
-        n for n, buffer in enumerate(program.buffers) if buffer.role not in (Role.TENSOR, Role.CONSTANT)
-    ]
+    return replace(program, nodes=tuple(reversed(kept)))
+
+
+def number_buffers(program: Program) -> tuple[Program, dict[int, int]]:
+    """The inputs first, in order, the others as nodes come to them, without those that no node touches; and
+    the new numbers by the old ones."""
+    inputs = [n for role in INPUTS for n, buffer in enumerate(program.buffers) if buffer.role is role]
     numbers = {old: new for new, old in enumerate(inputs)}
-    for node in kept:
+    for node in program.nodes:
         for access in (*node.operands, node.output):
             numbers.setdefault(access.buffer, len(numbers))
+    outputs = program.outputs
+    results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
     renumbered = Program(
         program.chunk_terms,
         tuple(program.buffers[old] for old in numbers),
-        tuple(_renumber(node, numbers) for node in kept),
-        Outputs(
-            *(
-                numbers[b]
-                for b in (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
-            )
-        ),
+        tuple(_renumber(node, numbers) for node in program.nodes),
+        Outputs(*(numbers[buffer] for buffer in results)),
     )
-    return BuiltProgram(renumbered, {numbers[old]: t for old, t in constants.items() if old in numbers})
+    return renumbered, numbers
 
 
 def _renumber(node: Node, numbers: Mapping[int, int]) -> Node:

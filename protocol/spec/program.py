@@ -1,4 +1,4 @@
-"""The training step as a program: what may stand in it, and its canonical bytes (docs/spec.md, section 8).
+"""The training step as a program: what may stand in it, and where its elements lie (docs/spec.md, section 8).
 
 A program is a list of nodes over buffers. A buffer is a flat run of elements: an input of the step, a
 constant, or a tensor that nodes compute; every element of a tensor is written by exactly one node. A node is
@@ -9,8 +9,7 @@ judges.
 
     weights, moments, tokens, labels, scalars, constants --> nodes in order --> loss, new weights and moments
 
-The root is a Merkle tree over one leaf for the header and one for each node: a proof shows the contract one
-node and its place.
+Its canonical bytes and its root are in `program_codec.py`.
 """
 
 from collections.abc import Iterator
@@ -19,10 +18,8 @@ from enum import IntEnum, unique
 from math import prod
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_root, hash_leaf
+from protocol.spec.params import LEAF_BYTES
 
-PROGRAM_HEADER = b"touchstone.program\x01"
-"""Magic and the version of this encoding."""
 CHUNK_TERMS = (128, 512, 4096)
 """Longest sums that a task may choose: shorter ones leave a cheat less room, longer ones compute faster."""
 DEFAULT_CHUNK_TERMS = 512
@@ -30,6 +27,8 @@ MAX_LOOPS = 8
 MAX_NODES = 1 << 16
 MAX_BUFFERS = 1 << 16
 MAX_ELEMENTS = 1 << 40
+MAX_TRACE_LEAF_BYTES = 4096
+"""Larger leaves would cost the same hashing and more calldata."""
 
 
 @unique
@@ -68,6 +67,8 @@ class Operation(IntEnum):
     """a where |a| >= b, else 0."""
     FINITE_SELECT = 19
     """b where a is finite, else c."""
+    COPY = 20
+    """a, in another place: so that whoever sums over it finds it in one run."""
 
 
 REDUCTIONS = frozenset({Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.MAXIMUM_OF})
@@ -79,13 +80,14 @@ OPERAND_COUNTS = {
     Operation.ADD: 2, Operation.SUBTRACT: 2, Operation.MULTIPLY: 2, Operation.DIVIDE: 2,
     Operation.MAXIMUM: 2, Operation.MINIMUM: 2, Operation.SQUARE_ROOT: 1, Operation.RECIPROCAL_ROOT: 1,
     Operation.EXPONENTIAL: 1, Operation.LOGARITHM: 1, Operation.SIGMOID: 1, Operation.GATHER: 2,
-    Operation.EQUAL_SELECT: 3, Operation.FLUSH: 2, Operation.FINITE_SELECT: 3,
+    Operation.EQUAL_SELECT: 3, Operation.FLUSH: 2, Operation.FINITE_SELECT: 3, Operation.COPY: 1,
 }  # fmt: skip
 
 
 @unique
 class Role(IntEnum):
-    """What a buffer is to the step. All hold float32 but TOKENS and LABELS, which hold indices (int64)."""
+    """What a buffer is to the step. All hold float32 but TOKENS and LABELS, which hold indices (int64 in
+    memory, uint32 in trees)."""
 
     WEIGHTS = 1
     FIRST_MOMENT = 2
@@ -101,6 +103,10 @@ class Role(IntEnum):
 
 
 INDEX_ROLES = frozenset({Role.TOKENS, Role.LABELS})
+INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.TOKENS, Role.LABELS, Role.SCALARS)
+"""Roles of buffers 0 to 5, in this order; no other buffer has one of them."""
+SMALL_LEAVES = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.CONSTANT})
+"""Buffers with trees of their own outside of traces, in leaves of LEAF_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,137 +206,41 @@ def iterate_terms(node: Node, number: int) -> Iterator[tuple[tuple[int, ...], tu
         yield indices, tuple(locate(operand, indices) for operand in node.operands)
 
 
-# --- Canonical bytes ----------------------------------------------------------------------------------------
-def encode_head(program: Program) -> bytes:
-    """Everything but the nodes: header, chunk length, outputs, buffers and the number of nodes."""
+def is_run(strides: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
+    """Whether the elements at these strides follow each other, the last loop running fastest, or are one
+    element again and again. For terms of sums: they are opened as one run of leaves."""
+    return not any(strides) or strides == lay_row_major(sizes)
+
+
+def lay_row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of elements that follow each other, the last loop running fastest."""
+    return tuple(prod(sizes[n + 1 :]) for n in range(len(sizes)))
+
+
+def leaf_bytes(program: Program, buffer: int) -> int:
+    """Bytes of a leaf of this buffer's tree. What is part of a state, and constants: LEAF_BYTES; all others:
+    as long as the longest sum, so that its terms lie in two leaves at most."""
     outputs = program.outputs
-    numbers = (
-        program.chunk_terms,
-        outputs.loss,
-        outputs.weights,
-        outputs.first_moment,
-        outputs.second_moment,
-    )
-    buffers = (
-        bytes([buffer.role, len(buffer.constant_root)]) + _encode_integers(buffer.size) + buffer.constant_root
-        for buffer in program.buffers
-    )
-    return b"".join(
-        (
-            PROGRAM_HEADER,
-            _encode_integers(*numbers, len(program.nodes), len(program.buffers)),
-            *buffers,
-        )
-    )
-
-
-def encode_node(node: Node) -> bytes:
-    """operation, number of loops, reduced loops, number of operands (1 byte each), then 8-byte big-endian
-    integers: selected, sizes, and buffer, offset and strides of the output and of each operand. Strides are
-    two's complement."""
-    head = bytes([node.operation, len(node.sizes), node.reduced, len(node.operands)])
-    accesses = (
-        _encode_integers(access.buffer, access.offset, *access.strides)
-        for access in (node.output, *node.operands)
-    )
-    return b"".join((head, _encode_integers(node.selected, *node.sizes), *accesses))
-
-
-def _encode_integers(*values: int) -> bytes:
-    return b"".join(value.to_bytes(8, "big", signed=True) for value in values)
-
-
-def compute_program_root(program: Program) -> bytes:
-    """Root over the head (leaf 0) and the nodes (leaf 1 + number), 32 bytes."""
-    pieces = (encode_head(program), *map(encode_node, program.nodes))
-    return compute_root([hash_leaf(piece) for piece in pieces])
-
-
-def encode_program(program: Program) -> bytes:
-    """Canonical bytes: the head, then the nodes in order."""
-    return encode_head(program) + b"".join(map(encode_node, program.nodes))
-
-
-class _Reader:
-    """Takes integers and pieces off encoded bytes; refuses to read past the end."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.offset = 0
-
-    def take(self, count: int) -> bytes:
-        piece = self.data[self.offset : self.offset + count]
-        if len(piece) != count:
-            raise _refuse("the bytes end early", f"{count} more bytes", len(piece), f"byte {self.offset}")
-        self.offset += count
-        return piece
-
-    def integers(self, count: int) -> tuple[int, ...]:
-        return tuple(int.from_bytes(self.take(8), "big", signed=True) for _ in range(count))
-
-    def enum(self, kind: type[Operation] | type[Role], value: int) -> int:
-        if value not in set(kind):
-            raise _refuse("an unknown number", f"a {kind.__name__}", value, f"byte {self.offset}")
-        return kind(value)
-
-
-def decode_program(data: bytes) -> Program:
-    """Inverse of encode_program. Raises InvalidInput on any bytes that are not the encoding of a valid
-    program."""
-    reader = _Reader(data)
-    if reader.take(len(PROGRAM_HEADER)) != PROGRAM_HEADER:
-        raise _refuse("not a program of this version", PROGRAM_HEADER, data[: len(PROGRAM_HEADER)], "byte 0")
-    chunk_terms, *outputs, nodes, buffers = reader.integers(7)
-    if not (0 <= nodes <= MAX_NODES and 0 <= buffers <= MAX_BUFFERS):
-        raise _refuse("a program this large", f"at most {MAX_NODES} nodes", (nodes, buffers), "head")
-    program = Program(
-        chunk_terms,
-        tuple(_decode_buffer(reader) for _ in range(buffers)),
-        (),
-        Outputs(*outputs),
-    )
-    program = Program(
-        chunk_terms, program.buffers, tuple(_decode_node(reader) for _ in range(nodes)), program.outputs
-    )
-    if reader.offset != len(data):
-        raise _refuse("bytes after the last node", reader.offset, len(data), f"byte {reader.offset}")
-    require_valid(program)
-    return program
-
-
-def _decode_buffer(reader: _Reader) -> Buffer:
-    role, root_bytes = reader.take(2)
-    (size,) = reader.integers(1)
-    return Buffer(Role(reader.enum(Role, role)), size, reader.take(root_bytes))
-
-
-def _decode_node(reader: _Reader) -> Node:
-    operation, loops, reduced, operands = reader.take(4)
-    if loops > MAX_LOOPS or reduced > loops or operands > 3:
-        raise _refuse(
-            "a node of this shape", f"at most {MAX_LOOPS} loops", (loops, reduced, operands), "node"
-        )
-    selected, *sizes = reader.integers(1 + loops)
-    output = _decode_access(reader, loops - reduced)
-    accesses = tuple(_decode_access(reader, loops) for _ in range(operands))
-    kind = Operation(reader.enum(Operation, operation))
-    return Node(kind, tuple(sizes), reduced, output, accesses, selected)
-
-
-def _decode_access(reader: _Reader, loops: int) -> Access:
-    buffer, offset, *strides = reader.integers(2 + loops)
-    return Access(buffer, offset, tuple(strides))
+    is_state = buffer in (outputs.weights, outputs.first_moment, outputs.second_moment)
+    if is_state or program.buffers[buffer].role in SMALL_LEAVES:
+        return LEAF_BYTES
+    return min(4 * program.chunk_terms, MAX_TRACE_LEAF_BYTES)
 
 
 # --- Validity -----------------------------------------------------------------------------------------------
 def require_valid(program: Program) -> None:
-    """Raises InvalidInput unless every node has the shape of its operation, stays inside its buffers, reads
-    indices where an index belongs and nothing before some node wrote to it, and sums at most `chunk_terms`
-    terms.
+    """Raises InvalidInput unless the inputs come first, in order, every node has the shape of its operation,
+    stays inside its buffers, reads indices where an index belongs and nothing before some node wrote to it,
+    and sums at most `chunk_terms` terms, each operand's in one run.
 
     That the writers of a tensor share it without overlap takes its elements to see: `require_single_writers`
     in `compute/interpreter.py`, for tests of the lowering."""
     _require("chunk length", program.chunk_terms in CHUNK_TERMS, f"one of {CHUNK_TERMS}", program.chunk_terms)
+    roles = tuple(buffer.role for buffer in program.buffers)
+    _require(
+        "inputs", roles[: len(INPUTS)] == INPUTS, "buffers 0 to 5 to be the inputs", roles[: len(INPUTS)]
+    )
+    _require("inputs", not {*INPUTS} & {*roles[len(INPUTS) :]}, "one buffer for each input", roles)
     for number, buffer in enumerate(program.buffers):
         _require(f"buffer {number}", 1 <= buffer.size <= MAX_ELEMENTS, "1 or more elements", buffer.size)
         root_bytes = 32 if buffer.role is Role.CONSTANT else 0
@@ -366,6 +276,8 @@ def _require_node(program: Program, node: Node, where: str, written: set[int]) -
         _require(where, operand.buffer in written, "an operand written before", operand.buffer)
         is_index = program.buffers[operand.buffer].role in INDEX_ROLES
         _require(where, is_index == (operation in INDEXED and place == 0), "an index first", operand.buffer)
+        strides = operand.strides[len(node.output_sizes) :]
+        _require(where, is_run(strides, node.reduced_sizes), "terms that lie in one run", strides)
     _require_selected(node, where)
 
 

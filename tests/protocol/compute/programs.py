@@ -13,13 +13,16 @@ from protocol.compute.interpreter import Interpreter
 from protocol.compute.layout import View, make_contiguous
 from protocol.compute.lowering import Lowering
 from protocol.compute.plain import UpdateFactors, update
+from protocol.compute.program import number_buffers
 from protocol.compute.record import record
+from protocol.compute.straighten import straighten
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import Buffer, Node, Outputs, Program, Role, require_valid
+from protocol.spec.program import INPUTS, Buffer, Node, Outputs, Program, Role, require_valid
 
-NOTHING = torch.zeros(0)
-NO_INDEX = torch.zeros(0, dtype=torch.int64)
+NOTHING = torch.zeros(1)
+NO_INDEX = torch.zeros(1, dtype=torch.int64)
+"""For inputs that no node reads."""
 
 
 def read_view(view: View, flat: Tensor) -> Tensor:
@@ -36,6 +39,8 @@ class Bench:
         self.builder = Builder(chunk_terms)
         self.constants: dict[int, Tensor] = {}
         self.tokens = NO_INDEX
+        self.numbers: dict[int, int] = {}
+        """Of buffers in the last finished program, by those in views."""
 
     def add(self, values: Tensor) -> View:
         """float32 becomes a constant, int64 the tokens (once)."""
@@ -69,23 +74,30 @@ class Bench:
         for number, values in constants.items():
             root = compute_data_root(values.numpy().tobytes())
             buffers[number] = Buffer(Role.CONSTANT, values.numel(), root)
-        program = Program(
-            self.builder.chunk_terms,
-            tuple(buffers),
-            (*nodes, *self.builder.nodes[len(nodes) :]),
-            Outputs(loss.buffer, *outputs),
+        there = {buffer.role for buffer in buffers}
+        buffers += [Buffer(role, 1) for role in INPUTS if role not in there]
+        program, self.numbers = number_buffers(
+            straighten(
+                Program(
+                    self.builder.chunk_terms,
+                    tuple(buffers),
+                    (*nodes, *self.builder.nodes[len(nodes) :]),
+                    Outputs(loss.buffer, *outputs),
+                )
+            )
         )
         require_valid(program)
-        return program, constants
+        return program, {self.numbers[old]: t for old, t in constants.items() if old in self.numbers}
 
     def read(self, *views: View) -> list[Tensor]:
         """Runs the program; the values of any of its views."""
         program, constants = self.finish()
-        kept = dict(constants)
+        kept: dict[int, Tensor] = {}
         interpreter = Interpreter(program, constants, is_traced=True)
         empty = (NOTHING, NOTHING, NOTHING)
         interpreter.run(empty, self.tokens, NO_INDEX, NOTHING, lambda b, t: kept.update({b: t.clone()}))
-        return [read_view(view, kept[view.buffer]) for view in views]
+        computed = {old: kept[new] for old, new in self.numbers.items() if new in kept}
+        return [read_view(view, (self.constants | computed)[view.buffer]) for view in views]
 
 
 def evaluate(function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> list[Tensor]:

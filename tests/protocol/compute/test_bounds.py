@@ -167,6 +167,7 @@ def build_cases() -> Iterator[tuple[str, Node, Tensors]]:
             if finite:
                 factors = [x.nan_to_num(1.0, 2.0, 3.0).clamp(-1e10, 1e10) for x in factors]
             yield f"PRODUCT_SUM matrix {terms} {finite}", build(Operation.PRODUCT_SUM, factors, 1), factors
+    yield "COPY", build(Operation.COPY, [values]), [values]
     yield from build_indexed_cases()
 
 

@@ -39,6 +39,7 @@ FORMULAS: dict[Operation, Callable[..., float]] = {
     Operation.SIGMOID: lambda a: 1 / (1 + exp(-a)),
     Operation.FLUSH: lambda a, b: a if abs(a) >= b else 0.0,
     Operation.FINITE_SELECT: lambda a, b, c: b if isfinite(a) else c,
+    Operation.COPY: lambda a: a,
 }
 POSITIVE = {Operation.SQUARE_ROOT, Operation.RECIPROCAL_ROOT, Operation.LOGARITHM, Operation.FLUSH}
 """Where operands must be positive."""

@@ -31,10 +31,8 @@ from protocol.spec.program import (
     REDUCTIONS,
     Operation,
     Role,
-    compute_program_root,
-    decode_program,
-    encode_program,
 )
+from protocol.spec.program_codec import compute_program_root, decode_program, encode_program
 from tests.protocol.compute.conftest import TINY, build_tiny_training
 from tests.protocol.compute.programs import run_python
 

@@ -367,7 +367,9 @@ def test_flush(a: int, threshold: int) -> None:
     assert is_fault(Operation.FLUSH, [(a, threshold)], a ^ 8) == ((a ^ 8) & ~NEGATIVE != 0)
 
 
-@pytest.mark.parametrize("operation", [Operation.GATHER, Operation.EQUAL_SELECT, Operation.FINITE_SELECT])
+@pytest.mark.parametrize(
+    "operation", [Operation.GATHER, Operation.EQUAL_SELECT, Operation.FINITE_SELECT, Operation.COPY]
+)
 @given(FINITE)
 def test_copies_are_exact_or_flushed(operation: Operation, a: int) -> None:
     terms = [(0, a, to_bits(77.0))] if operation is Operation.FINITE_SELECT else [(a,)]
@@ -393,6 +395,7 @@ UNIFORM: list[tuple[Operation, Terms]] = [
     *((operation, [(0x3F800000, 0x40000000)]) for operation in (*NUMPY, Operation.FLUSH)),
     *((operation, [(0x3F800000,)]) for operation in (*FUNCTIONS, Operation.SQUARE_ROOT)),
     (Operation.GATHER, [(0x3F800000,)]), (Operation.EQUAL_SELECT, [(0x3F800000,)]),
+    (Operation.COPY, [(0x3F800000,)]),
     (Operation.FINITE_SELECT, [(INFINITY, INFINITY, 0x3F800000)]), (Operation.SELECTED_SUM, []),
 ]  # fmt: skip
 
@@ -595,7 +598,8 @@ def test_an_element_that_the_node_lacks_is_refused(number: int) -> None:
         (Operation.ADD, [(0,)], 0, "float32"), (Operation.ADD, [(0, 0)] * 2, 0, "float32"),
         (Operation.ADD, [], 0, "float32"), (Operation.SUM, [], 0, "float32"),
         (Operation.MAXIMUM_OF, [], 0, "float32"), (Operation.SUM, [(0,)] * 4097, 0, "float32"),
-        (Operation.FINITE_SELECT, [(0, 0)], 0, "float32"),
+        (Operation.FINITE_SELECT, [(0, 0)], 0, "float32"), (Operation.COPY, [(0, 0)], 0, "float32"),
+        (Operation.COPY, [(0,)] * 2, 0, "float32"), (Operation.COPY, [], 0, "float32"),
         (Operation.EQUAL_SELECT, [(0, 0, 0)], 0, "float32"),
     ],
 )  # fmt: skip
