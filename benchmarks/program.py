@@ -25,13 +25,13 @@ import torch
 from benchmarks.setting import BUILD, DEMO_MODEL, write_report
 from protocol.compute.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.digest import trace_root
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.model import compute_loss, init_parameters, parameter_count, split_parameters
 from protocol.compute.program import BuiltProgram, ProgramConfig, build_program
 from protocol.compute.search import TraceSearch
 from protocol.compute.step import Batch
 from protocol.compute.tables import build_tables
+from protocol.compute.trace import build_trace_tree
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 
@@ -134,7 +134,7 @@ def measure_trace(setting: Setting, steps: int) -> dict[str, float]:
         steps,
         step=setting.run(trained),
         record=setting.run(kept),
-        hash=lambda: trace_root(kept.tensors[number] for number in tensors),
+        hash=lambda: build_trace_tree(built.program, kept.tensors.__getitem__),
         check=lambda: checker.check(lambda number: kept.tensors[number]),
         search=lambda: search.search(lambda number: lied[number]),
     )

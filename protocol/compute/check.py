@@ -99,7 +99,7 @@ class TraceChecker:
             node = self.program.nodes[number]
             touched = {access.buffer for access in (*node.operands, node.output)}
             for buffer in touched - held.keys():
-                held[buffer] = self._fetch(get, buffer)
+                held[buffer] = fetch_buffer(self.program, get, buffer)
             seen = check_node(node, view, self.format)
             kinds[node.operation] = kinds.get(node.operation, KindReport()).add(seen)
             if seen.outside:
@@ -110,18 +110,21 @@ class TraceChecker:
                     release(buffer)
         return TraceReport(kinds, tuple(faults))
 
-    def _fetch(self, get: Provider, buffer: int) -> Tensor:
-        entry, tensor = self.program.buffers[buffer], get(buffer)
-        dtype = torch.int64 if entry.role in INDEX_ROLES else torch.float32
-        if tensor.shape != (entry.size,) or tensor.dtype != dtype:
-            raise InvalidInput(
-                what="a tensor of the trace is not the program's",
-                expected=f"{entry.size} elements of {dtype}",
-                actual=f"{tuple(tensor.shape)} of {tensor.dtype}",
-                where=f"buffer {buffer}",
-                remedy="Ask for the whole buffer, flat.",
-            )
-        return tensor.contiguous()
+
+def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
+    """What the provider gives for a buffer, contiguous. Raises InvalidInput where that is not the program's:
+    another size or type."""
+    entry, tensor = program.buffers[number], get(number)
+    dtype = torch.int64 if entry.role in INDEX_ROLES else torch.float32
+    if tensor.shape != (entry.size,) or tensor.dtype != dtype:
+        raise InvalidInput(
+            what="a tensor of the trace is not the program's",
+            expected=f"{entry.size} elements of {dtype}",
+            actual=f"{tuple(tensor.shape)} of {tensor.dtype}",
+            where=f"buffer {number}",
+            remedy="Ask for the whole buffer, flat.",
+        )
+    return tensor.contiguous()
 
 
 def compute_last_uses(program: Program, nodes: Iterable[int]) -> dict[int, tuple[int, ...]]:

@@ -17,8 +17,6 @@ LEAF_BYTES = 1024
 opened."""
 LEAF_ELEMENTS = LEAF_BYTES // 4
 """256 float32 elements of a state leaf."""
-TRACE_LEAF_BYTES = 4096
-"""A trace is hashed only when it is challenged, but all of it: larger leaves halve that cost."""
 LEAF_PREFIX = b"\x00"
 """RFC 6962, section 2.1: leaves and nodes never hash the same message."""
 NODE_PREFIX = b"\x01"

@@ -14,7 +14,6 @@ from protocol.compute.digest import (
     tensor_bytes,
     tensor_from_bytes,
     tensor_root,
-    trace_root,
     zero_root,
 )
 from protocol.compute.step import TrainingState
@@ -102,11 +101,24 @@ def test_nothing_has_no_tree() -> None:
         build_byte_tree(b"")
 
 
-def test_trace_root_is_a_tree_of_trees_and_takes_what_is_not_finite() -> None:
-    tensors = [torch.arange(2000.0), torch.tensor([float("nan"), float("inf")])]
-    roots = []
-    for tensor in tensors:
-        data = bytes(tensor_bytes(tensor))
-        pieces = [data[i : i + 4096].ljust(4096, b"\0") for i in range(0, len(data), 4096)]
-        roots.append(merkle.compute_root([merkle.hash_leaf(piece) for piece in pieces]))
-    assert trace_root(tensors) == merkle.compute_root(roots)
+@pytest.mark.parametrize("size", [1, 511, 512, 513, 512 * 63, 512 * 64, 512 * 64 + 1, 512 * 129 + 7])
+@pytest.mark.parametrize("is_readonly", [True, False])
+def test_leaves_of_any_size_are_hashed_as_the_spec_says(size: int, is_readonly: bool) -> None:
+    """Blocks are full, short, or none; what was in a block before must not stay in it."""
+    data = (bytes if is_readonly else bytearray)(range(1, 252)) * (size // 251 + 1)
+    pieces = [bytes(data[i : min(i + 512, size)]).ljust(512, b"\0") for i in range(0, size, 512)]
+    tree = build_byte_tree(memoryview(data)[:size], 512)
+    assert tree.levels[0] == [merkle.hash_leaf(piece) for piece in pieces]
+    assert tree.open_leaf(len(pieces) - 1)[0] == pieces[-1]
+
+
+def test_every_run_of_leaves_opens() -> None:
+    tree = build_tensor_tree(torch.arange(700, dtype=torch.float32))
+    for first in range(3):
+        for last in range(first, 3):
+            leaves, path = tree.open_run(first, last)
+            assert leaves == b"".join(tree.open_leaf(i)[0] for i in range(first, last + 1))
+            hashes = [merkle.hash_leaf(leaves[i : i + 1024]) for i in range(0, len(leaves), 1024)]
+            merkle.verify_range(tree.root, hashes, first, 3, path)
+    with pytest.raises(InvalidInput):
+        tree.open_run(1, 3)

@@ -1,0 +1,96 @@
+"""The root of a step's trace, and runs of its elements with their proofs (docs/spec.md, section 8).
+
+    buffers --> a tree each, in leaves as long as a run --> their roots in order --> the trace's tree
+
+Hashed only when a step is challenged, but then all of it. Kept are the roots alone: to open a run its buffer
+is hashed again, which takes some milliseconds.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from protocol.compute.check import Provider, fetch_buffer
+from protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
+from protocol.compute.suspects import require_index
+from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import Levels, compute_levels, compute_path
+from protocol.spec.program import INDEX_ROLES, Program, Role, leaf_bytes
+
+INDEX_LIMIT = 1 << 32
+"""Indices are uint32 in trees."""
+
+
+@dataclass(frozen=True)
+class TraceTree:
+    """The tree over the roots of all buffers, and where their values come from."""
+
+    program: Program
+    levels: Levels
+    get: Provider
+
+    @property
+    def root(self) -> bytes:
+        """The trace's 32-byte root."""
+        return self.levels[-1][0]
+
+    @property
+    def roots(self) -> list[bytes]:
+        """The root of each buffer's tree, 32 bytes, in order."""
+        return self.levels[0]
+
+    def open_root(self, buffer: int) -> list[bytes]:
+        """The path of a buffer's root upwards. Raises InvalidInput if there is no such buffer."""
+        return compute_path(self.levels, buffer)
+
+    def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
+        """The whole leaves that hold `count` >= 1 elements from `first_element` on, and their siblings
+        (`merkle.compute_range_path`). Raises InvalidInput where the buffer has no such elements, or is not
+        what was hashed any more."""
+        size = self.program.buffers[buffer].size
+        if count < 1 or not 0 <= first_element <= first_element + count <= size:
+            raise InvalidInput(
+                what="no such run of elements",
+                expected=f"1 or more of {size}",
+                actual=f"{count} from {first_element} on",
+                where=f"buffer {buffer}",
+                remedy="Pass a run that the program reads.",
+            )
+        tree = _build_tree(self.program, self.get, buffer)
+        if tree.root != self.roots[buffer]:
+            raise InvalidInput(
+                what="a tensor has changed since the trace was hashed",
+                expected=self.roots[buffer].hex(),
+                actual=tree.root.hex(),
+                where=f"buffer {buffer}",
+                remedy="Record the step again, and keep all of it.",
+            )
+        elements = tree.leaf_bytes // 4
+        return tree.open_run(first_element // elements, (first_element + count - 1) // elements)
+
+
+def build_trace_tree(program: Program, get_tensor: Provider) -> TraceTree:
+    """The tree of a whole step: W, m and v of the state before it, its other inputs, constants and tensors.
+    `get_tensor` gives any buffer, flat, also later, when runs are opened. Values that are not finite are part
+    of a trace as well. Raises InvalidInput where a tensor is not the program's."""
+    roots = [
+        buffer.constant_root
+        if buffer.role is Role.CONSTANT
+        else _build_tree(program, get_tensor, number).root
+        for number, buffer in enumerate(program.buffers)
+    ]
+    return TraceTree(program, compute_levels(roots), get_tensor)
+
+
+def _build_tree(program: Program, get: Provider, number: int) -> ByteTree:
+    tensor = fetch_buffer(program, get, number)
+    if program.buffers[number].role in INDEX_ROLES:
+        require_index(tensor, INDEX_LIMIT)
+        tensor = _take_low_halves(tensor)
+    return build_byte_tree(tensor_bytes(tensor), leaf_bytes(program, number))
+
+
+def _take_low_halves(indices: Tensor) -> Tensor:
+    """int64 as uint32, under the name of int32; memory is little-endian."""
+    return indices.view(torch.int32)[::2].contiguous()

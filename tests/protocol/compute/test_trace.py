@@ -1,0 +1,181 @@
+"""The root of a step's trace: a tree of trees, any run of which can be shown."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from protocol.compute.data import Corpus, get_batch
+from protocol.compute.digest import state_header
+from protocol.compute.interpreter import Interpreter
+from protocol.compute.program import BuiltProgram, build_program, describe_program
+from protocol.compute.step import TrainingState, compute_scalars
+from protocol.compute.trace import TraceTree, build_trace_tree
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import compute_root, hash_leaf, verify_path, verify_range
+from protocol.spec.program import INDEX_ROLES, INPUTS, Program, Role, leaf_bytes
+
+Trace = dict[int, Tensor]
+
+
+@pytest.fixture
+def built(spec: TrainingSpec) -> BuiltProgram:
+    return build_program(describe_program(spec))
+
+
+@pytest.fixture
+def trace(built: BuiltProgram, state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> Trace:
+    """One honest step's buffers."""
+    interpreter = Interpreter(built.program, built.constants, keeps_all=True)
+    vectors = (state.weights, state.first_moment, state.second_moment)
+    interpreter.run(vectors, *get_batch(corpus, spec, bytes(32), 0, 0), compute_scalars(spec, 0, 0))
+    return {number: values.clone() for number, values in interpreter.tensors.items()}
+
+
+def encode(values: Tensor) -> bytes:
+    """float32 or uint32, one by one, little-endian."""
+    code = "I" if values.dtype == torch.int64 else "f"
+    return struct.pack(f"<{values.numel()}{code}", *values.tolist())
+
+
+def cut(program: Program, number: int, values: Tensor) -> list[bytes]:
+    data, size = encode(values), leaf_bytes(program, number)
+    return [data[i : i + size].ljust(size, b"\0") for i in range(0, len(data), size)]
+
+
+def test_the_root_is_a_tree_of_trees(built: BuiltProgram, trace: Trace) -> None:
+    program = built.program
+    roots = [
+        compute_root([hash_leaf(leaf) for leaf in cut(program, number, trace[number])])
+        for number in range(len(program.buffers))
+    ]
+    tree = build_trace_tree(program, trace.__getitem__)
+    assert tree.roots == roots and tree.root == compute_root(roots)
+    for number in (0, 5, len(roots) - 1):
+        verify_path(tree.root, roots[number], number, len(roots), tree.open_root(number))
+
+
+def test_states_and_constants_have_the_roots_by_which_they_are_known(
+    built: BuiltProgram, trace: Trace, state: TrainingState
+) -> None:
+    program, tree = built.program, build_trace_tree(built.program, trace.__getitem__)
+    outputs = program.outputs
+    stepped = TrainingState(
+        trace[outputs.weights], trace[outputs.first_moment], trace[outputs.second_moment], 1, 1
+    )
+    for header, numbers in (
+        (state_header(state), (0, 1, 2)),
+        (state_header(stepped), (outputs.weights, outputs.first_moment, outputs.second_moment)),
+    ):
+        roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
+        assert roots == tuple(tree.roots[number] for number in numbers)
+    for number, buffer in enumerate(program.buffers):
+        if buffer.role is Role.CONSTANT:
+            assert tree.roots[number] == buffer.constant_root
+
+
+def require_run(tree: TraceTree, trace: Trace, number: int, first: int, count: int) -> None:
+    """The opened leaves are whole ones of the buffer's tree, and hold the run."""
+    size, values = leaf_bytes(tree.program, number), trace[number]
+    leaves, path = tree.open_run(number, first, count)
+    start = 4 * first // size
+    hashes = [hash_leaf(leaves[i : i + size]) for i in range(0, len(leaves), size)]
+    total = len(cut(tree.program, number, values))
+    verify_range(tree.roots[number], hashes, start, total, path)
+    inside = 4 * first - start * size
+    assert leaves[inside : inside + 4 * count] == encode(values[first : first + count])
+
+
+def test_any_run_opens(built: BuiltProgram, trace: Trace) -> None:
+    tree = build_trace_tree(built.program, trace.__getitem__)
+    for number, buffer in enumerate(built.program.buffers):
+        size = buffer.size
+        for first, count in {(0, 1), (size - 1, 1), (0, size), (size // 3, max(1, size // 2))}:
+            require_run(tree, trace, number, first, count)
+
+
+def test_the_terms_of_every_sum_open_as_two_leaves_at_most(built: BuiltProgram, trace: Trace) -> None:
+    program, tree = built.program, build_trace_tree(built.program, trace.__getitem__)
+    for node in (node for node in program.nodes if node.reduced):
+        for operand in node.operands:
+            is_still = not any(operand.strides[len(node.output_sizes) :])
+            count = 1 if is_still else node.terms
+            leaves, _ = tree.open_run(operand.buffer, operand.offset, count)
+            if count <= program.chunk_terms and leaf_bytes(program, operand.buffer) >= 4 * count:
+                assert len(leaves) <= 2 * leaf_bytes(program, operand.buffer)
+
+
+def test_indices_are_four_bytes(built: BuiltProgram, trace: Trace) -> None:
+    tree = build_trace_tree(built.program, trace.__getitem__)
+    tokens = INPUTS.index(Role.TOKENS)
+    leaves, _ = tree.open_run(tokens, 0, 3)
+    assert struct.unpack("<3I", leaves[:12]) == tuple(trace[tokens][:3].tolist())
+    for bad in (-1, 1 << 32):
+        changed = trace[tokens].clone()
+        changed[1] = bad
+        with pytest.raises(InvalidInput, match="outside its table"):
+            build_trace_tree(built.program, {**trace, tokens: changed}.__getitem__)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_is_part_of_a_trace(built: BuiltProgram, trace: Trace, value: float) -> None:
+    last = len(built.program.buffers) - 1
+    changed = trace[last].clone()
+    changed[-1] = value
+    trees = [build_trace_tree(built.program, t.__getitem__) for t in (trace, {**trace, last: changed})]
+    assert trees[0].root != trees[1].root and trees[0].roots[:-1] == trees[1].roots[:-1]
+    require_run(trees[1], {**trace, last: changed}, last, changed.numel() - 1, 1)
+
+
+def test_every_buffer_counts(built: BuiltProgram, trace: Trace) -> None:
+    roots = {build_trace_tree(built.program, trace.__getitem__).root}
+    computed = [n for n, buffer in enumerate(built.program.buffers) if buffer.role is not Role.CONSTANT]
+    for number in computed[:: len(computed) // 12]:
+        changed = trace[number].clone()
+        changed[-1] += 1
+        roots.add(build_trace_tree(built.program, {**trace, number: changed}.__getitem__).root)
+    assert len(roots) == 1 + len(computed[:: len(computed) // 12])
+
+
+BAD: list[Callable[[Tensor], Tensor]] = [lambda t: t[1:], lambda t: t.double(), lambda t: t.view(1, -1)]
+
+
+@pytest.mark.parametrize("change", BAD, ids=["short", "wide", "not flat"])
+def test_what_is_not_the_program_s_is_refused(
+    built: BuiltProgram, trace: Trace, change: Callable[[Tensor], Tensor]
+) -> None:
+    last = len(built.program.buffers) - 1
+    with pytest.raises(InvalidInput, match="not the program's"):
+        build_trace_tree(built.program, {**trace, last: change(trace[last])}.__getitem__)
+
+
+def test_runs_that_are_not_there_are_refused(built: BuiltProgram, trace: Trace) -> None:
+    tree, size = build_trace_tree(built.program, trace.__getitem__), built.program.buffers[0].size
+    for first, count in ((0, 0), (-1, 2), (0, size + 1), (size, 1), (size - 1, 2)):
+        with pytest.raises(InvalidInput, match="no such run of elements"):
+            tree.open_run(0, first, count)
+
+
+def test_a_tensor_that_changed_since_is_not_opened(built: BuiltProgram, trace: Trace) -> None:
+    tree = build_trace_tree(built.program, trace.__getitem__)
+    constant = next(n for n, b in enumerate(built.program.buffers) if b.role is Role.CONSTANT)
+    for number in (constant, len(trace) - 1):
+        trace[number] = trace[number] + 1
+        with pytest.raises(InvalidInput, match="has changed since"):
+            tree.open_run(number, 0, 1)
+
+
+def test_larger_leaves_for_longer_sums(built: BuiltProgram, trace: Trace) -> None:
+    """Only states and constants keep their roots when the chunk length changes."""
+    longer = replace(built.program, chunk_terms=4096)
+    roots = [build_trace_tree(p, trace.__getitem__).roots for p in (built.program, longer)]
+    outputs = longer.outputs
+    kept = {0, 1, 2, outputs.weights, outputs.first_moment, outputs.second_moment}
+    for number, (before, after) in enumerate(zip(*roots, strict=True)):
+        role = longer.buffers[number].role
+        assert (before == after) == (number in kept or role is Role.CONSTANT)
+        assert role not in INDEX_ROLES or before != after
