@@ -57,7 +57,7 @@ class TraceTree:
                 where=f"buffer {buffer}",
                 remedy="Pass a run that the program reads.",
             )
-        tree = _build_tree(self.program, self.get, buffer)
+        tree = build_buffer_tree(self.program, self.get, buffer)
         if tree.root != self.roots[buffer]:
             raise InvalidInput(
                 what="a tensor has changed since the trace was hashed",
@@ -77,13 +77,15 @@ def build_trace_tree(program: Program, get_tensor: Provider) -> TraceTree:
     roots = [
         buffer.constant_root
         if buffer.role is Role.CONSTANT
-        else _build_tree(program, get_tensor, number).root
+        else build_buffer_tree(program, get_tensor, number).root
         for number, buffer in enumerate(program.buffers)
     ]
     return TraceTree(program, compute_levels(roots), get_tensor)
 
 
-def _build_tree(program: Program, get: Provider, number: int) -> ByteTree:
+def build_buffer_tree(program: Program, get: Provider, number: int) -> ByteTree:
+    """The tree of one buffer, in its own leaves; indices as uint32. Raises InvalidInput where the tensor is
+    not the program's."""
     tensor = fetch_buffer(program, get, number)
     if program.buffers[number].role in INDEX_ROLES:
         require_index(tensor, INDEX_LIMIT)

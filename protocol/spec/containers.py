@@ -31,6 +31,27 @@ class LeafProof:
 
 
 @dataclass(frozen=True)
+class NodeProof:
+    """Leaf 2 + number of a program's tree: the node's canonical bytes and their path."""
+
+    number: int
+    data: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class BufferOpening:
+    """A run of elements of one buffer of a trace. root, root_path: of the buffer's tree and its place in the
+    trace (zero and empty where the contract knows the root: W, m, v, constants); leaves: the whole leaves
+    that hold the run; path: their siblings (`merkle.compute_range_path`)."""
+
+    root: bytes
+    root_path: tuple[bytes, ...]
+    leaves: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class StateLeaves:
     """The same leaf of all three tensors of a state."""
 

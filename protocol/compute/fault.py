@@ -1,0 +1,228 @@
+"""Where a claimed step is false, and the proof that a contract needs to see it too.
+
+A challenger computes the step itself, from the claimant's own start state, and compares roots of tensors:
+what has the same root needs no look. On a machine like the claimant's that leaves the false tensor and those
+behind it; on another one float noise is in all of them. Nodes that touch such a tensor are judged in order,
+each from what the claimant says that it read and wrote (`bounds.py`). The first element outside its bound is
+proven: its node under the program, its operands and itself under the trace.
+
+    own run, node by node --> roots --> equal: own tensor is the claimant's
+                                   '--> other: the claimant's is fetched, its nodes are judged --> proof
+
+That costs two runs of the step, one hashing of it, and the judging of what differs. Of the claimant's trace
+no more is fetched than differs, and no more is in memory than later nodes touch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from protocol.compute.bounds import check_node
+from protocol.compute.check import Provider, compute_last_uses, fetch_buffer
+from protocol.compute.interpreter import Interpreter
+from protocol.compute.memory import compute_lifetimes
+from protocol.compute.program import BuiltProgram
+from protocol.compute.step import Batch
+from protocol.compute.trace import TraceTree, build_buffer_tree
+from protocol.compute.views import look
+from protocol.spec.containers import BufferOpening, NodeProof
+from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import compute_levels
+from protocol.spec.program import INPUTS, Access, Node, Operation, Program, Role, locate, unravel
+from protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf
+from protocol.spec.referee import FORMATS
+
+Vectors = tuple[Tensor, Tensor, Tensor]
+"""W, m, v before the step, flat float32."""
+STATE_INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
+OPENED_ELSEWHERE = frozenset({*STATE_INPUTS, Role.CONSTANT})
+"""Roots that a contract takes from the state or the node, not from the trace."""
+
+
+@dataclass(frozen=True)
+class OperationFault:
+    """An element of a node outside its bound: what `Referee.judge` takes. operands: of EQUAL_SELECT the index
+    and the operand that it chooses."""
+
+    node: NodeProof
+    element: int
+    output: BufferOpening
+    operands: tuple[BufferOpening, ...]
+
+
+@dataclass(frozen=True)
+class InputFault:
+    """An element of the tokens, labels or scalars that is not what the task gives. buffer: 3, 4 or 5."""
+
+    buffer: int
+    element: int
+    opening: BufferOpening
+
+
+@dataclass(frozen=True)
+class ClaimedTrace:
+    """roots: of all buffers' trees, in order; fetch: the claimant's values of a buffer, flat, checked against
+    its root."""
+
+    roots: Sequence[bytes]
+    fetch: Provider
+
+
+class FaultFinder:
+    """Looks for faults in traces of one program."""
+
+    def __init__(self, built: BuiltProgram, numeric_format: str = "float32") -> None:
+        self.program = built.program
+        self._format = FORMATS[numeric_format]
+        self._interpreter = Interpreter(built.program, built.constants, is_traced=True)
+        self._lifetimes = compute_lifetimes(built.program)
+        self._last_uses = compute_last_uses(built.program, range(len(built.program.nodes)))
+
+    def find(
+        self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
+    ) -> OperationFault | InputFault | None:
+        """The first fault of a claimed step from the state `vectors`, on the data that the task gives; None
+        where every element lies inside its bound. Raises InvalidInput where the trace is that of another
+        state or program, and whatever `fetch` raises."""
+        different = self._compare(vectors, batch, scalars, claimed.roots)
+        inputs = [number for number in different if number < len(INPUTS)]
+        if inputs:
+            return self._prove_input(inputs[0], claimed)
+        if not different:
+            return None
+        for number in self._interpreter.iterate(vectors, *batch, scalars):
+            fault = self._judge(number, different, claimed)
+            if fault is not None:
+                return fault
+        return None
+
+    # --- Which tensors differ -------------------------------------------------------------------------------
+    def _compare(
+        self, vectors: Vectors, batch: Batch, scalars: Tensor, roots: Sequence[bytes]
+    ) -> dict[int, Tensor | None]:
+        """Numbers of the buffers whose root is not that of the own run, in order; nothing is fetched yet."""
+        if len(roots) != len(self.program.buffers):
+            raise _refuse("a trace of another program", len(self.program.buffers), len(roots), "roots")
+        written: dict[int, list[int]] = {}
+        for buffer, lifetime in self._lifetimes.items():
+            written.setdefault(lifetime.written, []).append(buffer)
+        different = set()
+        for number in self._interpreter.iterate(vectors, *batch, scalars):
+            due = [*range(len(INPUTS))] if number == 0 else []
+            different |= {b for b in (*due, *written.get(number, ())) if self._own_root(b) != roots[b]}
+        for buffer in range(len(STATE_INPUTS)):
+            if buffer in different:
+                raise _refuse(
+                    "a trace from another state", "the start state's root", roots[buffer].hex(), buffer
+                )
+        return dict.fromkeys(sorted(different))
+
+    def _own_root(self, buffer: int) -> bytes:
+        return build_buffer_tree(self.program, self._get_own, buffer).root
+
+    def _get_own(self, buffer: int) -> Tensor:
+        return self._interpreter.tensors[buffer]
+
+    # --- Judging --------------------------------------------------------------------------------------------
+    def _judge(
+        self, number: int, different: dict[int, Tensor | None], claimed: ClaimedTrace
+    ) -> OperationFault | None:
+        """The fault of a node that has just been computed, if it touches anything that differs. Fetches what
+        it needs, and lets go of what no later node touches."""
+        node = self.program.nodes[number]
+        touched = {access.buffer for access in (*node.operands, node.output)} & different.keys()
+        for buffer in touched:
+            if different[buffer] is None:
+                different[buffer] = fetch_buffer(self.program, claimed.fetch, buffer)
+
+        def get(buffer: int) -> Tensor:
+            held = different.get(buffer)
+            return self._get_own(buffer) if held is None else held
+
+        def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            return look(get(access.buffer), access.offset, sizes, strides)
+
+        if touched:
+            seen = check_node(node, view, self._format)
+            if seen.outside:
+                return self._prove(number, seen.element, get, claimed)
+        for buffer in self._last_uses.get(number, ()):
+            different.pop(buffer, None)
+        return None
+
+    def _prove(self, number: int, element: int, get: Provider, claimed: ClaimedTrace) -> OperationFault:
+        def provide(buffer: int) -> Tensor:
+            life = self._lifetimes.get(buffer)
+            is_whole = life is None or life.written <= number
+            return get(buffer) if is_whole else fetch_buffer(self.program, claimed.fetch, buffer)
+
+        return prove_operation(
+            TraceTree(self.program, compute_levels(claimed.roots), provide), number, element
+        )
+
+    def _prove_input(self, buffer: int, claimed: ClaimedTrace) -> InputFault:
+        own, theirs = self._get_own(buffer), fetch_buffer(self.program, claimed.fetch, buffer)
+        # Bits, so that a NaN differs from itself no more than from others.
+        is_other = own.view(torch.int32) != theirs.view(torch.int32)
+        element = int(is_other.nonzero()[0]) * 4 // own.element_size()
+        trace = TraceTree(self.program, compute_levels(claimed.roots), lambda _: theirs)
+        return InputFault(buffer, element, open_elements(trace, buffer, element, 1))
+
+
+# --- Proofs -------------------------------------------------------------------------------------------------
+def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFault:
+    """The proof for one element of node `number`. Raises InvalidInput for no such element."""
+    node = trace.program.nodes[number]
+    if not 0 <= element < node.elements:
+        raise _refuse("the node has no such element", f"0 to {node.elements - 1}", element, f"node {number}")
+    output = locate(node.output, unravel(element, node.output_sizes))
+    return OperationFault(
+        open_node(trace.program, number),
+        element,
+        open_elements(trace, node.output.buffer, output, 1),
+        tuple(open_elements(trace, *run) for run in iterate_runs(node, element, trace.get)),
+    )
+
+
+def open_node(program: Program, number: int) -> NodeProof:
+    """A node with its place in the program."""
+    data, path = open_program_leaf(program, LEAVES_BEFORE_NODES + number)
+    return NodeProof(number, data, tuple(path))
+
+
+def iterate_runs(node: Node, element: int, get: Provider) -> Iterator[tuple[int, int, int]]:
+    """Buffer, first element and length of the run that each opened operand of an element is."""
+    indices = (*unravel(element, node.output_sizes), *(0 for _ in node.reduced_sizes))
+    operands = list(node.operands)
+    moved = 0
+    if node.operation in (Operation.GATHER, Operation.EQUAL_SELECT):
+        index = int(get(operands[0].buffer)[locate(operands[0], indices)])
+        if node.operation is Operation.GATHER:
+            moved = index * node.selected
+        else:
+            operands.pop(2 if index == indices[node.selected] else 1)
+    for place, operand in enumerate(operands):
+        is_moving = any(operand.strides[len(node.output_sizes) :])
+        start = locate(operand, indices) + (moved if place else 0)
+        yield operand.buffer, start, node.terms if is_moving else 1
+
+
+def open_elements(trace: TraceTree, buffer: int, first: int, count: int) -> BufferOpening:
+    """The leaves that hold `count` elements of a buffer from `first` on. Raises InvalidInput where the values
+    are not the trace's."""
+    leaves, path = trace.open_run(buffer, first, count)
+    if trace.program.buffers[buffer].role in OPENED_ELSEWHERE:
+        return BufferOpening(bytes(32), (), leaves, tuple(path))
+    return BufferOpening(trace.roots[buffer], tuple(trace.open_root(buffer)), leaves, tuple(path))
+
+
+def _refuse(what: str, expected: object, actual: object, where: object) -> InvalidInput:
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=str(where),
+        remedy="Fetch the trace that stands on chain, from the step that the dispute names.",
+    )
