@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
 
-from protocol.spec.float32 import SIGN_BIT, split_even, to_units
+from protocol.spec.float32 import split_even, to_units
 from protocol.spec.program import Operation
 
 Interval = tuple[Fraction, Fraction]
@@ -21,29 +21,40 @@ SLACK = 1 << 20
 a series of 40 terms, doubled, by less than 200, and ln 2 taken 185 times by less than 2^16."""
 LIMIT = 128
 """exp(128) is far above every float32, exp(-128) below 2^-184."""
+FAR_EXPONENT = -184
+UPPER_BITS = 192
+"""Fixed point of a sigmoid beyond 1/2: it shows that 1 - 2^-185 is less than 1."""
 
 
 def enclose_reciprocal_root(a: int) -> Interval:
     """1 / sqrt(a) of positive bits."""
     significand, half = split_even(a)
     root = isqrt((1 << 254) // significand)
-    scale = Fraction(2) ** (-127 - half)
-    return root * scale, (root + 1) * scale
+    return _scale(root, root + 1, -127 - half)
 
 
 def enclose_exponential(a: int) -> Interval:
-    """exp(a) of finite bits, a at most LIMIT: 2^scale times the series of exp at 0 <= rest < ln 2."""
-    x = to_units(a)
+    """exp(a) of finite bits, a at most LIMIT."""
+    return _scale(*_exponential(to_units(a)))
+
+
+def _exponential(x: int) -> tuple[int, int, int]:
+    """exp(x 2^-149), low and high and the exponent of their unit: 2^scale times the series of exp at
+    0 <= rest < ln 2."""
     if x < -LIMIT << 149:
-        return Fraction(0), Fraction(1, 1 << 184)
+        return 0, 1, FAR_EXPONENT
     scale, rest = divmod(x << FRACTION_BITS >> 149, LN_2)
     total, term, order = 0, ONE, 1
     while term:
         total += term
         term = (term * rest >> FRACTION_BITS) // order
         order += 1
-    unit = Fraction(2) ** (scale - FRACTION_BITS)
-    return (total - SLACK) * unit, (total + SLACK) * unit
+    return total - SLACK, total + SLACK, scale - FRACTION_BITS
+
+
+def _scale(low: int, high: int, exponent: int) -> Interval:
+    unit = Fraction(2) ** exponent
+    return low * unit, high * unit
 
 
 def enclose_logarithm(a: int) -> Interval:
@@ -60,11 +71,26 @@ def enclose_logarithm(a: int) -> Interval:
 
 
 def enclose_sigmoid(a: int) -> Interval:
-    """1 / (1 + exp(-a)) of finite bits, from exp(-|a|)."""
-    low, high = enclose_exponential(a | SIGN_BIT)
-    if to_units(a) < 0:
-        return low / (1 + low), high / (1 + high)
-    return 1 / (1 + high), 1 / (1 + low)
+    """1 / (1 + exp(-a)) of finite bits: e / (1 + e) with e = exp(-|a|) where a < 0, else 1 less that."""
+    x = to_units(a)
+    low, high, exponent = _exponential(-abs(x))
+    # 1 + e in 2^-120, rounded up and down: e may be far smaller than its last place.
+    above, below = (
+        ONE + _shift(high, exponent + FRACTION_BITS) + 1,
+        ONE + _shift(low, exponent + FRACTION_BITS),
+    )
+    low, high = (low << FRACTION_BITS) // above, (high << FRACTION_BITS) // below + 1
+    if x < 0:
+        return _scale(low, high, exponent)
+    places = exponent + UPPER_BITS
+    return _scale(
+        (1 << UPPER_BITS) - _shift(high, places) - 1, (1 << UPPER_BITS) - _shift(low, places), -UPPER_BITS
+    )
+
+
+def _shift(value: int, places: int) -> int:
+    """The whole part of value 2^places."""
+    return value << places if places >= 0 else value >> -places
 
 
 def _artanh(z: int) -> int:
