@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Float32} from "./Float32.sol";
+import {Run, Runs} from "./Runs.sol";
+
+/// @title Sums of float32 products, exact, and how far a claimed sum may lie off (docs/spec.md, section 9).
+/// @notice Everything counts 2^-300. A finite float32 is m * 2^(e - 150), m < 2^24, e = 1 .. 254 (1 for subnormals, too), so a product
+/// is an integer below 2^48 times 2^s, s = 2 .. 508. Limb s >> 7 of base 2^128 takes it, shifted by s & 127: a limb of MAX_TERMS
+/// products stays below 2^12 * 2^(48 + 127) = 2^187, carries are left for the end, and no number is ever divided.
+/// @dev Twin of `_add_products` and `_add` in `protocol/spec/referee.py`.
+library ExactSum {
+    using Runs for Run;
+
+    uint256 internal constant MAX_TERMS = 4096;
+
+    /// @dev Lanes: the same 32 bits eight times. Written out, for assembly takes nothing else.
+    uint256 private constant ONES = 0x0000000100000001000000010000000100000001000000010000000100000001;
+    uint256 private constant MAGNITUDES = 0x7fffffff7fffffff7fffffff7fffffff7fffffff7fffffff7fffffff7fffffff;
+    uint256 private constant SIGNS = 0x8000000080000000800000008000000080000000800000008000000080000000;
+    /// @dev What a sum may meet, in bits of their own.
+    uint256 private constant NOT_FINITE = 0x0000010000000100000001000000010000000100000001000000010000000100;
+    uint256 private constant SUBNORMAL = 0x0080000000800000008000000080000000800000008000000080000000800000;
+    /// @dev Bytes and pairs of bytes that move up or down.
+    uint256 private constant BYTES_DOWN = 0x00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff;
+    uint256 private constant PAIRS_DOWN = 0x0000ffff0000ffff0000ffff0000ffff0000ffff0000ffff0000ffff0000ffff;
+
+    uint256 private constant LIMBS = 4;
+    uint256 private constant LIMB_BITS = 128;
+    uint256 private constant LIMB_MASK = (1 << LIMB_BITS) - 1;
+    /// @dev From 2^-149 to 2^-300.
+    uint256 private constant CLAIM_SHIFT = 151;
+    /// @dev 2^-124, for each term, is 2^176: limb 1, 48 places up.
+    uint256 private constant UNDERFLOW_SHIFT = 48;
+    /// @dev 2^127 is 2^427: limb 3, 43 places up.
+    uint256 private constant SAFE_SHIFT = 43;
+
+    /// @notice growth = numerator / denominator = (1 + e)^2 / (1 - n u); both below 2^44.
+    /// @param inputBits e = 2^-inputBits, 0 where e = 0
+    struct Growth {
+        uint256 numerator;
+        uint256 denominator;
+        uint256 inputBits;
+    }
+
+    /// @notice Whether `claimed` is no sum of the products of two runs in any order, in the format of `growth`.
+    /// @param terms 1 .. MAX_TERMS
+    function isProductFault(Run memory a, Run memory b, uint256 terms, uint32 claimed, Growth memory growth)
+        internal
+        pure
+        returns (bool)
+    {
+        (uint256[8] memory sums, uint256 flags) = _addProducts(a, b, terms, false);
+        if (flags & NOT_FINITE != 0) return false;
+        if (!Float32.isFinite(claimed)) return _isSafe(sums, growth) && _areSafe(a, b, terms, growth);
+        uint256[8] memory lost;
+        if (flags & SUBNORMAL != 0) (lost,) = _addProducts(a, b, terms, true);
+        return _isBeyond(sums, lost, terms, claimed, growth);
+    }
+
+    /// @notice Whether `claimed` is no sum of the run in any order.
+    /// @param terms 2 .. MAX_TERMS
+    function isFault(Run memory a, uint256 terms, uint32 claimed, Growth memory growth)
+        internal
+        pure
+        returns (bool)
+    {
+        // Each times 1.0, which changes nothing. Subnormal terms are covered by 2^-124 a term.
+        (uint256[8] memory sums, uint256 flags) = _addProducts(a, Run(hex"0000803f", 0, true), terms, false);
+        if (flags & NOT_FINITE != 0) return false;
+        if (!Float32.isFinite(claimed)) return _isSafe(sums, growth);
+        uint256[8] memory lost;
+        return _isBeyond(sums, lost, terms, claimed, growth);
+    }
+
+    // The sum -----------------------------------------------------------------------------------------------------
+    /// @dev Limbs of the positive products, then of the negative ones' magnitudes, and what was met on the way: NOT_FINITE, SUBNORMAL.
+    /// onlySubnormal: of the products with a subnormal operand alone.
+    /// By hand, 155 gas a term: a fifth less than the compiler makes of the same. All lanes of a word at once as far as it goes; no sum of a lane
+    /// reaches the next one. Memory: only `sums` is written, at slots 0 .. 7, since s >> 7 is below 4 and the sign is the bit above.
+    function _addProducts(Run memory a, Run memory b, uint256 terms, bool onlySubnormal)
+        private
+        pure
+        returns (uint256[8] memory sums, uint256 flags)
+    {
+        (uint256 places, uint256 steps) = a.open(terms);
+        {
+            (uint256 placeB, uint256 stepB) = b.open(terms);
+            (places, steps) = (places << 128 | placeB, steps << 128 | stepB);
+        }
+        assembly ("memory-safe") {
+            // In scratch space, and in a variable that is no constant: in the code as often as used they would cost 30 gas each.
+            mstore(0x00, BYTES_DOWN)
+            mstore(0x20, PAIRS_DOWN)
+            let ones := ONES
+            if iszero(terms) { ones := 0 }
+            for {} terms {} {
+                let x := mload(shr(128, places))
+                let y := mload(and(places, 0xffffffff))
+                places := add(places, steps)
+                // Little-endian bytes to patterns: neighbours first, then halves.
+                x := or(shl(8, and(x, mload(0x00))), and(shr(8, x), mload(0x00)))
+                x := or(shl(16, and(x, mload(0x20))), and(shr(16, x), mload(0x20)))
+                y := or(shl(8, and(y, mload(0x00))), and(shr(8, y), mload(0x00)))
+                y := or(shl(16, and(y, mload(0x20))), and(shr(16, y), mload(0x20)))
+                // What lies behind the runs in memory is no part of them.
+                if lt(terms, 8) {
+                    let inside := not(shr(shl(5, terms), not(0)))
+                    x := and(x, inside)
+                    y := and(y, inside)
+                    terms := 8
+                }
+                terms := sub(terms, 8)
+                let s := and(shr(22, xor(x, y)), shl(9, ones)) // the sign of the product, above the nine bits of its exponent
+                let e := and(shr(23, x), sub(shl(8, ones), ones))
+                let f := and(shr(23, y), sub(shl(8, ones), ones))
+                flags := or(flags, or(add(e, ones), add(f, ones))) // NOT_FINITE, bit 8: an exponent of 255
+                s := add(s, add(e, f))
+                // 1 where normal: the hidden bit; 0 where the exponent is 0, which stands for 1.
+                e := and(shr(8, add(e, sub(shl(8, ones), ones))), ones)
+                f := and(shr(8, add(f, sub(shl(8, ones), ones))), ones)
+                s := add(s, sub(shl(1, ones), add(e, f)))
+                let fractions := sub(shl(23, ones), ones)
+                x := or(and(x, fractions), shl(23, e))
+                y := or(and(y, fractions), shl(23, f))
+                if or(onlySubnormal, xor(and(e, f), ones)) {
+                    // Bit 23 of m + 2^23 - 1 is set for all m from 1 to 2^23; those with a hidden bit are not meant.
+                    e := and(add(x, fractions), not(x))
+                    e := and(or(e, and(add(y, fractions), not(y))), shl(23, ones))
+                    flags := or(flags, e)
+                    if onlySubnormal { x := and(x, mul(shr(23, e), 0xffffffff)) }
+                }
+                // sums[s >> 7] += x * y << (s & 127), lane by lane.
+                let at := add(sums, and(shr(226, s), 0xe0))
+                let p := mul(shr(224, x), shr(224, y))
+                mstore(at, add(mload(at), shl(and(shr(224, s), 127), p)))
+                at := add(sums, and(shr(194, s), 0xe0))
+                p := mul(and(shr(192, x), 0xffffff), and(shr(192, y), 0xffffff))
+                mstore(at, add(mload(at), shl(and(shr(192, s), 127), p)))
+                at := add(sums, and(shr(162, s), 0xe0))
+                p := mul(and(shr(160, x), 0xffffff), and(shr(160, y), 0xffffff))
+                mstore(at, add(mload(at), shl(and(shr(160, s), 127), p)))
+                at := add(sums, and(shr(130, s), 0xe0))
+                p := mul(and(shr(128, x), 0xffffff), and(shr(128, y), 0xffffff))
+                mstore(at, add(mload(at), shl(and(shr(128, s), 127), p)))
+                at := add(sums, and(shr(98, s), 0xe0))
+                p := mul(and(shr(96, x), 0xffffff), and(shr(96, y), 0xffffff))
+                mstore(at, add(mload(at), shl(and(shr(96, s), 127), p)))
+                at := add(sums, and(shr(66, s), 0xe0))
+                p := mul(and(shr(64, x), 0xffffff), and(shr(64, y), 0xffffff))
+                mstore(at, add(mload(at), shl(and(shr(64, s), 127), p)))
+                at := add(sums, and(shr(34, s), 0xe0))
+                p := mul(and(shr(32, x), 0xffffff), and(shr(32, y), 0xffffff))
+                mstore(at, add(mload(at), shl(and(shr(32, s), 127), p)))
+                at := add(sums, and(shr(2, s), 0xe0))
+                p := mul(and(x, 0xffffff), and(y, 0xffffff))
+                mstore(at, add(mload(at), shl(and(s, 127), p)))
+            }
+        }
+    }
+
+    // The bound ---------------------------------------------------------------------------------------------------
+    /// @dev |exact - claimed| > (growth - 1) * size + growth * lost + n * 2^-124, both sides times the denominator B < 2^44: a limb
+    /// of the left side stays below 2^188 * B, one of the right side below 2^233.
+    function _isBeyond(
+        uint256[8] memory sums,
+        uint256[8] memory lost,
+        uint256 terms,
+        uint32 claimed,
+        Growth memory growth
+    ) private pure returns (bool) {
+        int256[4] memory off;
+        int256[4] memory allowed;
+        (uint256 a, uint256 b) = (growth.numerator, growth.denominator);
+        unchecked {
+            for (uint256 i = 0; i < LIMBS; ++i) {
+                (uint256 plus, uint256 minus) = (sums[i], sums[i + LIMBS]);
+                off[i] = int256(plus) - int256(minus);
+                allowed[i] = int256((a - b) * (plus + minus) + a * (lost[i] + lost[i + LIMBS]));
+            }
+            allowed[1] += int256(terms * b << UNDERFLOW_SHIFT);
+            (bool negative, uint256 mantissa, uint256 exponent) = Float32.decode(claimed);
+            exponent += CLAIM_SHIFT; // at most 404: limb 3
+            int256 value = int256(mantissa << exponent % LIMB_BITS);
+            off[exponent / LIMB_BITS] -= negative ? -value : value;
+            return _isLess(allowed, off, int256(b)) || _isLess(allowed, off, -int256(b));
+        }
+    }
+
+    /// @dev growth * size < 2^127: everything on the way is finite.
+    function _isSafe(uint256[8] memory sums, Growth memory growth) private pure returns (bool) {
+        int256[4] memory reach;
+        int256[4] memory limit;
+        unchecked {
+            for (uint256 i = 0; i < LIMBS; ++i) {
+                reach[i] = int256(growth.numerator * (sums[i] + sums[i + LIMBS]));
+            }
+            limit[LIMBS - 1] = int256(growth.denominator << SAFE_SHIFT);
+            return _isLess(reach, limit, 1);
+        }
+    }
+
+    /// @dev x < factor * y, limbs of any sign below 2^234 after the product: carried upwards, the top limb decides.
+    function _isLess(int256[4] memory x, int256[4] memory y, int256 factor) private pure returns (bool) {
+        (int256 carry, uint256 rest) = (0, 0);
+        unchecked {
+            for (uint256 i = 0; i < LIMBS; ++i) {
+                carry += factor * y[i] - x[i];
+                rest |= uint256(carry) & LIMB_MASK;
+                carry >>= LIMB_BITS; // rounds down, so the rest is never negative
+            }
+        }
+        return carry > 0 || (carry == 0 && rest != 0);
+    }
+
+    /// @dev (1 + e) |operand| < 2^127 for all: where e is not 0, an operand that is rounded up may become infinite.
+    function _areSafe(Run memory a, Run memory b, uint256 terms, Growth memory growth)
+        private
+        pure
+        returns (bool)
+    {
+        uint256 q = growth.inputBits;
+        if (q == 0) return true;
+        unchecked {
+            // The least unsafe m of e = 253, m * 2^103 (1 + 2^-q) >= 2^127, as a pattern: its hidden bit adds to the exponent field.
+            uint256 least = (1 << (24 + q)) / ((1 << q) + 1) + 1 + (252 << 23);
+            return _areBelow(a, terms, least) && _areBelow(b, terms, least);
+        }
+    }
+
+    function _areBelow(Run memory run, uint256 terms, uint256 least) private pure returns (bool) {
+        (uint256 place, uint256 step) = run.open(terms);
+        uint256 found = 0;
+        unchecked {
+            uint256 complement = SIGNS - least * ONES;
+            for (uint256 i = 0; i < terms; (i, place) = (i + Runs.LANES, place + step)) {
+                uint256 x = Runs.word(place, terms - i);
+                found |= (x & MAGNITUDES) + complement; // the sign's bit is set from `least` on
+            }
+        }
+        return found & SIGNS == 0;
+    }
+}
