@@ -17,6 +17,7 @@ from scripts.vectors.draw_cases import draw_tables
 from scripts.vectors.float32_cases import float32_tables
 from scripts.vectors.merkle_cases import merkle_tables
 from scripts.vectors.outer_cases import outer_tables
+from scripts.vectors.referee_cases import referee_tables
 from scripts.vectors.table import Table
 from scripts.vectors.tolerance_cases import tolerance_tables
 
@@ -29,6 +30,7 @@ FILES: dict[str, Callable[[], dict[str, Table]]] = {
     "float32.json": float32_tables,
     "outer.json": outer_tables,
     "tolerance.json": tolerance_tables,
+    "referee.json": referee_tables,
 }
 
 

@@ -1,0 +1,137 @@
+"""Cases of tests/vectors/referee.json."""
+
+from collections.abc import Iterator
+from itertools import count
+
+from protocol.spec.program import Operation
+from protocol.spec.referee import FORMATS, Terms
+from scripts.vectors.referee_inputs import (
+    EXTREMES,
+    FORMAT_NUMBERS,
+    KINDS,
+    SUMS,
+    Draw,
+    is_fault,
+    make_claims,
+    make_runs,
+    make_terms,
+)
+from scripts.vectors.table import Table, number
+
+COUNTS = (1, 2, 3, 7, 8, 9, 17)
+"""Terms of sums: about whole words of eight."""
+LONGEST = 4096
+LONG = (
+    (Operation.PRODUCT_SUM, 128),
+    (Operation.PRODUCT_SUM, 512),
+    (Operation.SUM, 512),
+    (Operation.SELECTED_SUM, 128),
+    (Operation.PRODUCT_SUM, LONGEST),
+)
+ONE, TINY, HUGE = 0x3F800000, 0x00000003, 0x7F000000
+Inputs = tuple[str, Operation, str, Terms]
+
+
+def _inputs() -> Iterator[Inputs]:
+    formats = list(FORMATS)
+    for operation in Operation:
+        for place, kind in enumerate(KINDS):
+            # Only product sums look at the format, but all must accept each.
+            for name in formats if operation is Operation.PRODUCT_SUM else formats[place % 3 : place % 3 + 1]:
+                terms_count = COUNTS[(place + operation) % len(COUNTS)] if _is_reduction(operation) else 1
+                label = f"{operation.name} {kind} {terms_count} {name}"
+                yield label, operation, name, make_terms(operation, kind, terms_count, _draw_from(label))
+    yield from _long_inputs()
+    yield from _edge_inputs()
+
+
+def _is_reduction(operation: Operation) -> bool:
+    return operation in SUMS or operation is Operation.MAXIMUM_OF
+
+
+def _long_inputs() -> Iterator[Inputs]:
+    for operation, terms_count in LONG:
+        label = f"{operation.name} plain {terms_count}"
+        yield label, operation, "float32", make_terms(operation, "plain", terms_count, _draw_from(label))
+    yield (
+        f"a product sum of {LONGEST} large terms",
+        Operation.PRODUCT_SUM,
+        "bf16",
+        [(0x7E000001, 0xBF7FFFFF)] * LONGEST,
+    )
+    yield f"a sum of {LONGEST} terms", Operation.SUM, "float32", [(0x3F800001,)] * LONGEST
+
+
+def _edge_inputs() -> Iterator[Inputs]:
+    product_sum = Operation.PRODUCT_SUM
+    yield "nothing selected", Operation.SELECTED_SUM, "float32", []
+    for name, least in (("tf32", 0x7EFFC010), ("bf16", 0x7EFE03F9)):
+        for bits, what in (
+            (least, "the least operand that may become infinite"),
+            (least - 1, "the largest not"),
+        ):
+            yield f"{name}: {what}, first", product_sum, name, [(TINY, TINY), (bits, ONE >> 1)]
+            yield f"{name}: {what}, second", product_sum, name, [(TINY, TINY), (ONE >> 1, bits)]
+    yield "subnormal operands count for nothing", product_sum, "float32", [(TINY, HUGE), (0x30800000, ONE)]
+    yield "subnormal operands beside zeros", product_sum, "tf32", [(TINY, 0), (0, TINY), (TINY, HUGE)] * 3
+    for operation in EXTREMES[1:]:
+        yield f"{operation.name} of subnormal numbers", operation, "float32", [(TINY, 0x80000001)]
+    yield (
+        "the largest of subnormal numbers",
+        EXTREMES[0],
+        "float32",
+        [(bits,) for bits in (1, TINY, 0x80000005) * 4],
+    )
+    yield "a threshold below zero", Operation.FLUSH, "float32", [(TINY, 0xBF800000)]
+    yield "both subnormal", Operation.FLUSH, "float32", [(TINY, 0x00000009)]
+    for bits in (
+        0x00000000,
+        0xC2FE0000,
+        0xC3000000,
+        0xC3000001,
+        0xFF7FFFFF,
+        0x43000000,
+        0x43000001,
+        0x7F7FFFFF,
+    ):
+        yield f"the exponential of {bits:#010x}", Operation.EXPONENTIAL, "float32", [(bits,)]
+        yield f"the sigmoid of {bits:#010x}", Operation.SIGMOID, "float32", [(bits,)]
+    for bits in (
+        ONE,
+        ONE - 1,
+        ONE + 1,
+        0x3F400000,
+        0x3FC00000,
+        0x3FC00001,
+        0x00800000,
+        0x7F7FFFFF,
+        0x80000001,
+    ):
+        yield f"the logarithm of {bits:#010x}", Operation.LOGARITHM, "float32", [(bits,)]
+        yield f"the reciprocal root of {bits:#010x}", Operation.RECIPROCAL_ROOT, "float32", [(bits,)]
+
+
+def _draw_from(label: str) -> Draw:
+    numbers = count()
+    return lambda bound: number(f"referee/{label}/{next(numbers)}", bound)
+
+
+def referee_tables() -> dict[str, Table]:
+    """Operands of every operation, kind and format, each with claims of both verdicts around its edges."""
+    table = Table()
+    for name, operation, numeric_format, terms in _inputs():
+        draw = _draw_from(f"claims/{name}")
+        runs = make_runs(operation, terms, draw)
+        claims = make_claims(operation, terms, numeric_format, draw)
+        table.add(
+            name,
+            operation=int(operation),
+            numericFormat=FORMAT_NUMBERS[numeric_format],
+            terms=len(terms),
+            data=[run.data for run in runs],
+            first=[run.first for run in runs],
+            repeats=[run.repeats for run in runs],
+            claimed=claims,
+            fault=[is_fault(operation, terms, claimed, numeric_format) for claimed in claims],
+        )
+    return {"operations": table}
