@@ -60,14 +60,17 @@ def read_settings(root: Path = ROOT) -> dict[str, Any]:
     }
 
 
-def read_sources(root: Path = ROOT) -> dict[str, str]:
-    """Return path -> text of contracts/**/*.sol and of all they import; paths are relative to `root`.
+def read_sources(root: Path = ROOT, folder: str = "contracts") -> dict[str, str]:
+    """Return path -> text of `folder`/**/*.sol (or of one file) and of all they import; paths are relative
+    to `root`.
 
     The compiler runs in a sandbox without files, so it must be handed every source. Raises CompileError
     when an import leads nowhere.
     """
     remappings = dict(entry.split("=", 1) for entry in read_settings(root)["remappings"])
-    todo = sorted(path.relative_to(root).as_posix() for path in (root / "contracts").rglob("*.sol"))
+    start = root / folder
+    files = [start] if start.suffix == ".sol" else start.rglob("*.sol")
+    todo = sorted(path.relative_to(root).as_posix() for path in files)
     sources: dict[str, str] = {}
     while todo:
         path = todo.pop()
@@ -82,10 +85,11 @@ def get_imports(path: str, text: str, remappings: dict[str, str]) -> list[str]:
     return [_resolve(path, target, remappings) for target in _IMPORT.findall(_COMMENT.sub("", text))]
 
 
-def compile_contracts(root: Path = ROOT) -> list[Artifact]:
-    """Compile contracts/ and return its concrete contracts and interfaces by name. Raises CompileError."""
-    sources, settings = read_sources(root), read_settings(root)
-    own = [path for path in sources if path.startswith("contracts/")]
+def compile_contracts(root: Path = ROOT, folder: str = "contracts") -> list[Artifact]:
+    """Compile `folder` (or one file) and return its concrete contracts and interfaces by name. Raises
+    CompileError."""
+    sources, settings = read_sources(root, folder), read_settings(root)
+    own = [path for path in sources if path == folder or path.startswith(folder + "/")]
     if not own:
         return []
     output = _run_solc(sources, settings, own)

@@ -46,6 +46,13 @@ def test_compile_contracts_publishes_contracts_and_interfaces_only(project: Path
     assert {entry["name"] for entry in counter.abi} == {"add", "count"}
 
 
+def test_compile_contracts_takes_one_file_from_elsewhere(project: Path) -> None:
+    (project / "tests").mkdir()
+    (project / "tests" / "Other.sol").write_text(CONTRACT.replace("./Base", "../contracts/Base"))
+    (only,) = compiler.compile_contracts(project, "tests/Other.sol")
+    assert only.name == "Counter" and only.code_bytes > 0
+
+
 def test_compile_contracts_repeats_its_own_bytes(project: Path) -> None:
     first, second = (compiler.compile_contracts(project) for _ in range(2))
     assert [a.to_json() for a in first] == [a.to_json() for a in second]
