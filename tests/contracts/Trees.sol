@@ -40,6 +40,27 @@ library Trees {
         }
     }
 
+    /// @dev Siblings of leaves first .. first + count - 1, as `PositionalMerkle.verifyRange` wants them.
+    function rangePath(bytes32[] memory leaves, uint256 first, uint256 count)
+        internal
+        pure
+        returns (bytes32[] memory siblings)
+    {
+        uint256 used = 0;
+        uint256 last = first + count - 1;
+        bytes32[] memory nodes = pad(leaves);
+        bytes32[] memory found = new bytes32[](2 * PositionalMerkle.depth(leaves.length));
+        for (; nodes.length > 1; nodes = _parents(nodes)) {
+            if (first % 2 == 1) found[used++] = nodes[first - 1];
+            if (last % 2 == 0) found[used++] = nodes[last + 1];
+            (first, last) = (first / 2, last / 2);
+        }
+        siblings = new bytes32[](used);
+        for (uint256 i = 0; i < used; ++i) {
+            siblings[i] = found[i];
+        }
+    }
+
     function hashAll(bytes[] memory data) internal pure returns (bytes32[] memory leaves) {
         leaves = new bytes32[](data.length);
         for (uint256 i = 0; i < data.length; ++i) {

@@ -95,4 +95,153 @@ contract PositionalMerkleTest is Test {
         assertEq(PositionalMerkle.depth(1 << 31), 31, "large");
         assertEq(PositionalMerkle.depth((1 << 31) + 1), 32, "larger");
     }
+
+    // Ranges ------------------------------------------------------------------------------------------------------
+    uint256 private constant RANGE_LEAF_BYTES = 40;
+
+    /// @dev Consecutive leaves of a tree, and what proves them.
+    struct Range {
+        bytes32 root;
+        bytes leaves;
+        uint256 first;
+        uint256 count;
+        uint256 total;
+        bytes32[] path;
+    }
+
+    function verifyRange(Range memory range, bytes32[] calldata path) external pure returns (bool) {
+        return PositionalMerkle.verifyRange(
+            range.root, range.leaves, RANGE_LEAF_BYTES, range.first, range.count, range.total, path
+        );
+    }
+
+    function _range(uint256 seed, uint256 total, uint256 first, uint256 count)
+        private
+        pure
+        returns (Range memory range)
+    {
+        (range.total, range.first) = (bound(total, 1, 40), bound(first, 0, bound(total, 1, 40) - 1));
+        range.count = bound(count, 1, range.total - range.first);
+        bytes[] memory data = new bytes[](range.total);
+        for (uint256 i = 0; i < data.length; ++i) {
+            data[i] = abi.encodePacked(keccak256(abi.encode(seed, i)), uint64(i));
+            if (i >= range.first && i < range.first + range.count) {
+                range.leaves = bytes.concat(range.leaves, data[i]);
+            }
+        }
+        bytes32[] memory leaves = Trees.hashAll(data);
+        range.root = Trees.root(leaves);
+        range.path = Trees.rangePath(leaves, range.first, range.count);
+    }
+
+    function testFuzz_verifyRange_everyRange_succeeds(
+        uint256 seed,
+        uint256 total,
+        uint256 first,
+        uint256 count
+    ) public view {
+        Range memory range = _range(seed, total, first, count);
+        bytes memory before = bytes.concat(range.leaves);
+        assertTrue(this.verifyRange(range, range.path), "valid range");
+        PositionalMerkle.leafHash(range.leaves);
+        assertEq(range.leaves, before, "hashing in place leaves no trace");
+    }
+
+    function testFuzz_verifyRange_oneLeaf_isItsPath(uint256 seed, uint256 total, uint256 first) public view {
+        Range memory range = _range(seed, total, first, 0);
+        bytes32 leaf = PositionalMerkle.leafHash(range.leaves);
+        assertEq(range.count, 1, "one leaf");
+        assertTrue(this.verify(range.root, leaf, range.first, range.total, range.path), "the same proof");
+    }
+
+    function testFuzz_verifyRange_anotherPlace_isRefused(
+        uint256 seed,
+        uint256 total,
+        uint256 first,
+        uint256 count,
+        uint256 other
+    ) public view {
+        Range memory range = _range(seed, total, first, count);
+        other = bound(other, 0, 2 * range.total);
+        vm.assume(other != range.first);
+        range.first = other;
+        assertTrue(!this.verifyRange(range, range.path), "position is bound");
+        range.first = type(uint256).max;
+        assertTrue(!this.verifyRange(range, range.path), "no overflow");
+    }
+
+    function testFuzz_verifyRange_changedByte_isRefused(
+        uint256 seed,
+        uint256 total,
+        uint256 first,
+        uint256 count,
+        uint256 place
+    ) public view {
+        Range memory range = _range(seed, total, first, count);
+        range.leaves[bound(place, 0, range.leaves.length - 1)] ^= 0x01;
+        assertTrue(!this.verifyRange(range, range.path), "every byte counts");
+    }
+
+    function testFuzz_verifyRange_changedSibling_isRefused(
+        uint256 seed,
+        uint256 total,
+        uint256 first,
+        uint256 count,
+        uint256 place
+    ) public view {
+        Range memory range = _range(seed, total, first, count);
+        vm.assume(range.path.length > 0);
+        place = bound(place, 0, range.path.length - 1);
+        range.path[place] = keccak256(abi.encode(range.path[place]));
+        assertTrue(!this.verifyRange(range, range.path), "every sibling counts");
+    }
+
+    function testFuzz_verifyRange_pathOfAnotherLength_isRefused(
+        uint256 seed,
+        uint256 total,
+        uint256 first,
+        uint256 count
+    ) public view {
+        Range memory range = _range(seed, total, first, count);
+        bytes32[] memory path = new bytes32[](range.path.length + 1);
+        for (uint256 i = 0; i < range.path.length; ++i) {
+            path[i] = range.path[i];
+        }
+        assertTrue(!this.verifyRange(range, path), "one too many");
+        vm.assume(range.path.length > 0);
+        path = new bytes32[](range.path.length - 1);
+        for (uint256 i = 0; i < path.length; ++i) {
+            path[i] = range.path[i];
+        }
+        assertTrue(!this.verifyRange(range, path), "one too few");
+    }
+
+    function testFuzz_verifyRange_anotherCount_isRefused(
+        uint256 seed,
+        uint256 total,
+        uint256 first,
+        uint256 count,
+        uint256 other
+    ) public view {
+        Range memory range = _range(seed, total, first, count);
+        (uint256 right, uint256 tree) = (range.count, range.total);
+        range.count = bound(other, 0, 2 * tree);
+        if (range.count != right) {
+            assertTrue(!this.verifyRange(range, range.path), "as many leaves as bytes");
+        }
+        (range.count, range.total) = (right, bound(other, 0, range.first + right - 1));
+        assertTrue(!this.verifyRange(range, range.path), "inside of the tree");
+        (range.count, range.total) = (right, 2 * tree + 1);
+        assertTrue(!this.verifyRange(range, range.path), "the depth is bound");
+    }
+
+    /// @dev All leaves, and none: a range of nothing proves nothing.
+    function test_verifyRange_wholeTree_needsNoPath() public view {
+        Range memory range = _range(1, 15, 0, 15); // `bound` counts from 1
+        assertEq(range.count, range.total, "whole");
+        assertEq(range.path.length, 0, "no sibling");
+        assertTrue(this.verifyRange(range, range.path), "valid");
+        (range.count, range.leaves) = (0, "");
+        assertTrue(!this.verifyRange(range, range.path), "empty");
+    }
 }
