@@ -166,6 +166,34 @@ struct StateHeader {
     uint32 globalStep;
 }
 
+/// @notice What the referee must know of a training step (`docs/spec.md`, section 10); the same for every step of a task.
+/// @param programRoot tree over the step's program: its head, its buffers, its nodes
+/// @param datasetRoot tree over the tokens, little-endian
+/// @param scalarsRoot tree over learning rate, 1 - beta1^t and 1 - beta2^t of every step: 12 bytes a leaf
+/// @param programNodes nodes of the program
+/// @param programBuffers buffers of the program: leaves of a step's trace
+/// @param numericFormat how product sums may be computed: 0 float32, 1 tf32, 2 bf16
+/// @param sequencesPerStep rows of a step's batch
+/// @param sequenceTokens tokens of a row
+/// @param tokenBytes of one token in the dataset: 1, 2 or 4
+/// @param tokenCount tokens of the dataset
+/// @param datasetBytes length of the dataset
+/// @param scalarCount leaves under `scalarsRoot`: rounds * innerSteps
+struct StepFacts {
+    bytes32 programRoot;
+    bytes32 datasetRoot;
+    bytes32 scalarsRoot;
+    uint32 programNodes;
+    uint32 programBuffers;
+    uint32 numericFormat;
+    uint32 sequencesPerStep;
+    uint32 sequenceTokens;
+    uint32 tokenBytes;
+    uint64 tokenCount;
+    uint64 datasetBytes;
+    uint32 scalarCount;
+}
+
 /// @notice A salted boundary leaf and its path in the claim tree.
 struct BoundaryProof {
     StateHeader header;

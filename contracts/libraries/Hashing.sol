@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {AuditRef, DisputeId, ExposureId, StateHeader, TaskId, TaskTerms} from "../Types.sol";
+import {AuditRef, DisputeId, ExposureId, StateHeader, StepFacts, TaskId, TaskTerms} from "../Types.sol";
 
 /// @title Every tagged hash of the protocol: `H(tag, words...)` is `sha256(abi.encode(...))` (docs/spec.md, sections 2 to 4).
 /// @dev Twin of `protocol/spec/codec.py` and `hashing.py`. A tag opens every message, so no hash can stand for one of another kind.
@@ -20,6 +20,11 @@ library Hashing {
     // States and claims -------------------------------------------------------------------------------------------
     function stateRoot(StateHeader memory header) internal pure returns (bytes32) {
         return sha256(abi.encode(bytes32("touchstone.state"), header));
+    }
+
+    /// @notice Everything that a step is judged by, in one word of the task's terms.
+    function stepRoot(StepFacts memory facts) internal pure returns (bytes32) {
+        return sha256(abi.encode(bytes32("touchstone.step"), facts));
     }
 
     function outerRoot(bytes32 weightsRoot, bytes32 momentumRoot) internal pure returns (bytes32) {
