@@ -16,6 +16,7 @@ from scripts.vectors.codec_cases import codec_tables
 from scripts.vectors.draw_cases import draw_tables
 from scripts.vectors.float32_cases import float32_tables
 from scripts.vectors.merkle_cases import merkle_tables
+from scripts.vectors.node_cases import node_tables
 from scripts.vectors.outer_cases import outer_tables
 from scripts.vectors.referee_cases import referee_tables
 from scripts.vectors.table import Table
@@ -31,6 +32,7 @@ FILES: dict[str, Callable[[], dict[str, Table]]] = {
     "outer.json": outer_tables,
     "tolerance.json": tolerance_tables,
     "referee.json": referee_tables,
+    "node.json": node_tables,
 }
 
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {StateHeader, StepFacts} from "../Types.sol";
+
+/// @title The referee: does one element of one operation of a training step lie outside its bound (docs/spec.md, sections 8 to 10)?
+/// @notice It computes; it never votes, keeps nothing and pays nobody. Every number comes with its proof: the node under the task's program, the
+/// operands and the claimed element under the claimant's own trace and state. What is not a well-formed proof reverts with a named error.
+interface IReferee {
+    /// @notice Leaf 2 + number of the program tree.
+    /// @param data the node's canonical bytes
+    struct NodeProof {
+        uint32 number;
+        bytes data;
+        bytes32[] path;
+    }
+
+    /// @notice A run of elements of one buffer, opened.
+    /// @param root of the buffer's tree and `rootPath`, its place in the trace; both unused for W, m, v (the header has them) and constants (the node has them)
+    /// @param leaves the consecutive whole leaves that hold the run
+    /// @param path siblings of the range, level by level upwards: the left one where the first index is odd, then the right one where the last index is even
+    struct BufferOpening {
+        bytes32 root;
+        bytes32[] rootPath;
+        bytes leaves;
+        bytes32[] path;
+    }
+
+    /// @notice The step that is judged. The caller vouches for it: facts hash to the task's stepRoot, start to the claimed state's root.
+    struct StepContext {
+        StepFacts facts;
+        StateHeader start;
+        bytes32 traceRoot;
+    }
+
+    error NodeMismatch(bytes32 programRoot, uint32 number);
+    error NodeMalformed(uint256 expectedBytes, uint256 actualBytes);
+    /// @notice A node of no valid program: `what` is out of place.
+    error NodeUnsound(bytes32 what, uint256 value);
+    error TooManyTerms(uint256 most, uint256 actual);
+    error ElementUnknown(uint256 element, uint256 count);
+    error WrongOperandCount(uint256 expected, uint256 actual);
+    error WrongLeafBytes(uint256 expected, uint256 actual);
+    error BufferMismatch(bytes32 traceRoot, uint256 buffer);
+    error LeavesMismatch(bytes32 root, uint256 firstLeaf, uint256 count);
+    error IndexOutside(uint256 index, uint256 size);
+
+    /// @notice Whether the claimed element is outside of what conforming hardware can give on the claimant's own operands.
+    /// @param element number of the node's output element, the last loop fastest
+    /// @param operands one opening an operand; EQUAL_SELECT: the index and the operand that it chooses
+    function judge(
+        StepContext calldata context,
+        NodeProof calldata node,
+        uint256 element,
+        BufferOpening calldata output,
+        BufferOpening[] calldata operands
+    ) external view returns (bool isFault);
+}
