@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {IReferee} from "./interfaces/IReferee.sol";
+import {Float32} from "./libraries/Float32.sol";
+import {Judge} from "./libraries/Judge.sol";
+import {Openings} from "./libraries/Openings.sol";
+import {Run, Runs} from "./libraries/Runs.sol";
+import {StepNode} from "./libraries/StepNode.sol";
+
+/// @title Judges one element of one operation of a training step from proven bytes (docs/spec.md, sections 8 to 10).
+/// @notice It proves the node, cuts the runs of its operands out of proven leaves, lets indices choose, and asks the arithmetic. It has no storage and
+/// no owner, and knows neither tasks nor disputes.
+contract Referee is IReferee {
+    using Runs for Run;
+
+    function judge(
+        StepContext calldata context,
+        NodeProof calldata node,
+        uint256 element,
+        BufferOpening calldata output,
+        BufferOpening[] calldata operands
+    ) external pure returns (bool isFault) {
+        Openings.requireNode(context.facts, node);
+        StepNode.Element memory asked = StepNode.read(node.data, element);
+        uint256 count = asked.operation == Judge.EQUAL_SELECT ? 2 : asked.operands.length;
+        if (operands.length != count) revert WrongOperandCount(count, operands.length);
+        Run memory claimed = Openings.openRun(context, asked.output, output);
+        (Run[] memory runs, uint256 terms) = _runsOf(context, asked, operands);
+        return Judge.isFault(asked.operation, runs, terms, claimed.head(), context.facts.numericFormat);
+    }
+
+    /// @dev What the operation is applied to, no index among it.
+    function _runsOf(
+        StepContext calldata context,
+        StepNode.Element memory asked,
+        BufferOpening[] calldata operands
+    ) private pure returns (Run[] memory runs, uint256 terms) {
+        if (StepNode.isIndexed(asked.operation)) {
+            return _indexedRun(context, asked, operands);
+        }
+        runs = new Run[](operands.length);
+        for (uint256 i = 0; i < runs.length; ++i) {
+            runs[i] = Openings.openRun(context, asked.operands[i], operands[i]);
+        }
+        return (runs, asked.terms);
+    }
+
+    // Indices -----------------------------------------------------------------------------------------------------
+    /// @dev Operand 0 is the index, opening 1 belongs to what it chooses.
+    function _indexedRun(
+        StepContext calldata context,
+        StepNode.Element memory asked,
+        BufferOpening[] calldata operands
+    ) private pure returns (Run[] memory runs, uint256 terms) {
+        Run memory indices = Openings.openRun(context, asked.operands[0], operands[0]);
+        StepNode.Access memory access = _chooseAccess(asked, indices.head());
+        Run memory values = Openings.openRun(context, access, operands[1]);
+        (runs, terms) = (new Run[](1), 1);
+        if (asked.operation == Judge.SELECTED_SUM) (values, terms) = _selectTerms(asked, indices, values);
+        runs[0] = values;
+    }
+
+    /// @dev Where the value or the values lie, given the first index.
+    function _chooseAccess(StepNode.Element memory asked, uint256 index)
+        private
+        pure
+        returns (StepNode.Access memory access)
+    {
+        access = asked.operands[1];
+        if (asked.operation == Judge.GATHER) {
+            unchecked {
+                access.start += index * asked.selected;
+            }
+            return access;
+        }
+        if (index >= asked.selectedSize) revert IndexOutside(index, asked.selectedSize);
+        if (asked.operation == Judge.EQUAL_SELECT && index != asked.selectedIndex) {
+            return asked.operands[2];
+        }
+    }
+
+    /// @dev The values at places where the index is that of the element, packed one behind the other; there may be none.
+    function _selectTerms(StepNode.Element memory asked, Run memory indices, Run memory values)
+        private
+        pure
+        returns (Run memory picked, uint256 count)
+    {
+        picked.data = new bytes(Openings.ELEMENT_BYTES * asked.terms);
+        unchecked {
+            for (uint256 i = 0; i < asked.terms; ++i) {
+                uint256 index = _at(indices, i);
+                if (index >= asked.selectedSize) revert IndexOutside(index, asked.selectedSize);
+                if (index == asked.selectedIndex) Float32.store(picked.data, count++, _at(values, i));
+            }
+        }
+    }
+
+    function _at(Run memory run, uint256 i) private pure returns (uint32) {
+        unchecked {
+            return Float32.load(run.data, run.repeats ? run.first : run.first + i);
+        }
+    }
+}
