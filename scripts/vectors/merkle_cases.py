@@ -26,7 +26,7 @@ def merkle_tables() -> dict[str, Table]:
         zeros.add(
             f"{count} zeros", parameterCount=count, leafCount=merkle.count_tensor_leaves(count), root=root
         )
-    return {"leaves": leaves, "trees": trees, "proofs": _proofs(), "zeroTensors": zeros}
+    return {"leaves": leaves, "trees": trees, "proofs": _proofs(), "ranges": _ranges(), "zeroTensors": zeros}
 
 
 def _proofs() -> Table:
@@ -73,3 +73,53 @@ def _forged_proofs(add: Callable[[str, bytes, bytes, int, int, list[bytes]], Non
     add("another leaf", root, word("other"), 4, 5, path)
     add("another root", word("other"), leaf, 4, 5, path)
     add("siblings swapped", root, leaf, 4, 5, [path[1], path[0], path[2]])
+
+
+# --- Runs of leaves -----------------------------------------------------------------------------------------
+RANGE_LEAF_BYTES = 64
+
+
+def _ranges() -> Table:
+    table = Table()
+
+    def add(name: str, root: bytes, data: bytes, first: int, total: int, path: list[bytes]) -> None:
+        pieces = [data[i : i + RANGE_LEAF_BYTES] for i in range(0, len(data), RANGE_LEAF_BYTES)]
+        valid = merkle.is_valid_range(root, list(map(merkle.hash_leaf, pieces)), first, total, path)
+        cells = {"root": root, "data": data, "leafBytes": RANGE_LEAF_BYTES, "first": first}
+        table.add(name, **cells, count=len(pieces), total=total, path=path, valid=valid)
+
+    for total in (1, 2, 5, 8, 9):
+        leaves, levels = _make_range_tree(total)
+        for first in range(total):
+            for last in range(first, total):
+                name = f"leaves {first} to {last} of {total}"
+                data, path = (
+                    b"".join(leaves[first : last + 1]),
+                    merkle.compute_range_path(levels, first, last),
+                )
+                add(name, levels[-1][0], data, first, total, path)
+    _forged_ranges(add)
+    return table
+
+
+def _make_range_tree(total: int) -> tuple[list[bytes], merkle.Levels]:
+    leaves = [word(f"range/{total}/{i}") * 2 for i in range(total)]
+    return leaves, merkle.compute_levels(list(map(merkle.hash_leaf, leaves)))
+
+
+def _forged_ranges(add: Callable[[str, bytes, bytes, int, int, list[bytes]], None]) -> None:
+    leaves, levels = _make_range_tree(9)
+    root, path = levels[-1][0], merkle.compute_range_path(levels, 3, 5)
+    data = b"".join(leaves[3:6])
+    add("a sibling too many", root, data, 3, 9, [*path, bytes(32)])
+    add("a sibling too few", root, data, 3, 9, path[:-1])
+    add("no siblings", root, data, 3, 9, [])
+    add("siblings swapped", root, data, 3, 9, [path[1], path[0], *path[2:]])
+    add("another first leaf", root, data, 2, 9, path)
+    add("a tree of the same depth", root, data, 3, 16, path)
+    add("a tree of another depth", root, data, 3, 8, path)
+    add("a run that ends behind the tree", root, data, 3, 5, path)
+    add("a leaf less", root, data[:-RANGE_LEAF_BYTES], 3, 9, path)
+    add("two leaves swapped", root, leaves[4] + leaves[3] + leaves[5], 3, 9, path)
+    add("no leaves", root, b"", 3, 9, path)
+    add("another root", word("other"), data, 3, 9, path)

@@ -186,6 +186,28 @@ contract MerkleVectors is VectorFile {
         return PositionalMerkle.verify(root, leaf, index, count, path);
     }
 
+    function test_ranges() public view {
+        string[] memory name = names(".ranges");
+        bytes[] memory data = blobs(".ranges.data");
+        bool[] memory valid = flags(".ranges.valid");
+        WordLists memory paths = wordLists(".ranges.path");
+        for (uint256 i = 0; i < name.length; ++i) {
+            assertEq(this.verifyRange(data[i], i, pick(paths, i)), valid[i], name[i]);
+        }
+    }
+
+    function verifyRange(bytes memory data, uint256 i, bytes32[] calldata path) external view returns (bool) {
+        return PositionalMerkle.verifyRange(
+            words(".ranges.root")[i],
+            data,
+            numbers(".ranges.leafBytes")[i],
+            numbers(".ranges.first")[i],
+            numbers(".ranges.count")[i],
+            numbers(".ranges.total")[i],
+            path
+        );
+    }
+
     function test_zeroTensors() public view {
         string[] memory name = names(".zeroTensors");
         for (uint256 i = 0; i < name.length; ++i) {
