@@ -100,7 +100,7 @@ def is_beyond_noise(own: Tensor, claimed: Tensor) -> bool:
     """Element by element: a norm would not see one element among millions. Piece by piece, to stay in the
     processor's cache."""
     median = claimed[:: max(1, claimed.numel() // MEDIAN_SAMPLES)].abs().median()
-    pieces = zip(own.split(TILE_ELEMENTS), claimed.split(TILE_ELEMENTS), strict=True)
+    pieces = zip(torch.split(own, TILE_ELEMENTS), torch.split(claimed, TILE_ELEMENTS), strict=True)
     return any(_deviates(*piece, median) for piece in pieces)
 
 

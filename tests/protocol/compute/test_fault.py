@@ -155,7 +155,12 @@ def read_opening(
 def test_find_names_the_first_of_two_faults(claimant: Claimant) -> None:
     first, second = sorted(list_node_of_each_kind(claimant.built))[:2]
     changes = [spoil(claimant.built, number) for number in (first, second)]
-    claimed, _ = claimant.claim(lambda number, tensors: [change(number, tensors) for change in changes])  # type: ignore[func-returns-value]
+
+    def change(number: int, tensors: dict[int, Tensor]) -> None:
+        for one in changes:
+            one(number, tensors)
+
+    claimed, _ = claimant.claim(change)
     fault = find(claimant, claimed)
     assert isinstance(fault, OperationFault) and fault.node.number == first
 
