@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.kernels import make_kernel
+from protocol.compute.kernels import COPY_COLUMNS, make_kernel
 from protocol.spec.float32 import nearest
 from protocol.spec.program import INDEXED, OPERAND_COUNTS, REDUCTIONS, Access, Node, Operation, iterate_terms
 
@@ -257,6 +257,16 @@ def test_flushed_numbers_become_positive_zero() -> None:
     memory = Memory([torch.ones(1), torch.tensor([-1e-3]), torch.tensor([1.0])])
     make_kernel(node, memory.view)()
     assert memory.buffers[OUTPUT].view(torch.int32).tolist() == [0]
+
+
+@pytest.mark.parametrize("columns", [1, COPY_COLUMNS, COPY_COLUMNS + 1, 2 * COPY_COLUMNS + 3])
+@pytest.mark.parametrize("out", [(0, 1, 2), (2, 0, 1)])
+def test_copies_transpose_rows_of_any_length(columns: int, out: tuple[int, ...]) -> None:
+    sizes = (2, 3, columns)
+    node = Node(
+        Operation.COPY, sizes, 0, row_major(OUTPUT, sizes, out, 1), (row_major(1, sizes, (2, 1, 0), 2),)
+    )
+    require_kernel_follows(node, fill(node, 6))
 
 
 @pytest.mark.parametrize("stride", [0, 1])
