@@ -1,6 +1,6 @@
 """Halving finds a gross lie and accuses nobody else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -9,11 +9,13 @@ from torch import Tensor
 from protocol.compute.data import Corpus, get_batch
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.interpreter import Interpreter
+from protocol.compute.kernels import make_kernel
 from protocol.compute.program import BuiltProgram, build_program, describe_program
 from protocol.compute.search import NOISE, TraceSearch, is_beyond_noise
 from protocol.compute.step import TrainingState, compute_scalars
+from protocol.compute.views import look
 from protocol.spec.containers import TrainingSpec
-from protocol.spec.program import Operation
+from protocol.spec.program import Access, Operation
 
 Trace = dict[int, Tensor]
 Lie = Callable[[Tensor], object]
@@ -64,6 +66,27 @@ def test_a_gross_lie_is_found_where_it_was_told(
         report = search.search(watched.get)
         assert target in [fault.node for fault in report.faults]
         assert len(watched.asked) < len(trace)
+
+
+def test_a_false_copy_that_its_readers_follow_is_found(
+    built: BuiltProgram, state: TrainingState, corpus: Corpus, spec: TrainingSpec
+) -> None:
+    """As a machine may run it that reads the copies."""
+    honest = make_trace(built, state, corpus, spec, -1, lambda _: None)
+    search = TraceSearch(built.program, built.constants)
+    for target in choose_nodes(built, Operation.COPY):
+        trace = {buffer: tensor.clone() for buffer, tensor in honest.items()}
+
+        def view(
+            access: Access, sizes: Sequence[int], strides: Sequence[int], trace: Trace = trace
+        ) -> Tensor:
+            return look(trace[access.buffer], access.offset, sizes, strides)
+
+        for number, node in enumerate(built.program.nodes[target:], target):
+            make_kernel(node, view)()
+            if number == target:
+                stretch(trace[node.output.buffer])
+        assert target in [fault.node for fault in search.search(trace.__getitem__).faults]
 
 
 def stretch(output: Tensor) -> None:
