@@ -219,7 +219,7 @@ def lay_row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 def leaf_bytes(program: Program, buffer: int) -> int:
     """Bytes of a leaf of this buffer's tree. What is part of a state, and constants: LEAF_BYTES; all others:
-    as long as the longest sum, so that its terms lie in two leaves at most."""
+    as long as the longest sum, whose terms then lie in two leaves at most (of 4,096 terms in five)."""
     outputs = program.outputs
     is_state = buffer in (outputs.weights, outputs.first_moment, outputs.second_moment)
     if is_state or program.buffers[buffer].role in SMALL_LEAVES:
