@@ -119,6 +119,7 @@ struct Limits {
 /// @param initialWeightsRoot tensor tree of the initial parameters
 /// @param zeroRoot tensor tree of a zero vector of `parameterCount` elements
 /// @param scheduleRoot tree over the summed learning rate of every segment of the task
+/// @param stepRoot hash of the `StepFacts` that all training steps share
 /// @param parameterCount elements of W
 /// @param rounds outer steps at most
 /// @param innerSteps H, a multiple of `segmentSteps`
@@ -138,6 +139,7 @@ struct TaskTerms {
     bytes32 initialWeightsRoot;
     bytes32 zeroRoot;
     bytes32 scheduleRoot;
+    bytes32 stepRoot;
     uint32 parameterCount;
     uint32 rounds;
     uint32 innerSteps;

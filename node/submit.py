@@ -14,6 +14,7 @@ from protocol.actions.party import Party
 from protocol.adapters.chain import ContractRefused
 from protocol.compute.data import dataset_root
 from protocol.compute.digest import tensor_root, zero_root
+from protocol.compute.facts import with_step_root
 from protocol.compute.model import init_parameters, parameter_count
 from protocol.compute.program import with_program
 from protocol.spec.codec import compute_task_id, encode_training
@@ -73,7 +74,7 @@ def build_spec(plan: TaskPlan, dataset: bytes, submitter: str, salt: bytes) -> T
     training = _build_training(plan, dataset)
     spec = TaskSpec(_build_terms(plan, training, submitter, salt), training)
     levels = compute_schedule_levels(compute_schedule_sums(spec))
-    spec = TaskSpec(replace(spec.terms, schedule_root=levels[-1][0]), training)
+    spec = with_step_root(TaskSpec(replace(spec.terms, schedule_root=levels[-1][0]), training))
     refuse_malformed_task(spec)
     return spec
 
@@ -106,6 +107,7 @@ def _build_terms(plan: TaskPlan, training: TrainingSpec, submitter: str, salt: b
         initial_weights_root=tensor_root(init_parameters(training.model, training.initial_seed)),
         zero_root=zero_root(count),
         schedule_root=bytes(32),
+        step_root=bytes(32),
         parameter_count=count,
         rounds=plan.rounds,
         inner_steps=plan.inner_steps,

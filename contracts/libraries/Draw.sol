@@ -64,6 +64,18 @@ library Draw {
         return (slot + uniform(beacon, 0, solvers)) % solvers;
     }
 
+    /// @notice First token of a row of an inner step (0-based in the round); its labels are the next tokens.
+    function sampleStart(
+        bytes32 beacon,
+        uint256 shard_,
+        uint256 innerStep,
+        uint256 row,
+        uint256 tokenCount,
+        uint256 sequenceTokens
+    ) internal pure returns (uint256) {
+        return uniform(Hashing.sampleSeed(beacon, shard_, innerStep), row, tokenCount - sequenceTokens);
+    }
+
     /// @notice `draws` of `segmentCount` segments in ascending order, no two adjacent, uniform over such sets.
     function segments(bytes32 slotSeed, uint256 draws, uint256 segmentCount)
         internal

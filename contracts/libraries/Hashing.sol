@@ -98,6 +98,11 @@ library Hashing {
         return sha256(abi.encode(bytes32("touchstone.slot"), seed, slot));
     }
 
+    /// @param innerStep 0-based in the round
+    function sampleSeed(bytes32 beacon_, uint256 shard, uint256 innerStep) internal pure returns (bytes32) {
+        return sha256(abi.encode(bytes32("touchstone.sample"), beacon_, shard, innerStep));
+    }
+
     // Exposures: one name for each reason why stake is locked ------------------------------------------------------
     /// @notice Of a solver, verifier or whistleblower from enrolment to settlement of its round.
     function enrolmentExposure(TaskId task, uint32 round, address account)

@@ -38,6 +38,7 @@ library TermsCheck {
         _require(terms.initialWeightsRoot != 0, "initialWeightsRoot", 0);
         _require(terms.zeroRoot != 0, "zeroRoot", 0);
         _require(terms.scheduleRoot != 0, "scheduleRoot", 0);
+        _require(terms.stepRoot != 0, "stepRoot", 0);
         _requireRange("parameterCount", terms.parameterCount, 1, MAX_PARAMETERS);
         _requireRange("maxSolvers", terms.maxSolvers, 1, MAX_SOLVERS);
         _requireRange("maxVerifiers", terms.maxVerifiers, Draw.MIN_VERIFIERS, MAX_AUDITORS);

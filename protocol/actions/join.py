@@ -9,6 +9,7 @@ from protocol.actions.party import Party
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.compute.data import open_corpus
 from protocol.compute.determinism import pin_kernels
+from protocol.compute.facts import require_step_root
 from protocol.compute.program import require_program
 from protocol.spec.codec import decode_training
 from protocol.spec.containers import TaskSpec
@@ -29,6 +30,7 @@ async def join_task(party: Party, task: bytes) -> None:
     spec = read_spec(party, task)
     refuse_malformed_task(spec)
     await asyncio.to_thread(require_program, spec.training)
+    await asyncio.to_thread(require_step_root, spec)
     data = await fetch_dataset(party, spec)
     corpus = await asyncio.to_thread(open_corpus, data, spec.training)
     party.join(task, spec, corpus)

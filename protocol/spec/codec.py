@@ -8,7 +8,7 @@ equal identities.
 """
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import astuple, fields, is_dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from protocol.spec.containers import (
     Limits,
     OuterHeader,
     StateHeader,
+    StepFacts,
     TaskSpec,
     TaskTerms,
     TrainingSpec,
@@ -33,6 +34,7 @@ from protocol.spec.params import (
     TAG_OUTER,
     TAG_SCHEDULE,
     TAG_STATE,
+    TAG_STEP,
     TAU_BITS,
 )
 
@@ -294,3 +296,8 @@ def compute_audit_commitment(
 def compute_schedule_leaf(segment_index: int, learning_rate_sum: int) -> bytes:
     """Leaf of the schedule tree: global segment index and the segment's learning rates, summed, in 2^-64."""
     return hash_words(TAG_SCHEDULE, segment_index, learning_rate_sum)
+
+
+def compute_step_root(facts: StepFacts) -> bytes:
+    """One root over all that a referee must know of the task's training steps."""
+    return hash_words(TAG_STEP, *astuple(facts))

@@ -130,6 +130,7 @@ class TaskTerms:
     initial_weights_root: bytes
     zero_root: bytes
     schedule_root: bytes
+    step_root: bytes
     parameter_count: int
     rounds: int
     inner_steps: int
@@ -152,6 +153,28 @@ class TaskTerms:
     def segment_count(self) -> int:
         """n = H/k, the segments of one round."""
         return self.inner_steps // self.segment_steps
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What a referee must know of every training step of a task; `TaskTerms.step_root` is its hash.
+
+    program_nodes, program_buffers: sizes of the program under program_root; numeric_format: its number in
+    `params.FORMAT_NUMBERS`; token_count: tokens to train on; dataset_bytes: of the whole dataset, held-out
+    part included; scalar_count: leaves under scalars_root, one for each step of the task."""
+
+    program_root: bytes
+    dataset_root: bytes
+    scalars_root: bytes
+    program_nodes: int
+    program_buffers: int
+    numeric_format: int
+    sequences_per_step: int
+    sequence_tokens: int
+    token_bytes: int
+    token_count: int
+    dataset_bytes: int
+    scalar_count: int
 
 
 @dataclass(frozen=True)

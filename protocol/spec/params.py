@@ -91,6 +91,7 @@ TAG_DOMAIN = "touchstone.domain"
 TAG_BOUNDARY = "touchstone.boundary"
 TAG_AUDIT = "touchstone.audit"
 TAG_SCHEDULE = "touchstone.schedule"
+TAG_STEP = "touchstone.step"
 TAG_BEACON = "touchstone.beacon"
 TAG_DRAW = "touchstone.draw"
 TAG_LEAVES = "touchstone.leaves"
@@ -107,6 +108,8 @@ PHASE_LATE = 2
 # --- Registries: code never travels, only these names -------------------------------------------------------
 ARCHITECTURES = ("llama",)
 NUMERIC_FORMATS = ("float32",)
+FORMAT_NUMBERS = {"float32": 0, "tf32": 1, "bf16": 2}
+"""How `StepFacts` writes the formats that the referee has bounds for."""
 DECAY_SHAPES = ("linear",)
 
 TOKEN_WEI = 10**18

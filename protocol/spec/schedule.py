@@ -11,8 +11,8 @@ from fractions import Fraction
 from protocol.spec.codec import compute_schedule_leaf
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec
 from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import bits_to_float, round_to_bits
-from protocol.spec.merkle import Levels, compute_levels
+from protocol.spec.float32 import bits_to_float, float_to_bits, pack_bits, round_to_bits
+from protocol.spec.merkle import Levels, compute_levels, hash_leaf
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 
 FIRST_PRECISION_BITS = 128
@@ -111,3 +111,20 @@ def compute_schedule_levels(sums: list[int]) -> Levels:
     """The schedule tree of all segments; its root is `TaskTerms.schedule_root`, its paths go with
     openings."""
     return compute_levels([compute_schedule_leaf(index, value) for index, value in enumerate(sums)])
+
+
+def compute_scalar_leaves(spec: TaskSpec) -> list[bytes]:
+    """For every i below rounds * H three float32, 12 bytes: the learning rate of the step with global step i,
+    the bias corrections of the step with local step i. The inner ramp counts from the round's start."""
+    schedule, optimizer, terms = spec.training.schedule, spec.training.optimizer, spec.terms
+    leaves = []
+    for step in range(terms.rounds * terms.inner_steps):
+        rate = compute_learning_rate(schedule, step, step % terms.inner_steps)
+        corrections = compute_bias_corrections(optimizer, step)
+        leaves.append(pack_bits([float_to_bits(value) for value in (rate, *corrections)]))
+    return leaves
+
+
+def compute_scalar_levels(leaves: list[bytes]) -> Levels:
+    """The tree over the scalars of all steps; its root is `StepFacts.scalars_root`."""
+    return compute_levels([hash_leaf(leaf) for leaf in leaves])

@@ -162,7 +162,8 @@ def _schedule_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield _range("decay_steps", schedule.decay_steps, 0, total)
     yield schedule.decay_shape in DECAY_SHAPES, "decay_shape", f"one of {DECAY_SHAPES}", schedule.decay_shape
     yield _range("final_ratio", schedule.final_ratio, 0, 1)
-    # Where moments carry over, solvers differ in local step, and one schedule leaf could not hold for all.
+    # Where moments carry over, solvers differ in local step, and neither a schedule leaf nor a learning rate
+    # under the scalars' root could hold for all.
     most = 0 if terms.carry_moments else terms.inner_steps
     yield _range("inner_warmup_steps", schedule.inner_warmup_steps, 0, most)
 
@@ -217,6 +218,7 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield training.program_root != ZERO_WORD, "program_root", "a root", "the zero word"
     yield training.chunk_terms in CHUNK_TERMS, "chunk_terms", f"one of {CHUNK_TERMS}", training.chunk_terms
     yield spec.terms.initial_weights_root != ZERO_WORD, "initial_weights_root", "a root", "the zero word"
+    yield spec.terms.step_root != ZERO_WORD, "step_root", "a root", "the zero word"
 
 
 def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:

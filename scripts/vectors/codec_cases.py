@@ -1,7 +1,7 @@
 """Cases of tests/vectors/codec.json."""
 
 from protocol.spec import codec
-from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.containers import OuterHeader, StateHeader, StepFacts
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import DEVNET, MAINNET
 from scripts.vectors.sample import ACCOUNT, sample_task
@@ -34,6 +34,7 @@ def codec_tables() -> dict[str, Table]:
         "boundaries": _boundaries(),
         "audits": _audits(),
         "schedule": _schedule(),
+        "steps": _steps(),
         "tasks": _tasks(),
         "refusedTerms": refused_terms,
         "refusedTraining": refused_training,
@@ -68,6 +69,33 @@ def _schedule() -> Table:
     return table
 
 
+def _steps() -> Table:
+    """Facts with every field another number, and all at their largest."""
+    table = Table()
+    roots = (word("step/program"), word("step/dataset"), word("step/scalars"))
+    plain = StepFacts(*roots, 1_500, 900, 0, 8, 128, 1, 3_900_000, 4_000_000, 160)
+    small, large = 2**32 - 1, 2**64 - 1
+    largest = StepFacts(*roots, small, small, 2, small, small, 4, large, large, small)
+    for name, facts in (("plain", plain), ("largest", largest)):
+        table.add(
+            name,
+            programRoot=facts.program_root,
+            datasetRoot=facts.dataset_root,
+            scalarsRoot=facts.scalars_root,
+            programNodes=facts.program_nodes,
+            programBuffers=facts.program_buffers,
+            numericFormat=facts.numeric_format,
+            sequencesPerStep=facts.sequences_per_step,
+            sequenceTokens=facts.sequence_tokens,
+            tokenBytes=facts.token_bytes,
+            tokenCount=facts.token_count,
+            datasetBytes=facts.dataset_bytes,
+            scalarCount=facts.scalar_count,
+            root=codec.compute_step_root(facts),
+        )
+    return table
+
+
 def _tasks() -> Table:
     table = Table()
     for preset in (DEVNET, MAINNET):
@@ -95,7 +123,7 @@ def _refused() -> tuple[Table, Table]:
         ("one byte short", terms[:-1]),
         ("one word more", terms + bytes(32)),
         ("dirty address", b"\1" + terms[1:]),
-        ("uint32 too large", terms[: 5 * 32] + b"\0" * 27 + b"\1" + terms[6 * 32 - 4 :]),
+        ("uint32 too large", terms[: 6 * 32] + b"\0" * 27 + b"\1" + terms[7 * 32 - 4 :]),
     ]:
         bad_terms.add(name, data=data)
     for name, data in [

@@ -60,6 +60,7 @@ def _sample_terms(preset: Preset, submitter: str, salt: bytes, schedule_root: by
         initial_weights_root=word("initial weights"),
         zero_root=merkle.compute_zero_tensor_root(106_816),
         schedule_root=schedule_root,
+        step_root=word("step"),
         parameter_count=106_816,
         rounds=3,
         inner_steps=12,

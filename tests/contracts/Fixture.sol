@@ -38,6 +38,7 @@ abstract contract Fixture is Test {
         terms.initialWeightsRoot = "weights";
         terms.zeroRoot = "zero";
         terms.scheduleRoot = "schedule";
+        terms.stepRoot = "step";
         terms.parameterCount = 1000;
         (terms.rounds, terms.innerSteps, terms.segmentSteps) = (2, 20, 5);
         (terms.maxSolvers, terms.maxVerifiers, terms.maxWhistleblowers) = (2, 4, 1);

@@ -63,6 +63,8 @@ contract TaskRegistryTest is Fixture {
         _refuse(terms, "zeroRoot", 0);
         (terms.zeroRoot, terms.scheduleRoot) = ("zero", 0);
         _refuse(terms, "scheduleRoot", 0);
+        (terms.scheduleRoot, terms.stepRoot) = ("schedule", 0);
+        _refuse(terms, "stepRoot", 0);
     }
 
     function test_createTask_badSizes_reverts() public {

@@ -144,6 +144,7 @@ abstract contract World is Test {
         t.accept = Limits(0, 1 << 100, 0, 1 << 100, 0, 4 << 106);
         t.reject = Limits(0, 1 << 100, 0, 1 << 100, 0, 64 << 106);
         t.scheduleRoot = Trees.root(scheduleLeaves(t));
+        t.stepRoot = "step";
     }
 
     /// @dev Any values, but this error.

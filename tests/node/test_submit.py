@@ -8,6 +8,7 @@ import pytest
 from node.submit import build_spec, create_task
 from protocol.actions.party import open_party
 from protocol.compute.data import dataset_root
+from protocol.compute.facts import require_step_root
 from protocol.compute.model import parameter_count
 from protocol.spec.codec import compute_task_id, decode_training
 from protocol.spec.economics import compute_escrow_wei
@@ -31,6 +32,7 @@ def test_a_plan_becomes_a_task_that_nodes_accept() -> None:
     assert (spec.terms.parameter_count, spec.terms.zero_root) == (count, compute_zero_tensor_root(count))
     levels = compute_schedule_levels(compute_schedule_sums(spec))
     assert spec.terms.schedule_root == levels[-1][0]
+    require_step_root(spec)
 
 
 def test_the_salt_tells_two_equal_tasks_apart() -> None:

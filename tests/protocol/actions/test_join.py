@@ -17,7 +17,7 @@ from tests.protocol.actions.lone import SUBMITTER, Lone, get_spec
 from tests.protocol.spec.simulator import make_word
 
 
-def post(lone: Lone, task: bytes, **changes: int) -> None:
+def post(lone: Lone, task: bytes, **changes: int | bytes) -> None:
     """Another task with terms changed, whoever let the chain take them."""
     spec = get_spec()
     terms = replace(spec.terms, **changes)  # type: ignore[arg-type]
@@ -44,6 +44,15 @@ async def test_a_malformed_task_is_refused_before_anything_is_fetched(solver: Lo
     give_dataset(solver)
     post(solver, make_word("bad"), max_verifiers=2)
     with pytest.raises(InvalidInput, match="max_verifiers"):
+        await join_task(solver.party, make_word("bad"))
+    assert solver.client.asked == [] and solver.party.task == TASK
+
+
+async def test_a_task_with_another_step_root_is_refused(solver: Lone) -> None:
+    give_dataset(solver)
+    post(solver, make_word("bad"), step_root=make_word("other facts"))
+    expected = f"expected {get_spec().terms.step_root.hex()}, got {make_word('other facts').hex()}"
+    with pytest.raises(InvalidInput, match=expected):
         await join_task(solver.party, make_word("bad"))
     assert solver.client.asked == [] and solver.party.task == TASK
 

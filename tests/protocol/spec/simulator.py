@@ -59,6 +59,7 @@ def make_terms(**changes: Any) -> TaskTerms:
         initial_weights_root=make_word("weights"),
         zero_root=make_word("zero"),
         schedule_root=make_word("schedule"),
+        step_root=make_word("step"),
         parameter_count=512,
         rounds=2,
         inner_steps=4,

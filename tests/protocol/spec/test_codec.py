@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.spec import codec
-from protocol.spec.containers import Amounts, Limits, OuterHeader, StateHeader, TaskSpec, TaskTerms, Windows
+from protocol.spec.containers import (
+    Amounts,
+    Limits,
+    OuterHeader,
+    StateHeader,
+    StepFacts,
+    TaskSpec,
+    TaskTerms,
+    Windows,
+)
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import bits_to_float, is_finite
 from protocol.spec.params import MAINNET
@@ -24,7 +33,7 @@ TRAINING = codec.encode_training(TASK.training)
 def abi_types() -> list[str]:
     """The struct of Types.sol as flat ABI types, written down apart from the codec."""
     limits = ["uint64", "uint160"] * 3
-    return ["address"] + ["bytes32"] * 4 + ["uint32"] * 13 + ["uint32"] * 13 + ["uint128"] * 12 + limits * 2
+    return ["address"] + ["bytes32"] * 5 + ["uint32"] * 13 + ["uint32"] * 13 + ["uint128"] * 12 + limits * 2
 
 
 def flat_values(container: object) -> list[object]:
@@ -180,3 +189,15 @@ def test_every_hash_depends_on_every_field() -> None:
         codec.compute_outer_root(OuterHeader(salt, root)),
     ]
     assert len(set(hashes)) == len(hashes)
+
+
+def test_the_step_root_covers_every_fact() -> None:
+    facts = StepFacts(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5, 0, 6, 7, 1, 8, 9, 10)
+    types = ["bytes32"] * 4 + ["uint32"] * 6 + ["uint64"] * 2 + ["uint32"]
+    words = [b"touchstone.step".ljust(32, b"\0"), *(getattr(facts, field.name) for field in fields(facts))]
+    assert codec.compute_step_root(facts) == sha256(abi_encode(types, words)).digest()
+    changed = [
+        replace(facts, **{field.name: b"9" * 32 if field.type is bytes else 99})  # type: ignore[arg-type]
+        for field in fields(facts)
+    ]
+    assert len({*map(codec.compute_step_root, [facts, *changed])}) == 1 + len(changed)

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from protocol.spec.codec import compute_schedule_leaf
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig
 from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import bits_to_float, nearest, round_to_bits
-from protocol.spec.merkle import compute_path, verify_path
+from protocol.spec.float32 import bits_to_float, float_to_bits, nearest, pack_bits, round_to_bits
+from protocol.spec.merkle import compute_path, hash_leaf, is_valid_path, verify_path
 from protocol.spec.schedule import (
     compute_bias_corrections,
     compute_learning_rate,
     compute_learning_rate_sum,
+    compute_scalar_leaves,
+    compute_scalar_levels,
     compute_schedule_levels,
     compute_schedule_sums,
 )
@@ -90,3 +92,18 @@ def test_the_schedule_tree_covers_every_segment_of_the_task() -> None:
     verify_path(
         spec.terms.schedule_root, compute_schedule_leaf(17, sums[17]), 17, 18, compute_path(levels, 17)
     )
+
+
+def test_the_scalars_of_a_step_are_those_of_its_counters() -> None:
+    schedule = ScheduleConfig(PEAK, warmup_steps=3, total_steps=36, inner_warmup_steps=4)
+    task = sample_task()
+    spec = replace(task, training=replace(task.training, schedule=schedule))
+    leaves, optimizer = compute_scalar_leaves(spec), task.training.optimizer
+    assert len(leaves) == 3 * 12
+    for step, leaf in enumerate(leaves):
+        # Without carried moments the local step is the step of the round.
+        rate = compute_learning_rate(schedule, step, step % 12)
+        expected = (rate, *compute_bias_corrections(optimizer, step))
+        assert leaf == pack_bits([float_to_bits(value) for value in expected])
+    levels = compute_scalar_levels(leaves)
+    assert is_valid_path(levels[-1][0], hash_leaf(leaves[35]), 35, 36, compute_path(levels, 35))

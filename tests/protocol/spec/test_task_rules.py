@@ -83,6 +83,7 @@ CASES: list[tuple[str, Any, str]] = [
     ("training.heldout_tokens", 64, "heldout_tokens"),
     ("training.dataset_root", bytes(32), "dataset_root"),
     ("terms.initial_weights_root", bytes(32), "initial_weights_root"),
+    ("terms.step_root", bytes(32), "step_root"),
     ("terms.reject.tau_v", 1 << 44, "limit_order"),
     ("terms.accept.tau_w", (1 << 44) - 1, "accept_limits"),
     ("terms.windows.replay", 0, "empty_windows"),
