@@ -147,7 +147,7 @@ contract RoundLedger is IRoundLedger {
         _requireStart(expected, start.header);
         (claim.claimRoot, claim.deltaRoot, claim.startLocalStep) = (claimRoot, deltaRoot, expected.localStep);
         claim.status = ClaimStatus.COMMITTED;
-        _requireBoundary(f, msg.sender, claimRoot, 0, start);
+        _requireBoundary(task, round, f.segmentCount, msg.sender, claimRoot, 0, start);
         emit Committed(task, round, slot, msg.sender, claimRoot, deltaRoot);
     }
 
@@ -180,7 +180,9 @@ contract RoundLedger is IRoundLedger {
     }
 
     function _requireBoundary(
-        RoundFrame memory f,
+        TaskId task,
+        uint32 round,
+        uint256 segmentCount,
         address solver,
         bytes32 claimRoot,
         uint32 boundary,
@@ -188,9 +190,8 @@ contract RoundLedger is IRoundLedger {
     ) private view {
         bytes32 stateRoot = Hashing.stateRoot(proof.header);
         bytes32 leaf =
-            Hashing.boundaryLeaf(registry.domainOf(f.task), f.round, solver, boundary, proof.salt, stateRoot);
-        uint256 count = f.segmentCount + 1;
-        if (!PositionalMerkle.verify(claimRoot, leaf, boundary, count, proof.path)) {
+            Hashing.boundaryLeaf(registry.domainOf(task), round, solver, boundary, proof.salt, stateRoot);
+        if (!PositionalMerkle.verify(claimRoot, leaf, boundary, segmentCount + 1, proof.path)) {
             revert BoundaryMismatch(claimRoot, boundary);
         }
     }
@@ -710,7 +711,8 @@ contract RoundLedger is IRoundLedger {
         returns (uint32 localStep, uint32 globalStep)
     {
         localStep = _rounds[task][round].claims[slot].startLocalStep + innerStep;
-        globalStep = round * _frame(task, round).innerSteps + innerStep;
+        (uint32 innerSteps,) = _reader.sizesOf(task);
+        globalStep = round * innerSteps + innerStep;
     }
 
     function verifyBoundary(
@@ -720,7 +722,9 @@ contract RoundLedger is IRoundLedger {
         uint32 boundary,
         BoundaryProof calldata proof
     ) external view {
-        RoundFrame memory f = _frame(task, round);
-        _requireBoundary(f, _solverAt(f, slot), _rounds[task][round].claims[slot].claimRoot, boundary, proof);
+        (, uint32 segmentCount) = _reader.sizesOf(task);
+        address solver = registry.enrolledAt(task, round, Role.SOLVER, slot);
+        bytes32 claimRoot = _rounds[task][round].claims[slot].claimRoot;
+        _requireBoundary(task, round, segmentCount, solver, claimRoot, boundary, proof);
     }
 }

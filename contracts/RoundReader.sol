@@ -59,6 +59,12 @@ contract RoundReader {
         registry = registry_;
     }
 
+    /// @notice Steps and segments of every round of a task.
+    function sizesOf(TaskId task) external view returns (uint32 innerSteps, uint32 segmentCount) {
+        TaskTerms memory terms = registry.termsOf(task);
+        return (terms.innerSteps, terms.innerSteps / terms.segmentSteps);
+    }
+
     // Frame -------------------------------------------------------------------------------------------------------
     function frameOf(TaskId task, uint32 round) external view returns (RoundFrame memory f) {
         uint256 startBlock;

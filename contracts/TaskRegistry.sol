@@ -86,7 +86,7 @@ contract TaskRegistry is ITaskRegistry {
         uint256 readyBlock = _closableBlock(task, entry);
         if (block.number < readyBlock) revert NotYet(readyBlock, block.number);
         entry.closed = true;
-        emit TaskClosed(task, vault.closeEscrow(task, termsOf(task).submitter));
+        emit TaskClosed(task, vault.closeEscrow(task, _termsOf(task).submitter));
     }
 
     /// @dev Nothing is paid any more once all is settled; until then whoever earned something has the unbonding time after the last round.
@@ -107,7 +107,7 @@ contract TaskRegistry is ITaskRegistry {
             revert OutsideWindow(current.startBlock, current.enrolEnd, block.number);
         }
         if (current.seats[msg.sender].role != Role.NONE) revert AlreadyEnrolled(msg.sender);
-        TaskTerms memory terms = termsOf(task);
+        TaskTerms memory terms = _termsOf(task);
         address[] storage enrolled = current.enrolled[role];
         uint32 capacity = _capacity(terms, role);
         uint32 index = uint32(enrolled.length);
@@ -131,7 +131,7 @@ contract TaskRegistry is ITaskRegistry {
         if (current.status != RoundStatus.ENROLLING) {
             revert WrongStatus(uint8(RoundStatus.ENROLLING), uint8(current.status));
         }
-        uint256 beaconBlock = Clock.compute(current.startBlock, termsOf(task).windows).beaconBlock;
+        uint256 beaconBlock = Clock.compute(current.startBlock, _termsOf(task).windows).beaconBlock;
         if (block.number <= beaconBlock || block.number >= current.beaconEnd) {
             revert OutsideWindow(beaconBlock + 1, current.beaconEnd, block.number);
         }
@@ -163,7 +163,7 @@ contract TaskRegistry is ITaskRegistry {
         if (!over) revert NotYet(overBlock, block.number);
         entry.round = next;
         (bytes32 weightsRoot, bytes32 momentumRoot) = ledger.globalOf(task, next);
-        _startRound(task, next, termsOf(task), weightsRoot, momentumRoot);
+        _startRound(task, next, _termsOf(task), weightsRoot, momentumRoot);
     }
 
     function _startRound(
@@ -194,7 +194,7 @@ contract TaskRegistry is ITaskRegistry {
         if (status == RoundStatus.EMPTY) return (true, current.beaconEnd);
         if (status == RoundStatus.ENROLLING) return (false, current.beaconEnd);
         (,,, uint256 postedBlock,) = ledger.outerOf(task, round);
-        overBlock = postedBlock == 0 ? 0 : postedBlock + termsOf(task).windows.merge;
+        overBlock = postedBlock == 0 ? 0 : postedBlock + _termsOf(task).windows.merge;
         over = ledger.isMerged(task, round);
         if (over) current.status = RoundStatus.MERGED;
     }
@@ -231,7 +231,15 @@ contract TaskRegistry is ITaskRegistry {
         return Hashing.domain(block.chainid, address(this), task);
     }
 
-    function termsOf(TaskId task) public view returns (TaskTerms memory) {
+    /// @dev What is stored is the encoding of the answer: to decode it first would cost whoever asks more than all the rest.
+    function termsOf(TaskId task) external view returns (TaskTerms memory) {
+        bytes memory encoded = SSTORE2.read(_knownTask(task).terms);
+        assembly ("memory-safe") {
+            return(add(encoded, 32), mload(encoded))
+        }
+    }
+
+    function _termsOf(TaskId task) private view returns (TaskTerms memory) {
         return abi.decode(SSTORE2.read(_knownTask(task).terms), (TaskTerms));
     }
 

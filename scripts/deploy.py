@@ -32,6 +32,8 @@ DEPLOYMENTS = Path("deployments")
 UNBONDING_BLOCKS = 500_000
 """More than the worst span of a round under the mainnet preset; about ten weeks of 12 s blocks."""
 DEV_TOKEN = "DevToken"
+WITHOUT_STAKE = frozenset({"StakeVault", "Referee"})
+"""All others are modules of the vault: they may expose and slash."""
 
 Report = Callable[[str], None]
 
@@ -43,7 +45,7 @@ def compute_creation_address(account: str, nonce: int) -> str:
 
 
 def predict_deployment(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> Deployment:
-    """Where the six contracts will be when `account` creates them one after the other from `nonce` on."""
+    """Where the seven contracts will be when `account` creates them one after the other from `nonce` on."""
     addresses = {
         field: compute_creation_address(account, nonce + index) for index, field in enumerate(CONTRACT_NAMES)
     }
@@ -60,7 +62,9 @@ def compute_arguments(constructor: Entry | None, deployment: Deployment, unbondi
     # Those that a constructor takes as a bare address, by the parameter's name.
     known |= {"disputes": deployment.dispute_game, "contest": deployment.outer_contest}
     known |= {"IERC20": deployment.token, "unbonding_blocks": unbonding_blocks}
-    known["modules"] = [address for name, address in deployment.contracts().items() if name != "StakeVault"]
+    known["modules"] = [
+        address for name, address in deployment.contracts().items() if name not in WITHOUT_STAKE
+    ]
     arguments = []
     for parameter in constructor.inputs if constructor else ():
         keys = [parameter.type_name, parameter.name.strip("_")]
@@ -95,7 +99,7 @@ async def deploy(
     unbonding_blocks: int = UNBONDING_BLOCKS,
     report: Report = print,
 ) -> Deployment:
-    """Create the six contracts, and a DevToken where no `token` is given; return the checked deployment.
+    """Create the seven contracts, and a DevToken where no `token` is given; return the checked deployment.
 
     The account must not send anything else meanwhile. Raises EnvironmentFault when a contract lands
     elsewhere.

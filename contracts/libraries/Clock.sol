@@ -89,6 +89,6 @@ library Clock {
     /// merge (post, then contest) and one full dispute opened in the last block.
     function worstSpan(Windows memory w) internal pure returns (uint256) {
         uint256 merged = compute(0, w).reserveCompareEnd + 2 * uint256(w.merge);
-        return computeLate(merged, w).disputeEnd + 2 * uint256(w.respond) + w.name + w.prove;
+        return computeLate(merged, w).disputeEnd + 3 * uint256(w.respond) + w.name + w.prove;
     }
 }

@@ -160,7 +160,7 @@ library StepNode {
         }
     }
 
-    /// @dev Strides over the reduced loops are those of a row-major run, or all 0. A loop of one turn goes nowhere.
+    /// @dev Strides over the reduced loops are those of a row-major run, or all 0.
     function _runLength(bytes calldata data, uint256 place, Loops memory loops, uint256 strides)
         private
         pure
@@ -171,7 +171,6 @@ library StepNode {
             length = 1;
             for (uint256 i = strides; i > loops.indices.length; --i) {
                 uint256 size = _countAt(data, HEAD_BYTES + 8 * (i - 1));
-                if (size == 1) continue;
                 uint256 stride = _integerAt(data, place + 8 * (i - 1));
                 // The innermost loop decides whether the operand is a run or one element.
                 if (expected == 1 && stride == 0) expected = 0;

@@ -31,8 +31,17 @@ class LeafProof:
 
 
 @dataclass(frozen=True)
+class StateLeaves:
+    """The same leaf of all three tensors of a state."""
+
+    weights: LeafProof
+    first_moment: LeafProof
+    second_moment: LeafProof
+
+
+@dataclass(frozen=True)
 class NodeProof:
-    """Leaf 2 + number of a program's tree: the node's canonical bytes and their path."""
+    """A node of a program: its number, its canonical bytes and their path under the program's root."""
 
     number: int
     data: bytes
@@ -41,9 +50,9 @@ class NodeProof:
 
 @dataclass(frozen=True)
 class BufferOpening:
-    """A run of elements of one buffer of a trace. root, root_path: of the buffer's tree and its place in the
-    trace (zero and empty where the contract knows the root: W, m, v, constants); leaves: the whole leaves
-    that hold the run; path: their siblings (`merkle.compute_range_path`)."""
+    """Consecutive whole leaves of one buffer of a step, concatenated, with the siblings of the range
+    (`merkle.compute_range_path`). root: of the buffer's tree, and root_path its place in the trace; a zero
+    word and nothing for W, m, v, whose roots the state has, and for constants."""
 
     root: bytes
     root_path: tuple[bytes, ...]
@@ -52,12 +61,15 @@ class BufferOpening:
 
 
 @dataclass(frozen=True)
-class StateLeaves:
-    """The same leaf of all three tensors of a state."""
+class TraceProof:
+    """That a trace ends in a state: the program's head with its path, and the paths of the new W, m and v in
+    the trace."""
 
-    weights: LeafProof
-    first_moment: LeafProof
-    second_moment: LeafProof
+    head: bytes
+    head_path: tuple[bytes, ...]
+    weights_path: tuple[bytes, ...]
+    first_moment_path: tuple[bytes, ...]
+    second_moment_path: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)

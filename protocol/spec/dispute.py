@@ -1,8 +1,9 @@
 """One dispute as DisputeGame sees it: a value that events move on, its guards, and what each side must do.
 
-D1 somebody opens, sealed, with a bond; the claimant posts k+1 state roots. D2 the opener names a step. D3
-anybody demands leaves or proves a binding fault. D4 closed. Silence convicts the claimant and closes for the
-opener. `DisputeBook` holds all disputes of one task, because a claimant plays one at a time.
+D1 somebody opens, sealed, with a bond; the claimant posts k+1 state roots. D2 the opener names a step, the
+claimant posts its trace. D3 anybody proves a fault of the trace, or demands leaves of it. D4 closed. Silence
+convicts the claimant and closes for the opener. `DisputeBook` holds all disputes of one task, because a
+claimant plays one at a time.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,28 +23,39 @@ from protocol.spec.game_events import (
     OpeningSealed,
     StepNamed,
     StepRootsPosted,
+    TracePosted,
 )
 from protocol.spec.statuses import ClaimRef, Stage
 
-ACTIVE_STAGES = frozenset({Stage.ROOTS, Stage.NAME, Stage.PROVE})
+ACTIVE_STAGES = frozenset({Stage.ROOTS, Stage.NAME, Stage.TRACE, Stage.PROVE})
 OPEN_STAGES = ACTIVE_STAGES | {Stage.QUEUED}
 """Settlement waits for these."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """A leaf that somebody wants to see: tensor 0 W, 1 m, 2 v of the state after `state_index` steps."""
+    """A leaf that somebody wants to see, of the buffer at a place of a node: 0 its output, 1 and up its
+    operands."""
 
     challenger: str
-    state_index: int
-    tensor: int
+    node: int
+    place: int
     leaf_index: int
+
+
+@dataclass(frozen=True)
+class PostedTrace:
+    """What the claimant has posted of the named step: the trace's root and the states around the step."""
+
+    root: bytes
+    start: StateHeader
+    end: StateHeader
 
 
 @dataclass(frozen=True)
 class DisputeState:
     """One dispute. clock_block: when the stage's clock runs out; demand_clock: when the oldest open demand's
-    does; answered: demands answered, in their order; headers: states shown by answers, by state index."""
+    does; answered: demands answered, in their order."""
 
     dispute: bytes
     terms: TaskTerms
@@ -55,10 +67,10 @@ class DisputeState:
     clock_block: int = NEVER
     roots: tuple[bytes, ...] = ()
     step: int | None = None
+    trace: PostedTrace | None = None
     demands: tuple[Demand, ...] = ()
     answered: int = 0
     demand_clock: int = NEVER
-    headers: Mapping[int, StateHeader] = field(default_factory=dict)
     reason: bytes = b""
 
     @property
@@ -123,28 +135,32 @@ def _process_roots(state: DisputeState, event: StepRootsPosted) -> DisputeState:
     return replace(state, stage=Stage.NAME, clock_block=clock, roots=event.roots)
 
 
+def _process_trace(state: DisputeState, event: TracePosted) -> DisputeState:
+    trace = PostedTrace(event.trace_root, event.start, event.end)
+    return replace(state, stage=Stage.PROVE, clock_block=event.clock_block, trace=trace)
+
+
 def _process_demand(state: DisputeState, event: LeafDemanded) -> DisputeState:
-    demand = Demand(event.challenger, event.state_index, event.tensor, event.leaf_index)
+    demand = Demand(event.challenger, event.node, event.place, event.leaf_index)
     return replace(state, demands=(*state.demands, demand), demand_clock=event.clock_block)
 
 
 def _process_answer(state: DisputeState, event: LeafAnswered) -> DisputeState:
     """An answer starts the clock of the next open demand and gives everybody time to look at it."""
     respond, block = state.terms.windows.respond, event.block_number
-    index = state.demands[event.demand].state_index
     return replace(
         state,
         answered=state.answered + 1,
         demand_clock=block + respond,
         clock_block=max(state.clock_block, block) + respond,
-        headers={**state.headers, index: event.header},
     )
 
 
 _HANDLERS: dict[type[Event], Callable[[DisputeState, Any], DisputeState]] = {
     DisputeActivated: lambda s, e: replace(s, stage=Stage.ROOTS, clock_block=e.clock_block),
     StepRootsPosted: _process_roots,
-    StepNamed: lambda s, e: replace(s, stage=Stage.PROVE, step=e.step, clock_block=e.clock_block),
+    StepNamed: lambda s, e: replace(s, stage=Stage.TRACE, step=e.step, clock_block=e.clock_block),
+    TracePosted: _process_trace,
     LeafDemanded: _process_demand,
     LeafAnswered: _process_answer,
     DisputeClosed: lambda s, e: replace(s, stage=Stage.CLOSED),

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.spec.clock import NEVER
-from protocol.spec.containers import StateHeader
 from protocol.spec.dispute import ACTIVE_STAGES, DisputeBook, DisputeState, count_queue
 from protocol.spec.guards import Refusal, RuleViolation
 from protocol.spec.hashing import field_word, sha256_of
-from protocol.spec.params import LEAF_ELEMENTS
 from protocol.spec.statuses import ClaimRef, Stage
 
 MAX_DEMANDS_EACH = 8
@@ -22,8 +20,8 @@ MAX_DEMANDS_OTHERS = 32
 """of all challengers but the opener together: nobody crowds the opener out."""
 MAX_QUEUE = 32
 """open disputes of one claimant in one task; the bond has doubled as often."""
-TENSOR_COUNT = 3
-"""W, m, v."""
+SCALAR_COUNT = 3
+"""learning rate and two bias corrections."""
 
 
 @dataclass(frozen=True)
@@ -56,42 +54,97 @@ class PostStepRoots(Move):
 
 @dataclass(frozen=True)
 class NameStep(Move):
-    """nameStep: the step (0 .. k-1) that the opener will prove wrong."""
+    """nameStep: the step (0 .. k-1) that the opener will prove wrong. Fact: the roots are those posted."""
 
     step: int
+    are_roots_right: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class PostTrace(Move):
+    """postTrace of the named step. Facts: the facts of the step are the task's; both headers hash to the
+    roots around it; their step numbers are the claim's; the head is the program's; the trace ends in the
+    state after the step."""
+
+    are_facts_right: bool = field(default=True, kw_only=True)
+    are_headers_right: bool = field(default=True, kw_only=True)
+    are_steps_right: bool = field(default=True, kw_only=True)
+    is_head_right: bool = field(default=True, kw_only=True)
+    are_outputs_right: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
 class DemandLeaf(Move):
-    """demandLeaf of tensor 0 W, 1 m, 2 v of the state after `state_index` steps."""
+    """demandLeaf of the buffer at a place of a node: 0 its output, 1 and up its operands. Facts: the facts
+    are the task's; the node is the program's; it has this place; no constant, which everybody has, stands
+    there; the buffer has such a leaf."""
 
-    state_index: int
-    tensor: int
+    node: int
+    place: int
     leaf_index: int
+    are_facts_right: bool = field(default=True, kw_only=True)
+    is_node_right: bool = field(default=True, kw_only=True)
+    is_place_known: bool = field(default=True, kw_only=True)
+    is_no_constant: bool = field(default=True, kw_only=True)
+    is_leaf_known: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
 class AnswerDemand(Move):
-    """answerDemand: the oldest open one. Facts: the header hashes to the root; the leaf is in its tree."""
+    """answerDemand: the oldest open one. Facts: the header is that of the state before the step; the leaf has
+    the buffer's length; the buffer is the trace's; the leaf is in its tree."""
 
     demand: int
-    state_index: int
-    tensor: int
+    node: int
+    place: int
     leaf_index: int
     is_header_right: bool = field(default=True, kw_only=True)
+    is_length_right: bool = field(default=True, kw_only=True)
+    is_buffer_right: bool = field(default=True, kw_only=True)
     is_leaf_right: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
-class ProveBinding(Move):
-    """proveBinding: a step state whose step numbers are not the claim's. Facts: the header hashes to the
-    root; its numbers are wrong; the claim is neither settled nor convicted."""
+class Proof(Move):
+    """Base of the proofs of a fault. Facts: the facts are the task's; the claim is neither settled nor
+    convicted; there is a fault."""
 
-    state_index: int
-    header: StateHeader
-    is_header_right: bool = field(default=True, kw_only=True)
-    is_fault: bool = field(default=True, kw_only=True)
+    are_facts_right: bool = field(default=True, kw_only=True)
     is_standing: bool = field(default=True, kw_only=True)
+    is_fault: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class ProveOperation(Proof):
+    """proveOperation: an element of a node lies beyond its bound. Fact: the header is that of the state
+    before the step. What is no proof of an element the referee refuses by errors of its own."""
+
+    node: int
+    element: int
+    is_header_right: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class ProveToken(Proof):
+    """proveToken: the token (or label) at a position is not the dealt one. Facts: the buffer is the trace's;
+    both leaves are in their trees."""
+
+    is_label: bool
+    position: int
+    is_position_known: bool = field(default=True, kw_only=True)
+    is_buffer_right: bool = field(default=True, kw_only=True)
+    are_leaves_right: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class ProveScalar(Proof):
+    """proveScalar: 0 the learning rate, 1 and 2 the bias corrections are not those of the step. Facts as
+    before."""
+
+    which: int
+    is_header_right: bool = field(default=True, kw_only=True)
+    is_buffer_right: bool = field(default=True, kw_only=True)
+    are_leaves_right: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -170,8 +223,29 @@ def _check_name(state: DisputeState, move: NameStep, sender: str, block: int) ->
         return refusal
     if sender != state.opener:
         return _refuse("NotOpener", expected=state.opener, actual=sender)
+    if not move.are_roots_right:
+        return _refuse("RootsMismatch")
     count = state.terms.segment_steps
     return None if 0 <= move.step < count else _refuse("StepUnknown", index=move.step, count=count)
+
+
+def _check_trace(state: DisputeState, move: PostTrace, sender: str, block: int) -> Refusal:
+    if refusal := _check_clock(state, Stage.TRACE, block):
+        return refusal
+    if sender != state.claimant:
+        return _refuse("NotClaimant", expected=state.claimant, actual=sender)
+    return _check_facts(
+        FactsMismatch=move.are_facts_right,
+        HeaderMismatch=move.are_headers_right,
+        WrongSteps=move.are_steps_right,
+        HeadMismatch=move.is_head_right,
+        OutputMismatch=move.are_outputs_right,
+    )
+
+
+def _check_facts(**facts: bool) -> Refusal:
+    """The refusal of the first fact that does not hold, by its name."""
+    return next((_refuse(name) for name, holds in facts.items() if not holds), None)
 
 
 def _check_demand(state: DisputeState, move: DemandLeaf, sender: str, block: int) -> Refusal:
@@ -179,12 +253,16 @@ def _check_demand(state: DisputeState, move: DemandLeaf, sender: str, block: int
         return refusal
     if sender == state.claimant:
         return _refuse("OwnClaim", account=sender)
-    if not 0 <= move.state_index < len(state.roots):
-        return _refuse("StepUnknown", index=move.state_index, count=len(state.roots))
-    count = -(-state.terms.parameter_count // LEAF_ELEMENTS)
-    if not (0 <= move.tensor < TENSOR_COUNT and 0 <= move.leaf_index < count):
-        return _refuse("LeafUnknown", tensor=move.tensor, leaf_index=move.leaf_index, leaf_count=count)
-    return _check_demand_cap(state, sender)
+    if not move.are_facts_right:
+        return _refuse("FactsMismatch")
+    if refusal := _check_demand_cap(state, sender):
+        return refusal
+    return _check_facts(
+        NodeMismatch=move.is_node_right,
+        PlaceUnknown=move.is_place_known,
+        ConstantDemanded=move.is_no_constant,
+        LeafUnknown=move.is_leaf_known,
+    )
 
 
 def _check_demand_cap(state: DisputeState, sender: str) -> Refusal:
@@ -205,21 +283,48 @@ def _check_answer(state: DisputeState, move: AnswerDemand, sender: str, block: i
         return _refuse("DemandUnknown", demand=move.demand)
     if block >= state.demand_clock:
         return _refuse("ClockOver", clock_block=state.demand_clock, block_number=block)
-    if not move.is_header_right:
-        return _refuse("HeaderMismatch")
-    return None if move.is_leaf_right else _refuse("LeafMismatch")
+    return _check_facts(
+        HeaderMismatch=move.is_header_right,
+        WrongLeafBytes=move.is_length_right,
+        BufferMismatch=move.is_buffer_right,
+        LeafMismatch=move.is_leaf_right,
+    )
 
 
-def _check_binding(state: DisputeState, move: ProveBinding, sender: str, block: int) -> Refusal:
-    if state.stage not in (Stage.NAME, Stage.PROVE, Stage.CLOSED):
+def _check_proof(state: DisputeState, move: Proof) -> Refusal:
+    """What all proofs need: a trace that was posted, in time for the claim."""
+    if state.trace is None or state.stage == Stage.CONVICTED:
         return _refuse("WrongStage", expected=Stage.PROVE, actual=state.stage)
-    if not 0 <= move.state_index < len(state.roots):
-        return _refuse("StepUnknown", index=move.state_index, count=len(state.roots))
-    if not move.is_header_right:
-        return _refuse("HeaderMismatch")
-    if not move.is_fault:
-        return _refuse("NoFault")
-    return None if move.is_standing else _refuse("ClaimNotDisputable")
+    return _check_facts(FactsMismatch=move.are_facts_right, ClaimNotDisputable=move.is_standing)
+
+
+def _check_operation(state: DisputeState, move: ProveOperation, sender: str, block: int) -> Refusal:
+    if refusal := _check_proof(state, move):
+        return refusal
+    return _check_facts(HeaderMismatch=move.is_header_right, NoFault=move.is_fault)
+
+
+def _check_token(state: DisputeState, move: ProveToken, sender: str, block: int) -> Refusal:
+    if refusal := _check_proof(state, move):
+        return refusal
+    return _check_facts(
+        LeafUnknown=move.is_position_known,
+        BufferMismatch=move.is_buffer_right,
+        LeafMismatch=move.are_leaves_right,
+        NoFault=move.is_fault,
+    )
+
+
+def _check_scalar(state: DisputeState, move: ProveScalar, sender: str, block: int) -> Refusal:
+    if refusal := _check_proof(state, move):
+        return refusal
+    return _check_facts(
+        HeaderMismatch=move.is_header_right,
+        LeafUnknown=0 <= move.which < SCALAR_COUNT,
+        BufferMismatch=move.is_buffer_right,
+        LeafMismatch=move.are_leaves_right,
+        NoFault=move.is_fault,
+    )
 
 
 def _check_timeout(state: DisputeState, move: Timeout, sender: str, block: int) -> Refusal:
@@ -234,21 +339,28 @@ def _check_timeout(state: DisputeState, move: Timeout, sender: str, block: int) 
 _GUARDS: dict[type[Move], Callable[[DisputeState, Any, str, int], Refusal]] = {
     PostStepRoots: _check_roots,
     NameStep: _check_name,
+    PostTrace: _check_trace,
     DemandLeaf: _check_demand,
     AnswerDemand: _check_answer,
-    ProveBinding: _check_binding,
+    ProveOperation: _check_operation,
+    ProveToken: _check_token,
+    ProveScalar: _check_scalar,
     Timeout: _check_timeout,
 }
 
 
 # --- Duties -------------------------------------------------------------------------------------------------
 def get_claimant_actions(state: DisputeState, me: str, block: int) -> tuple[Move, ...]:
-    """What the claimant owes: its step roots, then the answer to the oldest open demand."""
-    moves: list[Move] = [PostStepRoots(state.dispute, state.terms.segment_steps + 1)]
+    """What the claimant owes: its step roots, the trace of the named step, the answer to the oldest open
+    demand."""
+    moves: list[Move] = [
+        PostStepRoots(state.dispute, state.terms.segment_steps + 1),
+        PostTrace(state.dispute),
+    ]
     if state.has_open_demand:
         demand = state.demands[state.answered]
         moves.append(
-            AnswerDemand(state.dispute, state.answered, demand.state_index, demand.tensor, demand.leaf_index)
+            AnswerDemand(state.dispute, state.answered, demand.node, demand.place, demand.leaf_index)
         )
     return _keep_allowed(state, moves, me, block)
 
@@ -257,13 +369,9 @@ def get_opener_actions(
     state: DisputeState, me: str, block: int, own_roots: Sequence[bytes]
 ) -> tuple[Move, ...]:
     """What the opener does: names the first step after which the roots part from `own_roots` (k+1, of its own
-    replay), then demands one leaf of that state, so that a claimant without the state is convicted."""
-    moves: list[Move] = []
-    step = find_first_difference(state.roots, own_roots) if state.step is None else state.step
-    if step is not None:
-        moves.append(NameStep(state.dispute, step))
-        if all(demand.challenger != me for demand in state.demands):
-            moves.append(DemandLeaf(state.dispute, step + 1, 0, 0))
+    replay). Then it is the claimant's turn; what of the trace can be proven takes the trace to see."""
+    step = find_first_difference(state.roots, own_roots)
+    moves = [] if step is None else [NameStep(state.dispute, step)]
     return _keep_allowed(state, moves, me, block) if me == state.opener else ()
 
 
@@ -271,25 +379,6 @@ def find_first_difference(roots: Sequence[bytes], own_roots: Sequence[bytes]) ->
     """The step before the first root that differs; None where all agree: then there is nothing to prove."""
     pairs = enumerate(zip(roots[1:], own_roots[1:], strict=False))
     return next((step for step, (root, own) in pairs if root != own), None)
-
-
-def get_challenger_actions(
-    state: DisputeState, me: str, block: int, start_steps: tuple[int, int]
-) -> tuple[Move, ...]:
-    """What anybody can prove from what the answers showed: a state whose step numbers are not the claim's.
-    start_steps: (local, global) step of the segment's start state."""
-    moves = [
-        ProveBinding(state.dispute, index, header)
-        for index, header in sorted(state.headers.items())
-        if is_binding_fault(header, start_steps, index)
-    ]
-    return _keep_allowed(state, moves, me, block) if me != state.claimant else ()
-
-
-def is_binding_fault(header: StateHeader, start_steps: tuple[int, int], state_index: int) -> bool:
-    """Whether the state after `state_index` steps carries other step numbers than the claim's."""
-    local, global_step = start_steps
-    return (header.local_step, header.global_step) != (local + state_index, global_step + state_index)
 
 
 def get_timeout_actions(

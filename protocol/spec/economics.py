@@ -38,7 +38,7 @@ def compute_worst_span_blocks(windows: Windows) -> int:
     contested merge, and one full dispute opened in the last block (`Clock.worstSpan`). Unbonding must take
     longer."""
     late = compute_late_deadlines(compute_round_span_blocks(windows) + windows.merge, windows)
-    return late.dispute_end + 2 * windows.respond + windows.name + windows.prove
+    return late.dispute_end + 3 * windows.respond + windows.name + windows.prove
 
 
 def compute_least_no_show_fee_wei(cheat_share: Fraction, draws: int, reward_wei: int) -> int:

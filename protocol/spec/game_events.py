@@ -42,30 +42,41 @@ class StepRootsPosted(DisputeEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class StepNamed(DisputeEvent):
-    """The opener named the step that it will prove wrong; proofs and demands until clock_block."""
+    """The opener named the step that it will prove wrong; the claimant's trace is due before clock_block."""
 
     step: int
     clock_block: int
 
 
 @dataclass(frozen=True, kw_only=True)
+class TracePosted(DisputeEvent):
+    """The claimant's trace of the named step, irrevocable, and the states around the step; proofs and demands
+    until clock_block."""
+
+    trace_root: bytes
+    start: StateHeader
+    end: StateHeader
+    clock_block: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeafDemanded(DisputeEvent):
-    """A leaf must be shown before clock_block. tensor: 0 W, 1 m, 2 v."""
+    """A leaf of a buffer that a node touches must be shown before clock_block. place: 0 the node's output, 1
+    and up its operands."""
 
     demand: int
     challenger: str
-    state_index: int
-    tensor: int
+    node: int
+    place: int
     leaf_index: int
     clock_block: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeafAnswered(DisputeEvent):
-    """The demanded leaf and the header of its state."""
+    """The demanded leaf."""
 
     demand: int
-    header: StateHeader
     data: bytes
 
 

@@ -227,6 +227,15 @@ def leaf_bytes(program: Program, buffer: int) -> int:
     return min(4 * program.chunk_terms, MAX_TRACE_LEAF_BYTES)
 
 
+def get_constant_roots(program: Program) -> dict[int, bytes]:
+    """By number of the buffer: what everybody knows of a trace beforehand."""
+    return {
+        number: buffer.constant_root
+        for number, buffer in enumerate(program.buffers)
+        if buffer.role is Role.CONSTANT
+    }
+
+
 # --- Validity -----------------------------------------------------------------------------------------------
 def require_valid(program: Program) -> None:
     """Raises InvalidInput unless the inputs come first, in order, every node has the shape of its operation,

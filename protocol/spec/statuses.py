@@ -65,9 +65,10 @@ class Stage(IntEnum):
     QUEUED = 1
     ROOTS = 2
     NAME = 3
-    PROVE = 4
-    CLOSED = 5
-    CONVICTED = 6
+    TRACE = 4
+    PROVE = 5
+    CLOSED = 6
+    CONVICTED = 7
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 """Cases of tests/vectors/referee.json."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import count
 
+from protocol.spec.enclosure import ENCLOSURES, LIMIT
+from protocol.spec.float32 import SIGN_BIT, to_fraction
 from protocol.spec.program import Operation
 from protocol.spec.referee import FORMATS, Terms
 from scripts.vectors.referee_inputs import (
@@ -29,6 +32,21 @@ LONG = (
     (Operation.PRODUCT_SUM, LONGEST),
 )
 ONE, TINY, HUGE = 0x3F800000, 0x00000003, 0x7F000000
+_EXPONENTS = (
+    0x00000000, 0x00000001, 0x80000001, 0x3F800000, 0xBF800000, 0x42B17218, 0xC2AE0000, 0xC2AD4000,
+    0xC2AEAC4F, 0xC2AEAC50, 0xC2D00000, 0xC2FE0000, 0xC3000000, 0xC3000001, 0xFF7FFFFF, 0x43000000,
+    0x43000001, 0x7F7FFFFF,
+)  # fmt: skip
+"""About ln 2^128 and ln 2^-126, where results become subnormal, and 128, the limit of the series."""
+_POSITIVES = (
+    ONE, ONE - 1, ONE + 1, 0x3F400000, 0x3F400001, 0x3FC00000, 0x3FC00001, 0x40000000, 0x00800000, 0x7F7FFFFF,
+    0x80000001, 0x3E99999A,
+)  # fmt: skip
+"""About 1, 3/4 and 3/2, and the ends."""
+FUNCTION_OPERANDS = {
+    Operation.EXPONENTIAL: _EXPONENTS, Operation.SIGMOID: _EXPONENTS,
+    Operation.LOGARITHM: _POSITIVES, Operation.RECIPROCAL_ROOT: _POSITIVES,
+}  # fmt: skip
 Inputs = tuple[str, Operation, str, Terms]
 
 
@@ -84,31 +102,14 @@ def _edge_inputs() -> Iterator[Inputs]:
     )
     yield "a threshold below zero", Operation.FLUSH, "float32", [(TINY, 0xBF800000)]
     yield "both subnormal", Operation.FLUSH, "float32", [(TINY, 0x00000009)]
-    for bits in (
-        0x00000000,
-        0xC2FE0000,
-        0xC3000000,
-        0xC3000001,
-        0xFF7FFFFF,
-        0x43000000,
-        0x43000001,
-        0x7F7FFFFF,
-    ):
-        yield f"the exponential of {bits:#010x}", Operation.EXPONENTIAL, "float32", [(bits,)]
-        yield f"the sigmoid of {bits:#010x}", Operation.SIGMOID, "float32", [(bits,)]
-    for bits in (
-        ONE,
-        ONE - 1,
-        ONE + 1,
-        0x3F400000,
-        0x3FC00000,
-        0x3FC00001,
-        0x00800000,
-        0x7F7FFFFF,
-        0x80000001,
-    ):
-        yield f"the logarithm of {bits:#010x}", Operation.LOGARITHM, "float32", [(bits,)]
-        yield f"the reciprocal root of {bits:#010x}", Operation.RECIPROCAL_ROOT, "float32", [(bits,)]
+    yield "2^127 less next to nothing", Operation.SUBTRACT, "float32", [(HUGE, 1)]
+    yield "2^127 and next to nothing less than 0", Operation.ADD, "float32", [(0x80000001, HUGE)]
+    # Of the quotient's 64 places after the point all behind a half are zero, but not all further ones.
+    yield "a quotient just above a tie", Operation.DIVIDE, "float32", [(0x0000000A, 0x00D72084)]
+    yield "another, negative", Operation.DIVIDE, "float32", [(0x80000041, 0x00BCDF06)]
+    for operation, operands in FUNCTION_OPERANDS.items():
+        for bits in operands:
+            yield f"{operation.name} of {bits:#010x}", operation, "float32", [(bits,)]
 
 
 def _draw_from(label: str) -> Draw:
@@ -134,4 +135,34 @@ def referee_tables() -> dict[str, Table]:
             claimed=claims,
             fault=[is_fault(operation, terms, claimed, numeric_format) for claimed in claims],
         )
-    return {"operations": table}
+    return {"operations": table, "enclosures": _enclosures()}
+
+
+def _enclosures() -> Table:
+    """Both ends as whole numbers of 2^exponent, as large as it can be."""
+    table = Table()
+    for operation, operands in FUNCTION_OPERANDS.items():
+        for bits in operands:
+            if _is_enclosed(operation, bits):
+                _add_enclosure(table, operation, bits)
+    return table
+
+
+def _is_enclosed(operation: Operation, bits: int) -> bool:
+    if operation is Operation.EXPONENTIAL:
+        return to_fraction(bits) <= LIMIT
+    return operation is Operation.SIGMOID or bits < SIGN_BIT
+
+
+def _add_enclosure(table: Table, operation: Operation, bits: int) -> None:
+    ends = ENCLOSURES[operation](bits)
+    exponent = min(map(_count_zeros, ends))
+    low, high = (int(end / Fraction(2) ** exponent) for end in ends)
+    name = f"{operation.name} of {bits:#010x}"
+    table.add(name, operation=int(operation), bits=bits, low=low, high=high, exponent=exponent)
+
+
+def _count_zeros(value: Fraction) -> int:
+    """The largest power of 2 of which a dyadic number is a multiple; 0 for 0."""
+    numerator = abs(value.numerator)
+    return (numerator & -numerator).bit_length() - value.denominator.bit_length() if numerator else 0

@@ -125,7 +125,7 @@ def step(bits: int, places: int) -> int:
 
 def make_claims(operation: Operation, terms: Terms, numeric_format: str, draw: Draw) -> list[int]:
     """Both sides of each edge of what is allowed, a place more on each, and what is never or always right."""
-    values = [term[draw(len(term))] for term in terms[:2]]
+    values = [bits for term in terms[:2] for bits in term]
     claims = [0, INFINITY, NOT_A_NUMBER, INFINITY | SIGN_BIT, make_bits("wide", draw), *values]
     flushed = [tuple(0 if is_finite(x) and not x & INFINITY else x for x in term) for term in terms]
     for given in (terms, flushed) if flushed != list(terms) and operation not in SUMS else (terms,):

@@ -10,21 +10,39 @@ import {
     DisputeId,
     LeafProof,
     StateHeader,
+    StepFacts,
     TaskId
 } from "../../contracts/Types.sol";
 import {IDisputeGame} from "../../contracts/interfaces/IDisputeGame.sol";
+import {IReferee} from "../../contracts/interfaces/IReferee.sol";
 import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
 import {IStakeVault} from "../../contracts/interfaces/IStakeVault.sol";
 import {Hashing} from "../../contracts/libraries/Hashing.sol";
-import {World} from "./World.sol";
+import {StepWorld} from "./StepWorld.sol";
+import {Trees} from "./Trees.sol";
 
 /// @title Disputes: every move, every clock with the party silent, and who pays for what.
-contract DisputeGameTest is World {
+contract DisputeGameTest is StepWorld {
     bytes32 private constant SALT = "opening salt";
     uint256 private constant BOND = 40;
     uint32 private constant MIDDLE = 1;
+    /// @dev A node's output, and its first operand.
+    uint32 private constant OUTPUT = 0;
+    uint32 private constant FIRST = 1;
+    uint32 private constant SECOND = 2;
     /// @dev What a cheat adds to the local step of its middle step state.
-    uint32 private _lie;
+    uint32 private _shift;
+    /// @dev What the claimant posts of the named step.
+    Trace private _trace;
+    bytes private _error;
+
+    struct Trace {
+        StepFacts facts;
+        bytes32 root;
+        StateHeader start;
+        StateHeader end;
+        IDisputeGame.TraceProof proof;
+    }
 
     // D1: open ----------------------------------------------------------------------------------------------------
     function test_openDispute_notSealed_reverts() public {
@@ -224,9 +242,19 @@ contract DisputeGameTest is World {
         _assertClosed(id);
     }
 
+    function test_timeout_noTrace_convicts_succeeds() public {
+        DisputeId id = _playToTrace();
+        assertEq(_clockOf(id), vm.getBlockNumber() + terms.windows.respond, "time to recompute the step");
+        rollTo(_clockOf(id));
+        disputes.timeout(id);
+        assertStage(id, IDisputeGame.Stage.CONVICTED);
+        assertEq(lossOf(solvers[0]), 1000, "silent");
+        assertWhole(stranger);
+    }
+
     function test_timeout_demandUnanswered_convicts_succeeds() public {
         DisputeId id = _playToProve();
-        demand(id, stranger, MIDDLE, 0, 0);
+        demand(id, stranger, 0, OUTPUT, 0);
         rollTo(_clockOf(id));
         disputes.timeout(id);
         assertStage(id, IDisputeGame.Stage.CONVICTED);
@@ -260,7 +288,7 @@ contract DisputeGameTest is World {
     function test_timeout_demandStillOpen_reverts() public {
         DisputeId id = _playToProve();
         rollTo(_clockOf(id) - 1);
-        demand(id, stranger, MIDDLE, 0, 0);
+        demand(id, stranger, 0, OUTPUT, 0);
         rollTo(vm.getBlockNumber() + 1);
         expectError(IDisputeGame.ClockRunning.selector);
         disputes.timeout(id);
@@ -269,24 +297,143 @@ contract DisputeGameTest is World {
     // D2 ----------------------------------------------------------------------------------------------------------
     function test_nameStep_notOpener_reverts() public {
         DisputeId id = _playToName();
+        bytes32[] memory roots = stepRoots();
         expectError(IDisputeGame.NotOpener.selector);
         vm.prank(whistleblowers[0]);
-        disputes.nameStep(id, 0);
+        disputes.nameStep(id, 0, roots);
     }
 
     function test_nameStep_unknownStep_reverts() public {
         DisputeId id = _playToName();
+        bytes32[] memory roots = stepRoots();
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.StepUnknown.selector, 2, 2));
         vm.prank(stranger);
-        disputes.nameStep(id, 2);
+        disputes.nameStep(id, 2, roots);
+    }
+
+    function test_nameStep_otherRoots_reverts() public {
+        DisputeId id = _playToName();
+        bytes32[] memory roots = stepRoots();
+        roots[MIDDLE] = "mine";
+        expectError(IDisputeGame.RootsMismatch.selector);
+        vm.prank(stranger);
+        disputes.nameStep(id, 0, roots);
+    }
+
+    function test_nameStep_tooLate_reverts() public {
+        DisputeId id = _playToName();
+        rollTo(_clockOf(id));
+        bytes32[] memory roots = stepRoots();
+        expectError(IDisputeGame.ClockOver.selector);
+        vm.prank(stranger);
+        disputes.nameStep(id, 0, roots);
+    }
+
+    // D2: the trace -----------------------------------------------------------------------------------------------
+    function test_postTrace_opensProofs_succeeds() public {
+        DisputeId id = _playToTrace();
+        (,, bytes32 none) = disputes.traceOf(id);
+        assertEq(none, 0, "no trace yet");
+        postTrace(id, solvers[0]);
+        assertStage(id, IDisputeGame.Stage.PROVE);
+        assertEq(_clockOf(id), vm.getBlockNumber() + terms.windows.prove, "prove");
+        (uint32 step, bytes32 startRoot, bytes32 traceRoot) = disputes.traceOf(id);
+        assertEq(step, STEP, "step");
+        assertEq(startRoot, stepRoots()[STEP], "start");
+        assertEq(traceRoot, Trees.root(traceRoots()), "trace");
+    }
+
+    function test_postTrace_notClaimant_reverts() public {
+        DisputeId id = _playToTrace();
+        _tryTrace(id, stranger, IDisputeGame.NotClaimant.selector);
+    }
+
+    function test_postTrace_tooLate_reverts() public {
+        DisputeId id = _playToTrace();
+        rollTo(_clockOf(id));
+        _tryTrace(id, solvers[0], IDisputeGame.ClockOver.selector);
+    }
+
+    function test_postTrace_twice_reverts() public {
+        DisputeId id = _playToProve();
+        _tryTrace(id, solvers[0], IDisputeGame.WrongStage.selector);
+    }
+
+    function test_postTrace_unnamed_reverts() public {
+        DisputeId id = _playToName();
+        _makeTrace(STEP);
+        _tryTrace(id, solvers[0], IDisputeGame.WrongStage.selector);
+    }
+
+    function test_postTrace_otherFacts_reverts() public {
+        DisputeId id = _playToTrace();
+        _trace.facts.programNodes += 1;
+        _tryTrace(id, solvers[0], IDisputeGame.FactsMismatch.selector);
+    }
+
+    function test_postTrace_otherStates_reverts() public {
+        DisputeId id = _playToTrace();
+        _trace.start.globalStep += 1;
+        _tryTrace(id, solvers[0], IDisputeGame.HeaderMismatch.selector);
+        _trace.start.globalStep -= 1;
+        _trace.end.weightsRoot = "other";
+        _tryTrace(id, solvers[0], IDisputeGame.HeaderMismatch.selector);
+    }
+
+    function test_postTrace_otherHead_reverts() public {
+        DisputeId id = _playToTrace();
+        bytes memory head = _trace.proof.head;
+        // Another buffer for the new weights; then a shorter head.
+        head[42] = 0x07;
+        _trace.proof.head = head;
+        _tryTrace(id, solvers[0], IDisputeGame.HeadMismatch.selector);
+        _trace.proof.head = "";
+        _tryTrace(id, solvers[0], IDisputeGame.HeadMismatch.selector);
+    }
+
+    /// @dev A trace that does not end in the claimed state cannot be posted.
+    function test_postTrace_otherOutput_reverts() public {
+        DisputeId id = _playToTrace();
+        for (uint8 tensor = 0; tensor < 3; ++tensor) {
+            bytes32[] memory roots = traceRoots();
+            roots[NEW_WEIGHTS + tensor] = "what was really computed";
+            _trace.root = Trees.root(roots);
+            _trace.proof.weightsPath = Trees.path(roots, 8);
+            _trace.proof.firstMomentPath = Trees.path(roots, 9);
+            _trace.proof.secondMomentPath = Trees.path(roots, 10);
+            vm.expectRevert(
+                abi.encodeWithSelector(IDisputeGame.OutputMismatch.selector, tensor, NEW_WEIGHTS + tensor)
+            );
+            _sendTrace(id, solvers[0]);
+        }
+    }
+
+    /// @dev A state whose step numbers are not the claim's has no trace, at either end of the step: silence convicts.
+    function test_postTrace_wrongSteps_reverts() public {
+        _shift = 5;
+        DisputeId id = _playToTrace();
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongSteps.selector, 1, 6, 1, 1));
+        _sendTrace(id, solvers[0]);
+        rollTo(_clockOf(id));
+        disputes.timeout(id);
+        assertStatus(0, ClaimStatus.CONVICTED);
+    }
+
+    function test_postTrace_wrongStepsAfter_reverts() public {
+        _shift = 5;
+        DisputeId id = _playToName();
+        nameStep(id, 0);
+        _makeTrace(0);
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongSteps.selector, 1, 6, 1, 1));
+        _sendTrace(id, solvers[0]);
     }
 
     // D3: demands -------------------------------------------------------------------------------------------------
     function test_answerDemand_extendsProve_succeeds() public {
         DisputeId id = _playToProve();
         uint256 proveEnd = _clockOf(id);
-        demand(id, stranger, MIDDLE, 1, 1);
-        answer(id, 0, MIDDLE, 1);
+        demand(id, stranger, 0, OUTPUT, 1);
+        answer(id, 0, TENSOR, 1);
         assertEq(_clockOf(id), proveEnd + terms.windows.respond, "one respond longer");
         assertEq(vault.creditOf(solvers[0]), 3, "prepaid");
         rollTo(_clockOf(id));
@@ -298,111 +445,181 @@ contract DisputeGameTest is World {
     function test_answerDemand_lateAnswer_leavesTime_succeeds() public {
         DisputeId id = _playToProve();
         rollTo(_clockOf(id) - 1);
-        demand(id, stranger, MIDDLE, 0, 0);
+        demand(id, stranger, 0, OUTPUT, 0);
         rollTo(_clockOf(id) - 1);
-        answer(id, 0, MIDDLE, 0);
+        answer(id, 0, TENSOR, 0);
         assertEq(_clockOf(id), vm.getBlockNumber() + terms.windows.respond, "time to look at it");
+    }
+
+    /// @dev Inputs of the step as well as what it computed: state, data, and a place behind a constant's root.
+    function test_answerDemand_everyKindOfBuffer_succeeds() public {
+        DisputeId id = _playToProve();
+        demand(id, stranger, 0, FIRST, 1);
+        demand(id, stranger, 1, FIRST, 1);
+        demand(id, stranger, 2, SECOND, 0);
+        demand(id, stranger, 2, OUTPUT, 0);
+        answer(id, 0, 0, 1);
+        answer(id, 1, TOKENS, 1);
+        answer(id, 2, 2, 0);
+        answer(id, 3, 11, 0);
     }
 
     function test_answerDemand_inTurn_succeeds() public {
         DisputeId id = _playToProve();
-        demand(id, stranger, MIDDLE, 0, 0);
-        demand(id, whistleblowers[0], MIDDLE, 2, 1);
-        _tryAnswer(id, 1, MIDDLE, 2, IDisputeGame.DemandUnknown.selector);
+        demand(id, stranger, 0, OUTPUT, 0);
+        demand(id, whistleblowers[0], 0, OUTPUT, 2);
+        _tryAnswer(id, 1, TENSOR, 2, IDisputeGame.DemandUnknown.selector);
         uint256 clock = _clockOf(id);
         rollTo(clock - 1);
-        answer(id, 0, MIDDLE, 0);
+        answer(id, 0, TENSOR, 0);
         assertEq(_clockOf(id), clock - 1 + terms.windows.respond, "the second one's clock starts at its turn");
-        answer(id, 1, MIDDLE, 2);
+        answer(id, 1, TENSOR, 2);
         (uint32 made, uint32 answered, uint256 open_) = disputes.demandsOf(id);
         assertEq(made, answered, "all answered");
         assertEq(open_, 0, "no clock");
-        _tryAnswer(id, 2, MIDDLE, 0, IDisputeGame.DemandUnknown.selector);
+        _tryAnswer(id, 2, TENSOR, 0, IDisputeGame.DemandUnknown.selector);
     }
 
-    function test_answerDemand_otherTensor_reverts() public {
+    function test_answerDemand_otherLeaf_reverts() public {
         DisputeId id = _playToProve();
-        demand(id, stranger, MIDDLE, 0, 0);
-        _tryAnswer(id, 0, MIDDLE, 1, IDisputeGame.LeafMismatch.selector);
+        demand(id, stranger, 0, OUTPUT, 0);
+        _tryAnswer(id, 0, TENSOR, 1, IDisputeGame.LeafMismatch.selector);
+    }
+
+    function test_answerDemand_otherBuffer_reverts() public {
+        DisputeId id = _playToProve();
+        demand(id, stranger, 0, OUTPUT, 0);
+        _tryAnswer(id, 0, TOKENS, 0, IReferee.BufferMismatch.selector);
+    }
+
+    function test_answerDemand_otherLength_reverts() public {
+        DisputeId id = _playToProve();
+        demand(id, stranger, 0, FIRST, 0);
+        _tryAnswer(id, 0, TENSOR, 0, IReferee.WrongLeafBytes.selector);
     }
 
     function test_answerDemand_otherState_reverts() public {
         DisputeId id = _playToProve();
-        demand(id, stranger, MIDDLE, 0, 0);
-        _tryAnswer(id, 0, 2, 0, IDisputeGame.HeaderMismatch.selector);
+        demand(id, stranger, 0, FIRST, 0);
+        IReferee.BufferOpening memory opening = openBuffer(0, 0);
+        StateHeader memory after_ = headerOf(stepState(2));
+        expectError(IDisputeGame.HeaderMismatch.selector);
+        vm.prank(solvers[0]);
+        disputes.answerDemand(id, 0, after_, opening);
+    }
+
+    function test_answerDemand_notClaimant_reverts() public {
+        DisputeId id = _playToProve();
+        demand(id, stranger, 0, OUTPUT, 0);
+        IReferee.BufferOpening memory opening = openBuffer(TENSOR, 0);
+        StateHeader memory start = headerOf(stepState(1));
+        expectError(IDisputeGame.NotClaimant.selector);
+        vm.prank(stranger);
+        disputes.answerDemand(id, 0, start, opening);
     }
 
     function test_demandLeaf_ninth_reverts() public {
         DisputeId id = _playToProve();
         for (uint256 i = 0; i < disputes.MAX_DEMANDS_EACH(); ++i) {
-            demand(id, stranger, MIDDLE, 0, 0);
+            demand(id, stranger, 0, OUTPUT, 0);
         }
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.TooManyDemands.selector, stranger, 8));
-        vm.prank(stranger);
-        disputes.demandLeaf(id, MIDDLE, 0, 0);
+        refuseNext(abi.encodeWithSelector(IDisputeGame.TooManyDemands.selector, stranger, 8));
+        demand(id, stranger, 0, OUTPUT, 0);
     }
 
     /// @dev Strangers cannot stretch a dispute without end, nor use up the opener's own demands.
     function test_demandLeaf_crowd_reverts() public {
         DisputeId id = _playToProve();
         for (uint256 i = 0; i < disputes.MAX_DEMANDS_OTHERS(); ++i) {
-            demand(id, verifiers[i / 8], MIDDLE, 0, 0);
+            demand(id, verifiers[i / 8], 0, OUTPUT, 0);
         }
-        expectError(IDisputeGame.TooManyDemands.selector);
-        vm.prank(whistleblowers[0]);
-        disputes.demandLeaf(id, MIDDLE, 0, 0);
-        demand(id, stranger, MIDDLE, 0, 0);
+        refuseNext(abi.encodePacked(IDisputeGame.TooManyDemands.selector));
+        demand(id, whistleblowers[0], 0, OUTPUT, 0);
+        demand(id, stranger, 0, OUTPUT, 0);
     }
 
     function test_demandLeaf_byClaimant_reverts() public {
         DisputeId id = _playToProve();
-        expectError(IDisputeGame.OwnClaim.selector);
-        vm.prank(solvers[0]);
-        disputes.demandLeaf(id, MIDDLE, 0, 0);
+        refuseNext(abi.encodePacked(IDisputeGame.OwnClaim.selector));
+        demand(id, solvers[0], 0, OUTPUT, 0);
     }
 
     function test_demandLeaf_unknown_reverts() public {
         DisputeId id = _playToProve();
-        uint32[3][3] memory unknown = [[uint32(3), 0, 0], [uint32(0), 3, 0], [uint32(0), 0, 2]];
-        for (uint256 i = 0; i < 3; ++i) {
-            vm.expectRevert();
-            vm.prank(stranger);
-            disputes.demandLeaf(id, unknown[i][0], uint8(unknown[i][1]), unknown[i][2]);
-        }
+        refuseNext(abi.encodeWithSelector(IDisputeGame.PlaceUnknown.selector, 3, 2));
+        demand(id, stranger, 0, 3, 0);
+        refuseNext(abi.encodeWithSelector(IDisputeGame.ConstantDemanded.selector, 6));
+        demand(id, stranger, 0, SECOND, 0);
+        refuseNext(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, 3, 3));
+        demand(id, stranger, 0, OUTPUT, 3);
+        refuseNext(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, 2, 2));
+        demand(id, stranger, 0, FIRST, 2);
+    }
+
+    function test_demandLeaf_otherNode_reverts() public {
+        DisputeId id = _playToProve();
+        IReferee.NodeProof memory node = proveNode(1);
+        node.number = 0;
+        StepFacts memory facts = stepFacts();
+        expectError(IReferee.NodeMismatch.selector);
+        vm.prank(stranger);
+        disputes.demandLeaf(id, facts, node, OUTPUT, 0);
+    }
+
+    function test_demandLeaf_otherFacts_reverts() public {
+        DisputeId id = _playToProve();
+        IReferee.NodeProof memory node = proveNode(0);
+        StepFacts memory facts = stepFacts();
+        facts.programBuffers = 1;
+        expectError(IDisputeGame.FactsMismatch.selector);
+        vm.prank(stranger);
+        disputes.demandLeaf(id, facts, node, OUTPUT, 0);
+    }
+
+    function test_demandLeaf_untraced_reverts() public {
+        DisputeId id = _playToTrace();
+        refuseNext(abi.encodePacked(IDisputeGame.WrongStage.selector));
+        demand(id, stranger, 0, OUTPUT, 0);
     }
 
     function test_demandLeaf_proveOver_reverts() public {
         DisputeId id = _playToProve();
         rollTo(_clockOf(id));
-        expectError(IDisputeGame.ClockOver.selector);
-        vm.prank(stranger);
-        disputes.demandLeaf(id, MIDDLE, 0, 0);
+        refuseNext(abi.encodePacked(IDisputeGame.ClockOver.selector));
+        demand(id, stranger, 0, OUTPUT, 0);
     }
 
-    // D3: binding -------------------------------------------------------------------------------------------------
-    function test_proveBinding_honestState_reverts() public {
+    // D3: operations ----------------------------------------------------------------------------------------------
+    function test_proveOperation_withinBound_reverts() public {
         DisputeId id = _playToProve();
-        for (uint32 i = 0; i < 3; ++i) {
-            StateHeader memory header = headerOf(stepState(i));
-            expectError(IDisputeGame.NoFault.selector);
-            disputes.proveBinding(id, i, header);
-        }
+        _expectFault(7);
+        refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+        _proveOperation(id, stranger, 8);
     }
 
-    function test_proveBinding_otherHeader_reverts() public {
+    function test_proveOperation_otherState_reverts() public {
         DisputeId id = _playToProve();
-        StateHeader memory header = headerOf(stepState(0));
+        IReferee.BufferOpening[] memory none = new IReferee.BufferOpening[](0);
+        (StepFacts memory facts, StateHeader memory end) = (stepFacts(), headerOf(stepState(2)));
+        (IReferee.NodeProof memory node, IReferee.BufferOpening memory output) =
+            (proveNode(0), openBuffer(TENSOR, 0));
         expectError(IDisputeGame.HeaderMismatch.selector);
-        disputes.proveBinding(id, MIDDLE, header);
+        disputes.proveOperation(id, facts, end, node, 7, output, none);
+    }
+
+    function test_proveOperation_otherFacts_reverts() public {
+        DisputeId id = _playToProve();
+        _expectFault(7);
+        _trace.facts.numericFormat = 2;
+        refuseNext(abi.encodePacked(IDisputeGame.FactsMismatch.selector));
+        _proveOperation(id, stranger, 7);
     }
 
     /// @dev A copied proof redirects nothing while the dispute is active.
-    function test_proveBinding_frontRun_paysOpener_succeeds() public {
-        _lie = 5;
-        DisputeId id = _playToName();
-        StateHeader memory header = headerOf(stepState(MIDDLE));
-        vm.prank(whistleblowers[0]);
-        disputes.proveBinding(id, MIDDLE, header);
+    function test_proveOperation_frontRun_paysOpener_succeeds() public {
+        DisputeId id = _playToProve();
+        _expectFault(7);
+        _proveOperation(id, whistleblowers[0], 7);
         assertStage(id, IDisputeGame.Stage.CONVICTED);
         assertEq(vault.creditOf(stranger), 250, "opener");
         assertEq(vault.creditOf(whistleblowers[0]), 0, "not the copier");
@@ -411,41 +628,146 @@ contract DisputeGameTest is World {
     }
 
     /// @dev Closed is not acquitted.
-    function test_proveBinding_afterClose_succeeds() public {
-        _lie = 5;
+    function test_proveOperation_afterClose_succeeds() public {
         DisputeId id = _playToProve();
         rollTo(_clockOf(id));
         disputes.timeout(id);
-        StateHeader memory header = headerOf(stepState(MIDDLE));
-        vm.prank(whistleblowers[0]);
-        disputes.proveBinding(id, MIDDLE, header);
+        _expectFault(7);
+        _proveOperation(id, whistleblowers[0], 7);
         assertStatus(0, ClaimStatus.CONVICTED);
         assertEq(vault.creditOf(whistleblowers[0]), 250, "now the prover is the finder");
-        expectError(IDisputeGame.WrongStage.selector);
-        disputes.proveBinding(id, MIDDLE, header);
+        refuseNext(abi.encodePacked(IDisputeGame.WrongStage.selector));
+        _proveOperation(id, whistleblowers[0], 7);
         settleAll();
         assertAllFree();
     }
 
-    function test_proveBinding_afterSettlement_reverts() public {
-        _lie = 5;
+    function test_proveOperation_afterSettlement_reverts() public {
         DisputeId id = _playToProve();
         rollTo(_clockOf(id));
         disputes.timeout(id);
         settleAll();
-        StateHeader memory header = headerOf(stepState(MIDDLE));
-        expectError(IDisputeGame.ClaimNotDisputable.selector);
-        disputes.proveBinding(id, MIDDLE, header);
+        _expectFault(7);
+        refuseNext(abi.encodePacked(IDisputeGame.ClaimNotDisputable.selector));
+        _proveOperation(id, stranger, 7);
     }
 
-    function test_proveBinding_convictedOtherwise_reverts() public {
-        _lie = 5;
+    function test_proveOperation_convictedOtherwise_reverts() public {
         DisputeId id = _playToProve();
         vm.prank(address(contest));
         ledger.convictSolver(task, round, 0, address(0), "test");
-        StateHeader memory header = headerOf(stepState(MIDDLE));
-        expectError(IDisputeGame.ClaimNotDisputable.selector);
-        disputes.proveBinding(id, MIDDLE, header);
+        _expectFault(7);
+        refuseNext(abi.encodePacked(IDisputeGame.ClaimNotDisputable.selector));
+        _proveOperation(id, stranger, 7);
+    }
+
+    /// @dev Before the trace there is nothing to prove on; nor where the opener named no step and the dispute was closed.
+    function test_proveOperation_untraced_reverts() public {
+        DisputeId id = _playToName();
+        _makeTrace(STEP);
+        _expectFault(7);
+        refuseNext(abi.encodePacked(IDisputeGame.WrongStage.selector));
+        _proveOperation(id, stranger, 7);
+        rollTo(_clockOf(id));
+        disputes.timeout(id);
+        refuseNext(abi.encodePacked(IDisputeGame.WrongStage.selector));
+        _proveOperation(id, stranger, 7);
+    }
+
+    // D3: data ----------------------------------------------------------------------------------------------------
+    function test_proveToken_rightToken_reverts() public {
+        DisputeId id = _playToProve();
+        for (uint32 i = 0; i < 2; ++i) {
+            refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+            _proveToken(id, i == 1, 3, 0);
+            refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+            _proveToken(id, i == 1, POSITIONS - 1, 0);
+        }
+    }
+
+    /// @dev In the second row and the second leaf.
+    function test_proveToken_wrongToken_convicts_succeeds() public {
+        (_lieBuffer, _lieElement, _lie) = (TOKENS, 130, 1);
+        DisputeId id = _playToProve();
+        _proveToken(id, false, 130, 0);
+        assertStatus(0, ClaimStatus.CONVICTED);
+        assertEq(vault.creditOf(stranger), 250, "the opener is the finder");
+    }
+
+    function test_proveToken_wrongLabel_convicts_succeeds() public {
+        (_lieBuffer, _lieElement, _lie) = (LABELS, 0, 1 << 16);
+        DisputeId id = _playToProve();
+        _proveToken(id, true, 0, 0);
+        assertStatus(0, ClaimStatus.CONVICTED);
+    }
+
+    /// @dev Another place of the dataset proves nothing.
+    function test_proveToken_otherLeaf_reverts() public {
+        DisputeId id = _playToProve();
+        refuseNext(abi.encodePacked(IDisputeGame.LeafMismatch.selector));
+        _proveToken(id, false, 0, 600);
+    }
+
+    function test_proveToken_otherTrace_reverts() public {
+        DisputeId id = _playToProve();
+        (_lieBuffer, _lieElement, _lie) = (TOKENS, 3, 1);
+        refuseNext(abi.encodePacked(IReferee.BufferMismatch.selector));
+        _proveToken(id, false, 3, 0);
+    }
+
+    /// @dev A label in place of a token, each proven under the trace.
+    function test_proveToken_otherBuffer_reverts() public {
+        DisputeId id = _playToProve();
+        StepFacts memory facts = stepFacts();
+        IReferee.BufferOpening memory opening = openBuffer(LABELS, 0);
+        LeafProof memory leaf = proveToken(rowStart(0));
+        expectError(IReferee.BufferMismatch.selector);
+        disputes.proveToken(id, facts, false, 0, opening, leaf);
+    }
+
+    function test_proveToken_unknownPosition_reverts() public {
+        DisputeId id = _playToProve();
+        StepFacts memory facts = stepFacts();
+        IReferee.BufferOpening memory opening = openBuffer(TOKENS, 1);
+        LeafProof memory leaf = proveToken(0);
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, POSITIONS, POSITIONS));
+        disputes.proveToken(id, facts, false, POSITIONS, opening, leaf);
+        opening.leaves = "abc";
+        expectError(IReferee.WrongLeafBytes.selector);
+        disputes.proveToken(id, facts, false, 0, opening, leaf);
+    }
+
+    function test_proveToken_untraced_reverts() public {
+        DisputeId id = _playToTrace();
+        refuseNext(abi.encodePacked(IDisputeGame.WrongStage.selector));
+        _proveToken(id, false, 0, 0);
+    }
+
+    function test_proveScalar_rightScalars_reverts() public {
+        DisputeId id = _playToProve();
+        for (uint32 which = 0; which < 3; ++which) {
+            refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+            _proveScalar(id, which, STEP);
+        }
+    }
+
+    function test_proveScalar_wrongScalar_convicts_succeeds() public {
+        (_lieBuffer, _lieElement, _lie) = (SCALARS, 2, 1);
+        DisputeId id = _playToProve();
+        _proveScalar(id, 2, STEP);
+        assertStatus(0, ClaimStatus.CONVICTED);
+    }
+
+    function test_proveScalar_otherStep_reverts() public {
+        DisputeId id = _playToProve();
+        refuseNext(abi.encodePacked(IDisputeGame.LeafMismatch.selector));
+        _proveScalar(id, 0, STEP + 1);
+    }
+
+    function test_proveScalar_unknown_reverts() public {
+        DisputeId id = _playToProve();
+        refuseNext(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, 3, 3));
+        _proveScalar(id, 3, STEP);
     }
 
     // Audits' claims ----------------------------------------------------------------------------------------------
@@ -471,7 +793,26 @@ contract DisputeGameTest is World {
         vm.prank(auditorOf(ref));
         disputes.postStepRoots(id, roots, new BoundaryProof[](0));
         assertStage(id, IDisputeGame.Stage.NAME);
-        assertEq(disputes.rootsOf(id)[2], roots[2], "kept");
+    }
+
+    /// @dev An auditor answers for its own trace, on the data of the audited solver.
+    function test_postTrace_auditor_succeeds() public {
+        DisputeId id = _openOnAudit();
+        AuditRef memory ref = refOf(0, 0, 0);
+        bytes32[] memory roots = _auditRoots(ref);
+        vm.prank(auditorOf(ref));
+        disputes.postStepRoots(id, roots, new BoundaryProof[](0));
+        vm.prank(stranger);
+        disputes.nameStep(id, 0, roots);
+        uint32 first = segmentOf(ref) * 2;
+        _makeTrace(headerOf(stateAt(0, first)), headerOf(stateAt(0, first + 1)));
+        _tryTrace(id, solvers[0], IDisputeGame.NotClaimant.selector);
+        postTrace(id, auditorOf(ref));
+        assertStage(id, IDisputeGame.Stage.PROVE);
+        demand(id, stranger, 0, OUTPUT, 0);
+        rollTo(_clockOf(id));
+        disputes.timeout(id);
+        assertAudit(ref, AuditStatus.SLASHED);
     }
 
     function test_postStepRoots_auditorWithBoundaries_reverts() public {
@@ -594,7 +935,7 @@ contract DisputeGameTest is World {
     /// @dev The solver's first segment, step by step.
     function stepState(uint32 step) private view returns (State memory s) {
         s = stateAt(0, step);
-        if (step == MIDDLE) s.localStep += _lie;
+        if (step == MIDDLE) s.localStep += _shift;
     }
 
     function stepRoots() private view returns (bytes32[] memory roots) {
@@ -635,38 +976,126 @@ contract DisputeGameTest is World {
         disputes.postStepRoots(id, roots, ends);
     }
 
-    function _playToProve() private returns (DisputeId id) {
-        id = _playToName();
+    function nameStep(DisputeId id, uint32 step) private {
+        bytes32[] memory roots = stepRoots();
         vm.prank(stranger);
-        disputes.nameStep(id, MIDDLE);
+        disputes.nameStep(id, step, roots);
     }
 
-    function demand(DisputeId id, address challenger, uint32 state, uint8 tensor, uint32 leaf) private {
-        vm.prank(challenger);
-        disputes.demandLeaf(id, state, tensor, leaf);
+    function _playToTrace() private returns (DisputeId id) {
+        id = _playToName();
+        nameStep(id, STEP);
+        _makeTrace(STEP);
     }
 
-    function _answerOf(uint32 state, uint8 tensor)
-        private
-        view
-        returns (StateHeader memory header, LeafProof memory leaf)
-    {
-        State memory s = stepState(state);
-        header = headerOf(s);
-        leaf = leafProof(tensor == 0 ? s.weight : tensor == 1 ? s.firstMoment : s.secondMoment);
+    function _playToProve() private returns (DisputeId id) {
+        id = _playToTrace();
+        postTrace(id, solvers[0]);
     }
 
-    function answer(DisputeId id, uint32 number, uint32 state, uint8 tensor) private {
-        (StateHeader memory header, LeafProof memory leaf) = _answerOf(state, tensor);
-        vm.prank(solvers[0]);
-        disputes.answerDemand(id, number, header, leaf);
+    // The trace ---------------------------------------------------------------------------------------------------
+    function headersAround() internal view override returns (StateHeader memory start, StateHeader memory end) {
+        return (_trace.start, _trace.end);
     }
 
-    function _tryAnswer(DisputeId id, uint32 number, uint32 state, uint8 tensor, bytes4 selector) private {
-        (StateHeader memory header, LeafProof memory leaf) = _answerOf(state, tensor);
+    /// @dev Of step `step` of the solver's first segment.
+    function _makeTrace(uint32 step) private {
+        _makeTrace(headerOf(stepState(step)), headerOf(stepState(step + 1)));
+    }
+
+    function _makeTrace(StateHeader memory start, StateHeader memory end) private {
+        (_trace.facts, _trace.start, _trace.end) = (stepFacts(), start, end);
+        (_trace.root, _trace.proof) = (Trees.root(traceRoots()), proveTrace());
+    }
+
+    function _sendTrace(DisputeId id, address sender) private {
+        Trace memory t = _trace;
+        vm.prank(sender);
+        disputes.postTrace(id, t.facts, t.root, t.start, t.end, t.proof);
+    }
+
+    function postTrace(DisputeId id, address claimant) private {
+        _sendTrace(id, claimant);
+    }
+
+    function _tryTrace(DisputeId id, address sender, bytes4 selector) private {
         expectError(selector);
+        _sendTrace(id, sender);
+    }
+
+    // Demands and proofs ------------------------------------------------------------------------------------------
+    /// @dev What the next demand or proof is refused with; those helpers hash before they call.
+    function refuseNext(bytes memory error) private {
+        _error = error;
+    }
+
+    function _expect() private {
+        bytes memory error = _error;
+        delete _error;
+        if (error.length == 4) expectError(bytes4(error));
+        else if (error.length > 4) vm.expectRevert(error);
+    }
+
+    function demand(DisputeId id, address challenger, uint32 number, uint32 place, uint32 leaf) private {
+        StepFacts memory facts = stepFacts();
+        IReferee.NodeProof memory node = proveNode(number);
+        _expect();
+        vm.prank(challenger);
+        disputes.demandLeaf(id, facts, node, place, leaf);
+    }
+
+    function answer(DisputeId id, uint32 number, uint32 buffer, uint32 leaf) private {
+        IReferee.BufferOpening memory opening = openBuffer(buffer, leaf);
+        StateHeader memory start = _trace.start;
+        _expect();
         vm.prank(solvers[0]);
-        disputes.answerDemand(id, number, header, leaf);
+        disputes.answerDemand(id, number, start, opening);
+    }
+
+    function _tryAnswer(DisputeId id, uint32 number, uint32 buffer, uint32 leaf, bytes4 selector) private {
+        refuseNext(abi.encodePacked(selector));
+        answer(id, number, buffer, leaf);
+    }
+
+    function _openOperands() private view returns (IReferee.BufferOpening[] memory operands) {
+        operands = new IReferee.BufferOpening[](1);
+        operands[0] = openBuffer(0, 0);
+    }
+
+    /// @dev The referee finds this element of node 0 beyond its bound, on this trace and nothing else.
+    function _expectFault(uint256 element) private {
+        IReferee.StepContext memory context = IReferee.StepContext(_trace.facts, _trace.start, _trace.root);
+        referee.expectFault(context, proveNode(0), element, openBuffer(TENSOR, 0), _openOperands());
+    }
+
+    function _proveOperation(DisputeId id, address prover, uint256 element) private {
+        (StepFacts memory facts, StateHeader memory start) = (_trace.facts, _trace.start);
+        IReferee.NodeProof memory node = proveNode(0);
+        IReferee.BufferOpening memory output = openBuffer(TENSOR, 0);
+        IReferee.BufferOpening[] memory operands = _openOperands();
+        _expect();
+        vm.prank(prover);
+        disputes.proveOperation(id, facts, start, node, element, output, operands);
+    }
+
+    /// @dev `shift`: tokens by which the shown leaf of the dataset is off the right place.
+    function _proveToken(DisputeId id, bool isLabel, uint32 position, uint256 shift) private {
+        StepFacts memory facts = stepFacts();
+        IReferee.BufferOpening memory opening = openBuffer(isLabel ? LABELS : TOKENS, position / 128);
+        uint256 index = rowStart(position / ROW_TOKENS) + position % ROW_TOKENS + (isLabel ? 1 : 0);
+        LeafProof memory leaf = proveToken((index + shift) % DATASET_TOKENS);
+        _expect();
+        vm.prank(whistleblowers[0]);
+        disputes.proveToken(id, facts, isLabel, position, opening, leaf);
+    }
+
+    function _proveScalar(DisputeId id, uint32 which, uint32 step) private {
+        (StepFacts memory facts, StateHeader memory start) = (stepFacts(), _trace.start);
+        IReferee.BufferOpening memory opening = openBuffer(SCALARS, 0);
+        LeafProof memory leaf = proveScalarLeaf(step);
+        _expect();
+        vm.prank(whistleblowers[0]);
+        disputes.proveScalar(id, facts, start, which, opening, leaf);
     }
 
     function _clockOf(DisputeId id) private view returns (uint256 clock) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {IReferee} from "../../contracts/interfaces/IReferee.sol";
 import {ERC20} from "@openzeppelin/contracts/token/ERC20/ERC20.sol";
 
 interface ITokenHook {
@@ -31,5 +32,31 @@ contract HostileToken is ERC20 {
         if (feeWei > 0 && from != address(0) && to != address(0)) super._update(to, address(0), feeWei);
         if (address(hookOf[from]) != address(0)) hookOf[from].onTransfer(from, to);
         if (address(hookOf[to]) != address(0)) hookOf[to].onTransfer(from, to);
+    }
+}
+
+/// @title A referee that finds the one fault that it was told of.
+contract RefereeMock is IReferee {
+    /// @dev Hash of the arguments that are a fault.
+    bytes32 private _fault;
+
+    function expectFault(
+        StepContext calldata context,
+        NodeProof calldata node,
+        uint256 element,
+        BufferOpening calldata output,
+        BufferOpening[] calldata operands
+    ) external {
+        _fault = keccak256(abi.encode(context, node, element, output, operands));
+    }
+
+    function judge(
+        StepContext calldata context,
+        NodeProof calldata node,
+        uint256 element,
+        BufferOpening calldata output,
+        BufferOpening[] calldata operands
+    ) external view returns (bool isFault) {
+        return keccak256(abi.encode(context, node, element, output, operands)) == _fault;
     }
 }

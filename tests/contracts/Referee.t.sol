@@ -156,7 +156,8 @@ contract RefereeTest is ToyStep {
     /// @dev Every kind of buffer that an operand may lie in: copied from element 270, in the second leaf.
     function test_judge_copyOfEachRole_readsTheRightRoot() public {
         uint256[5] memory sources = [W, M, V, TABLE, B];
-        for (uint256 i = 0; i < sources.length; ++i) {
+        for (uint32 i = 0; i < sources.length; ++i) {
+            setValue(sources[i], 0, HALF + i); // no two roots are the same
             setValue(sources[i], 270, THREE);
             ToyAccess[] memory accesses = new ToyAccess[](2);
             (accesses[0], accesses[1]) = (access(OUT, 0, 1), access(sources[i], 170, 50));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {Enclosure} from "../../contracts/libraries/Enclosure.sol";
 import {Judge, Run} from "../../contracts/libraries/Judge.sol";
 import {VectorFile} from "./VectorFile.sol";
 
@@ -40,6 +41,29 @@ contract RefereeVectors is VectorFile {
                 assertEq(fault, lists.fault[k], string.concat(name[i], ", claim ", vm.toString(claimed)));
             }
         }
+    }
+
+    /// @dev The same numbers to the last place, though no verdict may hang on it.
+    function test_enclosures() public view {
+        string[] memory name = names(".enclosures");
+        uint256[] memory operation = numbers(".enclosures.operation");
+        uint256[] memory bits = numbers(".enclosures.bits");
+        int256[] memory low = integers(".enclosures.low");
+        int256[] memory high = integers(".enclosures.high");
+        int256[] memory exponent = integers(".enclosures.exponent");
+        for (uint256 i = 0; i < name.length; ++i) {
+            (int256 least, int256 most, int256 unit) = _enclose(uint8(operation[i]), uint32(bits[i]));
+            // Ours is the finer unit, but where both ends are 0.
+            uint256 places = least == most ? 0 : uint256(exponent[i] - unit);
+            assertEq(uint256(least), uint256(low[i] << places), name[i]);
+            assertEq(uint256(most), uint256(high[i] << places), name[i]);
+        }
+    }
+
+    function _enclose(uint8 operation, uint32 bits) private pure returns (int256, int256, int256) {
+        if (operation == Judge.EXPONENTIAL) return Enclosure.exponential(bits);
+        if (operation == Judge.SIGMOID) return Enclosure.sigmoid(bits);
+        return operation == Judge.LOGARITHM ? Enclosure.logarithm(bits) : Enclosure.reciprocalRoot(bits);
     }
 
     function _runs(Lists memory lists, uint256 i) private pure returns (Run[] memory runs) {

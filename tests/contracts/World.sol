@@ -18,6 +18,7 @@ import {
     Role,
     StateHeader,
     StateLeaves,
+    StepFacts,
     TaskId,
     TaskTerms,
     Windows
@@ -27,6 +28,7 @@ import {Clock, Deadlines, LateDeadlines} from "../../contracts/libraries/Clock.s
 import {Draw} from "../../contracts/libraries/Draw.sol";
 import {Hashing} from "../../contracts/libraries/Hashing.sol";
 import {PositionalMerkle} from "../../contracts/libraries/PositionalMerkle.sol";
+import {RefereeMock} from "./Mocks.sol";
 import {Test} from "./Test.sol";
 import {Trees} from "./Trees.sol";
 
@@ -65,6 +67,7 @@ abstract contract World is Test {
     AuditBook internal audits;
     DisputeGame internal disputes;
     OuterContest internal contest;
+    RefereeMock internal referee;
 
     TaskTerms internal terms;
     TaskId internal task;
@@ -91,7 +94,7 @@ abstract contract World is Test {
 
     // Deployment --------------------------------------------------------------------------------------------------
     function _deploy() private {
-        token = new DevToken();
+        (token, referee) = (new DevToken(), new RefereeMock());
         uint256 nonce = vm.getNonce(address(this));
         address[] memory places = new address[](6);
         for (uint256 i = 0; i < places.length; ++i) {
@@ -101,7 +104,7 @@ abstract contract World is Test {
         registry = new TaskRegistry(vault, RoundLedger(places[2]));
         ledger = new RoundLedger(vault, registry, AuditBook(places[3]), DisputeGame(places[4]), places[5]);
         audits = new AuditBook(vault, registry, ledger, places[4]);
-        disputes = new DisputeGame(vault, registry, ledger, audits);
+        disputes = new DisputeGame(vault, registry, ledger, audits, referee);
         contest = new OuterContest(vault, registry, ledger, audits);
         assertEq(address(contest), places[5], "addresses are as predicted");
     }
@@ -144,8 +147,11 @@ abstract contract World is Test {
         t.accept = Limits(0, 1 << 100, 0, 1 << 100, 0, 4 << 106);
         t.reject = Limits(0, 1 << 100, 0, 1 << 100, 0, 64 << 106);
         t.scheduleRoot = Trees.root(scheduleLeaves(t));
-        t.stepRoot = "step";
+        t.stepRoot = Hashing.stepRoot(stepFacts());
     }
+
+    /// @dev Facts of the training steps; a test that plays them in a dispute overrides them.
+    function stepFacts() internal view virtual returns (StepFacts memory) {}
 
     /// @dev Any values, but this error.
     function expectError(bytes4 selector) internal {

@@ -13,7 +13,14 @@ from protocol.adapters.chain.deployment import Deployment, read_deployment
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts import deploy as module
-from scripts.deploy import compute_arguments, compute_creation_address, deploy, deploy_once, find_deployment
+from scripts.deploy import (
+    WITHOUT_STAKE,
+    compute_arguments,
+    compute_creation_address,
+    deploy,
+    deploy_once,
+    find_deployment,
+)
 from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 UNBONDING_BLOCKS = 12_345
@@ -66,7 +73,7 @@ async def test_the_contracts_know_each_other(connection: Connection, deployer: A
     is_module = find_function(load_abi("StakeVault"), "isModule")
     for contract, address in found.contracts().items():
         data = await connection.call(found.vault, encode_call(is_module, [address]), "isModule")
-        assert decode_values(is_module.outputs, data) == [contract != "StakeVault"]
+        assert decode_values(is_module.outputs, data) == [contract not in WITHOUT_STAKE]
 
 
 async def test_no_event_lies_before_the_deploy_block(connection: Connection, deployer: AccountKey) -> None:

@@ -53,7 +53,7 @@ class Chain:
         return await self.connection.wait_for_block(number)
 
     async def read_events(self, from_block: int, to_block: int) -> list[Event]:
-        """Events of the six contracts in the blocks [from_block, to_block], in order."""
+        """Events of the contracts in the blocks [from_block, to_block], in order."""
         return await self._reader.read(from_block, to_block)
 
     def follow(self, from_block: int | None = None) -> AsyncIterator[Batch]:

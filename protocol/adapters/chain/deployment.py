@@ -19,6 +19,7 @@ CONTRACT_NAMES = {
     "audit_book": "AuditBook",
     "dispute_game": "DisputeGame",
     "outer_contest": "OuterContest",
+    "referee": "Referee",
 }
 """Field of Deployment -> name of the contract."""
 
@@ -35,6 +36,7 @@ class Deployment:
     audit_book: str
     dispute_game: str
     outer_contest: str
+    referee: str
     deploy_block: int
 
     def address_of(self, contract: str) -> str:
@@ -43,7 +45,7 @@ class Deployment:
         return str(getattr(self, fields[contract]))
 
     def contracts(self) -> dict[str, str]:
-        """Contract name -> address, of all six."""
+        """Contract name -> address, of all seven."""
         return {name: self.address_of(name) for name in CONTRACT_NAMES.values()}
 
     def to_json(self) -> str:

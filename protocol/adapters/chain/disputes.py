@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from protocol.adapters.chain.proxy import Proxy, Receipt
 from protocol.adapters.chain.types import BoundaryProof, Turn
-from protocol.spec.containers import LeafProof, StateHeader
+from protocol.spec.containers import (
+    BufferOpening,
+    LeafProof,
+    NodeProof,
+    StateHeader,
+    StepFacts,
+    TraceProof,
+)
 from protocol.spec.statuses import ClaimRef, Stage
 
 
@@ -36,6 +43,14 @@ class Demands(NamedTuple):
     clock_block: int
 
 
+class TraceInfo(NamedTuple):
+    """A posted trace: the step in the segment, the root of the state before it, the root of the trace."""
+
+    step: int
+    start_root: bytes
+    trace_root: bytes
+
+
 class DisputeGame(Proxy):
     """Disputes on one claim: "from state root A, k steps, I got state root C"."""
 
@@ -57,24 +72,73 @@ class DisputeGame(Proxy):
         empty."""
         return await self._send("postStepRoots", dispute, roots, ends)
 
-    async def name_step(self, dispute: bytes, step: int) -> Receipt:
-        """The opener names the step, 0 .. k-1, that it will prove wrong."""
-        return await self._send("nameStep", dispute, step)
+    async def name_step(self, dispute: bytes, step: int, roots: Sequence[bytes]) -> Receipt:
+        """The opener names the step, 0 .. k-1, that it will prove wrong; `roots` are those posted."""
+        return await self._send("nameStep", dispute, step, roots)
 
-    async def demand_leaf(self, dispute: bytes, state_index: int, tensor: int, leaf_index: int) -> Receipt:
-        """Demand one leaf of a step state, prepaid from free stake; tensor 0 W, 1 m, 2 v. Anybody may. The
-        number is in the event `LeafDemanded` of the receipt."""
-        return await self._send("demandLeaf", dispute, state_index, tensor, leaf_index)
+    async def post_trace(
+        self,
+        dispute: bytes,
+        facts: StepFacts,
+        trace_root: bytes,
+        start: StateHeader,
+        end: StateHeader,
+        proof: TraceProof,
+    ) -> Receipt:
+        """The claimant posts the root of the named step's trace; `start` and `end` are the states around
+        it."""
+        return await self._send("postTrace", dispute, facts, trace_root, start, end, proof)
+
+    async def demand_leaf(
+        self, dispute: bytes, facts: StepFacts, node: NodeProof, place: int, leaf_index: int
+    ) -> Receipt:
+        """Demand one leaf of the buffer at a place of a node (0 its output, 1 and up its operands), prepaid
+        from free stake. Anybody may. The number is in the event `LeafDemanded` of the receipt."""
+        return await self._send("demandLeaf", dispute, facts, node, place, leaf_index)
 
     async def answer_demand(
-        self, dispute: bytes, demand: int, header: StateHeader, leaf: LeafProof
+        self, dispute: bytes, demand: int, start: StateHeader, opening: BufferOpening
     ) -> Receipt:
-        """The claimant answers a demand."""
-        return await self._send("answerDemand", dispute, demand, header, leaf)
+        """The claimant answers a demand; `start` is the state before the step."""
+        return await self._send("answerDemand", dispute, demand, start, opening)
 
-    async def prove_binding(self, dispute: bytes, state_index: int, header: StateHeader) -> Receipt:
-        """Convict a claimant whose step state has step numbers that are not the claim's."""
-        return await self._send("proveBinding", dispute, state_index, header)
+    async def prove_operation(
+        self,
+        dispute: bytes,
+        facts: StepFacts,
+        start: StateHeader,
+        node: NodeProof,
+        element: int,
+        output: BufferOpening,
+        operands: Sequence[BufferOpening],
+    ) -> Receipt:
+        """Convict a claimant one element of whose trace lies beyond its bound. Anybody may."""
+        return await self._send("proveOperation", dispute, facts, start, node, element, output, operands)
+
+    async def prove_token(
+        self,
+        dispute: bytes,
+        facts: StepFacts,
+        is_label: bool,
+        position: int,
+        opening: BufferOpening,
+        dataset: LeafProof,
+    ) -> Receipt:
+        """Convict a claimant whose trace has another token (or label) than the dealt one. Anybody may."""
+        return await self._send("proveToken", dispute, facts, is_label, position, opening, dataset)
+
+    async def prove_scalar(
+        self,
+        dispute: bytes,
+        facts: StepFacts,
+        start: StateHeader,
+        which: int,
+        opening: BufferOpening,
+        scalars: LeafProof,
+    ) -> Receipt:
+        """Convict a claimant whose trace has another learning rate (0) or bias correction (1, 2) than the
+        step's. Anybody may."""
+        return await self._send("proveScalar", dispute, facts, start, which, opening, scalars)
 
     async def timeout(self, dispute: bytes) -> Receipt:
         """After a clock has run out: convict a silent claimant or close the dispute. Anybody may."""
@@ -88,9 +152,9 @@ class DisputeGame(Proxy):
         """Open disputes on any claim of this slot, its audits included."""
         return await self._read(int, "openCount", task, round, slot)
 
-    async def roots_of(self, dispute: bytes) -> tuple[bytes, ...]:
-        """The k+1 step roots that the claimant posted."""
-        return await self._read(tuple, "rootsOf", dispute)
+    async def trace_of(self, dispute: bytes) -> TraceInfo:
+        """The named step with the roots of its start and its trace; zeros before the trace is posted."""
+        return await self._read(TraceInfo, "traceOf", dispute)
 
     async def claim_of(self, dispute: bytes) -> ClaimRef:
         """What is disputed."""

@@ -1,4 +1,4 @@
-"""The events of the six contracts in order, gaps back-filled and reorgs noticed.
+"""The events of the contracts in order, gaps back-filled and reorgs noticed.
 
 A follower remembers the hashes of the heads it has processed. When the newest of them is no longer on the
 chain it walks back to one that is, says from where everything is void, and reads again from there.

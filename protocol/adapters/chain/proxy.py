@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Receipt:
-    """A mined transaction: where it stands, what it cost, and the events of the six contracts in it."""
+    """A mined transaction: where it stands, what it cost, and the events of the contracts in it."""
 
     transaction_hash: bytes
     block_number: int

@@ -30,7 +30,9 @@ STRUCTS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         containers.StateHeader, containers.TaskTerms, containers.Windows, containers.Amounts,
-        containers.Limits, containers.LeafProof, containers.StateLeaves, BoundaryProof, AuditRef, ClaimRef,
+        containers.Limits, containers.LeafProof, containers.StateLeaves, containers.StepFacts,
+        containers.NodeProof, containers.BufferOpening, containers.TraceProof, BoundaryProof, AuditRef,
+        ClaimRef,
     )
 }  # fmt: skip
 ENUMS: dict[str, type[IntEnum]] = {

@@ -52,6 +52,9 @@ WORDINGS: dict[str, Wording] = {
         "another root, boundary {boundary}",
         _PROOF,
     ),
+    "BufferMismatch": Wording(
+        "the buffer is not the trace's", "buffer {buffer} under {trace_root}", "another root", _PROOF
+    ),
     "ClaimNotDisputable": Wording(
         "this claim cannot be disputed",
         "a claim revealed and not settled",
@@ -72,6 +75,12 @@ WORDINGS: dict[str, Wording] = {
         "{expected}",
         "{actual}",
         "Reveal state and salt from the journal.",
+    ),
+    "ConstantDemanded": Wording(
+        "everybody has the constants",
+        "a buffer that only the claimant has",
+        "constant {buffer}",
+        "Take it from the task's program.",
     ),
     "ContestRunning": Wording("one contest at a time", "no contest", "one by {rival}", "Wait for its end."),
     "DemandUnknown": Wording("no such open demand", "an open demand", "number {demand}", _RELOAD),
@@ -99,6 +108,9 @@ WORDINGS: dict[str, Wording] = {
         "{balance} of {sender}",
         "Get tokens of the deployment's token contract.",
     ),
+    "ElementUnknown": Wording(
+        "no such element", "a number below {count}", "{element}", "Name an element that the node computes."
+    ),
     "EndNotOpened": Wording(
         "the solver has not opened the end", "an end state of slot {slot}, draw {draw}", "none", _WAIT
     ),
@@ -110,8 +122,23 @@ WORDINGS: dict[str, Wording] = {
     ),
     "ExposureExists": Wording("this stake is exposed already", "a new exposure", "{exposure}", _RELOAD),
     "ExposureUnknown": Wording("no such exposure", "an open exposure", "{exposure}", _RELOAD),
+    "FactsMismatch": Wording(
+        "these are not the facts of the task's steps",
+        "{expected_step_root}",
+        "{actual_step_root}",
+        "Build them from the task's spec again.",
+    ),
+    "HeadMismatch": Wording(
+        "the head is not the program's", "leaf 0 of {program_root}", "another head", _PROOF
+    ),
     "HeaderMismatch": Wording(
         "the header is not the posted step state", "{expected_state_root}", "{actual_state_root}", _PROOF
+    ),
+    "IndexOutside": Wording(
+        "an element or an index lies outside of its buffer",
+        "a number below {size}",
+        "{index}",
+        "Where a token is wrong, prove that instead.",
     ),
     "LastStateUnknown": Wording(
         "the claim's last state is not opened there",
@@ -122,9 +149,15 @@ WORDINGS: dict[str, Wording] = {
     "LeafMismatch": Wording("a leaf is not under its root", "leaf {index} of {root}", "another leaf", _PROOF),
     "LeafUnknown": Wording(
         "no such leaf",
-        "tensor 0 to 2, a leaf below {leaf_count}",
-        "tensor {tensor}, leaf {leaf_index}",
-        "Name a leaf that the state has.",
+        "a number below {leaf_count}",
+        "{leaf_index}",
+        "Name a leaf, a position or a scalar that the buffer has.",
+    ),
+    "LeavesMismatch": Wording(
+        "the leaves are not under their root",
+        "{count} leaves of {root} from {first_leaf} on",
+        "other leaves",
+        _PROOF,
     ),
     "LeavesNotOpened": Wording(
         "the solver has not opened the leaves",
@@ -138,6 +171,18 @@ WORDINGS: dict[str, Wording] = {
         "a fault",
         "none",
         "Check the computation: a proof of nothing costs only gas.",
+    ),
+    "NodeMalformed": Wording(
+        "the node has another length", "{expected_bytes} bytes", "{actual_bytes} bytes", _PROOF
+    ),
+    "NodeMismatch": Wording(
+        "the node is not the program's", "node {number} of {program_root}", "another node", _PROOF
+    ),
+    "NodeUnsound": Wording(
+        "no program has such a node",
+        "a sound {what}",
+        "{value}",
+        "Do not stake on this task; tell its submitter.",
     ),
     "NodesMismatch": Wording("the nodes do not hash to the contested one", "{expected}", "{actual}", _PROOF),
     "NotAuditor": Wording("another account is drawn for this audit", "{expected}", "{actual}", _OWN),
@@ -187,6 +232,12 @@ WORDINGS: dict[str, Wording] = {
         "block {block_number}",
         "Request unbonding, then wait.",
     ),
+    "OutputMismatch": Wording(
+        "the trace does not end in the claimed state",
+        "the root of tensor {tensor} in buffer {buffer}",
+        "another root",
+        "Recompute the step; a claim whose steps do not add up has no trace.",
+    ),
     "OutsideWindow": Wording(
         "the window is closed",
         "a block from {opens_block} up to and without {closes_block}",
@@ -195,6 +246,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "OwnClaim": Wording("nobody disputes its own claim", "another account", "{account}", _OWN),
     "OwnRoot": Wording("nobody contests its own root", "another account", "{poster}", _OWN),
+    "PlaceUnknown": Wording(
+        "the node has no such operand", "0 to {operands}", "{place}", "Name an operand that the node has."
+    ),
     "QueueFull": Wording(
         "too many disputes wait for this claimant",
         "fewer than {cap}",
@@ -209,6 +263,12 @@ WORDINGS: dict[str, Wording] = {
         "the root that {rival} contested",
         "another",
         "End the contest with timeout; nobody loses.",
+    ),
+    "RootsMismatch": Wording(
+        "these are not the posted step roots",
+        "{expected}",
+        "{actual}",
+        "Take them from the event StepRootsPosted.",
     ),
     "RoundFull": Wording(
         "the round is full", "fewer than {capacity} as {role}", "{capacity}", "Enrol in the next round."
@@ -261,6 +321,12 @@ WORDINGS: dict[str, Wording] = {
         "more by {challenger}",
         "Prove with what was answered.",
     ),
+    "TooManyTerms": Wording(
+        "a sum too long to be judged",
+        "at most {most} terms",
+        "{actual}",
+        "Do not stake on this task; tell its submitter.",
+    ),
     "WrongAuditStatus": Wording("the audit is not there yet, or past it", "{expected}", "{actual}", _RELOAD),
     "WrongChild": Wording(
         "no such child was posted",
@@ -272,8 +338,12 @@ WORDINGS: dict[str, Wording] = {
         "the claim's life does not allow this", "another status of slot {slot}", "{actual}", _RELOAD
     ),
     "WrongInputCount": Wording("a wrong number of inputs", "{expected}", "{actual}", _PROOF),
+    "WrongLeafBytes": Wording("the leaves have another length", "{expected} bytes", "{actual} bytes", _PROOF),
     "WrongLeafCount": Wording("a wrong number of leaves", "{expected}", "{actual}", _PROOF),
     "WrongNodeCount": Wording("a wrong number of nodes", "{expected}", "{actual}", _PROOF),
+    "WrongOperandCount": Wording(
+        "one opening an operand", "{expected} openings", "{actual}", "Open what the operation reads."
+    ),
     "WrongPhase": Wording(
         "that draw is not of this phase", "the phase of draw {draw}", "phase {phase}", _RELOAD
     ),

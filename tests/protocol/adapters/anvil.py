@@ -50,10 +50,19 @@ async def run_test_chain(folder: Path) -> AsyncIterator[TestChain]:
 
 
 def make_deployment(chain_id: int, addresses: Sequence[str]) -> Deployment:
-    """A deployment with these seven addresses, token first, vault second."""
-    token, vault, registry, ledger, audit_book, dispute_game, outer_contest = addresses
+    """A deployment with these eight addresses, token first, vault second."""
+    token, vault, registry, ledger, audit_book, dispute_game, outer_contest, referee = addresses
     return Deployment(
-        chain_id, token, vault, registry, ledger, audit_book, dispute_game, outer_contest, deploy_block=0
+        chain_id,
+        token,
+        vault,
+        registry,
+        ledger,
+        audit_book,
+        dispute_game,
+        outer_contest,
+        referee,
+        deploy_block=0,
     )
 
 
@@ -63,7 +72,7 @@ async def _deploy_vault(rpc_url: str, account: AccountKey) -> Deployment:
     sender = Sender(connection, account, CHAIN_ID, QUICK)
     token = await _create(sender, "DevToken", [])
     vault = await _create(sender, "StakeVault", [token, 100, []])
-    deployment = make_deployment(CHAIN_ID, [token, vault, *([token] * 5)])
+    deployment = make_deployment(CHAIN_ID, [token, vault, *([token] * 6)])
     await fund(connection, deployment, [account.address])
     await connection.close()
     return deployment

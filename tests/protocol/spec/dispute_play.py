@@ -24,7 +24,11 @@ from protocol.spec.dispute_moves import (
     NameStep,
     OpenDispute,
     PostStepRoots,
-    ProveBinding,
+    PostTrace,
+    Proof,
+    ProveOperation,
+    ProveScalar,
+    ProveToken,
     Timeout,
     check_move,
     check_opening,
@@ -145,8 +149,22 @@ def _post(
 def _name(
     sim: DisputeSimulator, state: DisputeState, move: NameStep, sender: str, block: int
 ) -> Iterator[Event]:
-    clock = block + state.terms.windows.prove
+    clock = block + state.terms.windows.respond
     yield game_events.StepNamed(block_number=block, dispute=state.dispute, step=move.step, clock_block=clock)
+
+
+def _trace(
+    sim: DisputeSimulator, state: DisputeState, move: PostTrace, sender: str, block: int
+) -> Iterator[Event]:
+    assert state.step is not None
+    yield game_events.TracePosted(
+        block_number=block,
+        dispute=state.dispute,
+        trace_root=make_word("trace"),
+        start=make_step_header(state.step),
+        end=make_step_header(state.step + 1),
+        clock_block=block + state.terms.windows.prove,
+    )
 
 
 def _demand(
@@ -158,8 +176,8 @@ def _demand(
         dispute=state.dispute,
         demand=len(state.demands),
         challenger=sender,
-        state_index=move.state_index,
-        tensor=move.tensor,
+        node=move.node,
+        place=move.place,
         leaf_index=move.leaf_index,
         clock_block=clock,
     )
@@ -168,25 +186,20 @@ def _demand(
 def _answer(
     sim: DisputeSimulator, state: DisputeState, move: AnswerDemand, sender: str, block: int
 ) -> Iterator[Event]:
-    yield game_events.LeafAnswered(
-        block_number=block,
-        dispute=state.dispute,
-        demand=move.demand,
-        header=make_step_header(move.state_index),
-        data=b"",
-    )
+    yield game_events.LeafAnswered(block_number=block, dispute=state.dispute, demand=move.demand, data=b"")
 
 
 def _prove(
-    sim: DisputeSimulator, state: DisputeState, move: ProveBinding, sender: str, block: int
+    sim: DisputeSimulator, state: DisputeState, move: Proof, sender: str, block: int
 ) -> Iterator[Event]:
-    yield from sim.convict(state, sender, block, "binding")
+    reason = "operation" if isinstance(move, ProveOperation) else "data"
+    yield from sim.convict(state, sender, block, reason)
 
 
 def _timeout(
     sim: DisputeSimulator, state: DisputeState, move: Timeout, sender: str, block: int
 ) -> Iterator[Event]:
-    if not move.is_claim_convicted and state.stage == Stage.ROOTS:
+    if not move.is_claim_convicted and state.stage in (Stage.ROOTS, Stage.TRACE):
         yield from sim.convict(state, sender, block, "silent")
     elif not move.is_claim_convicted and state.has_open_demand:
         yield from sim.convict(state, sender, block, "withheld")
@@ -198,23 +211,27 @@ def _timeout(
 _EFFECTS: dict[type[Move], Callable[..., Iterator[Event]]] = {
     PostStepRoots: _post,
     NameStep: _name,
+    PostTrace: _trace,
     DemandLeaf: _demand,
     AnswerDemand: _answer,
-    ProveBinding: _prove,
+    ProveOperation: _prove,
+    ProveToken: _prove,
+    ProveScalar: _prove,
     Timeout: _timeout,
 }
 
 
-def make_step_header(state_index: int, shift: int = 0) -> StateHeader:
-    """The state after `state_index` steps of segment 1; `shift` makes its step numbers wrong."""
+def make_step_header(state_index: int) -> StateHeader:
+    """The state after `state_index` steps of segment 1."""
     whole = make_header(0, state_index, "step")
-    return StateHeader(
-        whole.weights_root,
-        whole.first_moment_root,
-        whole.second_moment_root,
-        local_step=2 + state_index + shift,
-        global_step=2 + state_index,
-    )
+    roots = (whole.weights_root, whole.first_moment_root, whole.second_moment_root)
+    return StateHeader(*roots, local_step=2 + state_index, global_step=2 + state_index)
+
+
+def is_fact_name(name: str) -> bool:
+    """Whether a field of a move says something that only hashing or another contract can tell; `is_label` is
+    an argument."""
+    return name.startswith(("is_", "are_")) and name != "is_label"
 
 
 def play_dispute(script: DisputeScript) -> dict[str, Any]:
@@ -244,9 +261,9 @@ def _action_to_json(action: Action) -> dict[str, Any]:
     dispute = action.dispute if isinstance(action, Move) else action.seal_hash
     arguments = {f.name: getattr(action, f.name) for f in fields(action)}
     found["dispute"] = NAMES[dispute]
-    hidden = ("seal_hash", "dispute", "claim", "claimant", "header", "closes_block", "is_claim_convicted")
+    hidden = ("seal_hash", "dispute", "claim", "claimant", "closes_block", "is_claim_convicted")
     plain = {name: value for name, value in arguments.items() if name not in hidden}
-    facts = {name: value for name, value in plain.items() if isinstance(value, bool)}
+    facts = {name: value for name, value in plain.items() if is_fact_name(name)}
     found["args"] = {name: value for name, value in plain.items() if name not in facts}
     # A fact is told where it is not the usual truth.
     return found | {"facts": {name: value for name, value in facts.items() if not value}}

@@ -35,9 +35,9 @@ DISPUTE_FORMAT = [
     "of the primary auditor (then `claimant` is that auditor). `a` and `b` are two disputes with different",
     "salts; blocks count from any block from which the whole script fits before disputeEnd. Steps of one",
     "block are sent in order and mined together. `facts` lists what is not as it should be in a call: make",
-    "such a proof; is_fault false: a header whose step numbers are right; is_disputable false: a segment",
-    "beyond the last. A script that proves a binding fault posts as step root 1 that of a state with a",
-    "wrong local step.",
+    "such a proof; is_fault false: of a place that is right; is_disputable false: a segment beyond the last.",
+    "The trace of a script that proves a fault has that fault, and no other; where a proof that fails says",
+    "are_steps_right false, the state before the named step has a wrong local step.",
 ]
 
 

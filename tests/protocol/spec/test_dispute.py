@@ -5,13 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.spec.clock import NEVER
-from protocol.spec.dispute import count_queue, process_dispute_event
+from protocol.spec.dispute import Demand, PostedTrace, count_queue, process_dispute_event
 from protocol.spec.dispute_moves import (
-    AnswerDemand,
-    DemandLeaf,
     NameStep,
     PostStepRoots,
-    ProveBinding,
+    PostTrace,
     Timeout,
     get_next_dispute_deadline,
 )
@@ -30,7 +28,20 @@ from tests.protocol.spec.dispute_play import (
     Turn,
     make_step_header,
 )
-from tests.protocol.spec.dispute_scripts import NAMED, OPENED, ROOTED, SCRIPTS, answer, demand, opening
+from tests.protocol.spec.dispute_scripts import (
+    NAMED,
+    OPENED,
+    ROOTED,
+    SCRIPTS,
+    TRACED,
+    answer,
+    demand,
+    opening,
+    operation,
+    scalar,
+    token,
+)
+from tests.protocol.spec.simulator import make_word
 
 
 def play(turns: tuple[Turn, ...]) -> DisputeSimulator:
@@ -46,18 +57,26 @@ def test_clocks_of_the_stages() -> None:
     rooted = play(ROOTED).book.disputes[A]
     assert (rooted.stage, rooted.clock_block) == (Stage.NAME, FIRST_BLOCK + 7)
     named = play(NAMED).book.disputes[A]
-    assert (named.stage, named.clock_block, named.step) == (Stage.PROVE, FIRST_BLOCK + 11, 1)
+    assert (named.stage, named.clock_block, named.step) == (Stage.TRACE, FIRST_BLOCK + 8, 1)
+    traced = play(TRACED).book.disputes[A]
+    assert (traced.stage, traced.clock_block) == (Stage.PROVE, FIRST_BLOCK + 12)
+
+
+def test_a_trace_is_kept_with_the_states_around_its_step() -> None:
+    trace = play(TRACED).book.disputes[A].trace
+    assert trace == PostedTrace(make_word("trace"), make_step_header(1), make_step_header(2))
+    assert play(NAMED).book.disputes[A].trace is None
 
 
 def test_demands_are_on_their_turn_one_by_one() -> None:
-    turns: tuple[Turn, ...] = (*NAMED, (4, "opener", demand()), (5, "other", demand()))
+    turns: tuple[Turn, ...] = (*TRACED, (5, "opener", demand()), (6, "other", demand(1, 2, 3)))
     state = play(turns).book.disputes[A]
-    assert (state.demand_clock, state.timeout_block) == (FIRST_BLOCK + 9, FIRST_BLOCK + 9)
-    state = play((*turns, (6, "claimant", answer(0)))).book.disputes[A]
-    assert (state.answered, state.demand_clock, state.clock_block) == (1, FIRST_BLOCK + 11, FIRST_BLOCK + 16)
-    assert state.headers == {2: make_step_header(2)}
-    state = play((*turns, (6, "claimant", answer(0)), (7, "claimant", answer(1)))).book.disputes[A]
-    assert not state.has_open_demand and state.timeout_block == FIRST_BLOCK + 21
+    assert state.demands[1] == Demand(OTHER, 1, 2, 3)
+    assert (state.demand_clock, state.timeout_block) == (FIRST_BLOCK + 10, FIRST_BLOCK + 10)
+    state = play((*turns, (7, "claimant", answer(0)))).book.disputes[A]
+    assert (state.answered, state.demand_clock, state.clock_block) == (1, FIRST_BLOCK + 12, FIRST_BLOCK + 17)
+    state = play((*turns, (7, "claimant", answer(0)), (8, "claimant", answer(1, 1, 2, 3)))).book.disputes[A]
+    assert not state.has_open_demand and state.timeout_block == FIRST_BLOCK + 22
 
 
 def test_bonds_double_along_the_queue_and_the_next_one_gets_its_turn() -> None:
@@ -90,9 +109,8 @@ def test_stages_never_go_back(script: DisputeScript) -> None:
 
 MOVES = st.sampled_from(
     [
-        PostStepRoots(A, 3), NameStep(A, 0), NameStep(A, 1), DemandLeaf(A, 1, 0, 0), DemandLeaf(A, 2, 2, 1),
-        AnswerDemand(A, 0, 1, 0, 0), AnswerDemand(A, 1, 1, 0, 0), ProveBinding(A, 1, make_step_header(1, 1)),
-        Timeout(A),
+        PostStepRoots(A, 3), NameStep(A, 0), NameStep(A, 1), PostTrace(A), demand(), demand(1, 1, 1),
+        answer(0), answer(1, 1, 1, 1), operation(), operation(is_fault=False), token(), scalar(), Timeout(A),
     ]
 )  # fmt: skip
 

@@ -12,21 +12,18 @@ from protocol.spec.dispute_moves import (
     MAX_DEMANDS_OTHERS,
     MAX_QUEUE,
     AnswerDemand,
-    DemandLeaf,
     NameStep,
     PostStepRoots,
-    ProveBinding,
+    PostTrace,
     Timeout,
     check_move,
     check_opening,
     compute_opening_seal,
     find_first_difference,
-    get_challenger_actions,
     get_claimant_actions,
     get_next_dispute_deadline,
     get_opener_actions,
     get_timeout_actions,
-    is_binding_fault,
 )
 from protocol.spec.statuses import AuditRef, ClaimRef
 from tests.protocol.spec.dispute_play import (
@@ -36,10 +33,19 @@ from tests.protocol.spec.dispute_play import (
     OTHER,
     A,
     Turn,
-    make_step_header,
     play_dispute,
 )
-from tests.protocol.spec.dispute_scripts import NAMED, OPENED, ROOTED, SCRIPTS, answer, demand, opening
+from tests.protocol.spec.dispute_scripts import (
+    NAMED,
+    OPENED,
+    ROOTED,
+    SCRIPTS,
+    TRACED,
+    answer,
+    demand,
+    opening,
+    operation,
+)
 from tests.protocol.spec.simulator import make_word
 from tests.protocol.spec.test_dispute import play
 
@@ -54,7 +60,7 @@ def test_scripts_meet_only_errors_of_the_contracts_and_most_of_them() -> None:
     text = "\n".join(path.read_text() for path in INTERFACES.glob("*.sol"))
     errors = set(re.findall(r"^\s*error (\w+)\(", text, re.MULTILINE))
     met = {step["error"] for script in SCRIPTS for step in play_dispute(script)["steps"]} - {None}
-    assert met <= errors and len(met) >= 18
+    assert met <= errors and len(met) >= 26
 
 
 @pytest.mark.parametrize(
@@ -64,10 +70,16 @@ def test_scripts_meet_only_errors_of_the_contracts_and_most_of_them() -> None:
         ("auditor silent", "CONVICTED"),
         ("opener silent", "CLOSED"),
         ("nothing proven", "CLOSED"),
+        ("no trace", "CONVICTED"),
+        ("no trace of an auditor", "CONVICTED"),
         ("demand unanswered", "CONVICTED"),
         ("demand answered", "CLOSED"),
-        ("binding proven", "CONVICTED"),
-        ("binding proven after the close", "CONVICTED"),
+        ("operation proven", "CONVICTED"),
+        ("operation proven after the close", "CONVICTED"),
+        ("token proven", "CONVICTED"),
+        ("label proven after the close", "CONVICTED"),
+        ("scalar proven", "CONVICTED"),
+        ("trace of an auditor", "CONVICTED"),
     ],
 )
 def test_silence_and_faults_convict_and_nothing_else(name: str, end: str) -> None:
@@ -87,37 +99,50 @@ def test_a_window_that_closed_and_a_full_queue_refuse_openings() -> None:
 
 
 def test_strangers_cannot_stretch_a_dispute_without_end_nor_crowd_out_the_opener() -> None:
-    state = state_after((*NAMED, (4, "other", demand())))
+    state = state_after((*TRACED, (5, "other", demand())))
     crowded = replace(
         state, demands=tuple(replace(state.demands[0], challenger=str(i)) for i in range(MAX_DEMANDS_OTHERS))
     )
-    refusal = check_move(crowded, demand(), OTHER, FIRST_BLOCK + 5)
+    refusal = check_move(crowded, demand(), OTHER, FIRST_BLOCK + 6)
     assert refusal is not None and refusal.name == "TooManyDemands"
-    assert check_move(crowded, demand(), OPENER, FIRST_BLOCK + 5) is None
+    assert check_move(crowded, demand(), OPENER, FIRST_BLOCK + 6) is None
 
 
-def test_claimant_posts_roots_then_answers_the_oldest_demand() -> None:
+def test_claimant_posts_roots_then_its_trace_then_answers_the_oldest_demand() -> None:
     assert get_claimant_actions(state_after(OPENED), CLAIMANT, FIRST_BLOCK + 2) == (PostStepRoots(A, 3),)
     assert get_claimant_actions(state_after(OPENED), CLAIMANT, FIRST_BLOCK + 6) == ()
     assert get_claimant_actions(state_after(OPENED), OPENER, FIRST_BLOCK + 2) == ()
-    demanded: tuple[Turn, ...] = (*NAMED, (4, "opener", demand()), (4, "other", demand(tensor=1)))
-    assert get_claimant_actions(state_after(demanded), CLAIMANT, FIRST_BLOCK + 5) == (
-        AnswerDemand(A, 0, 2, 0, 0),
+    assert get_claimant_actions(state_after(NAMED), CLAIMANT, FIRST_BLOCK + 4) == (PostTrace(A),)
+    assert get_claimant_actions(state_after(TRACED), CLAIMANT, FIRST_BLOCK + 5) == ()
+    demanded: tuple[Turn, ...] = (*TRACED, (5, "opener", demand()), (5, "other", demand(1, 2, 3)))
+    assert get_claimant_actions(state_after(demanded), CLAIMANT, FIRST_BLOCK + 6) == (
+        AnswerDemand(A, 0, 0, 0, 0),
     )
-    answered = state_after((*demanded, (5, "claimant", answer(0))))
-    assert get_claimant_actions(answered, CLAIMANT, FIRST_BLOCK + 6) == (AnswerDemand(A, 1, 2, 1, 0),)
+    answered = state_after((*demanded, (6, "claimant", answer(0))))
+    assert get_claimant_actions(answered, CLAIMANT, FIRST_BLOCK + 7) == (AnswerDemand(A, 1, 1, 2, 3),)
 
 
-def test_opener_names_where_the_roots_part_then_demands_a_leaf_once() -> None:
+def test_opener_names_where_the_roots_part_then_waits() -> None:
     state = state_after(ROOTED)
     own = (state.roots[0], state.roots[1], make_word("mine"))
     assert get_opener_actions(state, OPENER, FIRST_BLOCK + 3, own) == (NameStep(A, 1),)
     assert get_opener_actions(state, OPENER, FIRST_BLOCK + 3, state.roots) == ()
     assert get_opener_actions(state, OTHER, FIRST_BLOCK + 3, own) == ()
-    named = state_after(NAMED)
-    assert get_opener_actions(named, OPENER, FIRST_BLOCK + 4, own) == (DemandLeaf(A, 2, 0, 0),)
-    demanded = state_after((*NAMED, (4, "opener", demand())))
-    assert get_opener_actions(demanded, OPENER, FIRST_BLOCK + 5, own) == ()
+    for turns in (NAMED, TRACED):
+        assert get_opener_actions(state_after(turns), OPENER, FIRST_BLOCK + 5, own) == ()
+
+
+def test_a_proof_needs_a_trace_and_a_claim_that_stands() -> None:
+    for turns in (OPENED, ROOTED, NAMED):
+        refusal = check_move(state_after(turns), operation(), OTHER, FIRST_BLOCK + 4)
+        assert refusal is not None and refusal.name == "WrongStage"
+    traced = state_after(TRACED)
+    assert check_move(traced, operation(), OTHER, FIRST_BLOCK + 5) is None
+    # Long after every clock: closed is not acquitted.
+    closed = state_after((*TRACED, (12, "other", Timeout(A))))
+    assert check_move(closed, operation(), OTHER, FIRST_BLOCK + 500) is None
+    refusal = check_move(closed, operation(is_standing=False), OTHER, FIRST_BLOCK + 500)
+    assert refusal is not None and refusal.name == "ClaimNotDisputable"
 
 
 def test_first_difference_is_the_step_before_the_root() -> None:
@@ -126,20 +151,6 @@ def test_first_difference_is_the_step_before_the_root() -> None:
     assert find_first_difference(roots, [*roots[:1], b"x" * 32, *roots[2:]]) == 0
     assert find_first_difference(roots, [*roots[:3], b"x" * 32]) == 2
     assert find_first_difference((), roots) is None
-
-
-def test_challenger_proves_a_shown_state_with_wrong_steps() -> None:
-    state = state_after((*NAMED, (4, "opener", demand()), (5, "claimant", answer(0))))
-    assert get_challenger_actions(state, OTHER, FIRST_BLOCK + 6, (2, 2)) == ()
-    wrong = replace(state, headers={2: make_step_header(2, shift=1)})
-    expected = (ProveBinding(A, 2, make_step_header(2, shift=1)),)
-    assert get_challenger_actions(wrong, OTHER, FIRST_BLOCK + 6, (2, 2)) == expected
-    assert get_challenger_actions(wrong, CLAIMANT, FIRST_BLOCK + 6, (2, 2)) == ()
-
-
-@pytest.mark.parametrize(("shift", "is_fault"), [(0, False), (1, True), (-1, True)])
-def test_binding_fault_is_in_the_step_numbers(shift: int, is_fault: bool) -> None:
-    assert is_binding_fault(make_step_header(1, shift), (2, 2), 1) is is_fault
 
 
 def test_timeout_is_due_when_a_clock_ran_out_or_the_claim_fell() -> None:

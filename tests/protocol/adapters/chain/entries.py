@@ -18,7 +18,9 @@ PROXIES: dict[str, type[Proxy]] = {
 
 
 def list_entries(kind: str) -> list[Entry]:
-    return [entry for name in PROXIES for entry in load_abi(f"I{name}") if entry.kind == kind]
+    # Nodes do not call the referee; what it refuses they hear from the dispute game.
+    names = [*PROXIES, "Referee"] if kind == "error" else [*PROXIES]
+    return [entry for name in names for entry in load_abi(f"I{name}") if entry.kind == kind]
 
 
 def describe(entry: Entry) -> str:
