@@ -4,6 +4,7 @@ The salt of the sealed opening is in the journal before the seal is sent, so tha
 between the two calls can still open.
 """
 
+import asyncio
 import secrets
 
 from protocol.actions import replay
@@ -14,8 +15,11 @@ from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain import ContractRefused
 from protocol.adapters.records import AccusationMade
 from protocol.compute.digest import build_delta_tree, build_tensor_tree, tensor_from_bytes
+from protocol.compute.facts import compute_step_facts
+from protocol.compute.openings import prove_node
 from protocol.compute.outer import encode_delta
-from protocol.spec.dispute_moves import compute_opening_seal
+from protocol.compute.program import build_program, describe_program
+from protocol.spec.dispute_moves import DemandLeaf, compute_opening_seal
 from protocol.spec.drawn import get_drawn
 from protocol.spec.params import DELTA_LEAF_BYTES
 from protocol.spec.round import get_opening
@@ -77,6 +81,13 @@ async def open_accusation(party: Party, made: AccusationMade) -> None:
         receipt = await party.chain.dispute_game.seal_opening(seal)
         await party.chain.wait_for_block(receipt.block_number + 1)
         await party.chain.dispute_game.open_dispute(claim, made.salt)
+
+
+async def demand_leaf(party: Party, move: DemandLeaf) -> None:
+    """Demand a leaf of the claimant's trace."""
+    facts = await asyncio.to_thread(compute_step_facts, party.spec)
+    node = prove_node(build_program(describe_program(party.spec.training)).program, move.node)
+    await party.chain.dispute_game.demand_leaf(move.dispute, facts, node, move.place, move.leaf_index)
 
 
 async def examine_pseudo_gradient(party: Party, index: int, slot: int, draw: int) -> None:

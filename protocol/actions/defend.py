@@ -1,4 +1,5 @@
-"""Answering a dispute on this node's own claim: recompute the segment and open what is asked.
+"""Answering a dispute on this node's own claim: recompute the segment, trace the named step, open what is
+asked.
 
 Both kinds of claim say the same sentence, so both are defended alike; only where the start state lies
 differs.
@@ -6,49 +7,106 @@ differs.
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 
-from protocol.actions.claim import get_dealt_batches, open_boundary
-from protocol.actions.party import Party
-from protocol.actions.states import load_state, open_leaf
+from protocol.actions.claim import Train, get_dealt_batches, open_boundary
+from protocol.actions.party import Party, TracedStep
+from protocol.actions.states import keep_state, load_state
+from protocol.actions.traces import TraceKeeper, describe_layout
 from protocol.adapters.chain.types import BoundaryProof
-from protocol.compute.digest import StateTrees, build_state_trees
-from protocol.compute.step import iterate_steps
+from protocol.compute.digest import state_header
+from protocol.compute.facts import compute_step_facts
+from protocol.compute.openings import open_demanded, prove_outputs
+from protocol.compute.program import build_program, describe_program
+from protocol.compute.retrace import Retrace, retrace
+from protocol.compute.step import TrainingState, train_segment
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
+from protocol.spec.dispute import DisputeState
+from protocol.spec.dispute_moves import AnswerDemand
 from protocol.spec.drawn import get_drawn
 from protocol.spec.errors import InvalidInput
+from protocol.spec.program import get_constant_roots
 from protocol.spec.round import RoundState, get_opening, get_slot
 from protocol.spec.statuses import ClaimRef
 
 
-async def post_step_roots(party: Party, dispute: bytes, claim: ClaimRef) -> None:
+@dataclass(frozen=True)
+class Compute:
+    """What a node trusts to compute for it: segments, and the trace of a step."""
+
+    train: Train = train_segment
+    retrace: Retrace = retrace
+
+
+HONEST = Compute()
+
+
+async def post_step_roots(party: Party, dispute: bytes, claim: ClaimRef, compute: Compute = HONEST) -> None:
     """Recompute the segment and post the root of each step's state, start and end included."""
-    roots = await asyncio.to_thread(compute_step_roots, party, claim)
+    roots = await asyncio.to_thread(compute_step_roots, party, claim, compute)
     await party.chain.dispute_game.post_step_roots(dispute, roots, _open_ends(party, claim))
 
 
-def compute_step_roots(party: Party, claim: ClaimRef) -> tuple[bytes, ...]:
+def compute_step_roots(party: Party, claim: ClaimRef, compute: Compute = HONEST) -> tuple[bytes, ...]:
     """The k+1 state roots of the claimed segment as this node computes them."""
-    return tuple(compute_state_root(trees.header) for trees in iterate_trees(party, claim))
+    states = iterate_states(party, claim, compute)
+    return tuple(compute_state_root(state_header(state)) for state in states)
+
+
+async def post_trace(party: Party, dispute: DisputeState, compute: Compute = HONEST) -> None:
+    """Run the named step again, keep all of it to be served, and post the root of its trace."""
+    tree, start, end = await trace_named_step(party, dispute, compute)
+    facts, proof = await asyncio.to_thread(compute_step_facts, party.spec), prove_outputs(tree)
+    game = party.chain.dispute_game
+    await game.post_trace(dispute.dispute, facts, tree.root, start, end, proof)
 
 
 async def answer_demand(
-    party: Party, dispute: bytes, claim: ClaimRef, demand: int, state_index: int, tensor: int, leaf_index: int
+    party: Party, dispute: DisputeState, move: AnswerDemand, compute: Compute = HONEST
 ) -> None:
-    """Recompute up to a step state and open one leaf of it. tensor: 0 W, 1 m, 2 v."""
-    trees = await asyncio.to_thread(_find_trees, party, claim, state_index)
-    tree = (trees.weights, trees.first_moment, trees.second_moment)[tensor]
-    await party.chain.dispute_game.answer_demand(dispute, demand, trees.header, open_leaf(tree, leaf_index))
+    """Open the demanded leaf of the trace of the named step."""
+    tree, start, _ = await trace_named_step(party, dispute, compute)
+    opening = await asyncio.to_thread(open_demanded, tree, move.node, move.place, move.leaf_index)
+    await party.chain.dispute_game.answer_demand(dispute.dispute, move.demand, start, opening)
 
 
-def iterate_trees(party: Party, claim: ClaimRef) -> Iterator[StateTrees]:
-    """The trees of all k+1 states of the claimed segment, recomputed from its start."""
+async def trace_named_step(party: Party, dispute: DisputeState, compute: Compute = HONEST) -> TracedStep:
+    """The trace of the named step as this node computes it, once for each dispute."""
+    traces, name = party.joined.traces, dispute.dispute
+    async with party.joined.locks["trace", name]:
+        if name not in traces:
+            assert dispute.step is not None
+            traced = await asyncio.to_thread(trace_step, party, dispute.claim, dispute.step, compute)
+            # A claimant has one dispute at its turn.
+            traces.clear()
+            traces[name] = traced
+        return traces[name]
+
+
+def trace_step(party: Party, claim: ClaimRef, step: int, compute: Compute = HONEST) -> TracedStep:
+    """The trace of step `step` of the claimed segment and the states around it; all of it lies in the store
+    then."""
+    start = next(islice(iterate_states(party, claim, compute), step, None))
+    spec, first = party.spec.training, claim.segment * party.spec.terms.segment_steps
+    batches = get_dealt_batches(party, claim.audit.round, claim.audit.slot)
+    program = build_program(describe_program(spec)).program
+    keeper = TraceKeeper(party.store, describe_layout(program), get_constant_roots(program))
+    tree, end = compute.retrace(start, spec, batches, first + step, keeper.keep)
+    keeper.finish()
+    return TracedStep(tree, keep_state(party, start), keep_state(party, end))
+
+
+def iterate_states(party: Party, claim: ClaimRef, compute: Compute = HONEST) -> Iterator[TrainingState]:
+    """All k+1 states of the claimed segment, recomputed from its start."""
     state = load_state(party, get_claimed_start(party, claim))
-    yield build_state_trees(state)
+    yield state
     steps, training = party.spec.terms.segment_steps, party.spec.training
     batches = get_dealt_batches(party, claim.audit.round, claim.audit.slot)
-    for stepped, _ in iterate_steps(state, training, batches, claim.segment * steps, steps):
-        yield build_state_trees(stepped)
+    for step in range(claim.segment * steps, (claim.segment + 1) * steps):
+        state, _ = compute.train(state, training, batches, step, 1)
+        yield state
 
 
 def get_claimed_start(party: Party, claim: ClaimRef) -> StateHeader:
@@ -79,16 +137,6 @@ def find_opened_start(state: RoundState, slot: int, segment: int) -> StateHeader
         if drawn is not None and drawn.segment == segment:
             return get_opening(state, slot, draw).start
     return None
-
-
-def find_start_steps(state: RoundState, slot: int, segment: int) -> tuple[int, int] | None:
-    """Local and global step that a segment of a slot starts from, None where its start was never opened."""
-    start = find_opened_start(state, slot, segment)
-    return (start.local_step, start.global_step) if start else None
-
-
-def _find_trees(party: Party, claim: ClaimRef, state_index: int) -> StateTrees:
-    return next(trees for index, trees in enumerate(iterate_trees(party, claim)) if index == state_index)
 
 
 def _open_ends(party: Party, claim: ClaimRef) -> list[BoundaryProof]:

@@ -4,12 +4,11 @@ A role is a `Participant` with the list of its own duties. All that a node ever 
 `perform`.
 """
 
-import asyncio
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
-from protocol.actions import challenge, claim, defend, merge, replay
-from protocol.actions.claim import Train
+from protocol.actions import challenge, claim, defend, merge, prosecute, replay
+from protocol.actions.defend import HONEST, Compute
 from protocol.actions.loop import Due, Loop
 from protocol.actions.narrate import narrate
 from protocol.actions.party import Party
@@ -20,7 +19,6 @@ from protocol.actions.suspicion import (
     list_slanders,
     list_suspicions,
 )
-from protocol.compute.step import train_segment
 from protocol.spec import calls, dispute_moves
 from protocol.spec.calls import Call
 from protocol.spec.clock import NEVER
@@ -59,6 +57,13 @@ class ComputeOwnRoots:
 
 
 @dataclass(frozen=True)
+class Prosecute:
+    """Look for a fault in the posted trace of a dispute, and prove it."""
+
+    dispute: bytes
+
+
+@dataclass(frozen=True)
 class EndContest:
     """End a contest whose clock ran out, or whose posted root another one took the place of."""
 
@@ -67,12 +72,12 @@ class EndContest:
 
 @dataclass
 class Participant:
-    """One role on one task. `list_duties` gives the role's own calls in a round; `train` is the compute
-    that all of them trust."""
+    """One role on one task. `list_duties` gives the role's own calls in a round; `compute` is what all of
+    them trust."""
 
     party: Party
     list_duties: Callable[[RoundState, str, int], tuple[Call, ...]]
-    train: Train = train_segment
+    compute: Compute = HONEST
     done: set[Hashable] = field(default_factory=set)
     own_roots: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
 
@@ -136,10 +141,8 @@ class Participant:
             yield from dispute_moves.get_opener_actions(
                 state, me, block, self.own_roots.get(state.dispute, ())
             )
-        ref = state.claim.audit
-        steps = defend.find_start_steps(self.party.round(ref.round), ref.slot, state.claim.segment)
-        if steps is not None:
-            yield from dispute_moves.get_challenger_actions(state, me, block, steps)
+            if state.trace is not None and (todo := Prosecute(state.dispute)) not in self.done:
+                yield todo
         # The opener waits for the end of its dispute; others see to it only where the opener does not.
         patience = 0 if me == state.opener else SPREAD_BLOCKS
         yield from dispute_moves.get_timeout_actions(state, block - patience, self._is_convicted(state))
@@ -190,10 +193,10 @@ class Participant:
             case calls.Enrol():
                 await registry.enrol(task, call.round, call.role)
             case calls.Train():
-                await claim.prepare_claim(party, call.round, call.slot, self.train)
+                await claim.prepare_claim(party, call.round, call.slot, self.compute.train)
             case calls.CommitClaim():
                 slot = claim.get_own_slot(party, call.round)
-                await claim.commit_claim(party, call.round, slot, self.train)
+                await claim.commit_claim(party, call.round, slot, self.compute.train)
             case calls.OpenStart():
                 await book.open_start(
                     task, call.round, call.draw, claim.open_boundary(party, call.round, call.boundary)
@@ -236,30 +239,28 @@ class Participant:
         """Replay or commit; when the start state cannot be had in time, say so instead of staying silent."""
         try:
             if isinstance(call, calls.Replay):
-                await replay.prepare_replay(self.party, call.audit, call.segment, self.train)
+                await replay.prepare_replay(self.party, call.audit, call.segment, self.compute.train)
             else:
-                await replay.commit_replay(self.party, call.audit, call.segment, self.train)
+                await replay.commit_replay(self.party, call.audit, call.segment, self.compute.train)
         except replay.NotServed as fault:
             self.party.say(f"round {call.round} slot {call.audit.slot}: {fault.what}")
             await self.party.chain.audit_book.say_unserved(call.audit)
 
     async def _perform_move(self, move: Move) -> None:
-        game, name = self.party.chain.dispute_game, move.dispute
-        claim_ref = self._find_dispute(name).claim
+        game, state = self.party.chain.dispute_game, self._find_dispute(move.dispute)
         match move:
             case dispute_moves.PostStepRoots():
-                await defend.post_step_roots(self.party, name, claim_ref)
+                await defend.post_step_roots(self.party, move.dispute, state.claim, self.compute)
+            case dispute_moves.PostTrace():
+                await defend.post_trace(self.party, state, self.compute)
             case dispute_moves.AnswerDemand():
-                place = (move.demand, move.state_index, move.tensor, move.leaf_index)
-                await defend.answer_demand(self.party, name, claim_ref, *place)
+                await defend.answer_demand(self.party, state, move, self.compute)
             case dispute_moves.NameStep():
-                await game.name_step(name, move.step)
+                await game.name_step(move.dispute, move.step, state.roots)
             case dispute_moves.DemandLeaf():
-                await game.demand_leaf(name, move.state_index, move.tensor, move.leaf_index)
-            case dispute_moves.ProveBinding():
-                await game.prove_binding(name, move.state_index, move.header)
+                await challenge.demand_leaf(self.party, move)
             case dispute_moves.Timeout():
-                await game.timeout(name)
+                await game.timeout(move.dispute)
 
     def _find_dispute(self, name: bytes) -> DisputeState:
         return self.party.view.disputes[self.party.task].disputes[name]
@@ -278,10 +279,13 @@ class Participant:
                 await merge.check_outer(self.party, action.round)
                 self.done.add(action)
             case ComputeOwnRoots():
-                claim_ref = self._find_dispute(action.dispute).claim
-                self.own_roots[action.dispute] = await asyncio.to_thread(
-                    defend.compute_step_roots, self.party, claim_ref
+                state = self._find_dispute(action.dispute)
+                self.own_roots[action.dispute] = await prosecute.compute_own_roots(
+                    self.party, state, self.compute
                 )
+            case Prosecute():
+                await prosecute.prosecute(self.party, self._find_dispute(action.dispute))
+                self.done.add(action)
             case ContestState():
                 await merge.play_contest(self.party, action)
             case EndContest():

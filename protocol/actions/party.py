@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from protocol.actions.global_model import GlobalModel
 from protocol.actions.memory import Memory
@@ -25,7 +26,8 @@ from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import load_or_create_identity
 from protocol.compute.data import Corpus
-from protocol.spec.containers import TaskSpec
+from protocol.compute.trace import TraceTree
+from protocol.spec.containers import StateHeader, TaskSpec
 from protocol.spec.round import RoundState
 
 JOURNAL_FILE = "journal.jsonl"
@@ -140,6 +142,14 @@ class Party:
         self._joined = Joined(spec, self.view.tasks[task].domain, corpus, Memory(self.journal, task), model)
 
 
+class TracedStep(NamedTuple):
+    """A step as this node computes it: its trace, and the states before and after it."""
+
+    tree: TraceTree
+    start: StateHeader
+    end: StateHeader
+
+
 @dataclass(frozen=True)
 class Joined:
     """What a party has of the task that it works on."""
@@ -151,6 +161,8 @@ class Joined:
     model: GlobalModel
     locks: dict[tuple[str, object], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One piece of work at a time: (kind of work, what it is about)."""
+    traces: dict[bytes, TracedStep] = field(default_factory=dict)
+    """By dispute: the trace of its named step."""
 
 
 def share_interpreter() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_state
-from protocol.spec import events
+from protocol.spec import events, game_events
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import TouchstoneError
 
@@ -35,6 +35,8 @@ class Shelf:
     _traces: dict[bytes, frozenset[bytes]] = field(default_factory=dict)
     """Roots of the buffers of each trace that is shown, by its root; empty until they are asked for."""
     _claims: dict[tuple[bytes, int, int], events.Committed] = field(default_factory=dict)
+    _disputes: set[bytes] = field(default_factory=set)
+    """On this node's own claims."""
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
         """Whether `account` may have this blob now: pseudo-gradients are for anybody once shown, states
@@ -65,6 +67,7 @@ class Shelf:
         self.shown.clear()
         self._traces.clear()
         self._claims.clear()
+        self._disputes.clear()
 
     def take(self, event: events.Event) -> None:
         """Fold one event: what the node's own calls on chain oblige it to show."""
@@ -80,6 +83,10 @@ class Shelf:
                 self.show_state(event.last)
                 claim = self._claims[(event.task, event.round, event.slot)]
                 self.shown.add(BlobKey(BlobKind.DELTA, claim.delta_root))
+            case game_events.DisputeOpened() if event.claimant == self.account:
+                self._disputes.add(event.dispute)
+            case game_events.TracePosted() if event.dispute in self._disputes:
+                self.show_trace(event.trace_root, event.start, event.end)
 
     def _is_own(self, event: events.SlotEvent) -> bool:
         return (event.task, event.round, event.slot) in self._claims

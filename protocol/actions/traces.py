@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -33,6 +33,7 @@ from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.merkle import Levels
+from protocol.spec.program import INDEX_ROLES, Program, leaf_bytes
 
 FETCHED_BYTES = 1 << 30
 """of other nodes' tensors on disk at a time, unless told otherwise."""
@@ -64,33 +65,46 @@ class TraceBuffer:
 
 TraceLayout = Sequence[TraceBuffer]
 """All buffers of a program, in order."""
-TracedTensor = tuple[int, bytes | memoryview, Levels]
-"""Number of a buffer, its little-endian elements, all levels of its tree."""
 
 
 # --- The claimant -------------------------------------------------------------------------------------------
-def keep_trace(
-    store: BlobStore, layout: TraceLayout, roots: Mapping[int, bytes], tensors: Iterable[TracedTensor]
-) -> bytes:
-    """Put the trace of a step into the store, tensor by tensor in any order, and the list of roots at last;
-    return the trace root.
+def describe_layout(program: Program) -> TraceLayout:
+    """The buffers of a program as its traces hold them."""
+    return [
+        TraceBuffer(buffer.size, leaf_bytes(program, number), buffer.role in INDEX_ROLES)
+        for number, buffer in enumerate(program.buffers)
+    ]
 
-    roots: by buffer, of what everybody has (constants) and whatever is known already. Raises InvalidInput
-    where a tensor does not fit the layout, its root is not the known one, or a buffer has none, and
-    EnvironmentFault where the disk does not take the trace.
-    """
-    found = dict(roots)
-    store.require_space(sum(buffer.size_bytes for buffer in layout), "the trace of a step")
-    for number, data, levels in tensors:
-        _require_fit(layout, number, data, levels)
-        root = levels[-1][0]
-        if found.setdefault(number, root) != root:
-            raise _misfit("a tensor of the trace has another root", found[number].hex(), root.hex(), number)
-        store.put_hashed(_refer(root, layout[number]), data, get_chunk_level(levels))
-    if found.keys() != set(range(len(layout))):
-        missing = next((n for n in range(len(layout)) if n not in found), len(layout))
-        raise _misfit("a trace has a root for each buffer", len(layout), len(found), missing)
-    return store.put_roots([found[number] for number in range(len(layout))]).key.root
+
+class TraceKeeper:
+    """Puts the trace of a step into the store, tensor by tensor in any order; at last the list of roots."""
+
+    def __init__(self, store: BlobStore, layout: TraceLayout, roots: Mapping[int, bytes]) -> None:
+        """roots: by buffer, of what everybody has (constants) and whatever is known already. Raises
+        EnvironmentFault where the disk does not take the trace."""
+        store.require_space(sum(buffer.size_bytes for buffer in layout), "the trace of a step")
+        self._store = store
+        self._layout = layout
+        self._roots = dict(roots)
+
+    def keep(self, number: int, data: bytes | memoryview, levels: Levels) -> None:
+        """Keep one tensor: its little-endian elements and all levels of its tree. Raises InvalidInput where
+        it does not fit the layout, or its root is not the known one."""
+        _require_fit(self._layout, number, data, levels)
+        root, buffer = levels[-1][0], self._layout[number]
+        if self._roots.setdefault(number, root) != root:
+            known = self._roots[number].hex()
+            raise _misfit("a tensor of the trace has another root", known, root.hex(), number)
+        ref = refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes)
+        self._store.put_hashed(ref, data, get_chunk_level(levels))
+
+    def finish(self) -> bytes:
+        """Keep the list of roots; return the trace root. Raises InvalidInput where a buffer has none."""
+        roots, count = self._roots, len(self._layout)
+        if roots.keys() != set(range(count)):
+            missing = next((n for n in range(count) if n not in roots), count)
+            raise _misfit("a trace has a root for each buffer", count, len(roots), missing)
+        return self._store.put_roots([roots[number] for number in range(count)]).key.root
 
 
 def has_trace(store: BlobStore, trace_root: bytes, layout: TraceLayout, constants: Collection[int]) -> bool:

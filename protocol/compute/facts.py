@@ -1,18 +1,20 @@
 """The facts of a task's training steps: what a referee is told of them, rebuilt by every node."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from protocol.compute.program import build_program, describe_program
 from protocol.spec.codec import compute_step_root
 from protocol.spec.containers import StepFacts, TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import FORMAT_NUMBERS
-from protocol.spec.program import compute_program_root
+from protocol.spec.program_codec import compute_program_root
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 
 
+@lru_cache(maxsize=8)
 def compute_step_facts(spec: TaskSpec) -> StepFacts:
-    """The facts of a task's steps: program and scalars built anew (seconds; the program is cached).
+    """The facts of a task's steps: program and scalars built anew (seconds, then cached).
     Raises InvalidInput for a numeric format that the referee has no bounds for."""
     training, program = spec.training, build_program(describe_program(spec.training)).program
     if training.numeric_format not in FORMAT_NUMBERS:

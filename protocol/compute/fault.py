@@ -23,6 +23,7 @@ from protocol.compute.bounds import check_node
 from protocol.compute.check import Provider, compute_last_uses, fetch_buffer
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.memory import compute_lifetimes
+from protocol.compute.openings import open_buffer, prove_node
 from protocol.compute.program import BuiltProgram
 from protocol.compute.step import Batch
 from protocol.compute.trace import TraceTree, build_buffer_tree
@@ -30,15 +31,12 @@ from protocol.compute.views import look
 from protocol.spec.containers import BufferOpening, NodeProof
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_levels
-from protocol.spec.program import INPUTS, Access, Node, Operation, Program, Role, locate, unravel
-from protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf
+from protocol.spec.program import INPUTS, Access, Node, Operation, Role, locate, unravel
 from protocol.spec.referee import FORMATS
 
 Vectors = tuple[Tensor, Tensor, Tensor]
 """W, m, v before the step, flat float32."""
 STATE_INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
-OPENED_ELSEWHERE = frozenset({*STATE_INPUTS, Role.CONSTANT})
-"""Roots that a contract takes from the state or the node, not from the trace."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ class FaultFinder:
         is_other = own.view(torch.int32) != theirs.view(torch.int32)
         element = int(is_other.nonzero()[0]) * 4 // own.element_size()
         trace = TraceTree(self.program, compute_levels(claimed.roots), lambda _: theirs)
-        return InputFault(buffer, element, open_elements(trace, buffer, element, 1))
+        return InputFault(buffer, element, open_buffer(trace, buffer, element, 1))
 
 
 # --- Proofs -------------------------------------------------------------------------------------------------
@@ -179,17 +177,11 @@ def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFau
         raise _refuse("the node has no such element", f"0 to {node.elements - 1}", element, f"node {number}")
     output = locate(node.output, unravel(element, node.output_sizes))
     return OperationFault(
-        open_node(trace.program, number),
+        prove_node(trace.program, number),
         element,
-        open_elements(trace, node.output.buffer, output, 1),
-        tuple(open_elements(trace, *run) for run in iterate_runs(node, element, trace.get)),
+        open_buffer(trace, node.output.buffer, output, 1),
+        tuple(open_buffer(trace, *run) for run in iterate_runs(node, element, trace.get)),
     )
-
-
-def open_node(program: Program, number: int) -> NodeProof:
-    """A node with its place in the program."""
-    data, path = open_program_leaf(program, LEAVES_BEFORE_NODES + number)
-    return NodeProof(number, data, tuple(path))
 
 
 def iterate_runs(node: Node, element: int, get: Provider) -> Iterator[tuple[int, int, int]]:
@@ -207,15 +199,6 @@ def iterate_runs(node: Node, element: int, get: Provider) -> Iterator[tuple[int,
         is_moving = any(operand.strides[len(node.output_sizes) :])
         start = locate(operand, indices) + (moved if place else 0)
         yield operand.buffer, start, node.terms if is_moving else 1
-
-
-def open_elements(trace: TraceTree, buffer: int, first: int, count: int) -> BufferOpening:
-    """The leaves that hold `count` elements of a buffer from `first` on. Raises InvalidInput where the values
-    are not the trace's."""
-    leaves, path = trace.open_run(buffer, first, count)
-    if trace.program.buffers[buffer].role in OPENED_ELSEWHERE:
-        return BufferOpening(bytes(32), (), leaves, tuple(path))
-    return BufferOpening(trace.roots[buffer], tuple(trace.open_root(buffer)), leaves, tuple(path))
 
 
 def _refuse(what: str, expected: object, actual: object, where: object) -> InvalidInput:

@@ -9,14 +9,25 @@ import pytest
 
 from protocol.actions import claim
 from protocol.actions.challenge import name_solver_claim
+from protocol.actions.defend import compute_step_roots
 from protocol.actions.participant import CheckOuter, ComputeOwnRoots, EndContest, Participant, is_finished
 from protocol.compute.step import train_segment
 from protocol.spec import calls, events
+from protocol.spec.codec import compute_state_root
 from protocol.spec.contest import ContestState
-from protocol.spec.dispute_moves import DemandLeaf, NameStep, PostStepRoots
+from protocol.spec.dispute_moves import DemandLeaf, Move, NameStep, PostStepRoots, PostTrace
 from protocol.spec.duties import get_auditor_actions, get_solver_actions
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game_events import Contested, DisputeActivated, DisputeOpened, StepRootsPosted
+from protocol.spec.game_events import (
+    Contested,
+    DisputeActivated,
+    DisputeOpened,
+    StepNamed,
+    StepRootsPosted,
+    TracePosted,
+)
+from protocol.spec.merkle import hash_leaf, is_valid_path
+from protocol.spec.program_codec import LEAVES_BEFORE_NODES
 from protocol.spec.statuses import AuditStatus, Role
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
@@ -128,7 +139,41 @@ async def test_an_accused_solver_posts_its_roots_and_its_accuser_names_the_first
     assert ComputeOwnRoots(b"d") in accuser.decide(33).actions
     await accuser.perform(ComputeOwnRoots(b"d"))
     actions = accuser.decide(33).actions
-    assert NameStep(b"d", 0) in actions and not any(isinstance(one, DemandLeaf) for one in actions)
+    assert NameStep(b"d", 0) in actions
+    await accuser.perform(NameStep(b"d", 0))
+    assert audited.verifier.chain.list_sent("name_step") == [(b"d", 0, roots)]
+
+
+async def test_a_named_step_is_the_solver_s_turn(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    open_dispute(audited, opener=audited.verifier.party.account)
+    roots = compute_step_roots(solver.party, name_solver_claim(REF, audited.segment))
+    audited.take(
+        StepRootsPosted(block_number=32, dispute=b"d", roots=roots),
+        StepNamed(block_number=33, dispute=b"d", step=1, clock_block=CLOCK),
+    )
+    assert PostTrace(b"d") in decide(solver, 34)
+    assert not any(isinstance(one, Move) for one in decide(audited.verifier, 34))
+    await make_participant(solver).perform(PostTrace(b"d"))
+    [(name, _, root, start, end, _)] = solver.chain.list_sent("post_trace")
+    assert (name, compute_state_root(end)) == (b"d", roots[2])
+    audited.take(
+        TracePosted(block_number=35, dispute=b"d", trace_root=root, start=start, end=end, clock_block=CLOCK)
+    )
+    assert not any(isinstance(one, Move) for one in decide(solver, 36))
+
+
+async def test_a_demand_shows_the_node_and_its_answer_the_leaf(solver: Lone) -> None:
+    audited = await audit_claim(solver)
+    await replay_and_reveal(audited)
+    open_dispute(audited, opener=audited.verifier.party.account)
+    accuser = make_participant(audited.verifier)
+    await accuser.perform(DemandLeaf(b"d", 5, 0, 0))
+    [(name, facts, node, place, leaf_index)] = audited.verifier.chain.list_sent("demand_leaf")
+    assert (name, node.number, place, leaf_index) == (b"d", 5, 0, 0)
+    count = LEAVES_BEFORE_NODES + facts.program_nodes
+    assert is_valid_path(facts.program_root, hash_leaf(node.data), LEAVES_BEFORE_NODES + 5, count, node.path)
 
 
 async def test_a_slandered_solver_accuses_its_auditor_once(solver: Lone) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,9 @@ from protocol.actions.shelf import Shelf
 from protocol.actions.traces import (
     RemoteTrace,
     TraceBuffer,
-    TracedTensor,
+    TraceKeeper,
     drop_traces,
     has_trace,
-    keep_trace,
     load_buffer,
     open_trace,
 )
@@ -46,6 +45,10 @@ WIDE = 3
 CONSTANTS = {CONSTANT: make_word("constant")}
 
 
+TracedTensor = tuple[int, memoryview, merkle.Levels]
+"""Number of a buffer, its bytes, all levels of its tree."""
+
+
 def make_bytes(number: int, seed: int = 0) -> bytes:
     """The elements of a buffer: any bits, so that some are not finite."""
     bits = np.random.default_rng([seed, number]).integers(0, 1 << 32, LAYOUT[number].elements, dtype="<u4")
@@ -66,8 +69,15 @@ def list_roots(seed: int = 0) -> tuple[bytes, ...]:
     return tuple(roots[number] for number in range(len(LAYOUT)))
 
 
+def keep_all(store: BlobStore, roots: Mapping[int, bytes], tensors: Iterable[TracedTensor]) -> bytes:
+    keeper = TraceKeeper(store, LAYOUT, roots)
+    for tensor in tensors:
+        keeper.keep(*tensor)
+    return keeper.finish()
+
+
 def keep(store: BlobStore, seed: int = 0) -> bytes:
-    return keep_trace(store, LAYOUT, CONSTANTS, iterate_tensors(seed))
+    return keep_all(store, CONSTANTS, iterate_tensors(seed))
 
 
 def is_whole(store: BlobStore, trace_root: bytes) -> bool:
@@ -140,7 +150,7 @@ def test_keep_trace_holds_one_tensor_at_a_time(store: BlobStore) -> None:
             kept.append(sum(len(store.list_keys(kind)) for kind in TRACE_KINDS))
             yield tensor
 
-    keep_trace(store, LAYOUT, CONSTANTS, count())
+    keep_all(store, CONSTANTS, count())
     assert kept == [0, 1, 2, 3, 4]
 
 
@@ -161,7 +171,7 @@ def test_keep_trace_broken_off_is_no_trace(store: BlobStore) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        keep_trace(store, LAYOUT, CONSTANTS, break_off())
+        keep_all(store, CONSTANTS, break_off())
     assert not is_whole(store, merkle.compute_root(list_roots())) and store.list_keys(BlobKind.ROOTS) == []
     assert is_whole(store, keep(store))
 
@@ -175,11 +185,11 @@ def test_keep_trace_refuses_what_does_not_fit(store: BlobStore) -> None:
     }
     for reason, tensor in wrong.items():
         with pytest.raises(InvalidInput, match=reason):
-            keep_trace(store, LAYOUT, CONSTANTS, [tensor])
+            keep_all(store, CONSTANTS, [tensor])
     with pytest.raises(InvalidInput, match="another root.*buffer 5"):
-        keep_trace(store, LAYOUT, {number: make_word("another")}, iterate_tensors())
+        keep_all(store, {number: make_word("another")}, iterate_tensors())
     with pytest.raises(InvalidInput, match="a root for each buffer at buffer 2"):
-        keep_trace(store, LAYOUT, {}, iterate_tensors())
+        keep_all(store, {}, iterate_tensors())
     assert store.list_keys(BlobKind.ROOTS) == []
 
 
@@ -210,7 +220,7 @@ def test_drop_traces_leaves_what_is_needed_and_everything_else(store: BlobStore)
 
 def test_drop_traces_leaves_a_tensor_that_another_trace_has_too(store: BlobStore) -> None:
     shared, own = next(iterate_tensors(seed=1)), list(iterate_tensors(seed=2))[1:]
-    needed = keep_trace(store, LAYOUT, CONSTANTS, [shared, *own])
+    needed = keep_all(store, CONSTANTS, [shared, *own])
     keep(store, seed=1)
     drop_traces(store, [needed])
     assert store.has(refer_trace_tensor(shared[2][-1][0], LAYOUT[5].elements, 1024))
@@ -307,7 +317,7 @@ async def test_evict_leaves_what_was_there_before(claimant: Party, challenger: P
 async def test_roots_that_no_proof_takes_from_the_list_are_the_challengers(
     claimant: Party, challenger: Party
 ) -> None:
-    lie = keep_trace(claimant.store, LAYOUT, {CONSTANT: make_word("a lie")}, iterate_tensors())
+    lie = keep_all(claimant.store, {CONSTANT: make_word("a lie")}, iterate_tensors())
     make_shelf(claimant, challenger.account).show_trace(lie, START, END)
     own = dict(enumerate(list_roots()))
     async with look(claimant, challenger, lie, known=CONSTANTS) as trace:

@@ -1,0 +1,100 @@
+"""One training step run again with all its tensors shown: what a dispute about it asks for.
+
+    state, batch --> traced run --> each tensor into its tree, then forgotten --> roots in order --> trace
+
+Kept are the roots alone. To open a run the step is run once more and that one buffer is kept: a trace is many
+times as large as a state.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from protocol.compute.interpreter import Interpreter, Keep
+from protocol.compute.plain import StepResult
+from protocol.compute.program import build_program, describe_program
+from protocol.compute.step import Batch, GetBatch, TrainingState, compute_scalars
+from protocol.compute.trace import TraceTree, build_buffer_tree
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.merkle import Levels, compute_levels
+from protocol.spec.program import INPUTS, get_constant_roots
+
+Show = Callable[[int, memoryview, Levels], None]
+"""(buffer, its little-endian elements, all levels of its tree), while the elements are in memory."""
+
+
+def ignore(number: int, data: memoryview, levels: Levels) -> None:
+    """Nobody wants to see the trees."""
+
+
+class Retraced(NamedTuple):
+    """The trace of a step, from which runs of any buffer can be opened, and the state that it ends in."""
+
+    tree: TraceTree
+    end: TrainingState
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of a task that can be run again."""
+
+    spec: TrainingSpec
+    start: TrainingState
+    batch: Batch
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Buffers 0 to 5, flat."""
+        start, scalars = self.start, compute_scalars(self.spec, self.start.local_step, self.start.global_step)
+        data = (tensor.reshape(-1) for tensor in self.batch)
+        return start.weights, start.first_moment, start.second_moment, *data, scalars
+
+    def run(self, keep: Keep) -> StepResult:
+        """Run it and show each tensor once."""
+        built = build_program(describe_program(self.spec))
+        weights, first, second, tokens, labels, scalars = self.inputs
+        interpreter = Interpreter(built.program, built.constants, is_traced=True)
+        return interpreter.run((weights, first, second), tokens, labels, scalars, keep=keep)
+
+    def get(self, buffer: int) -> Tensor:
+        """All elements of one buffer."""
+        constants = build_program(describe_program(self.spec)).constants
+        if buffer < len(INPUTS):
+            return self.inputs[buffer]
+        if buffer in constants:
+            return constants[buffer]
+        kept: list[Tensor] = []
+
+        def keep(number: int, tensor: Tensor) -> None:
+            if number == buffer:
+                kept.append(tensor.clone())
+
+        self.run(keep)
+        return kept[0]
+
+
+def retrace(
+    start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
+) -> Retraced:
+    """Run one step from `start` on its batch and hash all of it; `inner_step` is its number in the round. The
+    bits are those of `step.advance` on the same machine with the same kernels. Each tree is shown once."""
+    step, program = _Step(spec, start, get_batch(inner_step)), build_program(describe_program(spec)).program
+    roots = get_constant_roots(program)
+
+    def keep(number: int, tensor: Tensor) -> None:
+        tree = build_buffer_tree(program, lambda _: tensor, number)
+        roots[number] = tree.root
+        show(number, tree.data, tree.levels)
+
+    for number, tensor in enumerate(step.inputs):
+        keep(number, tensor)
+    result = step.run(keep)
+    levels = compute_levels([roots[number] for number in range(len(program.buffers))])
+    end = TrainingState(*result[:3], start.local_step + 1, start.global_step + 1)
+    return Retraced(TraceTree(program, levels, step.get), end)
+
+
+Retrace = Callable[[TrainingState, TrainingSpec, GetBatch, int, Show], Retraced]
+"""The shape of `retrace`."""
