@@ -80,7 +80,9 @@ class Forger(Unhurried):
             if index in self.forged:
                 return
             party, count = self.party, self.party.spec.terms.parameter_count
-            made = await claim.prepare_claim(party, index, claim.get_own_slot(party, index), self.train)
+            made = await claim.prepare_claim(
+                party, index, claim.get_own_slot(party, index), self.compute.train
+            )
             delta = bytearray(party.store.get(refer_delta(made.delta_root, count)))
             delta[-1] ^= 1
             root = build_delta_tree(bytes(delta)).root

@@ -15,7 +15,7 @@ from protocol.spec.events import OuterPosted
 from protocol.spec.game_events import Contested, DisputeConvicted, FeeBurned, Slashed
 from protocol.spec.round import get_claim, get_included
 from protocol.spec.statuses import ClaimStatus
-from tests.e2e.cheats import make_inventor, make_skipper
+from tests.e2e.cheats import make_inventor, make_silent_skipper
 from tests.e2e.reading import find, has_second_round, read_balances, require_solvent
 from tests.e2e.report import find_task, read_view
 from tests.e2e.roles import make_solver, make_verifier, make_watcher
@@ -32,10 +32,10 @@ HONEST: dict[str, Build] = {
 }
 # Of the three verifiers one invents, so it takes part in every escalated audit; each of the skipper's
 # segments lacks a step, so all of its audits escalate: no draw lets either of them off. The skipper's
-# dispute outlasts the reserves, and the merge outlasts the dispute.
+# dispute, in which it is silent, outlasts the reserves, and the merge outlasts the dispute.
 CHEATS: dict[str, Build] = {
     **{name: HONEST[name] for name in ("solver-0", "verifier-0", "verifier-1", "watcher")},
-    "skipper": partial(make_skipper, fraction=Fraction(1, 2)),
+    "skipper": partial(make_silent_skipper, fraction=Fraction(1, 2)),
     "inventor": make_inventor,
 }
 CHEAT_PLAN = replace(TINY_PLAN, windows=replace(WINDOWS, respond=400, merge=500))

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from protocol.actions.defend import Compute
 from protocol.actions.participant import Participant
 from protocol.actions.party import Party
 from protocol.actions.shelf import Shelf
@@ -56,7 +57,7 @@ def make_hider(party: Party, spoil: Callable[[Tensor], Tensor]) -> Participant:
         end, losses = train_segment(state, spec, batches, inner_step, steps)
         return replace(end, weights=spoil(end.weights)), losses
 
-    return Participant(party, get_solver_actions, train)
+    return Participant(party, get_solver_actions, Compute(train))
 
 
 def shift_one_ulp(weights: Tensor) -> Tensor:

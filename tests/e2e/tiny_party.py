@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from node import solver
+from protocol.actions.defend import Compute
 from protocol.actions.join import catch_up, join_task
 from protocol.actions.participant import Participant
 from protocol.actions.party import PartyConfig, open_party
@@ -35,7 +36,7 @@ async def solve_slowly(config: PartyConfig, task: bytes) -> None:
     async with open_party(config) as party:
         await catch_up(party)
         await join_task(party, task)
-        await Participant(party, get_solver_actions, train_slowly).run()
+        await Participant(party, get_solver_actions, Compute(train_slowly)).run()
 
 
 KINDS = {"solve": solver.run, "slow-solve": solve_slowly, "verify": verifier.run}

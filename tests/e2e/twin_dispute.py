@@ -5,30 +5,45 @@ They are played on an honest round of `twin.py` up to its reveals: a claim stand
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 from protocol.spec import dispute_moves as moves
-from protocol.spec.containers import LeafProof, StateHeader
+from protocol.spec.containers import BufferOpening, LeafProof, StateHeader, StepFacts
 from protocol.spec.dispute import OPEN_STAGES, DisputeBook, process_book_event
 from protocol.spec.game_events import DisputeClosed, DisputeConvicted
 from protocol.spec.guards import Refusal
 from protocol.spec.hashing import sha256_of
-from protocol.spec.params import LEAF_BYTES
 from protocol.spec.round import get_audit, get_audit_ref, get_claim, get_settle_block, process_event
 from protocol.spec.statuses import AuditStatus, ClaimRef, ClaimStatus
 from tests.e2e.twin import STAKED, SUBMITTER, RoundTwin, Script, Step, compare_refusals, make_account
 from tests.e2e.twin_chain import Outcome, Sending, TwinChain
-from tests.e2e.twin_world import Claims, State, state_after
+from tests.e2e.twin_step import (
+    LABELS,
+    PROGRAM,
+    ROW_TOKENS,
+    ROWS,
+    SCALARS,
+    TOKENS,
+    DealtData,
+    StepTrace,
+    make_facts,
+    prove_node,
+    prove_scalars,
+)
+from tests.e2e.twin_world import TENSORS, Claims, State, make_tensor, state_after
 
 KINDS: dict[str, Any] = {
     kind.__name__[0].lower() + kind.__name__[1:]: kind
     for kind in (
-        moves.PostStepRoots, moves.NameStep, moves.DemandLeaf, moves.AnswerDemand, moves.ProveBinding,
-        moves.Timeout,
+        moves.PostStepRoots, moves.NameStep, moves.PostTrace, moves.DemandLeaf, moves.AnswerDemand,
+        moves.ProveOperation, moves.ProveToken, moves.ProveScalar, moves.Timeout,
     )
 }  # fmt: skip
 SOLVER_SEGMENT = 1
+NAMED_STEP = 1
+"""of its segment, in every script that has a trace."""
 OPENINGS = ("sealOpening", "openDispute")
 FINDER_DIVISOR = 4
 """StakeVault.SHARE_DIVISOR: finder and submitter each get at most this part of a slash."""
@@ -90,12 +105,28 @@ class DisputeTwin:
         return replace(self.claim, segment=self.terms.segment_count)
 
     def step_state(self, index: int) -> State:
-        """The state after `index` steps of the segment; where a binding fault is proven the middle one is
-        wrong."""
-        k = self.terms.segment_steps
-        state = state_after(0, self.claim.segment * k + index)
-        is_bad = 0 < index < k and any(step["call"] == "proveBinding" for step in self.script["steps"])
-        return state._replace(local_step=state.local_step + 1) if is_bad else state
+        """The state after `index` steps of the segment; where the script says so the one before the named
+        step has a wrong local step."""
+        state = state_after(0, self.claim.segment * self.terms.segment_steps + index)
+        is_bad = any(not is_fact(step, "are_steps_right") for step in self.script["steps"])
+        return state._replace(local_step=state.local_step + (is_bad and index == NAMED_STEP))
+
+    @property
+    def step_roots(self) -> list[bytes]:
+        """What an honest claimant posts."""
+        return [self.step_state(index).root for index in range(self.terms.segment_steps + 1)]
+
+    @cached_property
+    def trace(self) -> StepTrace:
+        """The trace of the named step, with the faults that the script proves."""
+        start, end = self.step_state(NAMED_STEP), self.step_state(NAMED_STEP + 1)
+        tensors = {number: make_tensor(start[number])[0] for number in range(TENSORS)}
+        outputs = PROGRAM.outputs
+        for number, buffer in enumerate((outputs.weights, outputs.first_moment, outputs.second_moment)):
+            tensors[buffer] = make_tensor(end[number])[0]
+        data = DealtData(self.round.state, self.claim.segment * self.terms.segment_steps + NAMED_STEP)
+        lies = frozenset(map(find_lie, filter(is_accepted_proof, self.script["steps"])))
+        return StepTrace(data, start.header, end.header, tensors, lies)
 
     # Playing ------------------------------------------------------------------------------------------------
     def play(self) -> None:
@@ -180,17 +211,12 @@ class DisputeTwin:
     def make_move(self, step: Step) -> moves.Move:
         """The move of a step with its facts."""
         kind, given = KINDS[step["call"]], {**step["args"], **step["facts"]}
-        if kind is moves.ProveBinding:
-            given |= {"header": self.shown_header(step), "is_standing": not self.is_convicted}
+        if issubclass(kind, moves.Proof):
+            given["is_standing"] = not self.is_convicted
         if kind is moves.Timeout:
             given["is_claim_convicted"] = self.is_convicted
         move: moves.Move = kind(self.id_of(step["dispute"]), **given)
         return move
-
-    def shown_header(self, step: Step) -> StateHeader:
-        """The header that a call shows: another one where the vector wants it wrong."""
-        index = min(step["args"]["state_index"], self.terms.segment_steps)
-        return self.step_state(index if is_fact(step, "is_header_right") else 0).header
 
     def book_money(self, step: Step, outcome: Outcome, was_convicted: bool) -> None:
         """Fees of demands, bonds of closed disputes, the stake of a convicted claimant."""
@@ -223,9 +249,23 @@ def is_fact(step: Step, name: str) -> bool:
     return bool(step["facts"].get(name, True))
 
 
+def is_accepted_proof(step: Step) -> bool:
+    """Whether a step proves a fault."""
+    return step["call"].startswith("prove") and step["error"] is None
+
+
+def find_lie(step: Step) -> tuple[int, int]:
+    """Buffer and element of the trace whose fault a step proves."""
+    given = step["args"]
+    if step["call"] == "proveOperation":
+        return PROGRAM.nodes[given["node"]].output.buffer, given["element"]
+    if step["call"] == "proveToken":
+        return LABELS if given["is_label"] else TOKENS, given["position"]
+    return SCALARS, given["which"]
+
+
 def _post_roots(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
-    k = twin.terms.segment_steps
-    roots = [twin.step_state(index).root for index in range(k + 1)]
+    roots = twin.step_roots
     if not is_fact(step, "are_endpoints_met"):
         roots[-1] = roots[0]
     claims, segment = Claims(twin.round.state), twin.claim.segment
@@ -233,19 +273,90 @@ def _post_roots(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
     return roots[: step["args"]["root_count"]], ends
 
 
-def _answer(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
-    given, k = step["args"], twin.terms.segment_steps
-    leaf = twin.step_state(min(given["state_index"], k)).prove_leaf(given["tensor"], given["leaf_index"])
+def _name(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
+    roots = twin.step_roots
+    if not is_fact(step, "are_roots_right"):
+        roots[1] = roots[0]
+    return step["args"]["step"], roots
+
+
+def _show_facts(step: Step) -> StepFacts:
+    facts = make_facts()
+    return facts if is_fact(step, "are_facts_right") else replace(facts, token_count=1)
+
+
+def _post_trace(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
+    trace, proof = twin.trace, twin.trace.prove_outputs()
+    end = trace.end if is_fact(step, "are_headers_right") else trace.start
+    if not is_fact(step, "is_head_right"):
+        proof = replace(proof, head=proof.head[:-1] + b"\xff")
+    if not is_fact(step, "are_outputs_right"):
+        proof = replace(proof, second_moment_path=proof.weights_path)
+    return _show_facts(step), trace.root, trace.start, end, proof
+
+
+def _demand(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
+    given = step["args"]
+    node = prove_node(given["node"])
+    if not is_fact(step, "is_node_right"):
+        node = replace(node, number=given["node"] + 1)
+    return _show_facts(step), node, given["place"], given["leaf_index"]
+
+
+def _show_start(twin: DisputeTwin, step: Step) -> StateHeader:
+    return twin.trace.start if is_fact(step, "is_header_right") else twin.trace.end
+
+
+def _spoil(opening: BufferOpening, step: Step) -> BufferOpening:
+    if not is_fact(step, "is_length_right"):
+        return replace(opening, leaves=opening.leaves[:-4])
+    if not is_fact(step, "is_buffer_right"):
+        return replace(opening, root=sha256_of(opening.root))
     if not is_fact(step, "is_leaf_right"):
-        leaf = LeafProof(bytes(LEAF_BYTES), leaf.path)
-    return given["demand"], twin.shown_header(step), leaf
+        return replace(opening, leaves=bytes(len(opening.leaves)))
+    return opening
+
+
+def _answer(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
+    given = step["args"]
+    opening = twin.trace.open_place(given["node"], given["place"], given["leaf_index"])
+    return given["demand"], _show_start(twin, step), _spoil(opening, step)
+
+
+def _prove_operation(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
+    """Without a fault: of the next element, which is right."""
+    number, element = step["args"]["node"], step["args"]["element"] + (not is_fact(step, "is_fault"))
+    output, *operands = twin.trace.open_element(number, element)
+    return _show_facts(step), _show_start(twin, step), prove_node(number), element, output, operands
+
+
+def _prove_token(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
+    is_label, position = step["args"]["is_label"], step["args"]["position"]
+    position += not is_fact(step, "is_fault")
+    shown = min(position, ROWS * ROW_TOKENS - 1)
+    opening = _spoil(twin.trace.open_leaf(LABELS if is_label else TOKENS, 0), step)
+    leaf = twin.trace.data.prove_token(shown, is_label)
+    return _show_facts(step), is_label, position, opening, _spoil_leaf(leaf, step)
+
+
+def _prove_scalar(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
+    opening = _spoil(twin.trace.open_leaf(SCALARS, 0), step)
+    leaf = _spoil_leaf(prove_scalars(twin.trace.start.local_step), step)
+    return _show_facts(step), _show_start(twin, step), step["args"]["which"], opening, leaf
+
+
+def _spoil_leaf(leaf: LeafProof, step: Step) -> LeafProof:
+    return leaf if is_fact(step, "are_leaves_right") else replace(leaf, data=bytes(len(leaf.data)))
 
 
 _ARGUMENTS: dict[str, Callable[[DisputeTwin, Step], tuple[Any, ...]]] = {
     "postStepRoots": _post_roots,
-    "nameStep": lambda twin, step: (step["args"]["step"],),
-    "demandLeaf": lambda twin, step: tuple(step["args"].values()),
+    "nameStep": _name,
+    "postTrace": _post_trace,
+    "demandLeaf": _demand,
     "answerDemand": _answer,
-    "proveBinding": lambda twin, step: (step["args"]["state_index"], twin.shown_header(step)),
+    "proveOperation": _prove_operation,
+    "proveToken": _prove_token,
+    "proveScalar": _prove_scalar,
     "timeout": lambda twin, step: (),
 }

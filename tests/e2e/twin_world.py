@@ -9,7 +9,12 @@ from functools import cache
 from typing import NamedTuple
 
 from protocol.adapters.chain.types import BoundaryProof
-from protocol.spec.codec import compute_audit_commitment, compute_boundary_leaf, compute_state_root
+from protocol.spec.codec import (
+    compute_audit_commitment,
+    compute_boundary_leaf,
+    compute_state_root,
+    compute_step_root,
+)
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves, TaskTerms
 from protocol.spec.float32 import float_to_bits, pack_bits
 from protocol.spec.hashing import sha256_of
@@ -27,9 +32,9 @@ from protocol.spec.params import LEAF_ELEMENTS
 from protocol.spec.round import RoundState
 from protocol.spec.schedule import compute_schedule_levels
 from protocol.spec.statuses import AuditRef
+from tests.e2e.twin_step import PARAMETERS, make_facts
 from tests.protocol.spec.simulator import make_terms
 
-PARAMETERS = 512
 LEARNING_RATE_SUM = (1 << 64) // 100
 """0.01 for every segment, in units of 2^-64."""
 INITIAL_WEIGHT = float_to_bits(2.0**-10)
@@ -93,6 +98,7 @@ def make_twin_terms(submitter: str) -> TaskTerms:
         initial_weights_root=INITIAL.header.weights_root,
         zero_root=compute_zero_tensor_root(PARAMETERS),
         schedule_root=compute_schedule_levels(sums)[-1][0],
+        step_root=compute_step_root(make_facts()),
     )
 
 

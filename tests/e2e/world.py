@@ -32,6 +32,10 @@ WINDOWS = Windows(
     enrol=240, delay=2, seal=40, train=120, start=40, replay=80, show=40, open=40,
     merge=40, dispute=40, respond=60, name=40, prove=40,
 )  # fmt: skip
+LONG_WINDOWS = replace(
+    WINDOWS, train=400, start=80, replay=160, show=80, open=80, respond=150, name=80, prove=80
+)
+"""Where dozens of parties work in one process; idle blocks are skipped."""
 TINY_PLAN = TaskPlan(
     model=TINY_MODEL,
     schedule=ScheduleConfig(nearest(2e-3), warmup_steps=4, total_steps=16),

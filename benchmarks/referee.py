@@ -1,0 +1,177 @@
+"""What does it cost to have the chain judge, and does it always judge rightly?
+
+Gas of whole transactions that prove one element of a product sum of each chunk length, in a real step; every
+kind of fault planted in training and taken to its conviction by whole nodes over a real Anvil; honest claims
+disputed by somebody who names any step and demands what it may; cases judged by both referees, the contract
+and Python. Writes build/referee/report.json.
+"""
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from eth_account import Account
+
+from benchmarks.program import SCALARS, make_setting
+from benchmarks.referee_vectors import compare_verdicts
+from benchmarks.setting import BUILD, write_report
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.keys import AccountKey
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.fault import OperationFault, prove_operation
+from protocol.compute.interpreter import Interpreter
+from protocol.compute.trace import TraceTree, build_trace_tree
+from protocol.spec.containers import ModelConfig, StateHeader, StepFacts
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.program import CHUNK_TERMS, Operation, Program
+from protocol.spec.program_codec import compute_program_root
+from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
+from tests.e2e.faults import FAULTS, Ending, convict_all
+from tests.e2e.harassment import harass_all
+
+MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
+"""The demo's; sums over its tokens are as long as the longest chunk."""
+SEQUENCES, TOKENS = 32, 128
+SAMPLES = 12
+VECTORS, QUICK_VECTORS = 100_000, 5_000
+QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
+SOLVERS, QUICK_SOLVERS = 13, 2
+"""Honest ones, each disputed in all four segments."""
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """IReferee.StepContext."""
+
+    facts: StepFacts
+    start: StateHeader
+    trace_root: bytes
+
+
+# --- Gas of one proof ---------------------------------------------------------------------------------------
+def measure_sums() -> dict[str, dict[str, int]]:
+    """Gas of a whole transaction that has one element of a product sum judged: median and largest over sums
+    of the chunk's full length."""
+    return asyncio.run(_measure_sums())
+
+
+async def _measure_sums() -> dict[str, dict[str, int]]:
+    gas = {}
+    async with run_anvil(0, BUILD / "referee" / "anvil.log") as rpc_url:
+        connection = Connection(rpc_url)
+        account = AccountKey(Account.create())
+        await give_coin(connection, account.address, GRANT_COIN_WEI)
+        sender = Sender(connection, account, CHAIN_ID, Patience())
+        try:
+            receipt = await sender.send("", load_bytecode("Referee"), "Referee")
+            address = str(receipt["contractAddress"])
+            for chunk_terms in CHUNK_TERMS:
+                used = [
+                    int((await sender.send(address, data, "Referee.judge"))["gasUsed"])
+                    for data in list_calls(chunk_terms)
+                ]
+                gas[f"sum{chunk_terms}"] = {"median": int(statistics.median(used)), "largest": max(used)}
+        finally:
+            await connection.close()
+    return gas
+
+
+def list_calls(chunk_terms: int) -> Iterator[bytes]:
+    """Calls of `judge`, each for an element of a product sum of `chunk_terms` terms of one real step."""
+    setting = make_setting(MODEL, SEQUENCES, TOKENS)
+    built = setting.build(chunk_terms)
+    program = built.program
+    interpreter = Interpreter(program, built.constants, keeps_all=True)
+    interpreter.run(setting.vectors, *setting.batch, SCALARS)
+    tree = build_trace_tree(program, interpreter.tensors.__getitem__)
+    context = StepContext(
+        describe_facts(program), StateHeader(tree.roots[0], tree.roots[1], tree.roots[2], 0, 0), tree.root
+    )
+    entry = find_function(load_abi("IReferee"), "judge")
+    for fault in list_proofs(tree, chunk_terms):
+        arguments = (context, fault.node, fault.element, fault.output, fault.operands)
+        yield encode_call(entry, arguments)
+
+
+def describe_facts(program: Program) -> StepFacts:
+    """What the referee needs of a program; the rest is for data."""
+    root, nodes, buffers = compute_program_root(program), len(program.nodes), len(program.buffers)
+    return StepFacts(root, ZERO_WORD, ZERO_WORD, nodes, buffers, 0, SEQUENCES, TOKENS, 1, 1, 1, 1)
+
+
+def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
+    """Of elements all over the program."""
+    numbers = [
+        number
+        for number, node in enumerate(tree.program.nodes)
+        if node.operation is Operation.PRODUCT_SUM and node.terms == chunk_terms
+    ]
+    for place in range(SAMPLES):
+        number = numbers[place * len(numbers) // SAMPLES]
+        yield prove_operation(tree, number, (place * 7919) % tree.program.nodes[number].elements)
+
+
+# --- Whole disputes -----------------------------------------------------------------------------------------
+def measure_faults(faults: list[str]) -> dict[str, Any]:
+    """Plant each fault, and see how the dispute about it ends."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        endings = asyncio.run(convict_all(Path(folder), faults))
+    wrong = [ending.fault for ending in endings if not is_right(ending)]
+    proven = [ending for ending in endings if ending.gas]
+    return {
+        "tried": len(endings),
+        "convicted": len(endings) - len(wrong),
+        "missed": wrong,
+        "dispute": {
+            "gas": max((ending.gas for ending in proven), default=0),
+            "transactions": max((ending.transactions for ending in proven), default=0),
+            "wall_s": round((time.monotonic() - started) / len(endings), 1),
+        },
+        "gas_by_fault": {ending.fault: ending.gas for ending in proven},
+        "fetched_mb": max((ending.fetched_mb for ending in endings), default=0.0),
+    }
+
+
+def is_right(ending: Ending) -> bool:
+    """Whether the claimant fell, for the reason that its fault gives."""
+    return ending.is_slashed and ending.reason == FAULTS[ending.fault]
+
+
+def main() -> None:
+    """Everything; `--quick` some of everything, in three minutes."""
+    parser = argparse.ArgumentParser(description="Does the chain judge rightly, and what does it cost?")
+    parser.add_argument("--quick", action="store_true", help="some faults, few honest disputes, fewer cases")
+    options = parser.parse_args()
+    pin_kernels()
+    torch.set_num_threads(1)
+    gas = measure_sums()
+    faults = measure_faults(list(QUICK_FAULTS if options.quick else FAULTS))
+    dispute, fetched_mb = faults.pop("dispute"), faults.pop("fetched_mb")
+    with tempfile.TemporaryDirectory() as folder:
+        solvers = QUICK_SOLVERS if options.quick else SOLVERS
+        honest = asyncio.run(harass_all(Path(folder), solvers))
+    vectors = compare_verdicts(QUICK_VECTORS if options.quick else VECTORS, 1)
+    report = {
+        "gas": {name: used["largest"] for name, used in gas.items()},
+        "gas_median": {name: used["median"] for name, used in gas.items()},
+        "dispute": dispute,
+        "faults": faults,
+        "honest": honest,
+        "fetched_mb": fetched_mb,
+        "vectors": vectors,
+    }
+    print(write_report("referee", report))
+
+
+if __name__ == "__main__":
+    main()
