@@ -13,7 +13,7 @@ from itertools import islice
 from protocol.actions.claim import Train, get_dealt_batches, open_boundary
 from protocol.actions.party import Party, TracedStep
 from protocol.actions.states import keep_state, load_state
-from protocol.actions.traces import TraceKeeper, describe_layout
+from protocol.actions.traces import TraceKeeper, describe_layout, drop_traces
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.compute.digest import state_header
 from protocol.compute.facts import compute_step_facts
@@ -78,11 +78,23 @@ async def trace_named_step(party: Party, dispute: DisputeState, compute: Compute
     async with party.joined.locks["trace", name]:
         if name not in traces:
             assert dispute.step is not None
+            await asyncio.to_thread(drop_traces, party.store, list_needed_traces(party))
             traced = await asyncio.to_thread(trace_step, party, dispute.claim, dispute.step, compute)
             # A claimant has one dispute at its turn.
             traces.clear()
             traces[name] = traced
         return traces[name]
+
+
+def list_needed_traces(party: Party) -> set[bytes]:
+    """Roots of this node's traces that a proof may still be about: their claims are not settled."""
+    return {
+        dispute.trace.root
+        for dispute in party.view.disputes[party.task].disputes.values()
+        if dispute.trace is not None
+        and dispute.claimant == party.account
+        and dispute.claim.audit.slot not in party.round(dispute.claim.audit.round).settled_slots
+    }
 
 
 def trace_step(party: Party, claim: ClaimRef, step: int, compute: Compute = HONEST) -> TracedStep:
