@@ -831,6 +831,7 @@ contract DisputeGameTest is StepWorld {
         DisputeId second = open(whistleblowers[0], solverClaim(1), SALT);
         DisputeId third = open(whistleblowers[0], solverClaim(1), "again");
         assertStage(second, IDisputeGame.Stage.QUEUED);
+        assertEq(_clockOf(second), 0, "no clock before its turn");
         assertEq(vault.lockedOf(whistleblowers[0]), 100 + 2 * BOND + 4 * BOND, "doubled along the queue");
         assertEq(disputes.openCount(_task(), round, 0), 3, "all wait");
         (DisputeId active, uint256 queued) = disputes.activeOf(_task(), solvers[0]);

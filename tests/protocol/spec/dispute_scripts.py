@@ -141,6 +141,12 @@ DEMANDS = (
          (11, "other", Timeout(A))),
     ),
     DisputeScript(
+        "a later demand gives the first no more time",
+        (*TRACED, (5, "opener", demand(0, 2)), (6, "claimant", answer(0, 0, 2)), (7, "opener", demand()),
+         (9, "other", demand(0, 1)), (11, "other", Timeout(A)), (12, "claimant", answer(1)),
+         (12, "other", Timeout(A))),
+    ),
+    DisputeScript(
         "refused demands and answers",
         (
             *TRACED,
@@ -177,7 +183,8 @@ PROOFS = (
                                    (5, "other", token(are_leaves_right=False)),
                                    (5, "other", token(is_fault=False)), (6, "other", token()))),
     DisputeScript("label proven after the close",
-                  (*TRACED, (12, "other", Timeout(A)), (13, "other", token(True, 9)))),
+                  (*TRACED, (12, "other", Timeout(A)), (13, "other", token(True, 9, is_fault=False)),
+                   (13, "other", token(True, 9)))),
     DisputeScript("scalar proven", (*TRACED, (5, "other", scalar(3)),
                                     (5, "other", scalar(is_header_right=False)),
                                     (5, "other", scalar(is_buffer_right=False)),
@@ -197,6 +204,19 @@ QUEUES = (
             (8, "other", Timeout(B)),
             (8, "other", Timeout(A)),
             (9, "claimant", PostStepRoots(B, 3)),
+        ),
+    ),
+    DisputeScript(
+        "both disputes are closed, the second for a doubled bond",
+        (
+            *OPENED,
+            (1, "other", Seal(B)),
+            (2, "other", opening(B)),
+            (2, "claimant", PostStepRoots(A, 3)),
+            (7, "other", Timeout(A)),
+            (8, "claimant", PostStepRoots(B, 3)),
+            (12, "opener", Timeout(B)),
+            (13, "opener", Timeout(B)),
         ),
     ),
     DisputeScript(
