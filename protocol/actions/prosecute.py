@@ -7,23 +7,22 @@ one is convicted by its silence.
 """
 
 import asyncio
-import logging
 
+from protocol.actions.challenge import demand_leaf
 from protocol.actions.claim import get_dealt_batches
 from protocol.actions.defend import Compute, compute_step_roots, get_claimed_start
 from protocol.actions.party import Party
 from protocol.actions.states import fetch_state
 from protocol.actions.traces import RemoteTrace, describe_layout, open_trace
-from protocol.adapters.chain import ContractRefused
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import build_byte_tree
 from protocol.compute.facts import compute_step_facts
 from protocol.compute.fault import ClaimedTrace, FaultFinder, InputFault, OperationFault
-from protocol.compute.openings import prove_node
 from protocol.compute.program import BuiltProgram, build_program, describe_program
 from protocol.compute.step import Batch, TrainingState, compute_scalars
 from protocol.spec.containers import LeafProof, StateHeader
 from protocol.spec.dispute import DisputeState, PostedTrace
+from protocol.spec.dispute_moves import DemandLeaf
 from protocol.spec.draw import draw_sample_start
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.merkle import compute_path
@@ -35,19 +34,22 @@ from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 TOKENS, LABELS, SCALARS = (INPUTS.index(role) for role in (Role.TOKENS, Role.LABELS, Role.SCALARS))
 """Numbers of these buffers in every program."""
 
-log = logging.getLogger(__name__)
-
 
 async def prosecute(party: Party, dispute: DisputeState) -> None:
-    """Look for a fault in the trace of a dispute, and prove it. Says so where there is none."""
+    """Look for a fault in the trace of a dispute, and prove it. Says so where there is none. Raises
+    ProtocolFault or EnvironmentFault where the trace is not served, once a leaf of it is demanded on
+    chain."""
     trace, name = dispute.trace, dispute.dispute.hex()[:8]
     assert trace is not None
     try:
         fault = await find_fault(party, dispute, trace)
     except (ProtocolFault, EnvironmentFault) as unserved:
-        log.warning("dispute %s: %s", name, unserved)
-        party.say(f"dispute {name}: the trace is not served; demanding a leaf of it on chain")
-        return await demand_result(party, dispute)
+        if all(demand.challenger != party.account for demand in dispute.demands):
+            party.say(f"dispute {name}: {unserved.what}; demanding a leaf of the trace on chain")
+            # Whoever computed the step has the first leaf of the last node's output.
+            last = len(build_program(describe_program(party.spec.training)).program.nodes) - 1
+            await demand_leaf(party, DemandLeaf(dispute.dispute, last, 0, 0))
+        raise  # It is asked for again: an outage must not let a false trace stand.
     if fault is None:
         party.say(f"dispute {name}: every number of the trace lies inside its bound")
     elif isinstance(fault, OperationFault):
@@ -165,15 +167,3 @@ def open_token(party: Party, dispute: DisputeState, position: int, is_label: boo
     tree = build_byte_tree(party.corpus.tokens.numpy().tobytes())
     data, path = tree.open_leaf(byte // LEAF_BYTES)
     return LeafProof(data, tuple(path))
-
-
-async def demand_result(party: Party, dispute: DisputeState) -> None:
-    """Demand the first leaf of the last node's output: whoever computed the step has it."""
-    program = build_program(describe_program(party.spec.training)).program
-    facts = await asyncio.to_thread(compute_step_facts, party.spec)
-    node = prove_node(program, len(program.nodes) - 1)
-    try:
-        await party.chain.dispute_game.demand_leaf(dispute.dispute, facts, node, 0, 0)
-    except ContractRefused as refusal:
-        if refusal.name != "TooManyDemands":
-            raise

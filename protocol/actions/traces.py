@@ -193,10 +193,6 @@ class RemoteTrace:
         """The blob of a buffer."""
         return _refer(self.roots[buffer], self.layout[buffer])
 
-    def list_differing(self, own: Mapping[int, bytes]) -> list[int]:
-        """Those of the buffers with a root of one's own where the claimant's is another."""
-        return [buffer for buffer, root in sorted(own.items()) if self.roots[buffer] != root]
-
     async def fetch(self, buffer: int) -> Tensor:
         """A whole buffer: flat float32, or int64 where it holds indices; it may hold anything. Raises
         ProtocolFault, naming the claimant, where it delivers anything else, and EnvironmentFault where it
