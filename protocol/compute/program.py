@@ -36,6 +36,9 @@ from protocol.spec.program import (
 )
 from protocol.spec.program_codec import compute_program_root
 
+MOST_RECORDED = 1 << 24
+"""Parameters of a model whose step is recorded with values."""
+
 
 @dataclass(frozen=True)
 class ProgramConfig:
@@ -112,13 +115,15 @@ def _add_input(builder: Builder, role: Role, shape: tuple[int, ...]) -> View:
 
 
 def _record_step(config: ProgramConfig, shapes: Sequence[tuple[int, ...]]) -> Record:
-    """The aten operations of one step."""
+    """The aten operations of one step. What is done does not depend on values, so a large step is recorded
+    without them: PyTorch takes three seconds to load what that needs, but no gigabytes."""
+    device = "meta" if parameter_count(config.model) > MOST_RECORDED else "cpu"
     inputs = [
-        torch.zeros(shape, dtype=torch.int64 if role in INDEX_ROLES else torch.float32)
+        torch.zeros(shape, dtype=torch.int64 if role in INDEX_ROLES else torch.float32, device=device)
         for role, shape in zip(INPUTS, shapes, strict=True)
     ]
     tables = build_tables(config.model)
-    inputs += [tables.cos_TN, tables.sin_TN, tables.mask_TS]
+    inputs += [table.to(device) for table in (tables.cos_TN, tables.sin_TN, tables.mask_TS)]
 
     def step(*tensors: Tensor) -> tuple[Tensor, ...]:
         weights, first, second, tokens, labels, scalars, *rest = tensors

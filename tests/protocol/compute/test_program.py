@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from benchmarks.setting import DEMO_MODEL, SEQUENCES_PER_STEP
+from protocol.compute import program
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.interpreter import require_single_writers
 from protocol.compute.program import (
@@ -73,6 +74,14 @@ def describe(built: BuiltProgram) -> dict[str, Any]:
         "nodes": len(built.program.nodes),
         "operations": dict(sorted(counts.items())),
     }
+
+
+def test_a_step_recorded_without_values_gives_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_values = build_again(TINY_CONFIG)
+    monkeypatch.setattr(program, "MOST_RECORDED", 0)
+    without = build_again(TINY_CONFIG)
+    assert root_of(without) == root_of(with_values)
+    assert without.constants.keys() == with_values.constants.keys()
 
 
 # --- One root -----------------------------------------------------------------------------------------------
