@@ -43,6 +43,7 @@ def run_init(options: argparse.Namespace) -> None:
         listen_port=options.listen_port,
         public_url=options.public_url,
         threads=options.threads,
+        memory_mb=options.memory_mb,
         password_file=str(options.password_file.absolute()) if options.password_file else "",
     )
     read_deployment(options.deployment)

@@ -25,8 +25,8 @@ DEFAULT_RPC_URL = "http://127.0.0.1:8545"
 
 @dataclass(frozen=True)
 class HomeConfig:
-    """`config.toml`: which chain, where to listen, how many threads to train with. `account` is the
-    keystore's."""
+    """`config.toml`: which chain, where to listen, with how many threads to train and in how much memory (0:
+    as it comes). `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
@@ -35,6 +35,7 @@ class HomeConfig:
     listen_port: int = 0
     public_url: str = ""
     threads: int = 1
+    memory_mb: int = 0
     password_file: str = ""
 
 

@@ -114,6 +114,7 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         listen_port=config.listen_port,
         public_url=config.public_url,
         threads=config.threads,
+        memory_mb=config.memory_mb,
         say=console.say,
     )
 

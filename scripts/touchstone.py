@@ -99,6 +99,7 @@ COMMANDS = (
             ),
             Option("--public-url", "https URL that others reach this node at, if another", {"default": ""}),
             Option("--threads", "threads to train with", {"type": int, "default": 1}),
+            Option("--memory-mb", "memory to use, 0: as it comes", {"type": int, "default": 0}),
             Option(
                 "--devnet",
                 "quick keystore, and coin and tokens from the test network's tap",

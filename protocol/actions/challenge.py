@@ -11,10 +11,11 @@ from protocol.actions import replay
 from protocol.actions.party import Party
 from protocol.actions.replay import compare_ends, get_server
 from protocol.actions.states import open_leaf
+from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain import ContractRefused
 from protocol.adapters.records import AccusationMade
-from protocol.compute.digest import build_delta_tree, build_tensor_tree, tensor_from_bytes
+from protocol.compute.digest import build_delta_tree, build_tensor_tree
 from protocol.compute.facts import compute_step_facts
 from protocol.compute.openings import prove_node
 from protocol.compute.outer import encode_delta
@@ -101,7 +102,7 @@ async def examine_pseudo_gradient(party: Party, index: int, slot: int, draw: int
     for ref in (weights_ref, delta_ref):
         await party.client.fetch_from_any(server, ref)
     begin = await party.model.load_start(index)
-    weights, delta = tensor_from_bytes(party.store.get(weights_ref), count), party.store.get(delta_ref)
+    weights, delta = load_tensor(party.store, weights_ref), party.store.get(delta_ref)
     expected = encode_delta(begin.weights, weights)
     if expected == delta:
         return

@@ -10,11 +10,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from protocol.actions.network import Network
+from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.client import BlobClient
-from protocol.compute.digest import outer_header, tensor_bytes, tensor_from_bytes
+from protocol.compute.digest import outer_header, tensor_bytes
 from protocol.compute.model import init_parameters
 from protocol.compute.outer import OuterState, begin_outer, merge
 from protocol.spec.containers import OuterHeader, TaskSpec
@@ -38,10 +41,7 @@ class GlobalModel:
         """The outer state under these roots: from the store, else from any peer that shows it."""
         if header == self._initial_header():
             return await asyncio.to_thread(self._begin)
-        weights = await self._fetch(header.weights_root)
-        momentum = await self._fetch(header.momentum_root)
-        count = self.spec.terms.parameter_count
-        return OuterState(tensor_from_bytes(weights, count), tensor_from_bytes(momentum, count))
+        return OuterState(await self._fetch(header.weights_root), await self._fetch(header.momentum_root))
 
     async def load_start(self, index: int) -> OuterState:
         """The outer state that round `index` starts from."""
@@ -66,16 +66,16 @@ class GlobalModel:
         await self.client.fetch_from_any(peers, ref)
         return await asyncio.to_thread(self.store.get, ref)
 
-    async def _fetch(self, root: bytes) -> bytes:
+    async def _fetch(self, root: bytes) -> Tensor:
         ref: BlobRef = refer_tensor(root, self.spec.terms.parameter_count)
         if not self.store.has(ref):
             await self.client.fetch_from_any(self.network.others(""), ref)
-        return await asyncio.to_thread(self.store.get, ref)
+        return await asyncio.to_thread(load_tensor, self.store, ref)
 
     def _keep(self, state: OuterState) -> OuterHeader:
         header = outer_header(state.weights, state.momentum)
-        self.store.put_tensor(header.weights_root, bytes(tensor_bytes(state.weights)))
-        self.store.put_tensor(header.momentum_root, bytes(tensor_bytes(state.momentum)))
+        self.store.put_tensor(header.weights_root, tensor_bytes(state.weights))
+        self.store.put_tensor(header.momentum_root, tensor_bytes(state.momentum))
         self.show_tensor(header.weights_root)
         self.show_tensor(header.momentum_root)
         return header

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from protocol.actions.view import View
 from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.mapping import let_go_above, make_mapped, require_mapping
 from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner, WireDomain
@@ -26,12 +28,15 @@ from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import load_or_create_identity
 from protocol.compute.data import Corpus
+from protocol.compute.room import Room, use_room
 from protocol.compute.trace import TraceTree
 from protocol.spec.containers import StateHeader, TaskSpec
 from protocol.spec.round import RoundState
 
 JOURNAL_FILE = "journal.jsonl"
 STORE_FOLDER = "blobs"
+SCRATCH_FOLDER = "scratch"
+MEGABYTE = 1_000_000
 
 SWITCH_S = 5e-5
 """A hundredth of Python's default."""
@@ -42,7 +47,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class PartyConfig:
     """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
-    `public_url` empty: the address it listens on. `say` shows a line to the operator."""
+    `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
+    at most, and large tensors lie in files (0: in memory). `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -52,6 +58,7 @@ class PartyConfig:
     listen_port: int = 0
     public_url: str = ""
     threads: int = 1
+    memory_mb: int = 0
     say: Callable[[str], None] = print
 
 
@@ -171,11 +178,22 @@ def share_interpreter() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
+def limit_memory(config: PartyConfig) -> None:
+    """Have this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
+    the system cannot."""
+    if config.memory_mb:
+        require_mapping()
+        folder = config.home / SCRATCH_FOLDER
+        folder.mkdir(mode=0o700, exist_ok=True)
+        use_room(Room(partial(make_mapped, folder), partial(let_go_above, config.memory_mb * MEGABYTE)))
+
+
 @asynccontextmanager
 async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what
     they raise."""
     share_interpreter()
+    limit_memory(config)
     deployment = read_deployment(config.deployment)
     domain = WireDomain(deployment.chain_id, deployment.registry)
     identity = load_or_create_identity(config.home)

@@ -3,9 +3,10 @@
 import asyncio
 
 from protocol.actions.party import Party
+from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import get_chunk_level, refer_state
 from protocol.adapters.wire.session import Peer
-from protocol.compute.digest import ByteTree, StateTrees, build_state_trees, tensor_from_bytes
+from protocol.compute.digest import ByteTree, StateTrees, build_state_trees
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
 
@@ -27,9 +28,7 @@ def has_state(party: Party, header: StateHeader) -> bool:
 def load_state(party: Party, header: StateHeader) -> TrainingState:
     """A state from the store. Raises InvalidInput where a tensor is not there."""
     count = party.spec.terms.parameter_count
-    weights, first, second = (
-        tensor_from_bytes(party.store.get(ref), count) for ref in refer_state(header, count)
-    )
+    weights, first, second = (load_tensor(party.store, ref) for ref in refer_state(header, count))
     return TrainingState(weights, first, second, header.local_step, header.global_step)
 
 

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from mmap import mmap
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from protocol.adapters.blobs import (
 from protocol.adapters.store import STALE_SECONDS, BlobStore
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.session import Peer
+from protocol.compute.room import view_mapped
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.merkle import Levels
 from protocol.spec.program import INDEX_ROLES, Program, leaf_bytes
@@ -118,7 +120,8 @@ def has_trace(store: BlobStore, trace_root: bytes, layout: TraceLayout, constant
 def load_buffer(store: BlobStore, root: bytes, buffer: TraceBuffer) -> Tensor:
     """A buffer of a kept trace: flat float32, or int64 where it holds indices. Raises InvalidInput where it
     is not in the store, EnvironmentFault where it is damaged."""
-    return _decode(store.get(_refer(root, buffer)), buffer)
+    mapped = store.open_map(_refer(root, buffer))
+    return _decode(mapped, buffer) if buffer.is_index else view_mapped(mapped)
 
 
 def drop_traces(store: BlobStore, needed: Collection[bytes]) -> int:
@@ -262,7 +265,7 @@ async def open_trace(
     return RemoteTrace(store, client, peer, layout, roots, limit_bytes, received)
 
 
-def _decode(data: bytes, buffer: TraceBuffer) -> Tensor:
+def _decode(data: bytes | mmap, buffer: TraceBuffer) -> Tensor:
     if buffer.is_index:
         return torch.from_numpy(np.frombuffer(data, dtype="<u4").astype(np.int64))
     return torch.from_numpy(np.frombuffer(data, dtype="<f4").copy())

@@ -11,8 +11,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from mmap import mmap
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +29,7 @@ from protocol.adapters.blobs import (
     split_roots,
 )
 from protocol.adapters.files import require_private_folder, sync_folder
+from protocol.adapters.mapping import map_file
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
@@ -55,7 +57,7 @@ class BlobStore:
 
     # --- writing ------------------------------------------------------------------------------------------
 
-    def put_tensor(self, root: bytes, data: bytes) -> BlobRef:
+    def put_tensor(self, root: bytes, data: bytes | memoryview) -> BlobRef:
         """Keep a flat little-endian float32 vector that must have the tree root `root`."""
         return self.put(BlobRef(BlobKey(BlobKind.TENSOR, root), len(data)), data)
 
@@ -77,12 +79,13 @@ class BlobStore:
         InvalidInput where one of them is none."""
         return self.put(refer_roots(merkle.compute_root(roots), len(roots)), b"".join(roots))
 
-    def put(self, ref: BlobRef, data: bytes) -> BlobRef:
+    def put(self, ref: BlobRef, data: bytes | memoryview) -> BlobRef:
         """Keep `data` as `ref`. Raises InvalidInput when they do not belong together, EnvironmentFault on a
         full disk."""
         try:
             with self.open_writer(ref) as writer:
-                writer.write(data)
+                for start in range(0, len(data), READ_BYTES):
+                    writer.write(bytes(data[start : start + READ_BYTES]))
                 writer.commit()
         except ProtocolFault as fault:
             raise InvalidInput(
@@ -164,15 +167,25 @@ class BlobStore:
     def get(self, ref: BlobRef) -> bytes:
         """All bytes of the blob, judged again: disks rot. Raises InvalidInput when it is absent,
         EnvironmentFault when it is damaged (it is removed, so that it can be fetched anew)."""
-        data = b"".join(self.open_range(ref.key))
+        pieces = list(self.open_range(ref.key))
+        self._judge(ref, pieces)
+        return b"".join(pieces)
+
+    def open_map(self, ref: BlobRef) -> mmap:
+        """The same bytes, at least one, judged as by `get`, but mapped into memory instead of read: not to be
+        written to. Raises as `get` does."""
+        self._judge(ref, self.open_range(ref.key))
+        return map_file(self.get_path(ref.key))
+
+    def _judge(self, ref: BlobRef, pieces: Iterable[bytes]) -> None:
         verifier = BlobVerifier(ref, source=str(self.folder))
         try:
-            verifier.update(data)
+            for piece in pieces:
+                verifier.update(piece)
             verifier.finish()
         except ProtocolFault as fault:
             self.delete(ref.key)
             raise _damaged(fault) from fault
-        return data
 
     def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
         """The roots of a trace's buffers, empty where the list is absent. Raises EnvironmentFault when it is

@@ -7,11 +7,13 @@ hits by chance.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nlargest
 
 import torch
 from torch import Tensor
 
 from protocol.compute.model import parameter_layout
+from protocol.compute.room import relax
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import Limits, ModelConfig
 from protocol.spec.errors import InvalidInput
@@ -20,6 +22,8 @@ from protocol.spec.tolerance import Element, Judgement, judge_element
 
 EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""
+PART_ELEMENTS = 1 << 22
+"""Elements that are compared at a time."""
 
 
 @dataclass(frozen=True)
@@ -123,17 +127,32 @@ def judge_state(
 ) -> Verdict:
     """What `tolerance.judge_element` says of the elements farthest outside, by both sets of limits: the worst
     of them."""
+    _require_same_place(claimed, replayed)
     verdicts = [
         Verdict(_judge_exactly(claimed, replayed, index, learning_rate_sum, accept, reject), index, value)
         for limits in (reject, accept)
-        for value, index in _list_worst(compute_excess(claimed, replayed, learning_rate_sum, limits))
+        for value, index in _list_worst(claimed, replayed, learning_rate_sum, limits)
     ]
     return max(verdicts, key=lambda verdict: verdict.judgement)
 
 
-def _list_worst(excess: Tensor) -> list[tuple[float, int]]:
-    top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
-    return list(zip(top.values.tolist(), top.indices.tolist(), strict=True))
+def _list_worst(
+    claimed: TrainingState, replayed: TrainingState, rate: int, limits: Limits
+) -> list[tuple[float, int]]:
+    """Excess and number of the worst elements. In parts: float64 takes many times a state's memory."""
+    worst: list[tuple[float, int]] = []
+    for start in range(0, claimed.weights.numel(), PART_ELEMENTS):
+        excess = compute_excess(_cut(claimed, start), _cut(replayed, start), rate, limits)
+        top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
+        indices = (top.indices + start).tolist()
+        worst = nlargest(EXACT_JUDGEMENTS, [*worst, *zip(top.values.tolist(), indices, strict=True)])
+        relax()
+    return worst
+
+
+def _cut(state: TrainingState, start: int) -> TrainingState:
+    weights, first, second = (vector[start : start + PART_ELEMENTS] for vector in _vectors(state))
+    return TrainingState(weights, first, second, state.local_step, state.global_step)
 
 
 def _judge_exactly(

@@ -7,11 +7,13 @@ here, since it runs at every segment boundary (3,589 leaves and 5 ms a vector of
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from math import isfinite
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from protocol.compute.room import relax
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.errors import InvalidInput, ProtocolFault
@@ -27,6 +29,8 @@ from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX
 
 BLOCK_LEAVES = 64
 """Leaves that are laid out for hashing at a time."""
+PART_ELEMENTS = 1 << 22
+"""Elements that are looked at at a time."""
 
 
 @dataclass(frozen=True)
@@ -87,31 +91,24 @@ def tensor_bytes(flat: Tensor) -> memoryview:
     return memoryview(flat.detach().contiguous().view(torch.uint8).numpy())  # type: ignore[arg-type]
 
 
-def tensor_from_bytes(data: bytes | bytearray | memoryview, count: int) -> Tensor:
-    """A flat float32 tensor of `count` elements, copied. Raises ProtocolFault on another length or a
-    non-finite element."""
-    if len(data) != 4 * count:
-        raise ProtocolFault(
-            what="a tensor has another length",
-            expected=f"{4 * count} bytes",
-            actual=f"{len(data)} bytes",
-            remedy="Refuse it and ask another peer.",
-        )
-    flat = torch.frombuffer(bytearray(data), dtype=torch.float32)
-    require_finite(flat)
-    return flat
-
-
 def require_finite(flat: Tensor, where: str = "") -> None:
     """Raises ProtocolFault naming the first element that is NaN or infinite."""
-    is_finite = torch.isfinite(flat)
+    for start, part in enumerate(torch.split(flat, PART_ELEMENTS)):
+        # One pass without a tensor of its own; a NaN is the smallest and the largest.
+        if not isfinite(sum(map(float, part.aminmax()))):
+            _refuse_infinite(part, start * PART_ELEMENTS, where)
+        relax()
+
+
+def _refuse_infinite(part: Tensor, start: int, where: str) -> None:
+    is_finite = torch.isfinite(part)
     if not bool(is_finite.all()):
         index = int((~is_finite).to(torch.uint8).argmax())
         raise ProtocolFault(
             what="a tensor holds a number that is not finite",
             expected="finite float32 elements only",
-            actual=float(flat[index]),
-            where=f"{where} element {index}".strip(),
+            actual=float(part[index]),
+            where=f"{where} element {start + index}".strip(),
             remedy="Refuse the state; the training that made it has diverged or is forged.",
         )
 
@@ -163,6 +160,7 @@ def _hash_leaves(view: memoryview, leaf_bytes: int) -> Iterator[bytes]:
     for start in range(0, whole, BLOCK_LEAVES):
         part = leaves[start : start + BLOCK_LEAVES]
         block[: len(part), 1:] = part
+        relax()
         yield from (sha256(row).digest() for row in rows[: len(part)])
     if len(raw) > whole * leaf_bytes:
         yield hash_leaf(bytes(raw[whole * leaf_bytes :]).ljust(leaf_bytes, b"\0"))

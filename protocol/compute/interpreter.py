@@ -9,6 +9,7 @@ here (`straighten.fold`).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -22,8 +23,9 @@ from protocol.compute.memory import (
     plan_memory,
 )
 from protocol.compute.plain import StepResult
+from protocol.compute.room import allocate, relax
 from protocol.compute.straighten import fold
-from protocol.compute.views import look
+from protocol.compute.views import look, sort_loops
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
     INDEX_ROLES,
@@ -39,6 +41,8 @@ from protocol.spec.program import (
 TILE_ELEMENTS = 1 << 16
 """Elements of one tile of the optimizer: those that live at a time stay in the cache, and a call costs less
 than its pass."""
+PART_ELEMENTS = 1 << 24
+"""Elements, with the terms of sums, that a node goes through at once."""
 Keep = Callable[[int, Tensor], None]
 """(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
 kept."""
@@ -97,7 +101,7 @@ class Interpreter:
         else:
             blocks = [range(start, start + len(run.nodes)) for start, run in self._flat_runs.items()]
             offsets, total = plan_memory(self._folded, internal, blocks=blocks, lifetimes=lifetimes)
-        arena = torch.empty(total)
+        arena = allocate(total)
         for number, offset in offsets.items():
             self._storages[number] = arena[offset : offset + self.program.buffers[number].size]
         self.arena_bytes = 4 * total
@@ -141,7 +145,9 @@ class Interpreter:
         while number < len(nodes):
             run = self._flat_runs.get(number)
             if run is None:
-                self._kernels.append((number, make_kernel(nodes[number], self._view)))
+                self._kernels += [
+                    (number, make_kernel(part, self._view)) for part in _cut_long(nodes[number])
+                ]
                 number += 1
             else:
                 self._kernels += [(number, kernel) for kernel in self._make_tiles(run)]
@@ -183,6 +189,7 @@ class Interpreter:
             self._load(vectors, tokens_BT, labels_BT, scalars)
             for _, kernel in self._kernels:
                 kernel()
+                relax()
             return self._read_results()
         written: dict[int, list[int]] = {}
         for buffer, lifetime in compute_lifetimes(self.program).items():
@@ -205,9 +212,11 @@ class Interpreter:
                 remedy="Make one for traces.",
             )
         self._load(vectors, tokens_BT, labels_BT, scalars)
-        for number, kernel in self._kernels:
+        for place, (number, kernel) in enumerate(self._kernels):
             kernel()
-            yield number
+            relax()
+            if place + 1 == len(self._kernels) or self._kernels[place + 1][0] != number:
+                yield number
 
     def _read_results(self) -> StepResult:
         outputs = self.program.outputs
@@ -233,7 +242,7 @@ class Interpreter:
                 else:
                     self._storages[number].copy_(tensor)
             elif number in self._external:
-                bound[number] = torch.empty(buffer.size)
+                bound[number] = allocate(buffer.size)
         self._bind(bound)
         if not self._kernels:
             self._prepare()
@@ -325,11 +334,28 @@ def _is_flat(node: Node, size: int, written: Set[int]) -> bool:
     )
 
 
+def _cut_long(node: Node) -> Iterator[Node]:
+    """A node, in parts where it goes through more elements than a process may want in memory at once, and its
+    elements do not share operands as those of a matrix product do. In parts a library may sum in another
+    order: steps that are trained and steps that are traced are cut alike."""
+    is_matrix = node.operation is Operation.PRODUCT_SUM and sort_loops(node).is_matrix
+    if is_matrix or node.operation in INDEXED or not node.output_sizes:
+        yield node
+        return
+    rows = node.sizes[0]
+    height = max(1, PART_ELEMENTS * rows // prod(node.sizes))
+    for start in range(0, rows, height):
+        yield _cut(node, start, min(height, rows - start))
+
+
 def _cut(node: Node, start: int, length: int) -> Node:
+    """Some of the first loop."""
+
     def move(access: Access) -> Access:
         return replace(access, offset=access.offset + start * access.strides[0])
 
-    return replace(node, sizes=(length,), output=move(node.output), operands=tuple(map(move, node.operands)))
+    sizes = (length, *node.sizes[1:])
+    return replace(node, sizes=sizes, output=move(node.output), operands=tuple(map(move, node.operands)))
 
 
 def require_single_writers(program: Program) -> None:

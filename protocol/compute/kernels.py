@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protocol.compute.room import allocate
 from protocol.compute.views import MakeView, NodeViews, sort_loops
 from protocol.spec.program import Access, Node, Operation
 
@@ -252,7 +253,7 @@ def _make_dot(views: NodeViews, terms: Sequence[int]) -> Kernel:
     summed = [place for place, n in enumerate(order) if n in terms]
     if not summed:
         return lambda: torch.mul(a, b, out=out)
-    products = torch.empty(a.shape, dtype=a.dtype)
+    products = allocate(a.numel(), a.dtype).view(a.shape)
 
     def run() -> None:
         torch.mul(a, b, out=products)
@@ -272,7 +273,7 @@ class _Matrix:
         self.scattered = views.view(access, sizes, [access.strides[n] for n in order])
         self.matrix, self.is_copied = _flatten(views, access, groups, shape)
         if self.is_copied:
-            self.matrix = torch.empty(shape[shape[0] == 1 :], dtype=self.scattered.dtype)
+            self.matrix = allocate(prod(shape), self.scattered.dtype).view(shape[shape[0] == 1 :])
             self._spread = self.matrix.view(sizes)
 
     def read(self) -> None:

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from protocol.compute.room import allocate, relax
 from protocol.compute.tables import Tables
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
@@ -122,7 +123,11 @@ def init_parameters(config: ModelConfig, seed: int) -> Tensor:
     SHAKE-128 (FIPS 202) of (seed, name) gives one 24-bit integer per element; integer - (2^24 - 1)/2 is exact
     in float32 up to one rounded product with the scale. No generator or distribution of a library takes
     part."""
-    return torch.cat([_init_parameter(p, config, seed).reshape(-1) for p in parameter_layout(config)])
+    flat = allocate(parameter_count(config))
+    for p in parameter_layout(config):
+        flat[p.offset : p.offset + p.size] = _init_parameter(p, config, seed).reshape(-1)
+        relax()
+    return flat
 
 
 def _init_parameter(parameter: ParameterSlice, config: ModelConfig, seed: int) -> Tensor:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from protocol.compute.room import relax
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import bits_to_float
 from protocol.spec.merkle import count_tensor_leaves
@@ -28,6 +29,8 @@ from protocol.spec.params import (
 
 DOUBLE_BIAS = 1023
 DOUBLE_FRACTION_BITS = 52
+PART_ELEMENTS = 1 << 20
+"""Elements that are encoded at a time: whole leaves."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,13 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
     in).
 
     Raises ProtocolFault where it is not finite or an exponent exceeds 106: the training has diverged."""
-    blocks = _cut_blocks(global_weights - final_weights).double()
+    pairs = zip(*(torch.split(flat, PART_ELEMENTS) for flat in (global_weights, final_weights)), strict=True)
+    return b"".join(_encode_part(before - after) for before, after in pairs)
+
+
+def _encode_part(difference: Tensor) -> bytes:
+    relax()
+    blocks = _cut_blocks(difference).double()
     exponents = _compute_exponents(blocks.abs().amax(dim=1))
     quanta = (blocks * _power_of_two(-exponents).unsqueeze(1)).round().to(torch.int8)
     biased = (exponents + SCALE_EXPONENT_BIAS).to(torch.uint8).unsqueeze(1)

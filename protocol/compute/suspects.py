@@ -12,6 +12,7 @@ from math import inf
 import torch
 from torch import Tensor
 
+from protocol.compute.room import relax
 from protocol.compute.views import NodeViews
 from protocol.spec.errors import InvalidInput
 from protocol.spec.referee import SAFE, UNDERFLOW, NumericFormat
@@ -54,6 +55,7 @@ class Claim(NodeViews):
         length = max(1, TILE_ELEMENTS // (inner * self.node.terms))
         for start in range(0, total, length):
             claimed, *operands = (view[start : start + length] for view in views)
+            relax()
             yield start * inner, operands, claimed
 
     def note(self, ratios: Tensor, name: Name) -> None:

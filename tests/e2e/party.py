@@ -58,6 +58,7 @@ def open_home(home: Path) -> PartyConfig:
         listen_port=config.listen_port,
         public_url=config.public_url,
         threads=config.threads,
+        memory_mb=config.memory_mb,
         say=say,
     )
 

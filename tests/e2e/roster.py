@@ -16,7 +16,8 @@ AUDITOR_STAKE_WEI = 3_000 * TOKEN_WEI
 @dataclass(frozen=True)
 class Member:
     """One party of the demo. kind: what its process does (`party.py`); kernel_rank: how many better kinds of
-    vector instructions this processor has than its kernels use, where it has as many."""
+    vector instructions this processor has than its kernels use, where it has as many; memory_mb: see
+    PartyConfig."""
 
     name: str
     kind: str
@@ -24,6 +25,7 @@ class Member:
     honest: bool
     stake_wei: int
     kernel_rank: int = 0
+    memory_mb: int = 0
 
 
 def make_roster(rounds: int, *, with_cheats: bool) -> tuple[Member, ...]:

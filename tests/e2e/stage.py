@@ -121,6 +121,7 @@ def _make_actor(folders: Folders, member: Member, rpc_url: str) -> Actor:
         rpc_url=rpc_url,
         deployment=str(folders.deployment),
         listen_port=claim_port(0),
+        memory_mb=member.memory_mb,
         password_file=str(password_file),
     )
     return Actor(member, home, create_home(home, config, password, is_devnet=True))

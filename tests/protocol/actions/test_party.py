@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from protocol.actions.join import catch_up
-from protocol.actions.party import JOURNAL_FILE, open_party
+from protocol.actions.party import JOURNAL_FILE, SCRATCH_FOLDER, open_party
+from protocol.compute.room import LARGE_BYTES, allocate, use_room
 from protocol.spec.errors import EnvironmentFault
 from scripts.devnet import claim_port
 from tests.e2e.world import open_world
@@ -43,3 +44,13 @@ async def test_a_home_is_open_once(tmp_path: Path) -> None:
             with pytest.raises(EnvironmentFault, match=JOURNAL_FILE):
                 async with open_party(config):
                     pass
+
+
+async def test_a_party_with_little_memory_keeps_large_tensors_in_files(tmp_path: Path) -> None:
+    async with open_world(tmp_path, ["node"]) as world:
+        config = replace(world.configure("node"), memory_mb=100)
+        async with open_party(config):
+            tensor = allocate(LARGE_BYTES)
+        use_room(None)
+        assert f"{config.home / SCRATCH_FOLDER}/" in Path("/proc/self/maps").read_text()
+        assert tensor.numel() == LARGE_BYTES

@@ -79,6 +79,23 @@ def test_a_damaged_blob_is_found_and_removed(store: BlobStore) -> None:
     assert not store.has(ref)
 
 
+def test_open_map_shows_the_bytes_where_they_lie(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    store.put(ref, data)
+    mapped = store.open_map(ref)
+    store.delete(ref.key)
+    assert mapped[:] == data
+
+
+def test_open_map_of_a_damaged_blob_is_refused(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    store.put(ref, data)
+    store.get_path(ref.key).write_bytes(data[::-1])
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        store.open_map(ref)
+    assert not store.has(ref)
+
+
 def test_another_length_is_another_blob(store: BlobStore) -> None:
     data, ref = make_tensor(100)
     store.put(ref, data)

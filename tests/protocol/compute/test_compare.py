@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from protocol.compute import compare
 from protocol.compute.compare import (
     Floors,
     compute_excess,
@@ -131,3 +132,13 @@ def test_states_of_different_steps_are_not_compared(trained: TrainingState) -> N
 def test_norms_are_by_parameter(state: TrainingState, spec: TrainingSpec) -> None:
     norms = measure_norms(replace(state, weights=state.weights * 1.01), state, spec.model)
     assert list(norms.values()) == pytest.approx([0.01] * len(norms), rel=1e-3) and "lm_head.weight" in norms
+
+
+def test_judge_state_in_parts_finds_the_same_element(
+    trained: TrainingState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = moved(moved(trained, "weights", 7, 1e-3), "weights", 701, 2e-3)
+    whole = judge_state(claimed, trained, RATE, ACCEPT, REJECT)
+    monkeypatch.setattr(compare, "PART_ELEMENTS", 300)
+    assert judge_state(claimed, trained, RATE, ACCEPT, REJECT) == whole
+    assert (whole.element, whole.judgement) == (701, Judgement.REJECT)

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 import torch
 
+from protocol.compute import digest
 from protocol.compute.digest import (
     build_byte_tree,
     build_delta_tree,
@@ -12,7 +13,6 @@ from protocol.compute.digest import (
     outer_header,
     state_header,
     tensor_bytes,
-    tensor_from_bytes,
     tensor_root,
     zero_root,
 )
@@ -79,21 +79,12 @@ def test_non_finite_elements_are_refused_by_place(bad: float) -> None:
     flat[421] = bad
     with pytest.raises(ProtocolFault, match="element 421"):
         tensor_root(flat)
-    with pytest.raises(ProtocolFault, match="element 421"):
-        tensor_from_bytes(bytes(tensor_bytes(flat)), 600)
 
 
 @pytest.mark.parametrize("flat", [torch.zeros(2, 2), torch.zeros(4, dtype=torch.float64), torch.zeros(0)])
 def test_only_flat_float32_vectors_have_a_tree(flat: torch.Tensor) -> None:
     with pytest.raises(InvalidInput):
         build_tensor_tree(flat)
-
-
-def test_bytes_round_trip_and_length_is_checked() -> None:
-    flat = torch.randn(77)
-    assert torch.equal(tensor_from_bytes(bytes(tensor_bytes(flat)), 77), flat)
-    with pytest.raises(ProtocolFault, match="length"):
-        tensor_from_bytes(bytes(tensor_bytes(flat)), 78)
 
 
 def test_nothing_has_no_tree() -> None:
@@ -122,3 +113,11 @@ def test_every_run_of_leaves_opens() -> None:
             merkle.verify_range(tree.root, hashes, first, 3, path)
     with pytest.raises(InvalidInput):
         tree.open_run(1, 3)
+
+
+def test_non_finite_elements_are_found_in_later_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digest, "PART_ELEMENTS", 100)
+    flat = torch.zeros(600)
+    flat[[421, 555]] = float("inf")
+    with pytest.raises(ProtocolFault, match="element 421"):
+        tensor_root(flat)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.compute import outer
 from protocol.compute.calibrate import list_configurations
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_bytes
@@ -23,6 +24,7 @@ from protocol.compute.outer import (
 from protocol.spec import outer as reference
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import float_to_bits, nearest, unpack_bits
+from protocol.spec.params import LEAF_ELEMENTS
 
 RATE, MOMENTUM = float_to_bits(nearest(0.7)), float_to_bits(nearest(0.9))
 finite_floats = st.floats(
@@ -186,3 +188,10 @@ def test_merge_gives_the_same_bits_on_every_kernel() -> None:
     kernels = list_configurations(list_cpu_capabilities())
     digests = {run_merge(one.threads, one.onednn, one.cpu_capability) for one in kernels}
     assert len(digests) == 1 and len(digests.pop().strip()) == len(sha256().hexdigest())
+
+
+def test_a_delta_is_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = torch.randn(1500), torch.randn(1500)
+    whole = encode_delta(before, after)
+    monkeypatch.setattr(outer, "PART_ELEMENTS", 2 * LEAF_ELEMENTS)
+    assert encode_delta(before, after) == whole

@@ -1,0 +1,51 @@
+"""Mapped files: bytes that outlast the pages, and files that nobody finds."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.adapters import mapping
+from protocol.adapters.mapping import (
+    let_go_above,
+    make_mapped,
+    map_file,
+    measure_resident_bytes,
+    require_mapping,
+)
+from protocol.spec.errors import EnvironmentFault
+
+SIZE = 1 << 25
+ALL = 1 << 60
+
+
+def test_make_mapped_is_zero_bytes_in_a_file_without_a_name(tmp_path: Path) -> None:
+    mapped = make_mapped(tmp_path, SIZE)
+    assert (len(mapped), mapped[0], mapped[-1]) == (SIZE, 0, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_let_go_above_frees_pages_and_loses_no_byte(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_bytes(b"k" * SIZE)
+    written, kept = make_mapped(tmp_path, SIZE), map_file(path)
+    written[:] = b"w" * SIZE
+    assert kept[:] == b"k" * SIZE
+    before = measure_resident_bytes()
+    let_go_above(ALL)
+    assert measure_resident_bytes() > before - SIZE
+    let_go_above(0)
+    assert measure_resident_bytes() < before - SIZE
+    assert (written[:], kept[:]) == (b"w" * SIZE, b"k" * SIZE)
+
+
+def test_make_mapped_on_a_full_disk_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="does not fit on the disk"):
+        make_mapped(tmp_path, 1 << 62)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_require_mapping_names_what_the_system_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_mapping()
+    monkeypatch.setattr(mapping, "STATM", tmp_path / "statm")
+    with pytest.raises(EnvironmentFault, match="how much memory"):
+        require_mapping()

@@ -1,0 +1,70 @@
+"""Large tensors in files: no bit of a step depends on where its tensors lie."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from protocol.adapters.mapping import let_go_above, make_mapped
+from protocol.compute import interpreter, room
+from protocol.compute.interpreter import Interpreter
+from protocol.compute.program import build_program
+from protocol.compute.room import LARGE_BYTES, Room, allocate, relax, use_room
+from tests.protocol.compute.test_interpreter import TINY_CONFIG, make_inputs
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[Room]:
+    """A room that lets go of everything each time."""
+    use_room(found := Room(partial(make_mapped, tmp_path), partial(let_go_above, 0)))
+    yield found
+    use_room(None)
+
+
+def run_step(is_traced: bool) -> dict[int, torch.Tensor]:
+    """All tensors of a step as they are shown, or its results."""
+    built, seen = build_program(TINY_CONFIG), {}
+
+    def keep(number: int, tensor: torch.Tensor) -> None:
+        seen[number] = tensor.clone()
+
+    made = Interpreter(built.program, built.constants, is_traced=is_traced)
+    result = made.run(*make_inputs(TINY_CONFIG), keep=keep if is_traced else None)
+    return {**seen, **{-1 - place: tensor.clone() for place, tensor in enumerate(result)}}
+
+
+def is_equal(found: dict[int, torch.Tensor], expected: dict[int, torch.Tensor]) -> bool:
+    return found.keys() == expected.keys() and all(torch.equal(found[n], expected[n]) for n in expected)
+
+
+def test_allocate_takes_memory_unless_told_otherwise() -> None:
+    assert allocate(LARGE_BYTES).shape == (LARGE_BYTES,)
+    relax()
+
+
+def test_allocate_puts_what_is_large_into_files(files: Room) -> None:
+    made: list[int] = []
+    use_room(Room(lambda size: (made.append(size), files.make(size))[1], lambda: None))
+    assert allocate(LARGE_BYTES // 4 - 1).dtype == torch.float32
+    assert allocate(LARGE_BYTES // 8, torch.float64).shape == (LARGE_BYTES // 8,)
+    assert made == [LARGE_BYTES]
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_a_step_has_the_same_bits_in_files(
+    files: Room, is_traced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_files = []
+    monkeypatch.setattr(room, "LARGE_BYTES", 64)
+    use_room(Room(lambda size: (in_files.append(size), files.make(size))[1], files.relax))
+    found = run_step(is_traced)
+    use_room(None)
+    assert in_files and is_equal(found, run_step(is_traced))
+
+
+def test_a_step_in_parts_has_the_same_bits_trained_and_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "PART_ELEMENTS", 100)
+    trained, traced = run_step(False), run_step(True)
+    assert is_equal(trained, {place: tensor for place, tensor in traced.items() if place < 0})
