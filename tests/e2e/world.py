@@ -136,9 +136,11 @@ async def run_world(
     cast: dict[str, Build],
     until: Callable[[View], bool] | None = None,
     strangers: int = 0,
+    deadline_s: float = DEADLINE_S,
 ) -> None:
     """Post the task and let everybody play it to the end, or until what the chain tells is enough; idle
-    blocks are skipped. strangers: how many more parties the caller starts."""
+    blocks are skipped. strangers: how many more parties the caller starts. Raises TimeoutError after
+    `deadline_s`."""
     least = 1 + len(cast) + strangers
     async with AsyncExitStack() as stack:
         submitter = await stack.enter_async_context(open_party(world.configure("submitter")))
@@ -148,7 +150,7 @@ async def run_world(
         players = [asyncio.create_task(play(world, name, build)) for name, build in cast.items()]
         players.append(asyncio.create_task(follow_task(submitter, world.task)))
         try:
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(deadline_s):
                 await _play_until(players, ticking, lambda: until is not None and until(submitter.view))
         finally:
             for task in (ticking, *players):
