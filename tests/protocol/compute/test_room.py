@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,16 @@ def run_step(is_traced: bool) -> dict[int, torch.Tensor]:
     return {**seen, **{-1 - place: tensor.clone() for place, tensor in enumerate(result)}}
 
 
+def count(room: Room, made: list[int]) -> Room:
+    """The same room, that notes what is taken."""
+
+    def make(size_bytes: int) -> mmap:
+        made.append(size_bytes)
+        return room.make(size_bytes)
+
+    return Room(make, room.relax)
+
+
 def is_equal(found: dict[int, torch.Tensor], expected: dict[int, torch.Tensor]) -> bool:
     return found.keys() == expected.keys() and all(torch.equal(found[n], expected[n]) for n in expected)
 
@@ -46,7 +57,7 @@ def test_allocate_takes_memory_unless_told_otherwise() -> None:
 
 def test_allocate_puts_what_is_large_into_files(files: Room) -> None:
     made: list[int] = []
-    use_room(Room(lambda size: (made.append(size), files.make(size))[1], lambda: None))
+    use_room(count(files, made))
     assert allocate(LARGE_BYTES // 4 - 1).dtype == torch.float32
     assert allocate(LARGE_BYTES // 8, torch.float64).shape == (LARGE_BYTES // 8,)
     assert made == [LARGE_BYTES]
@@ -56,9 +67,9 @@ def test_allocate_puts_what_is_large_into_files(files: Room) -> None:
 def test_a_step_has_the_same_bits_in_files(
     files: Room, is_traced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_files = []
+    in_files: list[int] = []
     monkeypatch.setattr(room, "LARGE_BYTES", 64)
-    use_room(Room(lambda size: (in_files.append(size), files.make(size))[1], files.relax))
+    use_room(count(files, in_files))
     found = run_step(is_traced)
     use_room(None)
     assert in_files and is_equal(found, run_step(is_traced))
