@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from protocol.compute.determinism import pin_kernels
 from protocol.compute.fault import OperationFault, prove_operation
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.trace import TraceTree, build_trace_tree
-from protocol.spec.containers import ModelConfig, StateHeader, StepFacts
+from protocol.spec.containers import ModelConfig, StateHeader, StepContext, StepFacts
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import CHUNK_TERMS, Operation, Program
 from protocol.spec.program_codec import compute_program_root
@@ -46,15 +45,6 @@ VECTORS, QUICK_VECTORS = 100_000, 5_000
 QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
 SOLVERS, QUICK_SOLVERS = 13, 2
 """Honest ones, each disputed in all four segments."""
-
-
-@dataclass(frozen=True)
-class StepContext:
-    """IReferee.StepContext."""
-
-    facts: StepFacts
-    start: StateHeader
-    trace_root: bytes
 
 
 # --- Gas of one proof ---------------------------------------------------------------------------------------

@@ -158,6 +158,8 @@ interface IDisputeGame {
     /// @notice After a clock has run out: convicts a silent claimant or closes the dispute; at once where the claim is convicted already. Anybody.
     function timeout(DisputeId dispute) external;
 
+    /// @notice Who computes the operations of a step: a node asks it before it stakes.
+    function referee() external view returns (IReferee);
     /// @dev `clockBlock` is the block from which `timeout` succeeds: an open demand's, else the stage's.
     function stageOf(DisputeId dispute) external view returns (Stage stage, uint256 clockBlock, address claimant, address opener);
     /// @notice Open (queued or active) disputes on any claim of this slot, its audits included: settlement waits for zero.

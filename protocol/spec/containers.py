@@ -190,6 +190,15 @@ class StepFacts:
 
 
 @dataclass(frozen=True)
+class StepContext:
+    """The step that a referee judges: its facts, the state before it and the root of its trace."""
+
+    facts: StepFacts
+    start: StateHeader
+    trace_root: bytes
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """Shape of a decoder of the Llama family; names as in Hugging Face's `LlamaConfig`."""
 

@@ -9,6 +9,7 @@ from protocol.adapters.chain.deployment import Deployment
 from protocol.adapters.chain.disputes import DisputeGame, OuterContest
 from protocol.adapters.chain.ledger import RoundLedger
 from protocol.adapters.chain.logs import Batch, Event, EventReader, Follower
+from protocol.adapters.chain.referee import Referee
 from protocol.adapters.chain.registry import TaskRegistry
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
 from protocol.adapters.chain.vault import StakeVault, Token
@@ -29,6 +30,7 @@ class Chain:
         self.audit_book = AuditBook(connection, sender, reader, deployment.audit_book)
         self.dispute_game = DisputeGame(connection, sender, reader, deployment.dispute_game)
         self.outer_contest = OuterContest(connection, sender, reader, deployment.outer_contest)
+        self.referee = Referee(connection, sender, reader, deployment.referee)
 
     @property
     def address(self) -> str:

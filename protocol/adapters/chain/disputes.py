@@ -144,6 +144,10 @@ class DisputeGame(Proxy):
         """After a clock has run out: convict a silent claimant or close the dispute. Anybody may."""
         return await self._send("timeout", dispute)
 
+    async def referee(self) -> str:
+        """Address of the contract that judges the operations of a step."""
+        return await self._read(str, "referee")
+
     async def stage_of(self, dispute: bytes) -> DisputeInfo:
         """Stage, clock and parties of a dispute."""
         return await self._read(DisputeInfo, "stageOf", dispute)

@@ -31,8 +31,8 @@ STRUCTS: dict[str, type] = {
     for kind in (
         containers.StateHeader, containers.TaskTerms, containers.Windows, containers.Amounts,
         containers.Limits, containers.LeafProof, containers.StateLeaves, containers.StepFacts,
-        containers.NodeProof, containers.BufferOpening, containers.TraceProof, BoundaryProof, AuditRef,
-        ClaimRef,
+        containers.NodeProof, containers.BufferOpening, containers.TraceProof, containers.StepContext,
+        BoundaryProof, AuditRef, ClaimRef,
     )
 }  # fmt: skip
 ENUMS: dict[str, type[IntEnum]] = {

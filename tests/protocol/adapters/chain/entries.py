@@ -7,20 +7,19 @@ from protocol.adapters.chain.audit_book import AuditBook
 from protocol.adapters.chain.disputes import DisputeGame, OuterContest
 from protocol.adapters.chain.ledger import RoundLedger
 from protocol.adapters.chain.proxy import Proxy
+from protocol.adapters.chain.referee import Referee
 from protocol.adapters.chain.registry import TaskRegistry
 from protocol.adapters.chain.types import STRUCTS
 from protocol.adapters.chain.vault import StakeVault
 
 PROXIES: dict[str, type[Proxy]] = {
     kind.contract: kind
-    for kind in (StakeVault, TaskRegistry, RoundLedger, AuditBook, DisputeGame, OuterContest)
+    for kind in (StakeVault, TaskRegistry, RoundLedger, AuditBook, DisputeGame, OuterContest, Referee)
 }
 
 
 def list_entries(kind: str) -> list[Entry]:
-    # Nodes do not call the referee; what it refuses they hear from the dispute game.
-    names = [*PROXIES, "Referee"] if kind == "error" else [*PROXIES]
-    return [entry for name in names for entry in load_abi(f"I{name}") if entry.kind == kind]
+    return [entry for name in PROXIES for entry in load_abi(f"I{name}") if entry.kind == kind]
 
 
 def describe(entry: Entry) -> str:

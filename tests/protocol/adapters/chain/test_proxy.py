@@ -19,9 +19,8 @@ MODULE_CALLS = {
 }  # fmt: skip
 
 
-def test_the_proxies_are_all_contracts_but_the_referee() -> None:
-    # Only the dispute game asks it.
-    assert set(PROXIES) == set(CONTRACT_NAMES.values()) - {"Referee"}
+def test_the_proxies_are_all_contracts() -> None:
+    assert set(PROXIES) == set(CONTRACT_NAMES.values())
 
 
 @pytest.mark.parametrize("entry", list_entries("function"), ids=describe)
