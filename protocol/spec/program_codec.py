@@ -7,9 +7,10 @@ buffers. All integers are 8-byte big-endian two's complement unless said otherwi
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_levels, compute_path, compute_root, hash_leaf
+from protocol.spec.merkle import Levels, compute_levels, compute_path, compute_root, hash_leaf
 from protocol.spec.program import (
     MAX_BUFFERS,
     MAX_LOOPS,
@@ -94,9 +95,16 @@ def compute_program_root(program: Program) -> bytes:
 def open_program_leaf(program: Program, index: int) -> tuple[bytes, list[bytes]]:
     """Leaf `index` and its path upwards; node n is leaf LEAVES_BEFORE_NODES + n. Raises InvalidInput if there
     is none."""
-    leaves = encode_program_leaves(program)
-    path = compute_path(compute_levels(list(map(hash_leaf, leaves))), index)
+    leaves, levels = _build_tree(program)
+    path = compute_path(levels, index)
     return leaves[index], path
+
+
+@lru_cache(maxsize=2)
+def _build_tree(program: Program) -> tuple[list[bytes], Levels]:
+    """The leaves and all levels over them: twenty nodes of one program are shown at a time."""
+    leaves = encode_program_leaves(program)
+    return leaves, compute_levels(list(map(hash_leaf, leaves)))
 
 
 # --- Decoding -----------------------------------------------------------------------------------------------
