@@ -6,6 +6,7 @@ All of this happens before any stake is exposed for it.
 import asyncio
 
 from protocol.actions.party import Party
+from protocol.actions.rehearse import rehearse_task
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.compute.data import open_corpus
 from protocol.compute.determinism import pin_kernels
@@ -25,7 +26,7 @@ async def catch_up(party: Party) -> None:
 
 async def join_task(party: Party, task: bytes) -> None:
     """Work on `task` from now on. Raises InvalidInput for an unknown or malformed task, and what
-    fetching raises."""
+    fetching and the rehearsal of a step raise."""
     pin_kernels(party.config.threads)
     spec = read_spec(party, task)
     refuse_malformed_task(spec)
@@ -33,6 +34,7 @@ async def join_task(party: Party, task: bytes) -> None:
     await asyncio.to_thread(require_step_root, spec)
     data = await fetch_dataset(party, spec)
     corpus = await asyncio.to_thread(open_corpus, data, spec.training)
+    await rehearse_task(party, task, spec, corpus)
     party.join(task, spec, corpus)
     await party.model.load_start(0)
 

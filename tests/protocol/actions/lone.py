@@ -4,7 +4,7 @@ written down, and what it fetches comes from a store that the test fills."""
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +17,7 @@ from protocol.actions.view import View
 from protocol.adapters.blobs import BlobRef
 from protocol.adapters.chain import ContractRefused
 from protocol.adapters.chain import Event as ChainEvent
+from protocol.adapters.chain.deployment import CONTRACT_NAMES
 from protocol.adapters.chain.proxy import Receipt
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
@@ -24,6 +25,7 @@ from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.session import Peer
 from protocol.compute.data import open_corpus
+from protocol.compute.program import build_program, describe_program
 from protocol.spec import events
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import TaskSpec
@@ -34,18 +36,20 @@ from protocol.spec.statuses import Role
 from protocol.spec.tolerance import Judgement
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.actions.facts import TASK, announce, deposit, enrol, make_batch
+from tests.protocol.compute.python_referee import judge_shown
 from tests.protocol.spec.simulator import make_account, make_word
 
 SOLVER, SUBMITTER = make_account("solver"), make_account("submitter")
 VERIFIERS = tuple(make_account(f"verifier {index}") for index in range(3))
-REGISTRY = "0x" + 40 * "5"
+REGISTRY, REFEREE, DISPUTE_GAME = ("0x" + 40 * digit for digit in "567")
 CHAIN_HEAD = 100
 LOOK_S = 0.01
 
 
 @dataclass
 class Contract:
-    """Stands for a proxy: notes each call, and answers with what the test set (an exception is raised)."""
+    """Stands for a proxy: notes each call, and answers with what the test set for the method, or for
+    `name.method` (an exception is raised, a function asked)."""
 
     name: str
     sent: list[tuple[str, tuple[Any, ...]]]
@@ -54,8 +58,9 @@ class Contract:
     def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
         async def call(*arguments: Any) -> Any:
             self.sent.append((method, arguments))
-            answer = self.answers.get(method)
+            answer = self.answers.get(f"{self.name}.{method}", self.answers.get(method))
             answer = answer.pop(0) if isinstance(answer, list) else answer
+            answer = answer(*arguments) if callable(answer) else answer
             if isinstance(answer, Exception):
                 raise answer
             return answer
@@ -69,12 +74,11 @@ class LoneChain:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.deployment = SimpleNamespace(registry=REGISTRY)
+        self.deployment = SimpleNamespace(registry=REGISTRY, referee=REFEREE, dispute_game=DISPUTE_GAME)
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
-        self.answers: dict[str, Any] = {}
+        self.answers: dict[str, Any] = {"referee": REFEREE}
         self.head = CHAIN_HEAD
-        names = ("registry", "ledger", "audit_book", "dispute_game", "outer_contest", "vault", "token")
-        for name in names:
+        for name in ("token", *CONTRACT_NAMES):
             setattr(self, name, Contract(name, self.sent, self.answers))
 
     async def wait_for_block(self, number: int) -> None:
@@ -172,6 +176,9 @@ def make_lone(folder: Path, account: str = SOLVER, remote: BlobStore | None = No
         batches=cast(Any, None),
     )
     spec = get_spec()
+    chain.answers["referee.judge"] = partial(
+        judge_shown, build_program(describe_program(spec.training)).program
+    )
     party.join(TASK, spec, open_corpus(make_dataset(), spec.training))
     return Lone(party, chain, client, lines)
 
