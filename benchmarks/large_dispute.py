@@ -43,10 +43,12 @@ MEMORY_MB = 1_500
 """What the parties are told to use. A process holds somewhat more at its worst moment: what PyTorch and the
 last piece of work take."""
 STAKE_WEI = 2_000 * TOKEN_WEI
+UNBONDING_BLOCKS = 100_000
 WINDOWS = Windows(
-    enrol=700, delay=2, seal=40, train=240, start=120, replay=400, show=200, open=300,
-    merge=100, dispute=100, respond=800, name=600, prove=1_200,
+    enrol=4_000, delay=2, seal=100, train=2_000, start=500, replay=4_000, show=1_000, open=2_000,
+    merge=500, dispute=500, respond=6_000, name=4_000, prove=8_000,
 )  # fmt: skip
+"""A block takes a quarter of a second at least, a step some minutes where others work beside it."""
 PLAN: TaskPlan = replace(
     ONE_ROUND_PLAN,
     model=LARGE_MODEL,
@@ -60,7 +62,7 @@ PLAN: TaskPlan = replace(
     sequences_per_step=1,
     sequence_tokens=LARGE_MODEL.context_tokens,
 )
-DEADLINE_S = 3_000.0
+DEADLINE_S = 5_400.0
 FETCHED = re.compile(r"fetched ([0-9.]+) MB of the trace")
 CHEAT = "cheat"
 
@@ -104,7 +106,7 @@ def read_peak_gb(pid: int) -> float:
 async def dispute(folder: Path, kernel_rank: int) -> dict[str, Any]:
     """Play it to the conviction."""
     folders, started = Folders(folder), time.monotonic()
-    async with open_world(folder, []) as world:
+    async with open_world(folder, [], UNBONDING_BLOCKS) as world:
         actors = make_actors(folders, list_members(kernel_rank), world.devnet.rpc_url)
         await endow(world, actors)
         with run_parties(folders, actors, world.keys["submitter"].address) as pids:

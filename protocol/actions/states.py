@@ -7,6 +7,7 @@ from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import get_chunk_level, refer_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import ByteTree, StateTrees, build_state_trees
+from protocol.compute.room import relax
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
 
@@ -17,6 +18,7 @@ def keep_state(party: Party, state: TrainingState) -> StateHeader:
     refs = refer_state(trees.header, party.spec.terms.parameter_count)
     for ref, tree in zip(refs, (trees.weights, trees.first_moment, trees.second_moment), strict=True):
         party.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels))
+        relax()
     return trees.header
 
 

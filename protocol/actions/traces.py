@@ -32,7 +32,7 @@ from protocol.adapters.blobs import (
 from protocol.adapters.store import STALE_SECONDS, BlobStore
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.session import Peer
-from protocol.compute.room import view_mapped
+from protocol.compute.room import relax, view_mapped
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.merkle import Levels
 from protocol.spec.program import INDEX_ROLES, Program, leaf_bytes
@@ -99,6 +99,7 @@ class TraceKeeper:
             raise _misfit("a tensor of the trace has another root", known, root.hex(), number)
         ref = refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes)
         self._store.put_hashed(ref, data, get_chunk_level(levels))
+        relax()
 
     def finish(self) -> bytes:
         """Keep the list of roots; return the trace root. Raises InvalidInput where a buffer has none."""

@@ -118,13 +118,17 @@ async def play(world: World, name: str, build: Build) -> None:
 
 
 @asynccontextmanager
-async def open_world(folder: Path, names: Sequence[str]) -> AsyncIterator[World]:
-    """Anvil, contracts and funded accounts for a submitter and `names`."""
+async def open_world(
+    folder: Path, names: Sequence[str], unbonding_blocks: int = DEVNET.unbonding_blocks
+) -> AsyncIterator[World]:
+    """Anvil, contracts and funded accounts for a submitter and `names`. unbonding_blocks: more than all
+    windows of its tasks."""
     keys = {name: AccountKey(Account.create()) for name in ("submitter", *names)}
     options = DevnetOptions(
         path=folder / "deployment.json",
         log=folder / "anvil.log",
         fund=tuple(key.address for key in keys.values()),
+        unbonding_blocks=unbonding_blocks,
     )
     async with run_devnet(options, report=lambda _: None) as devnet:
         yield World(devnet, folder, keys, [])
