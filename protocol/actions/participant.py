@@ -97,7 +97,7 @@ class Participant:
         actions += list(self._list_contest_actions(block))
         clocks = [self._get_next_block(state, block) for state in rounds]
         clocks += [
-            get_next_dispute_deadline(state, block)
+            self._get_next_dispute_block(state, block)
             for state in self.party.view.disputes[self.party.task].disputes.values()
         ]
         clocks += [
@@ -143,9 +143,18 @@ class Participant:
             )
             if state.trace is not None and (todo := Prosecute(state.dispute)) not in self.done:
                 yield todo
-        # The opener waits for the end of its dispute; others see to it only where the opener does not.
-        patience = 0 if me == state.opener else SPREAD_BLOCKS
+        patience = self._get_patience(state)
         yield from dispute_moves.get_timeout_actions(state, block - patience, self._is_convicted(state))
+
+    def _get_patience(self, state: DisputeState) -> int:
+        """The opener waits for the end of its dispute; others see to it only where the opener does not."""
+        return 0 if self.party.account == state.opener else SPREAD_BLOCKS
+
+    def _get_next_dispute_block(self, state: DisputeState, block: int) -> int:
+        """When a clock runs out, and when it is this node's to say so."""
+        patience = self._get_patience(state)
+        sent = get_next_dispute_deadline(state, block - patience) + patience
+        return min(get_next_dispute_deadline(state, block), sent)
 
     def _is_convicted(self, state: DisputeState) -> bool:
         ref, round_state = state.claim.audit, self.party.round(state.claim.audit.round)

@@ -15,7 +15,7 @@ from protocol.compute.step import train_segment
 from protocol.spec import calls, events
 from protocol.spec.codec import compute_state_root
 from protocol.spec.contest import ContestState
-from protocol.spec.dispute_moves import DemandLeaf, Move, NameStep, PostStepRoots, PostTrace
+from protocol.spec.dispute_moves import DemandLeaf, Move, NameStep, PostStepRoots, PostTrace, Timeout
 from protocol.spec.duties import get_auditor_actions, get_solver_actions
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game_events import (
@@ -26,8 +26,10 @@ from protocol.spec.game_events import (
     StepRootsPosted,
     TracePosted,
 )
+from protocol.spec.keeping import SPREAD_BLOCKS
 from protocol.spec.merkle import hash_leaf, is_valid_path
 from protocol.spec.program_codec import LEAVES_BEFORE_NODES
+from protocol.spec.round import get_settle_block
 from protocol.spec.statuses import AuditStatus, Role
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
@@ -142,6 +144,19 @@ async def test_an_accused_solver_posts_its_roots_and_its_accuser_names_the_first
     assert NameStep(b"d", 0) in actions
     await accuser.perform(NameStep(b"d", 0))
     assert audited.verifier.chain.list_sent("name_step") == [(b"d", 0, roots)]
+
+
+async def test_who_leaves_the_end_of_a_dispute_to_its_opener_wakes_up_when_it_is_its_own_turn(
+    solver: Lone,
+) -> None:
+    audited = await audit_claim(solver)
+    open_dispute(audited, opener=MALLORY)
+    after = get_settle_block(solver.party.round(0), CLOCK) + CLOCK  # The round has nothing left to wait for.
+    audited.take(DisputeActivated(block_number=31, dispute=b"d", clock_block=after))
+    participant = make_participant(solver)
+    assert Timeout(b"d") not in participant.decide(after).actions
+    assert participant.decide(after).next_block == after + SPREAD_BLOCKS
+    assert Timeout(b"d") in participant.decide(after + SPREAD_BLOCKS).actions
 
 
 async def test_a_named_step_is_the_solver_s_turn(solver: Lone) -> None:
