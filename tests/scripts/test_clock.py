@@ -16,7 +16,7 @@ from protocol.adapters.chain.client import Chain, open_chain
 from protocol.adapters.chain.transactions import Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.tls import load_or_create_identity, make_server_context
-from scripts.clock import FAR_BLOCKS, DevnetClock, PeerStatus, compute_skip, parse_status
+from scripts.clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, PeerStatus, compute_skip, parse_status
 from scripts.deploy import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin
 from tests.protocol.adapters.anvil import POLL_S, QUICK, STAKE_WEI, TestChain, run_test_chain
@@ -218,6 +218,20 @@ async def test_who_has_just_sent_something_is_not_skipped_over(
     assert await clock.tick() == 1
     await sending
     assert await clock.tick() == 0
+
+
+async def test_a_jump_ends_where_somebody_sends_something(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = iter((0, 0, 1))  # Before the jump, after its first page, after its second.
+
+    async def count_waiting() -> int:
+        return next(waiting)
+
+    monkeypatch.setattr(clock, "_count_waiting", count_waiting)
+    head = await set_all_waiting(net.chain, parties, 4 * PAGE_BLOCKS, 4 * PAGE_BLOCKS)
+    assert await clock.tick() == 2 * PAGE_BLOCKS
+    assert (await net.chain.head()).number == head + 2 * PAGE_BLOCKS
 
 
 async def test_nothing_is_skipped_before_all_are_there(net: TestChain, parties: tuple[Party, Party]) -> None:
