@@ -2,8 +2,8 @@
 
 Gas of whole transactions that prove one element of a product sum of each chunk length, in a real step; every
 kind of fault planted in training and taken to its conviction by whole nodes over a real Anvil; honest claims
-disputed by somebody who names any step and demands what it may; cases judged by both referees, the contract
-and Python. Writes build/referee/report.json.
+disputed with demands, false proofs, silence, floods and last-second moves; cases judged by both referees, the
+contract and Python. Writes build/referee/report.json.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from protocol.spec.program import CHUNK_TERMS, Operation, Program
 from protocol.spec.program_codec import compute_program_root
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from tests.e2e.faults import FAULTS, Ending, convict_all
-from tests.e2e.harassment import harass_all
+from tests.e2e.harassment import FULL_RAIDS, QUICK_RAIDS, harass_all
 
 MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
 """The demo's; sums over its tokens are as long as the longest chunk."""
@@ -43,8 +43,6 @@ SEQUENCES, TOKENS = 32, 128
 SAMPLES = 12
 VECTORS, QUICK_VECTORS = 100_000, 5_000
 QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
-SOLVERS, QUICK_SOLVERS = 13, 2
-"""Honest ones, each disputed in all four segments."""
 
 
 # --- Gas of one proof ---------------------------------------------------------------------------------------
@@ -148,8 +146,7 @@ def main() -> None:
     faults = measure_faults(list(QUICK_FAULTS if options.quick else FAULTS))
     dispute, fetched_mb = faults.pop("dispute"), faults.pop("fetched_mb")
     with tempfile.TemporaryDirectory() as folder:
-        solvers = QUICK_SOLVERS if options.quick else SOLVERS
-        honest = asyncio.run(harass_all(Path(folder), solvers))
+        honest = asyncio.run(harass_all(Path(folder), QUICK_RAIDS if options.quick else FULL_RAIDS))
     vectors = compare_verdicts(QUICK_VECTORS if options.quick else VECTORS, 1)
     report = {
         "gas": {name: used["largest"] for name, used in gas.items()},

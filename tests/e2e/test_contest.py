@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from protocol.actions import claim
-from protocol.actions.global_model import GlobalModel
 from protocol.actions.loop import Due
 from protocol.actions.participant import Participant
 from protocol.actions.party import Party
@@ -16,9 +15,7 @@ from protocol.actions.view import View
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.chain import open_chain
 from protocol.compute.digest import build_delta_tree
-from protocol.compute.outer import OuterState
 from protocol.spec import calls
-from protocol.spec.containers import OuterHeader
 from protocol.spec.duties import get_auditor_actions, get_solver_actions
 from protocol.spec.game_events import (
     ChildNamed,
@@ -30,27 +27,15 @@ from protocol.spec.game_events import (
 )
 from protocol.spec.round import get_claim, get_included
 from protocol.spec.statuses import ClaimStatus, Role
+from tests.e2e.hostile_contests import mislead
 from tests.e2e.reading import find, has_second_round, read_balances
 from tests.e2e.report import find_task, read_view
 from tests.e2e.world import TINY_PLAN, Build, open_world, run_world
 
-WRONG_ELEMENT = 3_000
-
-
-class WrongModel(GlobalModel):
-    """An outer step with one element off: what this party posts, and opens when it is contested."""
-
-    async def compute_next(self, index: int) -> tuple[OuterHeader, OuterState]:
-        _, after = await super().compute_next(index)
-        after.weights[WRONG_ELEMENT] += 1.0
-        return await asyncio.to_thread(self._keep, after), after
-
 
 def make_wrong_poster(party: Party) -> Participant:
     """A verifier, honest but for the outer roots that it posts."""
-    joined = party.joined
-    model = WrongModel(**vars(joined.model))
-    party._joined = replace(joined, model=model)
+    mislead(party)
     return Participant(party, partial(get_auditor_actions, role=Role.VERIFIER))
 
 

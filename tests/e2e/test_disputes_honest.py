@@ -1,47 +1,75 @@
-"""An honest solver accused by somebody who wants to cost it sleep answers everything, and is paid for it."""
+"""Honest parties that are harassed in every way answer everything, are paid for it, and lose nothing."""
 
 from pathlib import Path
 
-from protocol.actions.view import View
-from protocol.adapters.chain import open_chain
 from protocol.spec.dispute_moves import MAX_DEMANDS_EACH
-from protocol.spec.game_events import CreditMoved, FeeBurned, LeafAnswered, Slashed
+from protocol.spec.game_events import ContestEnded, DisputeClosed, FeeBurned, LeafAnswered, Slashed
+from protocol.spec.params import TOKEN_WEI
 from protocol.spec.statuses import Stage
-from tests.e2e.harassment import make_harasser
-from tests.e2e.reading import find, is_settled, list_rounds, read_balances, require_solvent
-from tests.e2e.report import find_task, read_view
-from tests.e2e.roles import make_solver, make_verifier
-from tests.e2e.world import ONE_ROUND_PLAN, Build, open_world, run_world
-
-CAST: dict[str, Build] = {
-    "solver": make_solver,
-    "verifier-0": make_verifier,
-    "verifier-1": make_verifier,
-    "harasser": make_harasser,
-}
+from tests.e2e.harassment import QUICK_RAIDS, Harassed, count_style, harass, list_unpaid
+from tests.e2e.reading import find
+from tests.e2e.report import find_task
 
 
-async def test_an_honest_solver_answers_every_demand(tmp_path: Path) -> None:
-    def is_enough(view: View) -> bool:
-        return any(map(is_settled, list_rounds(view)))
+async def test_honest_parties_stand_every_kind_of_harassment(tmp_path: Path) -> None:
+    found = await harass(tmp_path, QUICK_RAIDS)
+    require_honest_unharmed(found)
+    require_false_moves_refused(found)
+    require_styles_played(found)
+    require_attackers_poorer(found)
 
-    async with open_world(tmp_path, list(CAST)) as world:
-        await run_world(world, ONE_ROUND_PLAN, CAST, is_enough)
-        async with open_chain(world.devnet.rpc_url, world.deployment) as chain:
-            view = await read_view(chain)
-            await require_solvent(chain, world, view)
-        accounts = {name: key.address.lower() for name, key in world.keys.items()}
-        [dispute] = view.disputes[find_task(view).task].disputes.values()
-        assert (dispute.claimant, dispute.opener) == (accounts["solver"], accounts["harasser"])
-        assert dispute.stage == Stage.CLOSED
-        assert len(find(view, LeafAnswered)) == len(dispute.demands) == MAX_DEMANDS_EACH
 
-        # Half of the bond and the fee of each demand are the solver's; nobody honest lost anything.
-        amounts, moved = ONE_ROUND_PLAN.amounts, find(view, CreditMoved)
-        assert {event.to for event in moved} == {accounts["solver"]}
-        expected_wei = amounts.dispute_bond // 2 + MAX_DEMANDS_EACH * amounts.demand_fee
-        assert sum(event.amount_wei for event in moved) == expected_wei
-        balances = read_balances(world, view)
-        assert not find(view, Slashed) and not find(view, FeeBurned)
-        assert balances["solver"].earned["solver"] == amounts.solver_pay
-        assert [name for name, balance in balances.items() if balance.lost] == ["harasser"]
+def require_honest_unharmed(found: Harassed) -> None:
+    """All disputes end for the claimants, who have their pay, half of the bonds and the fees."""
+    view = found.view
+    disputes = view.disputes[find_task(view).task].disputes
+    assert {one.stage for one in disputes.values()} == {Stage.CLOSED}
+    assert {one.claimant for one in disputes.values()} >= {
+        *(found.account_of(name) for name in found.honest if name.startswith("solver"))
+    }
+    assert len(find(view, DisputeClosed)) == len(disputes)
+    assert len(find(view, LeafAnswered)) == sum(len(one.demands) for one in disputes.values()) > 0
+    assert not find(view, Slashed) and not find(view, FeeBurned)
+    assert {one.loser == one.rival for one in find(view, ContestEnded)} == {True}
+    assert list_unpaid(found) == []
+
+
+def require_false_moves_refused(found: Harassed) -> None:
+    """Each was mined, and failed for the reason that it deserves; afterwards also because all is settled."""
+    landed = [one for record in found.records.values() for one in record.landed]
+    wrong = [one for one in landed if one.error not in (one.expected, "ClaimNotDisputable")]
+    assert not wrong, wrong
+    assert {one.name.split(":")[0] for one in landed if one.error == one.expected} >= {
+        "operation", "token", "label", "scalar", "demand", "pseudo-gradient", "an early end",
+    }  # fmt: skip
+    for record in found.records.values():
+        assert len(record.failed) == len(record.landed)
+
+
+def require_styles_played(found: Harassed) -> None:
+    """Each did what it says."""
+    styles = {name: count_style(found, name) for name in found.raids}
+    assert styles["demands"]["demands"] == MAX_DEMANDS_EACH
+    assert styles["proofs"]["disputes"] > 1 and styles["proofs"]["refused"] > 100
+    silence = styles["silence"]
+    assert (silence["disputes"], silence["never_opened"], silence["demands"]) == (3, 1, 1)
+    flood = styles["flood"]
+    assert (flood["disputes"], flood["demands"]) == (2, 2 * 2 * MAX_DEMANDS_EACH)
+    assert flood["served"] > 0 and flood["turned_away"] > 0
+    # Opening, naming, two demands; and false proofs.
+    last = styles["last"]
+    assert (last["disputes"], last["demands"], last["early"]) == (1, 2, 0) and last["refused"] > 0
+    assert last["late"] >= 4
+    assert styles["contest"]["contests"] == styles["silent_contest"]["contests"] == 1
+
+
+def require_attackers_poorer(found: Harassed) -> None:
+    """None of them gained anything, and all lost at least a bond."""
+    bond = QUICK_BOND_WEI
+    for attacker in found.records:
+        balance = found.balances[attacker]
+        assert not balance.earned and sum(balance.lost.values()) >= bond, attacker
+
+
+QUICK_BOND_WEI = 10 * TOKEN_WEI
+"""The first of a queue."""
