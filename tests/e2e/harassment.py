@@ -60,15 +60,13 @@ class Raid:
 
 
 Raids = dict[str, Raid]
-CONTESTS: Raids = {"contest": Raid(Contester, 0, ()), "silent_contest": Raid(SilentContester, 0, ())}
-"""Of the outer root that an honest party posts."""
 QUICK_RAIDS: Raids = {
     "demands": Raid(Demander, 1, (1,)),
     "proofs": Raid(Prover, 1, (1,), extras=(("accuses_audits", True),)),
     "silence": Raid(Withholder, 1, ALL_SEGMENTS),
-    "flood": Raid(Flooder, 1, (1,), accounts=2),
-    "last": Raid(LastSecond, 1, (1,), extras=(("demands", 2),)),
-    **CONTESTS,
+    "flood": Raid(Flooder, 1, (1,), accounts=2, extras=(("demands", 2),)),
+    "last": Raid(LastSecond, 1, (1,), extras=(("demands", 1),)),
+    "contest": Raid(Contester, 0, ()),
 }
 FULL_RAIDS: Raids = {
     "demands": Raid(Demander, 2, ALL_SEGMENTS),
@@ -76,7 +74,8 @@ FULL_RAIDS: Raids = {
     "silence": Raid(Withholder, 4, ALL_SEGMENTS),
     "flood": Raid(Flooder, 1, ALL_SEGMENTS, accounts=2),
     "last": Raid(LastSecond, 2, ALL_SEGMENTS, extras=(("demands", 3),)),
-    **CONTESTS,
+    "contest": Raid(Contester, 0, ()),
+    "silent_contest": Raid(SilentContester, 0, ()),
 }
 """48 disputes on claims of solvers, and 6 on audits."""
 

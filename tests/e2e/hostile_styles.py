@@ -38,8 +38,11 @@ FLOOD_REQUESTS = 300
 MOST_BYTES = 1 << 20
 
 
+@dataclass
 class Demander(Hostile):
-    """Names step 0 and demands as many leaves as it may."""
+    """Names step 0 and demands as many leaves as it may. demands: at most so many in a dispute."""
+
+    demands: int = MAX_DEMANDS_EACH
 
     def list_torments(self, state: DisputeState, block: int) -> Iterator[Hashable]:
         if state.opener == self.party.account:
@@ -55,7 +58,7 @@ class Demander(Hostile):
         made = {(one.node, one.place, one.leaf_index) for one in mine}
         places = list_places(build_program(describe_program(self.party.spec.training)).program)
         left = [DemandLeaf(state.dispute, *place) for place in places if place not in made]
-        return left[: MAX_DEMANDS_EACH - len(mine)]
+        return left[: max(0, self.demands - len(mine))]
 
 
 def list_places(program: Program) -> list[tuple[int, int, int]]:
@@ -71,8 +74,8 @@ def list_places(program: Program) -> list[tuple[int, int, int]]:
 
 
 class Prover(Hostile):
-    """Names step 0 and sends every false proof and every move that is not its own, in time and again once the
-    dispute is closed."""
+    """Names step 0 and sends every false proof of an operation, in each dispute of another node, in time and
+    again once it is closed; with the first all other false proofs and moves that are not its own."""
 
     def list_torments(self, state: DisputeState, block: int) -> Iterator[Hashable]:
         if state.opener != self.party.account:
@@ -87,8 +90,8 @@ class Prover(Hostile):
         step = self.steps[action.dispute]
         number = int.from_bytes(action.dispute[:8], "big") % len(step.tree.program.nodes)
         yield from list_false_operations(step, number)
-        if action.when == AFTERWARDS:
-            return
+        if self.record.landed:
+            return  # All the rest once: it is the same in each dispute.
         yield from chain(*(list_false_tokens(self.party, step, is_label) for is_label in (False, True)))
         yield from chain(*(list_false_scalars(self.party, step, which) for which in range(SCALAR_COUNT)))
         yield from list_false_demands(step)
@@ -167,12 +170,9 @@ class Flood:
     victim: str
 
 
-@dataclass
 class LastSecond(Demander):
     """Does whatever it may, openings and false proofs too, in the last blocks in which it may, one demand
-    after the other. demands: how many it makes in a dispute."""
-
-    demands: int = MAX_DEMANDS_EACH
+    after the other."""
 
     def is_last(self, clock: int, block: int) -> bool:
         """Whether a window that closes at `clock` is about to."""
@@ -197,9 +197,6 @@ class LastSecond(Demander):
         yield from (move for move in moves if self.is_allowed(state, move, block))
         if state.stage == Stage.PROVE and state.dispute in self.steps:
             yield Lie(state.dispute, IN_TIME)
-
-    def list_demands(self, state: DisputeState) -> list[DemandLeaf]:
-        return super().list_demands(state) if len(state.demands) < self.demands else []
 
     def list_lies(self, action: Lie) -> Iterator[FalseMove]:
         return islice(list_false_operations(self.steps[action.dispute], 0), LATE_LIES)
