@@ -164,7 +164,7 @@ class Hostile(Participant):
     # --- Deciding ------------------------------------------------------------------------------------------
     def decide(self, block: int) -> Due[Hashable]:
         """What it can torment others with in `block`."""
-        wanted = list(self.list_openings(block))
+        wanted: list[Hashable] = [*self.list_openings(block)]
         clocks = [self.get_next_opening(block)]
         for state in self.list_disputes():
             wanted += [one for one in self.list_torments(state, block) if one not in self.done]
