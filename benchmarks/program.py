@@ -9,11 +9,8 @@ build/program/report.json.
 """
 
 import argparse
-import json
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +19,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.setting import BUILD, DEMO_MODEL, write_report
+from benchmarks.setting import DEMO_MODEL, read_report, write_report
 from protocol.compute.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.interpreter import Interpreter
@@ -166,15 +163,6 @@ def measure_large() -> dict[str, float]:
         "outside": outside,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
     }
-
-
-def read_report(name: str, *short: str) -> dict[str, Any]:
-    """The last report of another benchmark; its short form is run first where there is none."""
-    paths = [BUILD / folder / "report.json" for folder in (name, f"{name}-short")]
-    if not any(path.exists() for path in paths):
-        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *short], check=True)
-    content: dict[str, Any] = json.loads(next(path for path in paths if path.exists()).read_text())
-    return content
 
 
 def summarize_honest() -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Gas of whole transactions that prove one element of a product sum of each chunk length, in a real step; every
 kind of fault planted in training and taken to its conviction by whole nodes over a real Anvil; honest claims
 disputed with demands, false proofs, silence, floods and last-second moves; cases judged by both referees, the
-contract and Python. Writes build/referee/report.json.
+contract and Python. What a dispute about a large step took comes from the last report of
+benchmarks/large_dispute.py, which the full form runs where there is none. Writes build/referee/report.json.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from eth_account import Account
 
 from benchmarks.program import SCALARS, make_setting
 from benchmarks.referee_vectors import compare_verdicts
-from benchmarks.setting import BUILD, write_report
+from benchmarks.setting import BUILD, read_report, write_report
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
@@ -42,6 +43,7 @@ MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
 SEQUENCES, TOKENS = 32, 128
 SAMPLES = 12
 VECTORS, QUICK_VECTORS = 100_000, 5_000
+LARGE = "large_dispute"
 QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
 
 
@@ -135,6 +137,13 @@ def is_right(ending: Ending) -> bool:
     return ending.is_slashed and ending.reason == FAULTS[ending.fault]
 
 
+def read_large(may_run: bool) -> dict[str, Any] | None:
+    """What the last dispute about a large step took; None where there was none and none is to be run."""
+    if not may_run and not (BUILD / LARGE / "report.json").exists():
+        return None
+    return read_report(LARGE)
+
+
 def main() -> None:
     """Everything; `--quick` some of everything, in three minutes."""
     parser = argparse.ArgumentParser(description="Does the chain judge rightly, and what does it cost?")
@@ -156,6 +165,7 @@ def main() -> None:
         "honest": honest,
         "fetched_mb": fetched_mb,
         "vectors": vectors,
+        "large": read_large(may_run=not options.quick),
     }
     print(write_report("referee", report))
 

@@ -2,6 +2,7 @@
 written."""
 
 import json
+import subprocess
 import sys
 import sysconfig
 from dataclasses import asdict
@@ -116,3 +117,12 @@ def write_report(name: str, content: dict[str, Any]) -> Path:
     report = {**content, "machine": asdict(describe_kernels()), "command": sys.argv}
     path.write_text(json.dumps(report, indent=2) + "\n")
     return path
+
+
+def read_report(name: str, *short: str) -> dict[str, Any]:
+    """The last report of another benchmark; its short form is run first where there is none."""
+    paths = [BUILD / folder / "report.json" for folder in (name, f"{name}-short")]
+    if not any(path.exists() for path in paths):
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *short], check=True)
+    content: dict[str, Any] = json.loads(next(path for path in paths if path.exists()).read_text())
+    return content
