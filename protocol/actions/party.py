@@ -20,7 +20,7 @@ from protocol.actions.view import View
 from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.mapping import let_go_above, make_mapped, require_mapping
+from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
 from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner, WireDomain
@@ -185,7 +185,7 @@ def limit_memory(config: PartyConfig) -> None:
         require_mapping()
         folder = config.home / SCRATCH_FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
-        use_room(Room(partial(make_mapped, folder), partial(let_go_above, config.memory_mb * MEGABYTE)))
+        use_room(Room(partial(make_mapped, folder), PageLimit(config.memory_mb * MEGABYTE).keep))
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ of them at any time. The system keeps them in its cache as long as nobody else n
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from mmap import ACCESS_COPY, MADV_DONTNEED, PAGESIZE, mmap
 from pathlib import Path
@@ -16,6 +17,8 @@ from protocol.spec.errors import EnvironmentFault
 STATM = Path("/proc/self/statm")
 """Its second number is the pages that this process holds (man 5 proc)."""
 STATM_BYTES = 128
+LEAST_PAGES_BYTES = 1 << 28
+"""Of mapped pages, whatever else a process holds."""
 
 _mapped: WeakSet[mmap] = WeakSet()
 """All that are still used."""
@@ -51,13 +54,24 @@ def make_mapped(folder: Path, size_bytes: int) -> mmap:
         ) from error
 
 
-def let_go_above(limit_bytes: int) -> None:
-    """Let go of all mapped pages, if this process holds more than `limit_bytes`."""
-    if measure_resident_bytes() > limit_bytes:
-        with _lock:
-            mapped = list(_mapped)
-        for one in mapped:
-            one.madvise(MADV_DONTNEED)
+@dataclass
+class PageLimit:
+    """How much this process is to hold. Where what is not mapped takes all of it, mapped pages may take
+    `least_bytes` more: to let go of each page as soon as it is touched takes far more time than it saves."""
+
+    limit_bytes: int
+    least_bytes: int = LEAST_PAGES_BYTES
+    _held_bytes: int = 0
+    """When all mapped pages were gone last."""
+
+    def keep(self) -> None:
+        """Let go of all mapped pages, if this process holds too much."""
+        if measure_resident_bytes() > max(self.limit_bytes, self._held_bytes + self.least_bytes):
+            with _lock:
+                mapped = list(_mapped)
+            for one in mapped:
+                one.madvise(MADV_DONTNEED)
+            self._held_bytes = measure_resident_bytes()
 
 
 def measure_resident_bytes() -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from protocol.compute.room import relax
+from protocol.compute.room import allocate_zeros, relax
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import bits_to_float
 from protocol.spec.merkle import count_tensor_leaves
@@ -43,7 +43,7 @@ class OuterState:
 
 def begin_outer(weights: Tensor) -> OuterState:
     """The outer state before the first round: no momentum."""
-    return OuterState(weights, torch.zeros_like(weights))
+    return OuterState(weights, allocate_zeros(weights.numel()))
 
 
 def count_delta_bytes(parameter_count: int) -> int:

@@ -43,6 +43,13 @@ def allocate(elements: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return view_mapped(_rooms[0].make(size_bytes), dtype)
 
 
+def allocate_zeros(elements: int) -> Tensor:
+    """A flat float32 tensor of zeros."""
+    if not _rooms or 4 * elements < LARGE_BYTES:
+        return torch.zeros(elements)
+    return allocate(elements)  # New files are.
+
+
 def view_mapped(mapped: mmap, dtype: torch.dtype = torch.float32) -> Tensor:
     """The numbers of a mapped file, flat; it is mapped as long as the tensor lives."""
     return torch.frombuffer(mapped, dtype=dtype)

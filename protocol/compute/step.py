@@ -15,6 +15,7 @@ from torch import Tensor
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.model import parameter_count
 from protocol.compute.program import ProgramConfig, build_program, describe_program
+from protocol.compute.room import allocate_zeros
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
@@ -56,7 +57,8 @@ def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None
     else zero."""
     if carried is not None:
         return replace(carried, weights=weights, global_step=global_step)
-    return TrainingState(weights, torch.zeros_like(weights), torch.zeros_like(weights), 0, global_step)
+    zeros = (allocate_zeros(weights.numel()) for _ in range(2))
+    return TrainingState(weights, *zeros, 0, global_step)
 
 
 def advance(state: TrainingState, batch: Batch, spec: TrainingSpec) -> tuple[TrainingState, float]:

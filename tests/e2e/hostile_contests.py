@@ -11,10 +11,11 @@ from protocol.actions.loop import Due
 from protocol.actions.participant import CheckOuter
 from protocol.actions.party import Party
 from protocol.actions.states import open_leaf
+from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain import Chain
 from protocol.adapters.chain.proxy import Receipt
-from protocol.compute.digest import build_delta_tree, build_tensor_tree, tensor_from_bytes
+from protocol.compute.digest import build_delta_tree, build_tensor_tree
 from protocol.compute.outer import OuterState
 from protocol.spec.containers import OuterHeader
 from protocol.spec.events import EndOpened, Event
@@ -104,7 +105,7 @@ async def list_false_gradients(party: Party, about: Slander) -> list[FalseMove]:
     begin = await party.model.load_start(about.round)
     trees = (
         build_tensor_tree(begin.weights),
-        build_tensor_tree(tensor_from_bytes(party.store.get(weights_ref), count)),
+        build_tensor_tree(load_tensor(party.store, weights_ref)),
         build_delta_tree(party.store.get(delta_ref)),
     )
     base, end, delta = (open_leaf(tree, 0) for tree in trees)

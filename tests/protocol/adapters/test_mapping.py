@@ -6,7 +6,7 @@ import pytest
 
 from protocol.adapters import mapping
 from protocol.adapters.mapping import (
-    let_go_above,
+    PageLimit,
     make_mapped,
     map_file,
     measure_resident_bytes,
@@ -24,18 +24,27 @@ def test_make_mapped_is_zero_bytes_in_a_file_without_a_name(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_let_go_above_frees_pages_and_loses_no_byte(tmp_path: Path) -> None:
+def test_keep_frees_pages_and_loses_no_byte(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     path.write_bytes(b"k" * SIZE)
     written, kept = make_mapped(tmp_path, SIZE), map_file(path)
     written[:] = b"w" * SIZE
     assert kept[:] == b"k" * SIZE
     before = measure_resident_bytes()
-    let_go_above(ALL)
+    PageLimit(ALL).keep()
     assert measure_resident_bytes() > before - SIZE
-    let_go_above(0)
+    PageLimit(0, 0).keep()
     assert measure_resident_bytes() < before - SIZE
     assert (written[:], kept[:]) == (b"w" * SIZE, b"k" * SIZE)
+
+
+def test_keep_leaves_some_pages_where_other_memory_takes_all(tmp_path: Path) -> None:
+    mapped, limit = make_mapped(tmp_path, SIZE), PageLimit(0, least_bytes=2 * SIZE)
+    limit.keep()
+    mapped[:] = b"w" * SIZE
+    before = measure_resident_bytes()
+    limit.keep()
+    assert measure_resident_bytes() > before - SIZE // 2
 
 
 def test_make_mapped_on_a_full_disk_is_told(tmp_path: Path) -> None:

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.adapters.mapping import let_go_above, make_mapped
+from protocol.adapters.mapping import PageLimit, make_mapped
 from protocol.compute import interpreter, room
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.program import build_program
-from protocol.compute.room import LARGE_BYTES, Room, allocate, relax, use_room
+from protocol.compute.room import LARGE_BYTES, Room, allocate, allocate_zeros, relax, use_room
 from tests.protocol.compute.test_interpreter import TINY_CONFIG, make_inputs
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[Room]:
     """A room that lets go of everything each time."""
-    use_room(found := Room(partial(make_mapped, tmp_path), partial(let_go_above, 0)))
+    use_room(found := Room(partial(make_mapped, tmp_path), PageLimit(0, 0).keep))
     yield found
     use_room(None)
 
@@ -61,6 +61,13 @@ def test_allocate_puts_what_is_large_into_files(files: Room) -> None:
     assert allocate(LARGE_BYTES // 4 - 1).dtype == torch.float32
     assert allocate(LARGE_BYTES // 8, torch.float64).shape == (LARGE_BYTES // 8,)
     assert made == [LARGE_BYTES]
+
+
+def test_allocate_zeros_is_zeros_wherever_it_lies(files: Room) -> None:
+    made: list[int] = []
+    use_room(count(files, made))
+    assert not allocate_zeros(LARGE_BYTES // 4).any() and made == [LARGE_BYTES]
+    assert not allocate_zeros(5).any() and len(made) == 1
 
 
 @pytest.mark.parametrize("is_traced", [False, True])
