@@ -57,8 +57,8 @@ def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None
     else zero."""
     if carried is not None:
         return replace(carried, weights=weights, global_step=global_step)
-    zeros = (allocate_zeros(weights.numel()) for _ in range(2))
-    return TrainingState(weights, *zeros, 0, global_step)
+    first, second = (allocate_zeros(weights.numel()) for _ in range(2))
+    return TrainingState(weights, first, second, 0, global_step)
 
 
 def advance(state: TrainingState, batch: Batch, spec: TrainingSpec) -> tuple[TrainingState, float]:
