@@ -88,7 +88,7 @@ def list_calls(chunk_terms: int) -> Iterator[bytes]:
     )
     entry = find_function(load_abi("IReferee"), "judge")
     for fault in list_proofs(tree, chunk_terms):
-        arguments = (context, fault.node, fault.element, fault.output, fault.operands)
+        arguments = (context, fault.node, fault.element, fault.openings)
         yield encode_call(entry, arguments)
 
 

@@ -217,13 +217,12 @@ contract DisputeGame is DisputeQueue {
         StateHeader calldata start,
         IReferee.NodeProof calldata node,
         uint256 element,
-        IReferee.BufferOpening calldata output,
-        IReferee.BufferOpening[] calldata operands
+        bytes calldata openings
     ) external {
         Dispute storage d = _provable(dispute, facts);
         StepProofs.requireHeader(d.origin, start);
         IReferee.StepContext memory context = IReferee.StepContext(facts, start, d.result);
-        if (!referee.judge(context, node, element, output, operands)) revert NoFault();
+        if (!referee.judge(context, node, element, openings)) revert NoFault();
         _convict(dispute, d, "operation");
     }
 

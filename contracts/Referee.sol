@@ -18,15 +18,14 @@ contract Referee is IReferee {
         StepContext calldata context,
         NodeProof calldata node,
         uint256 element,
-        BufferOpening calldata output,
-        BufferOpening[] calldata operands
+        bytes calldata openings
     ) external pure returns (bool isFault) {
         Openings.requireNode(context.facts, node);
         StepNode.Element memory asked = StepNode.read(node.data, element);
-        uint256 count = asked.operation == Judge.EQUAL_SELECT ? 2 : asked.operands.length;
-        if (operands.length != count) revert WrongOperandCount(count, operands.length);
-        Run memory claimed = Openings.openRun(context, asked.output, output);
-        (Run[] memory runs, uint256 terms) = _runsOf(context, asked, operands);
+        Openings.Reader memory reader;
+        Run memory claimed = Openings.openRun(context, asked.output, openings, reader);
+        (Run[] memory runs, uint256 terms) = _runsOf(context, asked, openings, reader);
+        Openings.requireTrace(context, openings, reader);
         return Judge.isFault(asked.operation, runs, terms, claimed.head(), context.facts.numericFormat);
     }
 
@@ -34,28 +33,30 @@ contract Referee is IReferee {
     function _runsOf(
         StepContext calldata context,
         StepNode.Element memory asked,
-        BufferOpening[] calldata operands
+        bytes calldata openings,
+        Openings.Reader memory reader
     ) private pure returns (Run[] memory runs, uint256 terms) {
         if (StepNode.isIndexed(asked.operation)) {
-            return _indexedRun(context, asked, operands);
+            return _indexedRun(context, asked, openings, reader);
         }
-        runs = new Run[](operands.length);
+        runs = new Run[](asked.operands.length);
         for (uint256 i = 0; i < runs.length; ++i) {
-            runs[i] = Openings.openRun(context, asked.operands[i], operands[i]);
+            runs[i] = Openings.openRun(context, asked.operands[i], openings, reader);
         }
         return (runs, asked.terms);
     }
 
     // Indices -----------------------------------------------------------------------------------------------------
-    /// @dev Operand 0 is the index, opening 1 belongs to what it chooses.
+    /// @dev Operand 0 is the index; what is opened behind it is what it chooses.
     function _indexedRun(
         StepContext calldata context,
         StepNode.Element memory asked,
-        BufferOpening[] calldata operands
+        bytes calldata openings,
+        Openings.Reader memory reader
     ) private pure returns (Run[] memory runs, uint256 terms) {
-        Run memory indices = Openings.openRun(context, asked.operands[0], operands[0]);
+        Run memory indices = Openings.openRun(context, asked.operands[0], openings, reader);
         StepNode.Access memory access = _chooseAccess(asked, indices.head());
-        Run memory values = Openings.openRun(context, access, operands[1]);
+        Run memory values = Openings.openRun(context, access, openings, reader);
         (runs, terms) = (new Run[](1), 1);
         if (asked.operation == Judge.SELECTED_SUM) (values, terms) = _selectTerms(asked, indices, values);
         runs[0] = values;

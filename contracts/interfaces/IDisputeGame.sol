@@ -125,8 +125,7 @@ interface IDisputeGame {
         StateHeader calldata start,
         IReferee.NodeProof calldata node,
         uint256 element,
-        IReferee.BufferOpening calldata output,
-        IReferee.BufferOpening[] calldata operands
+        bytes calldata openings
     ) external;
 
     /// @notice Convicts: a token (or label) of the trace is not the one that beacon, shard and step deal out.

@@ -15,9 +15,9 @@ interface IReferee {
         bytes32[] path;
     }
 
-    /// @notice A run of elements of one buffer, opened.
+    /// @notice Leaves of one buffer: what answers a demand or shows a datum.
     /// @param root of the buffer's tree and `rootPath`, its place in the trace; both unused for W, m, v (the header has them) and constants (the node has them)
-    /// @param leaves the consecutive whole leaves that hold the run
+    /// @param leaves consecutive whole leaves
     /// @param path siblings of the range, level by level upwards: the left one where the first index is odd, then the right one where the last index is even
     struct BufferOpening {
         bytes32 root;
@@ -39,20 +39,24 @@ interface IReferee {
     error NodeUnsound(bytes32 what, uint256 value);
     error TooManyTerms(uint256 most, uint256 actual);
     error ElementUnknown(uint256 element, uint256 count);
-    error WrongOperandCount(uint256 expected, uint256 actual);
     error WrongLeafBytes(uint256 expected, uint256 actual);
+    /// @notice The openings end early or go on behind what the node asks for.
+    error WrongOpeningBytes(uint256 expected, uint256 actual);
     error BufferMismatch(bytes32 traceRoot, uint256 buffer);
+    /// @notice The opened buffers lead to another trace.
+    error TraceMismatch(bytes32 traceRoot, bytes32 actual);
     error LeavesMismatch(bytes32 root, uint256 firstLeaf, uint256 count);
     error IndexOutside(uint256 index, uint256 size);
 
     /// @notice Whether the claimed element is outside of what conforming hardware can give on the claimant's own operands.
     /// @param element number of the node's output element, the last loop fastest
-    /// @param operands one opening an operand; EQUAL_SELECT: the index and the operand that it chooses
+    /// @param openings of the output, then of each operand (EQUAL_SELECT: of the index and of the operand that it chooses): the consecutive whole
+    /// leaves that hold its run, then their siblings; at the end the siblings of the roots of all these buffers in the trace but W, m, v and
+    /// constants. Nothing stands between or behind them: the node tells how long each is.
     function judge(
         StepContext calldata context,
         NodeProof calldata node,
         uint256 element,
-        BufferOpening calldata output,
-        BufferOpening[] calldata operands
+        bytes calldata openings
     ) external view returns (bool isFault);
 }

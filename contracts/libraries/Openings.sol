@@ -13,6 +13,14 @@ library Openings {
     uint256 internal constant FIRST_NODE_LEAF = 2;
     uint256 internal constant ELEMENT_BYTES = 4;
 
+    /// @notice How far the openings of an element are read.
+    /// @param place the next byte
+    /// @param roots of the buffers that were opened and are leaves of the trace
+    struct Reader {
+        uint256 place;
+        PositionalMerkle.Set roots;
+    }
+
     /// @notice Reverts unless the node is the one of that number in the task's program.
     function requireNode(StepFacts calldata facts, IReferee.NodeProof calldata node) internal pure {
         (uint256 index, uint256 count) =
@@ -22,11 +30,14 @@ library Openings {
         }
     }
 
-    /// @notice The elements of an access, once proven; one element repeats for all terms.
+    /// @notice The elements of an access, in leaves that lead to the right root or, where that root is a leaf of the trace, are put down for
+    /// `requireTrace`; one element repeats for all terms.
+    /// @param openings leaves and siblings of one access after the other; `reader` knows where this one's begin
     function openRun(
         IReferee.StepContext calldata context,
         StepNode.Access memory access,
-        IReferee.BufferOpening calldata opening
+        bytes calldata openings,
+        Reader memory reader
     ) internal pure returns (Run memory run) {
         (uint256 start, uint256 length, uint256 leafBytes) = (access.start, access.length, access.leafBytes);
         if (start >= access.size || length > access.size - start) {
@@ -34,53 +45,99 @@ library Openings {
         }
         unchecked {
             uint256 first = ELEMENT_BYTES * start / leafBytes;
-            uint256 last = (ELEMENT_BYTES * (start + length) - 1) / leafBytes;
-            run.data = openLeaves(context, access, first, last - first + 1, opening);
+            uint256 count = (ELEMENT_BYTES * (start + length) - 1) / leafBytes + 1 - first;
+            bytes32 root;
+            (run.data, root) = _readLeaves(access, first, count, openings, reader);
+            _requireRoot(context, access, first, count, root, reader);
             run.first = start - first * leafBytes / ELEMENT_BYTES;
             run.repeats = length == 1;
         }
     }
 
-    /// @notice `count` consecutive leaves of a buffer from leaf `first` on, once proven under the claimant's state, the node's constant or the trace.
-    /// @dev `root` and `rootPath` of what needs none are not looked at.
-    function openLeaves(
+    /// @notice Reverts unless the buffers read so far are the trace's, by the siblings of their roots, which are all that is left of `openings`.
+    function requireTrace(
+        IReferee.StepContext calldata context,
+        bytes calldata openings,
+        Reader memory reader
+    ) internal pure {
+        uint256 levels = PositionalMerkle.depth(context.facts.programBuffers);
+        uint256 siblings = 0;
+        if (reader.roots.count != 0) siblings = PositionalMerkle.setSiblings(reader.roots, levels);
+        bytes32[] calldata path = _readPath(siblings, openings, reader);
+        if (reader.place != openings.length) {
+            revert IReferee.WrongOpeningBytes(reader.place, openings.length);
+        }
+        if (reader.roots.count == 0) return;
+        bytes32 found = PositionalMerkle.foldSet(reader.roots, levels, path);
+        if (found != context.traceRoot) revert IReferee.TraceMismatch(context.traceRoot, found);
+    }
+
+    /// @dev `count` leaves from leaf `first` on, and the root that they lead to.
+    function _readLeaves(
+        StepNode.Access memory access,
+        uint256 first,
+        uint256 count,
+        bytes calldata openings,
+        Reader memory reader
+    ) private pure returns (bytes memory leaves, bytes32 root) {
+        unchecked {
+            uint256 leafBytes = access.leafBytes;
+            uint256 levels =
+                PositionalMerkle.depth((ELEMENT_BYTES * access.size + leafBytes - 1) / leafBytes);
+            (uint256 from, uint256 to) = (reader.place, reader.place + count * leafBytes);
+            reader.place = to;
+            bytes32[] calldata path =
+                _readPath(PositionalMerkle.rangeSiblings(first, count, levels), openings, reader);
+            leaves = openings[from:to];
+            root = PositionalMerkle.foldRange(leaves, leafBytes, first, count, path);
+        }
+    }
+
+    function _readPath(uint256 siblings, bytes calldata openings, Reader memory reader)
+        private
+        pure
+        returns (bytes32[] calldata path)
+    {
+        uint256 from = reader.place;
+        unchecked {
+            reader.place = from + 32 * siblings;
+        }
+        if (reader.place > openings.length) {
+            revert IReferee.WrongOpeningBytes(reader.place, openings.length);
+        }
+        assembly ("memory-safe") {
+            path.offset := add(openings.offset, from)
+            path.length := siblings
+        }
+    }
+
+    function _requireRoot(
         IReferee.StepContext calldata context,
         StepNode.Access memory access,
         uint256 first,
         uint256 count,
-        IReferee.BufferOpening calldata opening
-    ) internal pure returns (bytes memory leaves) {
-        leaves = opening.leaves;
-        uint256 expected = count * access.leafBytes;
-        if (leaves.length != expected) revert IReferee.WrongLeafBytes(expected, leaves.length);
-        bytes32 root = _rootOf(context, access, opening);
-        uint256 total = leafCount(access);
-        if (!PositionalMerkle.verifyRange(root, leaves, access.leafBytes, first, count, total, opening.path))
-        {
-            revert IReferee.LeavesMismatch(root, first, count);
-        }
+        bytes32 root,
+        Reader memory reader
+    ) private pure {
+        bytes32 expected;
+        if (access.role == StepNode.WEIGHTS) expected = context.start.weightsRoot;
+        else if (access.role == StepNode.FIRST_MOMENT) expected = context.start.firstMomentRoot;
+        else if (access.role == StepNode.SECOND_MOMENT) expected = context.start.secondMomentRoot;
+        else if (access.role == StepNode.CONSTANT) expected = access.constantRoot;
+        else return _requireBuffer(context, access.buffer, root, reader);
+        if (root != expected) revert IReferee.LeavesMismatch(expected, first, count);
     }
 
-    /// @notice Leaves of the buffer's tree.
-    function leafCount(StepNode.Access memory access) internal pure returns (uint256) {
-        return (ELEMENT_BYTES * access.size + access.leafBytes - 1) / access.leafBytes;
-    }
-
-    function _rootOf(
+    /// @dev One root for each buffer, however many of its runs are read.
+    function _requireBuffer(
         IReferee.StepContext calldata context,
-        StepNode.Access memory access,
-        IReferee.BufferOpening calldata opening
-    ) private pure returns (bytes32) {
-        if (access.role == StepNode.WEIGHTS) {
-            return context.start.weightsRoot;
+        uint256 buffer,
+        bytes32 root,
+        Reader memory reader
+    ) private pure {
+        bool isOne = buffer < context.facts.programBuffers;
+        if (!isOne || !PositionalMerkle.add(reader.roots, buffer, root)) {
+            revert IReferee.BufferMismatch(context.traceRoot, buffer);
         }
-        if (access.role == StepNode.FIRST_MOMENT) return context.start.firstMomentRoot;
-        if (access.role == StepNode.SECOND_MOMENT) return context.start.secondMomentRoot;
-        if (access.role == StepNode.CONSTANT) return access.constantRoot;
-        (bytes32 trace, uint256 count) = (context.traceRoot, context.facts.programBuffers);
-        if (!PositionalMerkle.verify(trace, opening.root, access.buffer, count, opening.rootPath)) {
-            revert IReferee.BufferMismatch(trace, access.buffer);
-        }
-        return opening.root;
     }
 }

@@ -124,7 +124,7 @@ async def prove_operation(
     """Have the referee compute the element."""
     facts = await asyncio.to_thread(compute_step_facts, party.spec)
     await party.chain.dispute_game.prove_operation(
-        dispute.dispute, facts, start, fault.node, fault.element, fault.output, fault.operands
+        dispute.dispute, facts, start, fault.node, fault.element, fault.openings
     )
 
 

@@ -23,7 +23,7 @@ from protocol.compute.bounds import check_node
 from protocol.compute.check import Provider, compute_last_uses, fetch_buffer
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.memory import compute_lifetimes
-from protocol.compute.openings import open_buffer, prove_node
+from protocol.compute.openings import open_buffer, open_element, prove_node
 from protocol.compute.program import BuiltProgram
 from protocol.compute.step import Batch
 from protocol.compute.trace import TraceTree, build_buffer_tree
@@ -41,13 +41,11 @@ STATE_INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
 
 @dataclass(frozen=True)
 class OperationFault:
-    """An element of a node outside its bound: what `Referee.judge` takes. operands: of EQUAL_SELECT the index
-    and the operand that it chooses."""
+    """An element of a node outside its bound: what `Referee.judge` takes. openings: see `open_element`."""
 
     node: NodeProof
     element: int
-    output: BufferOpening
-    operands: tuple[BufferOpening, ...]
+    openings: bytes
 
 
 @dataclass(frozen=True)
@@ -175,13 +173,9 @@ def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFau
     node = trace.program.nodes[number]
     if not 0 <= element < node.elements:
         raise _refuse("the node has no such element", f"0 to {node.elements - 1}", element, f"node {number}")
-    output = locate(node.output, unravel(element, node.output_sizes))
-    return OperationFault(
-        prove_node(trace.program, number),
-        element,
-        open_buffer(trace, node.output.buffer, output, 1),
-        tuple(open_buffer(trace, *run) for run in iterate_runs(node, element, trace.get)),
-    )
+    output = node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1
+    runs = [output, *iterate_runs(node, element, trace.get)]
+    return OperationFault(prove_node(trace.program, number), element, open_element(trace, runs))
 
 
 def iterate_runs(node: Node, element: int, get: Provider) -> Iterator[tuple[int, int, int]]:

@@ -1,8 +1,11 @@
 """What a dispute is shown of a step, in the shape in which the contracts take it: nodes, buffers, outputs."""
 
+from collections.abc import Sequence
+
 from protocol.compute.trace import TraceTree
 from protocol.spec.containers import BufferOpening, NodeProof, TraceProof
 from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import compute_set_path
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import SMALL_LEAVES, Program, leaf_bytes
 from protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf
@@ -29,6 +32,19 @@ def open_buffer(tree: TraceTree, buffer: int, first_element: int, count: int) ->
     if tree.program.buffers[buffer].role in SMALL_LEAVES:
         return BufferOpening(ZERO_WORD, (), leaves, tuple(path))
     return BufferOpening(tree.roots[buffer], tuple(tree.open_root(buffer)), leaves, tuple(path))
+
+
+def open_element(tree: TraceTree, runs: Sequence[tuple[int, int, int]]) -> bytes:
+    """What the referee reads of an element's runs (buffer, first element, length), the output's first: of
+    each run the whole leaves and their siblings; then the siblings that the roots of all these buffers need
+    in the trace (`merkle.compute_set_path`). Roots follow from the leaves, and all lengths from the node."""
+    parts: list[bytes] = []
+    for run in runs:
+        leaves, path = tree.open_run(*run)
+        parts += [leaves, *path]
+    roles = {buffer: tree.program.buffers[buffer].role for buffer, _, _ in runs}
+    traced = sorted(buffer for buffer, role in roles.items() if role not in SMALL_LEAVES)
+    return b"".join([*parts, *(compute_set_path(tree.levels, traced) if traced else ())])
 
 
 def open_demanded(tree: TraceTree, node: int, place: int, leaf_index: int) -> BufferOpening:

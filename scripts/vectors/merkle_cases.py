@@ -1,6 +1,7 @@
 """Cases of tests/vectors/merkle.json."""
 
 from collections.abc import Callable
+from itertools import combinations
 
 from protocol.spec import merkle
 from scripts.vectors.table import Table, word
@@ -26,7 +27,14 @@ def merkle_tables() -> dict[str, Table]:
         zeros.add(
             f"{count} zeros", parameterCount=count, leafCount=merkle.count_tensor_leaves(count), root=root
         )
-    return {"leaves": leaves, "trees": trees, "proofs": _proofs(), "ranges": _ranges(), "zeroTensors": zeros}
+    return {
+        "leaves": leaves,
+        "trees": trees,
+        "proofs": _proofs(),
+        "ranges": _ranges(),
+        "sets": _sets(),
+        "zeroTensors": zeros,
+    }
 
 
 def _proofs() -> Table:
@@ -123,3 +131,49 @@ def _forged_ranges(add: Callable[[str, bytes, bytes, int, int, list[bytes]], Non
     add("two leaves swapped", root, leaves[4] + leaves[3] + leaves[5], 3, 9, path)
     add("no leaves", root, b"", 3, 9, path)
     add("another root", word("other"), data, 3, 9, path)
+
+
+# --- Sets of leaves -----------------------------------------------------------------------------------------
+MAX_SET = 4
+"""PositionalMerkle.MAX_SET."""
+
+
+def _sets() -> Table:
+    table = Table()
+
+    def add(name: str, root: bytes, leaves: dict[int, bytes], count: int, path: list[bytes]) -> None:
+        valid = merkle.is_valid_set(root, leaves, count, path)
+        cells = {"root": root, "index": list(leaves), "leaf": list(leaves.values())}
+        table.add(name, **cells, count=count, path=path, valid=valid)
+
+    for count in (1, 2, 5, 8, 9):
+        levels = merkle.compute_levels([word(f"set/{count}/{i}") for i in range(count)])
+        for size in range(1, min(count, MAX_SET) + 1):
+            for indices in list(combinations(range(count), size))[::size]:
+                leaves = {index: levels[0][index] for index in indices}
+                path = merkle.compute_set_path(levels, indices)
+                add(f"leaves {indices} of {count}", levels[-1][0], leaves, count, path)
+    _forged_sets(add)
+    return table
+
+
+def _forged_sets(add: Callable[[str, bytes, dict[int, bytes], int, list[bytes]], None]) -> None:
+    levels = merkle.compute_levels([word(f"forged set/{i}") for i in range(9)])
+    root, indices = levels[-1][0], (2, 3, 7)
+    path, leaves = merkle.compute_set_path(levels, indices), {i: levels[0][i] for i in indices}
+    two, three, seven = leaves.values()
+    add("a sibling too many", root, leaves, 9, [*path, bytes(32)])
+    add("a sibling too few", root, leaves, 9, path[:-1])
+    add("no siblings", root, leaves, 9, [])
+    add("siblings swapped", root, leaves, 9, [path[1], path[0], *path[2:]])
+    add("leaves swapped", root, {2: three, 3: two, 7: seven}, 9, path)
+    add("another leaf", root, {2: two, 3: word("other"), 7: seven}, 9, path)
+    add("another place", root, {2: two, 3: three, 6: seven}, 9, path)
+    add("a leaf less", root, {2: two, 7: seven}, 9, path)
+    add("a leaf more", root, {**leaves, 8: levels[0][8]}, 9, path)
+    add("a tree of the same depth", root, leaves, 16, path)
+    add("a tree of another depth", root, leaves, 8, path)
+    add("a leaf behind the tree", root, leaves, 7, path)
+    padded = merkle.compute_set_path(merkle.compute_levels([*levels[0], root]), (2, 9))
+    add("padding as a leaf", root, {2: two, 9: bytes(32)}, 10, padded)
+    add("another root", word("other"), leaves, 9, path)

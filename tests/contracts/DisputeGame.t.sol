@@ -25,6 +25,8 @@ import {Trees} from "./Trees.sol";
 contract DisputeGameTest is StepWorld {
     bytes32 private constant SALT = "opening salt";
     uint256 private constant BOND = 40;
+    /// @dev The referee of these tests looks at nothing but whether they are the expected ones.
+    bytes private constant OPENINGS = "openings";
     uint32 private constant MIDDLE = 1;
     /// @dev A node's output, and its first operand.
     uint32 private constant OUTPUT = 0;
@@ -599,12 +601,10 @@ contract DisputeGameTest is StepWorld {
 
     function test_proveOperation_otherState_reverts() public {
         DisputeId id = _playToProve();
-        IReferee.BufferOpening[] memory none = new IReferee.BufferOpening[](0);
         (StepFacts memory facts, StateHeader memory end) = (stepFacts(), headerOf(stepState(2)));
-        (IReferee.NodeProof memory node, IReferee.BufferOpening memory output) =
-            (proveNode(0), openBuffer(TENSOR, 0));
+        IReferee.NodeProof memory node = proveNode(0);
         expectError(IDisputeGame.HeaderMismatch.selector);
-        disputes.proveOperation(id, facts, end, node, 7, output, none);
+        disputes.proveOperation(id, facts, end, node, 7, OPENINGS);
     }
 
     function test_proveOperation_otherFacts_reverts() public {
@@ -1058,25 +1058,18 @@ contract DisputeGameTest is StepWorld {
         answer(id, number, buffer, leaf);
     }
 
-    function _openOperands() private view returns (IReferee.BufferOpening[] memory operands) {
-        operands = new IReferee.BufferOpening[](1);
-        operands[0] = openBuffer(0, 0);
-    }
-
     /// @dev The referee finds this element of node 0 beyond its bound, on this trace and nothing else.
     function _expectFault(uint256 element) private {
         IReferee.StepContext memory context = IReferee.StepContext(_trace.facts, _trace.start, _trace.root);
-        referee.expectFault(context, proveNode(0), element, openBuffer(TENSOR, 0), _openOperands());
+        referee.expectFault(context, proveNode(0), element, OPENINGS);
     }
 
     function _proveOperation(DisputeId id, address prover, uint256 element) private {
         (StepFacts memory facts, StateHeader memory start) = (_trace.facts, _trace.start);
         IReferee.NodeProof memory node = proveNode(0);
-        IReferee.BufferOpening memory output = openBuffer(TENSOR, 0);
-        IReferee.BufferOpening[] memory operands = _openOperands();
         _expect();
         vm.prank(prover);
-        disputes.proveOperation(id, facts, start, node, element, output, operands);
+        disputes.proveOperation(id, facts, start, node, element, OPENINGS);
     }
 
     /// @dev `shift`: tokens by which the shown leaf of the dataset is off the right place.

@@ -44,19 +44,17 @@ contract RefereeMock is IReferee {
         StepContext calldata context,
         NodeProof calldata node,
         uint256 element,
-        BufferOpening calldata output,
-        BufferOpening[] calldata operands
+        bytes calldata openings
     ) external {
-        _fault = keccak256(abi.encode(context, node, element, output, operands));
+        _fault = keccak256(abi.encode(context, node, element, openings));
     }
 
     function judge(
         StepContext calldata context,
         NodeProof calldata node,
         uint256 element,
-        BufferOpening calldata output,
-        BufferOpening[] calldata operands
+        bytes calldata openings
     ) external view returns (bool isFault) {
-        return keccak256(abi.encode(context, node, element, output, operands)) == _fault;
+        return keccak256(abi.encode(context, node, element, openings)) == _fault;
     }
 }

@@ -63,8 +63,9 @@ contract RefereeTest is ToyStep {
         IReferee.StepContext context;
         IReferee.NodeProof node;
         uint256 element;
-        IReferee.BufferOpening output;
-        IReferee.BufferOpening[] operands;
+        Opening output;
+        Opening[] operands;
+        bytes32[] tracePath;
     }
 
     /// @dev Where a run lies.
@@ -76,15 +77,27 @@ contract RefereeTest is ToyStep {
 
     function _ask(uint32 node, uint256 element, Place[] memory places) private view returns (Ask memory ask) {
         (ask.context, ask.node, ask.element) = (contextOf(), proveNode(node), element);
+        uint256[] memory opened = new uint256[](places.length);
+        opened[0] = places[0].buffer;
         ask.output = open(places[0].buffer, places[0].first, places[0].length);
-        ask.operands = new IReferee.BufferOpening[](places.length - 1);
+        ask.operands = new Opening[](places.length - 1);
         for (uint256 i = 1; i < places.length; ++i) {
+            opened[i] = places[i].buffer;
             ask.operands[i - 1] = open(places[i].buffer, places[i].first, places[i].length);
         }
+        ask.tracePath = openTrace(opened);
+    }
+
+    function _pack(Ask memory ask) private pure returns (bytes memory openings) {
+        openings = abi.encodePacked(ask.output.leaves, ask.output.path);
+        for (uint256 i = 0; i < ask.operands.length; ++i) {
+            openings = abi.encodePacked(openings, ask.operands[i].leaves, ask.operands[i].path);
+        }
+        return abi.encodePacked(openings, ask.tracePath);
     }
 
     function _judge(Ask memory ask) private view returns (bool) {
-        return referee.judge(ask.context, ask.node, ask.element, ask.output, ask.operands);
+        return referee.judge(ask.context, ask.node, ask.element, _pack(ask));
     }
 
     /// @dev The honest value stands, the planted one is convicted.
@@ -98,8 +111,9 @@ contract RefereeTest is ToyStep {
     }
 
     function _expect(Ask memory ask, bytes memory reason) private {
+        bytes memory openings = _pack(ask);
         vm.expectRevert(reason);
-        referee.judge(ask.context, ask.node, ask.element, ask.output, ask.operands);
+        referee.judge(ask.context, ask.node, ask.element, openings);
     }
 
     function _places(Place memory a, Place memory b) private pure returns (Place[] memory made) {
@@ -166,18 +180,19 @@ contract RefereeTest is ToyStep {
         }
     }
 
-    /// @dev What the header or the node tell already is not looked at.
-    function test_judge_rootThatNobodyNeeds_isIgnored() public {
-        Ask memory ask = _copyOf(W, 270);
-        (ask.operands[0].root, ask.operands[0].rootPath) = ("anything", new bytes32[](3));
-        assertTrue(_judge(ask), "still a fault");
-    }
-
-    function _copyOf(uint256 buffer, uint256 place) private returns (Ask memory) {
-        ToyAccess[] memory accesses = new ToyAccess[](2);
-        (accesses[0], accesses[1]) = (access(OUT, 0, 1), access(buffer, int64(uint64(place)), 1));
-        uint32 node = addNode(Judge.COPY, list(4), 0, 0, accesses);
-        return _ask(node, 0, _places(Place(OUT, 0, 1), Place(buffer, place, 1)));
+    /// @dev One root stands for both runs; where they are the same, nothing is left out.
+    function test_judge_operandsInOneBuffer_openItsRootOnce() public {
+        ToyAccess[] memory accesses = new ToyAccess[](3);
+        (accesses[0], accesses[1], accesses[2]) = (access(OUT, 0, 1), access(A, 0, 1), access(A, 300, 1));
+        uint32 node = addNode(Judge.ADD, list(4), 0, 0, accesses);
+        Place[] memory places = _places(Place(OUT, 0, 1), Place(A, 0, 1), Place(A, 300, 1));
+        _check(node, 0, places, THREE, TWO);
+        Ask memory ask = _ask(node, 0, places);
+        ask.operands[1].leaves[400] ^= 0x01;
+        _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, ask.context.traceRoot, A));
+        accesses[2] = access(A, 0, 1);
+        node = addNode(Judge.MULTIPLY, list(4), 0, 0, accesses);
+        _check(node, 0, _places(Place(OUT, 0, 1), Place(A, 0, 1), Place(A, 0, 1)), ONE, TWO);
     }
 
     // Reductions --------------------------------------------------------------------------------------------------
@@ -320,10 +335,8 @@ contract RefereeTest is ToyStep {
         Place[] memory other = _places(Place(OUT, 7, 1), Place(TOKEN, 2, 1), Place(B, 61, 1));
         _check(_equalSelect(1), 7, equal, FIVE, SIX);
         _check(_equalSelect(2), 7, other, SIX, FIVE);
-        Ask memory ask = _ask(_equalSelect(2), 7, equal);
-        bytes32 trace = ask.context.traceRoot;
-        _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, trace, B));
-        ask = _ask(_equalSelect(3), 7, other);
+        _expectOtherTrace(_ask(_equalSelect(2), 7, equal));
+        Ask memory ask = _ask(_equalSelect(3), 7, other);
         _expect(ask, abi.encodeWithSelector(IReferee.IndexOutside.selector, 3, 3));
     }
 
@@ -396,76 +409,100 @@ contract RefereeTest is ToyStep {
         _expect(ask, abi.encodeWithSelector(IReferee.ElementUnknown.selector, type(uint256).max, 3));
     }
 
-    /// @dev The openings of another element: the leaves differ, and so do the elements' places in them.
+    /// @dev The leaves of another element lead elsewhere from the places where this one's must lie.
     function test_judge_anotherElement_isRefused() public {
         Ask memory ask = _fault();
         ask.element = 2;
-        bytes memory reason = abi.encodeWithSelector(IReferee.LeavesMismatch.selector, rootOf(A), 2, 1);
-        _expect(ask, reason);
+        _expect(ask, _mismatch(W, 1, 1));
+        ask.operands[1] = open(W, 290, 128);
+        _expectOtherTrace(ask);
     }
 
-    function test_judge_operandsMissingOrMore_isRefused() public {
-        Ask memory ask = _fault();
-        IReferee.BufferOpening[] memory given = ask.operands;
-        ask.operands = new IReferee.BufferOpening[](1);
-        ask.operands[0] = given[0];
-        _expect(ask, abi.encodeWithSelector(IReferee.WrongOperandCount.selector, 2, 1));
-        ask.operands = new IReferee.BufferOpening[](3);
-        (ask.operands[0], ask.operands[1], ask.operands[2]) = (given[0], given[1], given[1]);
-        _expect(ask, abi.encodeWithSelector(IReferee.WrongOperandCount.selector, 2, 3));
-        uint32 node = _equalSelect(1);
-        ask = _ask(node, 7, _places(Place(OUT, 7, 1), Place(TOKEN, 2, 1)));
-        _expect(ask, abi.encodeWithSelector(IReferee.WrongOperandCount.selector, 2, 1));
+    function _mismatch(uint256 buffer, uint256 first, uint256 count) private view returns (bytes memory) {
+        return abi.encodeWithSelector(IReferee.LeavesMismatch.selector, rootOf(buffer), first, count);
     }
 
-    function test_judge_leafOfAnotherLength_isRefused() public {
+    function _wrongBytes(uint256 expected, uint256 actual) private pure returns (bytes memory) {
+        return abi.encodeWithSelector(IReferee.WrongOpeningBytes.selector, expected, actual);
+    }
+
+    /// @dev Only the referee knows which root it found: that it names the trace is enough.
+    function _expectOtherTrace(Ask memory ask) private {
+        bytes memory openings = _pack(ask);
+        try referee.judge(ask.context, ask.node, ask.element, openings) {
+            revert("judged");
+        } catch (bytes memory reason) {
+            assertEq(reason.length, 68, "two words");
+            assertEq(bytes4(reason), IReferee.TraceMismatch.selector, "another trace");
+            assertEq(bytes32(cut(reason, 4, 32)), ask.context.traceRoot, "the trace's root");
+        }
+    }
+
+    /// @dev The node tells how many bytes each opening has: one more or less anywhere moves all that follows, and the end with it.
+    function test_judge_openingsOfAnotherLength_isRefused() public {
         Ask memory ask = _fault();
-        bytes memory leaf = ask.operands[0].leaves;
-        ask.operands[0].leaves = bytes.concat(leaf, hex"00");
-        _expect(ask, abi.encodeWithSelector(IReferee.WrongLeafBytes.selector, 512, 513));
-        ask.operands[0].leaves = cut(leaf, 0, 511);
-        _expect(ask, abi.encodeWithSelector(IReferee.WrongLeafBytes.selector, 512, 511));
-        ask.operands[0].leaves = bytes.concat(leaf, leaf);
-        _expect(ask, abi.encodeWithSelector(IReferee.WrongLeafBytes.selector, 512, 1024));
+        uint256 whole = _pack(ask).length;
+        ask.tracePath = _longer(ask.tracePath);
+        _expect(ask, _wrongBytes(whole, whole + 32));
         ask = _fault();
-        ask.output.leaves = "";
-        _expect(ask, abi.encodeWithSelector(IReferee.WrongLeafBytes.selector, 512, 0));
+        ask.tracePath = new bytes32[](ask.tracePath.length - 1);
+        _expect(ask, _wrongBytes(whole, whole - 32));
+        bytes memory openings = bytes.concat(_pack(_fault()), hex"00");
+        vm.expectRevert(_wrongBytes(whole, whole + 1));
+        referee.judge(ask.context, ask.node, ask.element, openings);
+        openings = cut(openings, 0, whole - 1);
+        vm.expectRevert(_wrongBytes(whole, whole - 1));
+        referee.judge(ask.context, ask.node, ask.element, openings);
+        vm.expectRevert(_wrongBytes(512 + 32, 0)); // two leaves: one sibling
+        referee.judge(ask.context, ask.node, ask.element, "");
+    }
+
+    function test_judge_operandMissing_isRefused() public {
+        Ask memory ask = _fault();
+        Opening[] memory given = ask.operands;
+        ask.operands = new Opening[](1);
+        ask.operands[0] = given[0];
+        uint256 read = 512 + 32 + 512 + 64; // the output, in two leaves; a, in four
+        uint256 actual = read + 32 * ask.tracePath.length;
+        _expect(ask, _wrongBytes(read + 2048 + 32, actual)); // w, in three: two leaves of 1,024 bytes, one sibling
     }
 
     function test_judge_changedLeaf_isRefused() public {
         Ask memory ask = _fault();
         ask.operands[1].leaves[1500] ^= 0x01;
-        _expect(ask, abi.encodeWithSelector(IReferee.LeavesMismatch.selector, rootOf(W), 0, 2));
+        _expect(ask, _mismatch(W, 0, 2));
         ask = _fault();
         ask.output.leaves[0] ^= 0x01;
-        _expect(ask, abi.encodeWithSelector(IReferee.LeavesMismatch.selector, rootOf(OUT), 0, 1));
+        _expectOtherTrace(ask);
+        ask = _fault();
+        ask.operands[0].leaves[511] ^= 0x01;
+        _expectOtherTrace(ask);
     }
 
-    function test_judge_pathOfAnotherLength_isRefused() public {
+    function test_judge_changedSibling_isRefused() public {
         Ask memory ask = _fault();
-        ask.operands[0].path = _longer(ask.operands[0].path);
-        _expect(ask, abi.encodeWithSelector(IReferee.LeavesMismatch.selector, rootOf(A), 1, 1));
+        ask.operands[1].path[0] ^= bytes32(uint256(1));
+        _expect(ask, _mismatch(W, 0, 2));
+        for (uint256 i = 0; i < ask.tracePath.length; ++i) {
+            ask = _fault();
+            ask.tracePath[i] ^= bytes32(uint256(1));
+            _expectOtherTrace(ask);
+        }
         ask = _fault();
-        ask.operands[0].path = new bytes32[](0);
-        _expect(ask, abi.encodeWithSelector(IReferee.LeavesMismatch.selector, rootOf(A), 1, 1));
-        ask = _fault();
-        ask.operands[0].rootPath = _longer(ask.operands[0].rootPath);
-        bytes32 trace = ask.context.traceRoot;
-        _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, trace, A));
+        ask.operands[0].path[1] ^= bytes32(uint256(1));
+        _expectOtherTrace(ask);
     }
 
+    /// @dev As long as the right ones.
     function test_judge_anotherBuffer_isRefused() public {
         Ask memory ask = _fault();
-        bytes32 trace = ask.context.traceRoot;
-        ask.operands[0] = open(B, 128, 128);
-        _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, trace, A));
-        // Its leaves under the right buffer's root.
-        IReferee.BufferOpening memory right = open(A, 128, 128);
-        (ask.operands[0].root, ask.operands[0].rootPath) = (right.root, right.rootPath);
-        _expect(ask, abi.encodeWithSelector(IReferee.LeavesMismatch.selector, rootOf(A), 1, 1));
-        ask.operands[0] = right;
-        ask.output = right;
-        _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, trace, OUT));
+        setValue(C, 0, FIVE);
+        ask = _fault();
+        ask.operands[0].leaves = open(C, 0, 64).leaves;
+        _expectOtherTrace(ask);
+        ask = _fault();
+        (ask.output.leaves, ask.operands[0].leaves) = (ask.operands[0].leaves, ask.output.leaves);
+        _expectOtherTrace(ask);
     }
 
     function test_judge_anotherStep_isRefused() public {
@@ -475,8 +512,7 @@ contract RefereeTest is ToyStep {
         _expect(ask, abi.encodeWithSelector(IReferee.LeavesMismatch.selector, root, 0, 2));
         ask = _fault();
         ask.context.traceRoot = "another trace";
-        root = ask.context.traceRoot;
-        _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, root, OUT));
+        _expectOtherTrace(ask);
         ask = _fault();
         ask.context.facts.programBuffers = 8; // as deep a tree, no such leaf
         root = ask.context.traceRoot;

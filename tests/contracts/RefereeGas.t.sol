@@ -26,24 +26,22 @@ contract RefereeGasTest is Test {
     struct Ask {
         IReferee.StepContext context;
         IReferee.NodeProof node;
-        IReferee.BufferOpening output;
-        IReferee.BufferOpening[] operands;
+        bytes openings;
     }
 
     /// @dev Buffers FIRST_BUFFER, the output, and the operands behind it.
     function _ask(uint8 operation, uint256 terms, uint256 count) private pure returns (Ask memory ask) {
         uint256 leafBytes = 4 * terms > 4096 ? 4096 : 4 * terms;
         bytes32[] memory roots = _words("roots", BUFFERS);
-        (ask.output, roots[FIRST_BUFFER]) = _open("output", leafBytes, 1);
-        ask.operands = new IReferee.BufferOpening[](count);
-        for (uint256 i = 0; i < count; ++i) {
-            (ask.operands[i], roots[FIRST_BUFFER + 1 + i]) =
-                _open(vm.toString(i), leafBytes, 4 * terms / leafBytes);
+        uint256[] memory opened = new uint256[](count + 1);
+        for (uint256 i = 0; i <= count; ++i) {
+            opened[i] = FIRST_BUFFER + i;
+            bytes memory opening;
+            (opening, roots[FIRST_BUFFER + i]) =
+                _open(vm.toString(i), leafBytes, i == 0 ? 1 : 4 * terms / leafBytes);
+            ask.openings = bytes.concat(ask.openings, opening);
         }
-        ask.output.rootPath = Trees.path(roots, FIRST_BUFFER);
-        for (uint256 i = 0; i < count; ++i) {
-            ask.operands[i].rootPath = Trees.path(roots, FIRST_BUFFER + 1 + i);
-        }
+        ask.openings = abi.encodePacked(ask.openings, Trees.setPath(roots, opened));
         ask.context.traceRoot = Trees.root(roots);
         ask.context.start = StateHeader(keccak256("w"), keccak256("m"), keccak256("v"), 1000, 1000);
         ask.context.facts.programBuffers = uint32(BUFFERS);
@@ -61,24 +59,24 @@ contract RefereeGasTest is Test {
     function _open(string memory label, uint256 leafBytes, uint256 count)
         private
         pure
-        returns (IReferee.BufferOpening memory opening, bytes32 root)
+        returns (bytes memory opening, bytes32 root)
     {
-        opening.leaves = new bytes(leafBytes * count);
+        opening = new bytes(leafBytes * count);
         uint256 random = uint64(uint256(keccak256(bytes(label))));
-        for (uint256 i = 0; i < opening.leaves.length; ++i) {
+        for (uint256 i = 0; i < opening.length; ++i) {
             random = (random * 6_364_136_223_846_793_005 + 1_442_695_040_888_963_407) % (1 << 64);
-            opening.leaves[i] = bytes1(uint8(i % 4 == 3 ? 0x3e : 1 + (random >> 40) % 127));
+            opening[i] = bytes1(uint8(i % 4 == 3 ? 0x3e : 1 + (random >> 40) % 127));
         }
         bytes32[] memory hashes = _words(label, LEAVES);
         for (uint256 i = 0; i < count; ++i) {
             bytes memory leaf = new bytes(leafBytes);
             for (uint256 j = 0; j < leafBytes; ++j) {
-                leaf[j] = opening.leaves[i * leafBytes + j];
+                leaf[j] = opening[i * leafBytes + j];
             }
             hashes[FIRST_LEAF + i] = PositionalMerkle.leafHash(leaf);
         }
-        root = opening.root = Trees.root(hashes);
-        opening.path = Trees.rangePath(hashes, FIRST_LEAF, count);
+        root = Trees.root(hashes);
+        opening = abi.encodePacked(opening, Trees.rangePath(hashes, FIRST_LEAF, count));
     }
 
     /// @dev Sixteen elements over rows of `terms`.
@@ -115,8 +113,7 @@ contract RefereeGasTest is Test {
         returns (uint256 spent, uint256 dataGas, uint256 floorGas)
     {
         Ask memory ask = _ask(operation, terms, count);
-        bytes memory data =
-            abi.encodeCall(IReferee.judge, (ask.context, ask.node, 0, ask.output, ask.operands));
+        bytes memory data = abi.encodeCall(IReferee.judge, (ask.context, ask.node, 0, ask.openings));
         Referee referee = new Referee();
         spent = gasleft();
         (bool ok, bytes memory result) = address(referee).staticcall(data);

@@ -33,6 +33,11 @@ abstract contract ToyStep is Test {
         int64[] strides;
     }
 
+    struct Opening {
+        bytes leaves;
+        bytes32[] path;
+    }
+
     ToyBuffer[] internal buffers;
     bytes[] internal nodes;
 
@@ -158,20 +163,42 @@ abstract contract ToyStep is Test {
         return IReferee.NodeProof(number, nodes[number], Trees.path(_programLeaves(), number + 2));
     }
 
-    /// @dev Elements first .. first + length - 1; nothing that the contract can know without.
+    /// @dev The leaves of elements first .. first + length - 1, and their siblings.
     function open(uint256 buffer, uint256 first, uint256 length)
         internal
         view
-        returns (IReferee.BufferOpening memory opening)
+        returns (Opening memory opening)
     {
         uint256 leafBytes = 1 << buffers[buffer].leafLog;
         (uint256 from, uint256 to) = (4 * first / leafBytes, (4 * (first + length) - 1) / leafBytes);
         opening.leaves = cut(buffers[buffer].data, from * leafBytes, (to - from + 1) * leafBytes);
         opening.path = Trees.rangePath(leavesOf(buffer), from, to - from + 1);
+    }
+
+    /// @dev Siblings of the roots of those of some buffers that are the trace's alone.
+    function openTrace(uint256[] memory opened) internal view returns (bytes32[] memory) {
+        uint256 count = 0;
+        uint256[] memory found = new uint256[](opened.length);
+        for (uint256 buffer = 0; buffer < buffers.length; ++buffer) {
+            if (_isTraced(buffer) && _has(opened, buffer)) found[count++] = buffer;
+        }
+        uint256[] memory indices = new uint256[](count);
+        for (uint256 i = 0; i < count; ++i) {
+            indices[i] = found[i];
+        }
+        return Trees.setPath(traceLeaves(), indices);
+    }
+
+    function _isTraced(uint256 buffer) private view returns (bool) {
         uint8 role = buffers[buffer].role;
-        if (role <= SECOND_MOMENT || role == CONSTANT) return opening;
-        opening.root = rootOf(buffer);
-        opening.rootPath = Trees.path(traceLeaves(), buffer);
+        return role > SECOND_MOMENT && role != CONSTANT;
+    }
+
+    function _has(uint256[] memory list_, uint256 value) private pure returns (bool) {
+        for (uint256 i = 0; i < list_.length; ++i) {
+            if (list_[i] == value) return true;
+        }
+        return false;
     }
 
     // Short lists -------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import {OuterMath} from "../../contracts/libraries/OuterMath.sol";
 import {PositionalMerkle} from "../../contracts/libraries/PositionalMerkle.sol";
 import {Tolerance} from "../../contracts/libraries/Tolerance.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
+import {Trees} from "./Trees.sol";
 import {VectorFile} from "./VectorFile.sol";
 
 /// @dev The hashes of docs/spec.md, sections 2 and 3.
@@ -227,7 +228,7 @@ contract MerkleVectors is VectorFile {
     }
 
     function verifyRange(bytes memory data, uint256 i, bytes32[] calldata path) external view returns (bool) {
-        return PositionalMerkle.verifyRange(
+        return Trees.verifyRange(
             words(".ranges.root")[i],
             data,
             numbers(".ranges.leafBytes")[i],
@@ -236,6 +237,26 @@ contract MerkleVectors is VectorFile {
             numbers(".ranges.total")[i],
             path
         );
+    }
+
+    function test_sets() public view {
+        string[] memory name = names(".sets");
+        bool[] memory valid = flags(".sets.valid");
+        NumberLists memory indices = numberLists(".sets.index");
+        WordLists memory leaves = wordLists(".sets.leaf");
+        WordLists memory paths = wordLists(".sets.path");
+        for (uint256 i = 0; i < name.length; ++i) {
+            bool found = this.verifySet(i, pick(indices, i), pick(leaves, i), pick(paths, i));
+            assertEq(found, valid[i], name[i]);
+        }
+    }
+
+    function verifySet(uint256 i, uint256[] memory indices, bytes32[] memory leaves, bytes32[] calldata path)
+        external
+        view
+        returns (bool)
+    {
+        return Trees.verifySet(words(".sets.root")[i], indices, leaves, numbers(".sets.count")[i], path);
     }
 
     function test_zeroTensors() public view {

@@ -326,8 +326,8 @@ def _answer(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
 def _prove_operation(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:
     """Without a fault: of the next element, which is right."""
     number, element = step["args"]["node"], step["args"]["element"] + (not is_fact(step, "is_fault"))
-    output, *operands = twin.trace.open_element(number, element)
-    return _show_facts(step), _show_start(twin, step), prove_node(number), element, output, operands
+    openings = twin.trace.open_element(number, element)
+    return _show_facts(step), _show_start(twin, step), prove_node(number), element, openings
 
 
 def _prove_token(twin: DisputeTwin, step: Step) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from protocol.spec.merkle import (
     compute_data_levels,
     compute_levels,
     compute_path,
+    compute_set_path,
     hash_leaf,
     split_leaves,
 )
@@ -200,14 +201,17 @@ class StepTrace:
         """One leaf of the buffer at a place of a node: 0 its output, 1 and up its operands."""
         return self.open_leaf(list_accesses(node)[place].buffer, leaf)
 
-    def open_element(self, node: int, element: int) -> list[BufferOpening]:
-        """The output and the operands of one element."""
-        return [
-            self.open_leaf(
-                access.buffer, 4 * locate(access, (element,)) // leaf_bytes(PROGRAM, access.buffer)
-            )
-            for access in list_accesses(node)
-        ]
+    def open_element(self, node: int, element: int) -> bytes:
+        """The leaves of the output and the operands of one element with their siblings, and those that the
+        roots of these buffers need in the trace."""
+        shown, traced = b"", set()
+        for access in list_accesses(node):
+            leaf = 4 * locate(access, (element,)) // leaf_bytes(PROGRAM, access.buffer)
+            opening = self.open_leaf(access.buffer, leaf)
+            shown += b"".join((opening.leaves, *opening.path))
+            if opening.root != ZERO_WORD:
+                traced.add(access.buffer)
+        return shown + b"".join(compute_set_path(self.levels, sorted(traced)))
 
 
 def list_accesses(node: int) -> Sequence[Access]:

@@ -109,11 +109,10 @@ class DisputeGame(Proxy):
         start: StateHeader,
         node: NodeProof,
         element: int,
-        output: BufferOpening,
-        operands: Sequence[BufferOpening],
+        openings: bytes,
     ) -> Receipt:
         """Convict a claimant one element of whose trace lies beyond its bound. Anybody may."""
-        return await self._send("proveOperation", dispute, facts, start, node, element, output, operands)
+        return await self._send("proveOperation", dispute, facts, start, node, element, openings)
 
     async def prove_token(
         self,

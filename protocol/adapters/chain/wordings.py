@@ -327,6 +327,7 @@ WORDINGS: dict[str, Wording] = {
         "{actual}",
         "Do not stake on this task; tell its submitter.",
     ),
+    "TraceMismatch": Wording("the opened buffers are not the trace's", "{trace_root}", "{actual}", _PROOF),
     "WrongAuditStatus": Wording("the audit is not there yet, or past it", "{expected}", "{actual}", _RELOAD),
     "WrongChild": Wording(
         "no such child was posted",
@@ -341,8 +342,8 @@ WORDINGS: dict[str, Wording] = {
     "WrongLeafBytes": Wording("the leaves have another length", "{expected} bytes", "{actual} bytes", _PROOF),
     "WrongLeafCount": Wording("a wrong number of leaves", "{expected}", "{actual}", _PROOF),
     "WrongNodeCount": Wording("a wrong number of nodes", "{expected}", "{actual}", _PROOF),
-    "WrongOperandCount": Wording(
-        "one opening an operand", "{expected} openings", "{actual}", "Open what the operation reads."
+    "WrongOpeningBytes": Wording(
+        "the openings have another length", "{expected} bytes or more", "{actual} bytes", _PROOF
     ),
     "WrongPhase": Wording(
         "that draw is not of this phase", "the phase of draw {draw}", "phase {phase}", _RELOAD

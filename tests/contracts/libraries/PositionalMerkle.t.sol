@@ -110,7 +110,7 @@ contract PositionalMerkleTest is Test {
     }
 
     function verifyRange(Range memory range, bytes32[] calldata path) external pure returns (bool) {
-        return PositionalMerkle.verifyRange(
+        return Trees.verifyRange(
             range.root, range.leaves, RANGE_LEAF_BYTES, range.first, range.count, range.total, path
         );
     }

@@ -1,6 +1,7 @@
 """A false step is found, whatever it is, with little fetched; and the proof opens what the referee judges."""
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -21,10 +22,18 @@ from protocol.compute.interpreter import Interpreter
 from protocol.compute.program import BuiltProgram, build_program, describe_program
 from protocol.compute.step import Batch, TrainingState, compute_scalars
 from protocol.compute.trace import TraceTree, build_trace_tree
-from protocol.spec.containers import BufferOpening, TrainingSpec
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import unpack_bits
-from protocol.spec.merkle import compute_data_root, hash_leaf, verify_path, verify_range
+from protocol.spec.merkle import (
+    compute_data_root,
+    compute_levels,
+    compute_range_path,
+    hash_leaf,
+    is_valid_set,
+    verify_path,
+    verify_range,
+)
 from protocol.spec.program import INDEX_ROLES, Operation, Role, leaf_bytes
 from protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root
 from protocol.spec.referee import judge_element
@@ -117,11 +126,8 @@ def verify_proof(built: BuiltProgram, tree: TraceTree, fault: OperationFault) ->
     leaf = hash_leaf(fault.node.data)
     number = LEAVES_BEFORE_NODES + fault.node.number
     verify_path(compute_program_root(program), leaf, number, leaves, fault.node.path)
-    opened: dict[tuple[int, int], int] = {}
-    runs = list(iterate_runs(node, fault.element, tree.get))
     place = node.output.buffer, *locate_output(built, fault), 1
-    for (buffer, first, count), opening in zip([place, *runs], [fault.output, *fault.operands], strict=True):
-        opened |= read_opening(tree, buffer, first, count, opening)
+    opened = read_openings(tree, [place, *iterate_runs(node, fault.element, tree.get)], fault.openings)
     claimed = opened[(node.output.buffer, place[1])]
     judgement = judge_element(node, fault.element, lambda buffer, element: opened[(buffer, element)], claimed)
     assert judgement.is_fault, node.operation
@@ -134,21 +140,42 @@ def locate_output(built: BuiltProgram, fault: OperationFault) -> tuple[int]:
     return (node.output.offset + sum((size - 1) * stride for size, stride in pairs),)
 
 
-def read_opening(
-    tree: TraceTree, buffer: int, first: int, count: int, opening: BufferOpening
+def read_openings(
+    tree: TraceTree, runs: Sequence[tuple[int, int, int]], openings: bytes
 ) -> dict[tuple[int, int], int]:
-    """The bits of a proven run, by buffer and element."""
-    program, size = tree.program, leaf_bytes(tree.program, buffer)
-    leaves = [opening.leaves[i : i + size] for i in range(0, len(opening.leaves), size)]
-    entry, start = program.buffers[buffer], 4 * first // size
-    total = -(-4 * entry.size // size)
-    verify_range(tree.roots[buffer], list(map(hash_leaf, leaves)), start, total, opening.path)
-    if entry.role in (Role.TENSOR, Role.SCALARS, *INDEX_ROLES):
-        assert opening.root == tree.roots[buffer]
-        verify_path(tree.root, opening.root, buffer, len(tree.roots), opening.root_path)
-    else:
-        assert (opening.root, opening.root_path) == (bytes(32), ())
-    bits = unpack_bits(opening.leaves)
+    """The bits of proven runs, by buffer and element; every byte is needed."""
+    found: dict[tuple[int, int], int] = {}
+    traced: dict[int, bytes] = {}
+    reader = io.BytesIO(openings)
+    for buffer, first, count in runs:
+        size, start, end, total = describe_run(tree, buffer, first, count)
+        # As many siblings as a tree of any leaves has there.
+        shape = compute_range_path(compute_levels([b"\1" * 32] * total), start, end - 1)
+        leaves, path = reader.read((end - start) * size), [reader.read(32) for _ in shape]
+        found |= read_run(tree, buffer, first, count, leaves, path)
+        if tree.program.buffers[buffer].role in (Role.TENSOR, Role.SCALARS, *INDEX_ROLES):
+            traced[buffer] = tree.roots[buffer]
+    rest = reader.read()
+    siblings = [rest[i : i + 32] for i in range(0, len(rest), 32)]
+    assert is_valid_set(tree.root, traced, len(tree.roots), siblings)
+    return found
+
+
+def describe_run(tree: TraceTree, buffer: int, first: int, count: int) -> tuple[int, int, int, int]:
+    """Bytes of a leaf, the leaves from .. to that hold the run, and all of the buffer."""
+    size, elements = leaf_bytes(tree.program, buffer), tree.program.buffers[buffer].size
+    return size, 4 * first // size, -(-4 * (first + count) // size), -(-4 * elements // size)
+
+
+def read_run(
+    tree: TraceTree, buffer: int, first: int, count: int, leaves: bytes, path: Sequence[bytes]
+) -> dict[tuple[int, int], int]:
+    """The bits of a run whose leaves are proven under the buffer's root."""
+    size, start, end, total = describe_run(tree, buffer, first, count)
+    hashes = [hash_leaf(leaves[i : i + size]) for i in range(0, len(leaves), size)]
+    assert len(hashes) == end - start
+    verify_range(tree.roots[buffer], hashes, start, total, path)
+    bits = unpack_bits(leaves)
     return {(buffer, first + i): bits[first + i - start * size // 4] for i in range(count)}
 
 
@@ -193,7 +220,10 @@ def test_find_names_an_input_that_the_task_does_not_give(
     fault = find(claimant, claimed)
     assert isinstance(fault, InputFault)
     assert (fault.buffer, fault.element) == (buffer, element)
-    assert read_opening(tree, buffer, element, 1, fault.opening)
+    opening = fault.opening
+    assert read_run(tree, buffer, element, 1, opening.leaves, opening.path)
+    assert opening.root == tree.roots[buffer]
+    verify_path(tree.root, opening.root, buffer, len(tree.roots), opening.root_path)
     assert cheat.fetched == [buffer]
 
 

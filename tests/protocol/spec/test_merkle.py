@@ -1,6 +1,7 @@
 """Trees: a proof holds for its leaf, index, depth and count, and for nothing else."""
 
 from hashlib import sha256
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -168,3 +169,67 @@ def test_verify_range_reports_the_figures() -> None:
 def test_a_foreign_run_is_refused(first: int, last: int) -> None:
     with pytest.raises(InvalidInput, match="no such run"):
         merkle.compute_range_path(merkle.compute_levels(make_leaves(3)), first, last)
+
+
+# --- Sets of leaves -----------------------------------------------------------------------------------------
+def draw_set(data: st.DataObject, count: int) -> list[int]:
+    return sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=6)))
+
+
+@given(st.integers(1, 70), st.data())
+def test_every_set_verifies(count: int, data: st.DataObject) -> None:
+    leaves = make_leaves(count)
+    levels = merkle.compute_levels(leaves)
+    indices = draw_set(data, count)
+    path = merkle.compute_set_path(levels, indices)
+    forks = [(a ^ b).bit_length() - 1 for a, b in pairwise(indices)]
+    # Each leaf brings what lies below the place where it joins the one before, and is a sibling less there.
+    assert len(path) == merkle.compute_depth(count) + sum(fork - 1 for fork in forks)
+    assert merkle.is_valid_set(levels[-1][0], {i: leaves[i] for i in indices}, count, path)
+
+
+@given(st.integers(1, 70), st.data())
+def test_a_set_of_neighbours_has_the_siblings_of_their_run(count: int, data: st.DataObject) -> None:
+    levels = merkle.compute_levels(make_leaves(count))
+    first, last = draw_run(data, count)
+    path = merkle.compute_set_path(levels, range(first, last + 1))
+    assert sorted(path) == sorted(merkle.compute_range_path(levels, first, last))
+
+
+def test_siblings_of_a_set_come_half_by_half() -> None:
+    """Leaves 1, 4 and 7 of 8: 4 and 7 meet in the right half, that half and leaf 1 at the root."""
+    levels = merkle.compute_levels(make_leaves(8))
+    path = merkle.compute_set_path(levels, (1, 4, 7))
+    assert path == [levels[0][0], levels[1][1], levels[0][5], levels[0][6]]
+
+
+@given(st.integers(2, 40), st.data())
+def test_no_other_set_verifies(count: int, data: st.DataObject) -> None:
+    leaves = make_leaves(count)
+    levels = merkle.compute_levels(leaves)
+    root, indices = levels[-1][0], draw_set(data, count)
+    shown, path = {i: leaves[i] for i in indices}, merkle.compute_set_path(levels, indices)
+    one = data.draw(st.sampled_from(indices))
+    other = data.draw(st.integers(-2, 4 * count).filter(lambda i: i not in indices))
+    rest = {i: leaf for i, leaf in shown.items() if i != one}
+    for leaves_shown, total, siblings in (
+        ({**rest, other: leaves[one]}, count, path), ({**shown, one: bytes([1] * 32)}, count, path),
+        (rest, count, path), ({**shown, other: leaves[one]}, count, path), ({}, count, path),
+        (shown, max(indices), path), (shown, 2 * (1 << merkle.compute_depth(count)), path),
+        (shown, count, [*path, bytes(32)]), (shown, count, path[:-1] if path else [bytes(32)]),
+    ):  # fmt: skip
+        assert not merkle.is_valid_set(root, leaves_shown, total, siblings)
+
+
+def test_padding_is_no_leaf_of_a_set() -> None:
+    leaves = make_leaves(3)
+    root = merkle.compute_root(leaves)
+    path = [merkle.hash_node(leaves[0], leaves[1])]
+    assert merkle.fold_set({2: leaves[2], 3: bytes(32)}, 2, path) == root
+    assert not merkle.is_valid_set(root, {2: leaves[2], 3: bytes(32)}, 4, path)
+
+
+@pytest.mark.parametrize("indices", [(), (1, 0), (1, 1), (-1, 0), (0, 3)])
+def test_a_foreign_set_is_refused(indices: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidInput, match="no set of leaves|no such leaf"):
+        merkle.compute_set_path(merkle.compute_levels(make_leaves(3)), indices)
