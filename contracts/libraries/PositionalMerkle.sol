@@ -6,7 +6,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @title Positional SHA-256 Merkle trees: a proof binds the leaf, its index, the depth and the count (docs/spec.md, section 1).
 /// @dev Twin of `protocol/spec/merkle.py`. Libraries that sort the two children prove membership only and are unfit here: the place of a
 /// leaf is what a dispute is about. The tree is padded to a power of two with the zero word, which is therefore never a leaf.
-/// Paths are folded in assembly: a proof of one operation has seventy levels, and the compiler's own way to hash costs more than the hashes.
+/// Paths are folded in assembly: a proof of one operation has sixty levels, and the compiler's own way to hash costs more than the hashes.
 library PositionalMerkle {
     uint256 internal constant LEAF_BYTES = 1024;
     uint256 internal constant LEAF_ELEMENTS = 256;

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import count
 
 from protocol.spec.enclosure import ENCLOSURES, LIMIT
-from protocol.spec.float32 import SIGN_BIT, to_fraction
+from protocol.spec.float32 import INFINITY, SIGN_BIT, to_fraction
 from protocol.spec.program import Operation
 from protocol.spec.referee import FORMATS, Terms
 from scripts.vectors.referee_inputs import (
@@ -32,6 +32,8 @@ LONG = (
     (Operation.PRODUCT_SUM, LONGEST),
 )
 ONE, TINY, HUGE = 0x3F800000, 0x00000003, 0x7F000000
+MIDDLE = 127
+"""Exponent field of 1."""
 _EXPONENTS = (
     0x00000000, 0x00000001, 0x80000001, 0x3F800000, 0xBF800000, 0x42B17218, 0xC2AE0000, 0xC2AD4000,
     0xC2AEAC4F, 0xC2AEAC50, 0xC2D00000, 0xC2FE0000, 0xC3000000, 0xC3000001, 0xFF7FFFFF, 0x43000000,
@@ -71,6 +73,9 @@ def _long_inputs() -> Iterator[Inputs]:
     for operation, terms_count in LONG:
         label = f"{operation.name} plain {terms_count}"
         yield label, operation, "float32", make_terms(operation, "plain", terms_count, _draw_from(label))
+    for operation in (Operation.PRODUCT_SUM, Operation.SUM):
+        label = f"{operation.name} banded 128"
+        yield label, operation, "float32", make_terms(operation, "banded", 128, _draw_from(label))
     yield (
         f"a product sum of {LONGEST} large terms",
         Operation.PRODUCT_SUM,
@@ -92,6 +97,7 @@ def _edge_inputs() -> Iterator[Inputs]:
             yield f"{name}: {what}, second", product_sum, name, [(TINY, TINY), (ONE >> 1, bits)]
     yield "subnormal operands count for nothing", product_sum, "float32", [(TINY, HUGE), (0x30800000, ONE)]
     yield "subnormal operands beside zeros", product_sum, "tf32", [(TINY, 0), (0, TINY), (TINY, HUGE)] * 3
+    yield from _window_inputs()
     for operation in EXTREMES[1:]:
         yield f"{operation.name} of subnormal numbers", operation, "float32", [(TINY, 0x80000001)]
     yield (
@@ -110,6 +116,26 @@ def _edge_inputs() -> Iterator[Inputs]:
     for operation, operands in FUNCTION_OPERANDS.items():
         for bits in operands:
             yield f"{operation.name} of {bits:#010x}", operation, "float32", [(bits,)]
+
+
+def _window_inputs() -> Iterator[Inputs]:
+    """One pair of a word far from the others, about as far as the contract still sums without limbs."""
+    near = MIDDLE << 23 | 0x7FFFFF
+    for distance in (15, 16, 17, 31, 32, 48, 63, -14, -15, -16, -31, -32, -64):
+        far = near + (distance << 23)
+        for label, terms in (
+            ("both", [(far, far)]), ("one", [(far, near)]), ("the other", [(near, far | SIGN_BIT)]),
+        ):  # fmt: skip
+            name = f"{label} {distance} places from seven others"
+            yield name, Operation.PRODUCT_SUM, "float32", [*terms, *[(near, near)] * 7]
+    largest = [(HUGE, ONE >> 1)] * 7
+    yield "an infinity among the largest", Operation.PRODUCT_SUM, "float32", [(INFINITY, ONE >> 1), *largest]
+    yield (
+        "a subnormal among the least",
+        Operation.PRODUCT_SUM,
+        "float32",
+        [(TINY, ONE), *[(1 << 23, ONE)] * 7],
+    )
 
 
 def _draw_from(label: str) -> Draw:

@@ -29,8 +29,12 @@ may round up to 2^127, 2^127, the end."""
 EXPONENTS = {
     "plain": (118, 132), "wide": (0, 255), "tiny": (0, 4), "low": (30, 90), "high": (180, 255),
     "one": (126, 128), "steps": (127, 134), "subnormal": (0, 1), "huge": (220, 254),
+    "window": (111, 144), "first": (1, 33), "last": (222, 255),
 }  # fmt: skip
-"""Exponent fields, lowest and one beyond the highest. low: products near the least normal number."""
+"""Exponent fields, lowest and one beyond the highest. low: products near the least normal number; window,
+first, last: as many as the contract sums without limbs, one more, and those at both ends."""
+BANDS = ("first", "plain", "last", "plain", "one", "low")
+"""Kinds of terms that follow one another in sums, ten of each: in the middle of words of eight."""
 VERGE = EDGES[-8:]
 PAIRS = {"lost": ("subnormal", "huge"), "verge": ("verge", "low")}
 """Kinds of neighbouring operands. lost: products that vanish where subnormal operands do; verge: operands
@@ -76,8 +80,10 @@ def make_terms(operation: Operation, kind: str, count: int, draw: Draw) -> Terms
     width = 1 if operation in INDEXED else OPERAND_COUNTS[operation]
     turn = draw(2)
     terms = [
-        tuple(make_bits(_choose_kind(kind, turn + place, draw), draw) for place in range(width))
-        for _ in range(count)
+        tuple(
+            make_bits(_choose_kind(_choose_band(kind, i), turn + place, draw), draw) for place in range(width)
+        )
+        for i in range(count)
     ]
     if kind == "cancelling":  # the odd ones undo the even ones
         return [(t[0] ^ SIGN_BIT * (i % 2), *t[1:]) for i in range(count) for t in terms[i // 2 : i // 2 + 1]]
@@ -90,6 +96,10 @@ def make_terms(operation: Operation, kind: str, count: int, draw: Draw) -> Terms
     return terms
 
 
+def _choose_band(kind: str, place: int) -> str:
+    return BANDS[place // 10 % len(BANDS)] if kind == "banded" else kind
+
+
 def _choose_kind(kind: str, place: int, draw: Draw) -> str:
     if kind == "mixed":
         return ("plain", "edges", "tiny", "plain")[draw(4)]
@@ -98,7 +108,7 @@ def _choose_kind(kind: str, place: int, draw: Draw) -> str:
     return kind if kind in EXPONENTS or kind == "edges" else "plain"
 
 
-KINDS = (*EXPONENTS, *PAIRS, "edges", "cancelling", "broken", "repeated", "mixed")
+KINDS = (*EXPONENTS, *PAIRS, "edges", "cancelling", "broken", "repeated", "mixed", "banded")
 
 
 def make_runs(operation: Operation, terms: Terms, draw: Draw) -> list[Run]:

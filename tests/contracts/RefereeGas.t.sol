@@ -136,15 +136,15 @@ contract RefereeGasTest is Test {
     }
 
     function test_judge_gasOf128Terms_staysSmall() public {
-        _requireGas(128, 170_000);
+        _requireGas(128, 138_000);
     }
 
     function test_judge_gasOf512Terms_staysSmall() public {
-        _requireGas(512, 310_000);
+        _requireGas(512, 258_000);
     }
 
     function test_judge_gasOf4096Terms_staysInsideATransaction() public {
-        _requireGas(4096, 1_500_000);
+        _requireGas(4096, 1_200_000);
     }
 
     /// @dev The longest run that a node may ask for.
