@@ -85,9 +85,7 @@ async def require_verdict(party: Party, facts: StepFacts, found: Rehearsal, exhi
     """Raises InvalidInput unless the referee judges the exhibit as this node does."""
     context, proof = StepContext(facts, found.start, exhibit.trace_root), exhibit.proof
     try:
-        is_fault = await party.chain.referee.judge(
-            context, proof.node, proof.element, proof.output, proof.operands
-        )
+        is_fault = await party.chain.referee.judge(context, proof.node, proof.element, proof.openings)
     except ContractRefused as refusal:
         raise _disagree(party, exhibit, f"a refusal: {refusal.what}, {refusal.actual}") from refusal
     except EnvironmentFault as fault:

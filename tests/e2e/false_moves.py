@@ -16,7 +16,7 @@ from protocol.actions.states import fetch_state
 from protocol.adapters.chain import Chain
 from protocol.adapters.chain.proxy import Receipt
 from protocol.compute.facts import compute_step_facts
-from protocol.compute.fault import OperationFault, prove_operation
+from protocol.compute.fault import OperationFault, iterate_runs, prove_operation
 from protocol.compute.openings import open_buffer, prove_node
 from protocol.compute.retrace import retrace
 from protocol.compute.step import TrainingState
@@ -25,14 +25,15 @@ from protocol.spec.containers import BufferOpening, StateHeader, StepFacts
 from protocol.spec.dispute import DisputeState
 from protocol.spec.dispute_moves import SCALAR_COUNT
 from protocol.spec.params import ZERO_WORD
-from protocol.spec.program import Program, Role, leaf_bytes
+from protocol.spec.program import INDEXED, SMALL_LEAVES, Program, Role, leaf_bytes, locate, unravel
 
 Send = Callable[[Chain], Awaitable[Receipt]]
 
 
 @dataclass(frozen=True)
 class FalseMove:
-    """What is false about it, the error that it deserves, and how it is sent."""
+    """What is false about it, the error that it deserves (one of several, with `|` between), how it is
+    sent."""
 
     name: str
     expected: str
@@ -80,6 +81,12 @@ def spoil(data: bytes) -> bytes:
     return bytes([data[0] ^ 1]) + data[1:]
 
 
+UNTRACED = "LeavesMismatch"
+"""The error where a root stands in a state or in the program."""
+MISMATCH = f"{UNTRACED}|TraceMismatch|WrongOpeningBytes|IndexOutside"
+"""One of these, by what is read first."""
+
+
 def spoil_leaves(opening: BufferOpening) -> BufferOpening:
     """Another element than the claimed one."""
     return replace(opening, leaves=spoil(opening.leaves))
@@ -95,10 +102,10 @@ def list_false_operations(step: KnownStep, number: int) -> Iterator[FalseMove]:
     """Proofs about the last element of a node."""
     true = prove_operation(step.tree, number, step.tree.program.nodes[number].elements - 1)
     make = partial(_prove_operation, step)
-    for name, expected, fault in (*vary_element(step, true), *vary_result(step, true)):
+    for name, expected, fault in (*vary_element(step, true), *vary_whole(step, true)):
         yield FalseMove(f"operation: {name}", expected, make(fault))
-    for name, fault in vary_operands(true):
-        yield FalseMove(f"operation: {name}", "LeavesMismatch", make(fault))
+    for name, expected, fault in vary_openings(step, true):
+        yield FalseMove(f"operation: {name}", expected, make(fault))
     yield FalseMove("operation: other facts", "FactsMismatch", make(true, facts=spoil_facts(step)))
     yield FalseMove("operation: another state", "HeaderMismatch", make(true, start=step.end))
 
@@ -108,7 +115,7 @@ def _prove_operation(
 ) -> Send:
     context = (step.dispute.dispute, facts or step.facts, start or step.start)
     return lambda chain: chain.dispute_game.prove_operation(
-        *context, fault.node, fault.element, fault.output, fault.operands
+        *context, fault.node, fault.element, fault.openings
     )
 
 
@@ -130,38 +137,47 @@ def vary_element(step: KnownStep, true: OperationFault) -> Iterator[Variation]:
     yield "another node", "NodeMismatch", replace(true, node=replace(other, number=number))
     yield "a spoiled node", "NodeMismatch", replace(true, node=replace(node, data=spoil(node.data)))
     yield "no such element", "ElementUnknown", replace(true, element=program.nodes[number].elements)
-    yield "no operands", "WrongOperandCount", replace(true, operands=())
-    more = replace(true, operands=(*true.operands, true.output))
-    yield "an operand too many", "WrongOperandCount", more
 
 
-def vary_result(step: KnownStep, true: OperationFault) -> Iterator[Variation]:
-    """Another result than the one that the claimant's trace has."""
-    number, output, element = true.node.number, true.output, true.element
-
-    def show(**parts: object) -> OperationFault:
-        return replace(true, output=replace(output, **parts))  # type: ignore[arg-type]
-
-    yield "a spoiled result", "LeavesMismatch", show(leaves=spoil(output.leaves))
-    yield "a spoiled path", "LeavesMismatch", show(path=spoil_path(output.path))
-    yield "a spoiled place", "BufferMismatch", show(root_path=spoil_path(output.root_path))
-    yield "an invented root", "BufferMismatch", show(root=spoil(output.root))
-    yield "a long leaf", "WrongLeafBytes", show(leaves=output.leaves + bytes(4))
-    yield "a short leaf", "WrongLeafBytes", show(leaves=output.leaves[:-4])
+def vary_whole(step: KnownStep, true: OperationFault) -> Iterator[Variation]:
+    """Openings that are too short or too long, or another trace's."""
+    shown = true.openings
+    for name, openings in (
+        ("nothing opened", b""),
+        ("a byte too few", shown[:-1]),
+        ("a byte too many", shown + b"\0"),
+        ("an opening twice", shown + shown),
+    ):
+        yield name, "WrongOpeningBytes", replace(true, openings=openings)
     for name, tree in (("the step after", step.following), ("another claim", step.foreign)):
-        stranger = prove_operation(tree, number, element).output
-        yield f"the result of {name}", "BufferMismatch", replace(true, output=stranger)
+        stranger = prove_operation(tree, true.node.number, true.element).openings
+        yield f"openings of {name}", MISMATCH, replace(true, openings=stranger)
 
 
-def vary_operands(true: OperationFault) -> Iterator[tuple[str, OperationFault]]:
-    """Each operand spoiled, a constant as well: it is no claimant's to choose."""
-    for place, operand in enumerate(true.operands):
-        for name, spoiled in (
-            ("a spoiled operand", spoil_leaves(operand)),
-            ("a spoiled path of an operand", replace(operand, path=spoil_path(operand.path))),
-        ):
-            operands = (*true.operands[:place], spoiled, *true.operands[place + 1 :])
-            yield f"{name} {place}", replace(true, operands=operands)
+def vary_openings(step: KnownStep, true: OperationFault) -> Iterator[Variation]:
+    """Each run and each sibling spoiled, constants as well: they are no claimant's to choose."""
+    place, is_indexed = 0, step.tree.program.nodes[true.node.number].operation in INDEXED
+    for name, buffer, size in list_pieces(step.tree, true):
+        is_traced = step.tree.program.buffers[buffer].role not in SMALL_LEAVES
+        # Another index chooses another run, which the bytes behind it do not fit.
+        expected = MISMATCH if is_indexed else "TraceMismatch" if is_traced else UNTRACED
+        openings = true.openings[:place] + spoil(true.openings[place:])
+        yield f"a spoiled {name} of buffer {buffer}", expected, replace(true, openings=openings)
+        place += size
+    if place < len(true.openings):
+        openings = true.openings[:place] + spoil(true.openings[place:])
+        yield "a spoiled sibling in the trace", "TraceMismatch", replace(true, openings=openings)
+
+
+def list_pieces(tree: TraceTree, true: OperationFault) -> Iterator[tuple[str, int, int]]:
+    """What is opened, in order: leaves or siblings, of which buffer, so many bytes."""
+    node = tree.program.nodes[true.node.number]
+    output = node.output.buffer, locate(node.output, unravel(true.element, node.output_sizes)), 1
+    for run in (output, *iterate_runs(node, true.element, tree.get)):
+        leaves, path = tree.open_run(*run)
+        yield "run", run[0], len(leaves)
+        if path:
+            yield "sibling", run[0], sum(map(len, path))
 
 
 # --- Data ---------------------------------------------------------------------------------------------------

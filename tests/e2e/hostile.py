@@ -44,6 +44,11 @@ class Landed:
     expected: str
     error: str
 
+    @property
+    def is_right(self) -> bool:
+        """Whether it failed for a reason that it deserves."""
+        return self.error in self.expected.split("|")
+
 
 @dataclass
 class Record:

@@ -39,9 +39,9 @@ def require_honest_unharmed(found: Harassed) -> None:
 def require_false_moves_refused(found: Harassed) -> None:
     """Each was mined, and failed for the reason that it deserves; afterwards also because all is settled."""
     landed = [one for record in found.records.values() for one in record.landed]
-    wrong = [one for one in landed if one.error not in (one.expected, "ClaimNotDisputable")]
+    wrong = [one for one in landed if not one.is_right and one.error != "ClaimNotDisputable"]
     assert not wrong, wrong
-    assert {one.name.split(":")[0] for one in landed if one.error == one.expected} >= {
+    assert {one.name.split(":")[0] for one in landed if one.is_right} >= {
         "operation", "token", "label", "scalar", "demand", "pseudo-gradient", "an early end",
     }  # fmt: skip
     for record in found.records.values():

@@ -3,10 +3,8 @@
 `contracts/interfaces/IReferee.sol` is the manual.
 """
 
-from collections.abc import Sequence
-
 from protocol.adapters.chain.proxy import Proxy
-from protocol.spec.containers import BufferOpening, NodeProof, StepContext
+from protocol.spec.containers import NodeProof, StepContext
 
 
 class Referee(Proxy):
@@ -14,13 +12,6 @@ class Referee(Proxy):
 
     contract = "Referee"
 
-    async def judge(
-        self,
-        context: StepContext,
-        node: NodeProof,
-        element: int,
-        output: BufferOpening,
-        operands: Sequence[BufferOpening],
-    ) -> bool:
+    async def judge(self, context: StepContext, node: NodeProof, element: int, openings: bytes) -> bool:
         """Whether the element lies beyond its bound. Raises ContractRefused for what is no proof."""
-        return await self._read(bool, "judge", context, node, element, output, operands)
+        return await self._read(bool, "judge", context, node, element, openings)

@@ -45,7 +45,7 @@ def list_verdicts(found: Rehearsal, program: Program) -> Iterator[tuple[Operatio
     facts = describe_facts(program)
     for operation, trace_root, proof, is_fault in found.exhibits:
         context = StepContext(facts, found.start, trace_root)
-        shown = judge_shown(program, context, proof.node, proof.element, proof.output, proof.operands)
+        shown = judge_shown(program, context, proof.node, proof.element, proof.openings)
         yield operation, shown, is_fault
 
 
