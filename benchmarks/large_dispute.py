@@ -15,9 +15,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +64,8 @@ PLAN: TaskPlan = replace(
 DEADLINE_S = 5_400.0
 FETCHED = re.compile(r"fetched ([0-9.]+) MB of the trace")
 CHEAT = "cheat"
+READY = "checked one step"
+LOOK_S = 0.5
 
 
 def list_members(kernel_rank: int) -> list[Member]:
@@ -76,22 +77,40 @@ def list_members(kernel_rank: int) -> list[Member]:
     return [Member(CHEAT, "skip", "solver", False, STAKE_WEI, memory_mb=4 * MEMORY_MB), *verifiers]
 
 
-@contextmanager
-def run_parties(folders: Folders, actors: tuple[Actor, ...], submitter: str) -> Iterator[Mapping[str, int]]:
-    """The parties' processes, by name; they are ended with the block."""
-    processes = {}
-    for actor in actors:
+@dataclass
+class Stage:
+    """The parties as processes, by name."""
+
+    folders: Folders
+    actors: Sequence[Actor]
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    async def direct(self, world: World) -> None:
+        """Start one after the other once there is a task: each traces a step before it enrols."""
+        while not world.task:
+            await asyncio.sleep(LOOK_S)
+        for actor in self.actors:
+            self.start(actor, world.keys["submitter"].address)
+            while READY not in self.find_log(actor.member.name).read_text():
+                await asyncio.sleep(LOOK_S)
+
+    def start(self, actor: Actor, submitter: str) -> None:
+        """One party's process, from its home."""
         command = [sys.executable, PARTY, actor.member.kind, "--home", str(actor.home)]
         command += ["--submitter", submitter, "--skip", "1"]
-        environment = make_environment(folders, actor.member.kernel_rank)
-        with (folders.logs / f"{actor.member.name}.log").open("wb") as log:
-            processes[actor.member.name] = subprocess.Popen(
+        environment = make_environment(self.folders, actor.member.kernel_rank)
+        with self.find_log(actor.member.name).open("wb") as log:
+            self.processes[actor.member.name] = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
-    try:
-        yield {name: process.pid for name, process in processes.items()}
-    finally:
-        for process in processes.values():
+
+    def find_log(self, name: str) -> Path:
+        """What a party says."""
+        return self.folders.logs / f"{name}.log"
+
+    def end(self) -> None:
+        """End all of them."""
+        for process in self.processes.values():
             process.kill()
             process.wait()
 
@@ -109,9 +128,13 @@ async def dispute(folder: Path, kernel_rank: int) -> dict[str, Any]:
     async with open_world(folder, [], UNBONDING_BLOCKS) as world:
         actors = make_actors(folders, list_members(kernel_rank), world.devnet.rpc_url)
         await endow(world, actors)
-        with run_parties(folders, actors, world.keys["submitter"].address) as pids:
-            await run_world(world, PLAN, {}, is_convicted, strangers=len(actors), deadline_s=DEADLINE_S)
-            peaks = {name: read_peak_gb(pid) for name, pid in pids.items()}
+        stage = Stage(folders, actors)
+        try:
+            playing = run_world(world, PLAN, {}, is_convicted, strangers=len(actors), deadline_s=DEADLINE_S)
+            await asyncio.gather(playing, stage.direct(world))
+            peaks = {name: read_peak_gb(process.pid) for name, process in stage.processes.items()}
+        finally:
+            stage.end()
         async with open_chain(world.devnet.rpc_url, world.deployment) as chain:
             view, costs = await read_view(chain), await read_costs(chain)
     [convicted] = find(view, DisputeConvicted)
@@ -119,7 +142,7 @@ async def dispute(folder: Path, kernel_rank: int) -> dict[str, Any]:
     openers = {event.dispute: event.opener for event in find(view, DisputeOpened)}
     names = {actor.account: actor.member.name for actor in actors}
     challenger = names[openers[convicted.dispute]]
-    fetched = FETCHED.findall((folders.logs / f"{challenger}.log").read_text())
+    fetched = FETCHED.findall(stage.find_log(challenger).read_text())
     gas = costs[convicted.dispute]
     return {
         "parameters": find_task(view).terms.parameter_count,
