@@ -81,6 +81,8 @@ class Bench:
     corpus: Corpus
     slots: int
     steps: int
+    seed: bytes = b""
+    """Of the data."""
 
     def list_stages(self) -> list[Stage]:
         """Every segment of every solver and round."""
@@ -96,7 +98,7 @@ class Bench:
 
     def get_batches(self, stage: Stage, spec: TrainingSpec) -> GetBatch:
         """The data of the stage's place."""
-        beacon = sha256(bytes([stage.round])).digest()
+        beacon = sha256(self.seed + bytes([stage.round])).digest()
         return lambda step: get_batch(self.corpus, spec, beacon, stage.slot, step)
 
     def sum_rates(self, stage: Stage) -> float:

@@ -8,17 +8,14 @@ the limits: docs/spec.md, section 6.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 
 from protocol.compute.compare import Distances, Floors
-from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.params import UNIT_EXPONENT
+from protocol.spec.policy import ACCEPT_MARGIN, REJECT_MARGIN, Proposal, make_limits
 
-ACCEPT_MARGIN = 4
-"""Times the honest maximum: hardware that was not measured; what lies beyond is void, not a crime."""
-REJECT_MARGIN = 10
-"""Times the honest maximum: what lies beyond is called false."""
+__all__ = ["ACCEPT_MARGIN", "REJECT_MARGIN", "Proposal", "propose_limits"]
+
 FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, floor_w=2.0**-23)
 """eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
 hundred times below eps_m. floor_w: one unit in the last place of 1, the magnitude of norms and embeddings."""
@@ -54,14 +51,6 @@ def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguratio
     return tuple(dict.fromkeys(every))
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Limits for a task, from the honest maxima they rest on."""
-
-    accept: Limits
-    reject: Limits
-
-
 def find_maxima(distances: Sequence[Distances]) -> tuple[float, float, float]:
     """The largest (first_moment, second_moment, weights) over all honest pairs measured."""
     if not distances:
@@ -77,25 +66,16 @@ def find_maxima(distances: Sequence[Distances]) -> tuple[float, float, float]:
 
 
 def propose_limits(distances: Sequence[Distances], floors: Floors = FLOORS) -> Proposal:
-    """Accept and reject limits from honest distances that were measured with the same `floors`.
-
-    Raises InvalidInput where the noise is so large that limits ten times as wide would bind nobody."""
-    maxima = find_maxima(distances)
-    if max(maxima) * REJECT_MARGIN >= 1:
-        raise InvalidInput(
-            what="honest machines differ too much to be told from false ones",
-            expected=f"every distance below 1/{REJECT_MARGIN}",
-            actual=maxima,
-            where="(first moment, second moment, weights)",
-            remedy="Warm up after every start from zero moments (inner_warmup_steps), or shorten segments.",
-        )
-    return Proposal(_scale(maxima, floors, ACCEPT_MARGIN), _scale(maxima, floors, REJECT_MARGIN))
+    """Accept and reject limits from honest distances that were measured with the same `floors`, by the rule
+    of `policy.make_limits`: raises InvalidInput as it does."""
+    first, second, weights = map(Fraction, find_maxima(distances))
+    return make_limits((first, second, weights), count_floor_units(floors))
 
 
-def _scale(maxima: tuple[float, float, float], floors: Floors, margin: int) -> Limits:
-    tau_m, tau_v, tau_w = (ceil(Fraction(value) * margin * (1 << TAU_FRACTION_BITS)) for value in maxima)
+def count_floor_units(floors: Floors) -> tuple[int, int, int]:
+    """eps_m, floor_v and floor_w in units of 2^-149."""
     eps_m, floor_v, floor_w = (
         round(Fraction(value) * (1 << -UNIT_EXPONENT))
         for value in (floors.eps_m, floors.floor_v, floors.floor_w)
     )
-    return Limits(tau_m, eps_m, tau_v, floor_v, tau_w, floor_w)
+    return eps_m, floor_v, floor_w

@@ -1,0 +1,254 @@
+"""Is an honest machine ever rejected? Replays by the hundred thousand, judged as verifiers judge.
+
+Thirteen machines (`benchmarks/replays/machines.py`), a process each, replay every segment of many training
+runs from the same starts; every ordered pair is a claimant and a verifier. Limits come first, by the rule of
+docs/spec.md, section 6, from *other* runs of the same model: 4 and 10 times the largest distance seen there.
+No segment of the campaign has a part in its limits.
+
+Each run that is done is kept in build/honest-replays/, so that the campaign can be stopped and goes on where
+it was; a folder belongs to one plan on one machine, delete it to measure anew. Writes report.json there.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.limits import Bench, make_starts
+from benchmarks.replays.machines import Machine, list_machines
+from benchmarks.replays.pairs import QUANTITIES, judge_pairs, measure_pairs
+from benchmarks.replays.tracks import (
+    SHAPES,
+    Track,
+    compute_rate_sum,
+    list_tracks,
+    name_stage,
+    open_track,
+)
+from benchmarks.replays.workers import Worker, run_workers
+from benchmarks.setting import BUILD, write_report
+from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN, Proposal, propose_limits
+from protocol.compute.compare import Distances
+from protocol.compute.determinism import describe_kernels, pin_kernels
+from protocol.compute.step import TrainingState
+
+QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
+BINS_PER_DECADE = 10
+LEAST_DECADE = -4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who replays, and how many runs of each model: (calibration, campaign)."""
+
+    name: str
+    machines: tuple[Machine, ...]
+    tracks: dict[str, tuple[int, int]]
+
+    def list_tracks(self) -> Iterator[Track]:
+        """Calibration first."""
+        for place, purpose in enumerate(("calibration", "campaign")):
+            for shape, counts in self.tracks.items():
+                yield from list_tracks(shape, purpose, counts[place])
+
+
+def make_plan(quick: bool) -> Plan:
+    """The campaign, or a taste of it."""
+    every = list_machines()
+    if quick:
+        return Plan("honest-replays-quick", (every[0], every[7], every[-1]), {"tiny": (1, 1)})
+    counts = {"tiny": (4, 17), "small": (4, 4), "demo": (2, 1)}
+    return Plan("honest-replays", every, counts)
+
+
+def run_honest(quick: bool) -> dict[str, Any]:
+    """The report's `honest` field: replays, start_states, rejected, grey, configurations; and what lies
+    behind it."""
+    plan = make_plan(quick)
+    folder = BUILD / plan.name / _identify(plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [track for track in plan.list_tracks() if not _find_record(folder, track).exists()]
+    if missing:
+        _measure_tracks(plan, folder, missing)
+    return summarize(plan, {track: _read_record(folder, track) for track in plan.list_tracks()})
+
+
+def _identify(plan: Plan) -> str:
+    """Changes with whatever would make a kept record another's."""
+    shapes = {name: asdict(SHAPES[name]) for name in plan.tracks}
+    parts = (plan.name, asdict(plan)["machines"], shapes, ACCEPT_MARGIN, REJECT_MARGIN, torch.__version__)
+    kernels = describe_kernels()
+    text = json.dumps([*parts, plan.tracks, kernels.processor, kernels.cpu_capability])
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+# --- Measuring ----------------------------------------------------------------------------------------------
+def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
+    """Writes a record for each; states are thrown away."""
+    started = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory() as workplace,
+        run_workers(plan.machines, Path(workplace)) as workers,
+    ):
+        for track in tracks:
+            proposal = None if track.purpose == "calibration" else _propose(plan, folder, track.shape)
+            record = _measure_track(track, Path(workplace), workers, proposal)
+            path = _find_record(folder, track)
+            path.with_suffix(".part").write_text(json.dumps(record))
+            path.with_suffix(".part").rename(path)
+            print(f"{track.name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def _measure_track(
+    track: Track, workplace: Path, workers: Sequence[Worker], proposal: Proposal | None
+) -> list[dict[str, Any]]:
+    """By segment: distances for a calibration, verdicts for the campaign."""
+    bench = open_track(track, workplace)
+    make_starts(bench)
+    for worker in workers:
+        worker.replay(track)
+    names = [worker.machine.name for worker in workers]
+    segments = [_measure_segment(bench, names, stage, proposal) for stage in bench.list_stages()]
+    for path in workplace.iterdir():
+        path.unlink()
+    return segments
+
+
+def _measure_segment(bench: Bench, names: Sequence[str], stage: Any, proposal: Proposal | None) -> Any:
+    ends = [bench.load(name, stage, bench.steps) for name in names]
+    start = _hash_start(bench.load_start(stage))
+    place = {"segment": stage.name, "stage": name_stage(bench, stage), "start": start}
+    rate_sum = compute_rate_sum(bench, stage)
+    if proposal is None:
+        measured = measure_pairs(ends, rate_sum * 2.0**-64)
+        return {**place, "distances": [asdict(distances) for distances in _keep_largest(measured)]}
+    return {**place, **asdict(judge_pairs(ends, rate_sum, proposal))}
+
+
+def _keep_largest(measured: Sequence[Distances]) -> list[Distances]:
+    """Those with the largest value of a quantity: the limits rest on them alone."""
+    return [max(measured, key=lambda distances: getattr(distances, name)) for name in QUANTITIES]
+
+
+def _hash_start(state: TrainingState) -> str:
+    vectors = (state.weights, state.first_moment, state.second_moment)
+    parts = [sha256(vector.numpy().tobytes()).digest() for vector in vectors]
+    return sha256(b"".join([*parts, bytes([state.local_step])])).hexdigest()
+
+
+def _propose(plan: Plan, folder: Path, shape: str) -> Proposal:
+    """Limits from all calibration runs of a model."""
+    records = [
+        _read_record(folder, track) for track in list_tracks(shape, "calibration", plan.tracks[shape][0])
+    ]
+    segments = [segment for record in records for segment in record]
+    return propose_limits([Distances(**d) for segment in segments for d in segment["distances"]])
+
+
+def _find_record(folder: Path, track: Track) -> Path:
+    return folder / f"{track.name}.json"
+
+
+def _read_record(folder: Path, track: Track) -> list[dict[str, Any]]:
+    record: list[dict[str, Any]] = json.loads(_find_record(folder, track).read_text())
+    return record
+
+
+# --- The report ---------------------------------------------------------------------------------------------
+def summarize(plan: Plan, records: dict[Track, list[dict[str, Any]]]) -> dict[str, Any]:
+    """What all pairs of the campaign gave; `models` apart."""
+    campaign = {track: record for track, record in records.items() if track.purpose == "campaign"}
+    every = [segment for record in campaign.values() for segment in record]
+    models = {
+        shape: _summarize_model(
+            [segment for track, record in campaign.items() if track.shape == shape for segment in record],
+            _count_calibration(records, shape),
+        )
+        for shape in plan.tracks
+    }
+    return {
+        **_add_up(every),
+        "configurations": len(plan.machines),
+        "machines": [machine.name for machine in plan.machines],
+        "stages": dict(Counter(segment["stage"] for segment in every)),
+        "models": models,
+        "histogram": _count_decades([max(place) for place in zip(*_join(every).values(), strict=True)]),
+    }
+
+
+def _add_up(segments: Sequence[dict[str, Any]]) -> dict[str, int]:
+    counts = {name: sum(segment[name] for segment in segments) for name in ("replays", "rejected", "grey")}
+    identical = sum(segment["identical"] for segment in segments)
+    return {
+        **counts,
+        "start_states": len({segment["start"] for segment in segments}),
+        "identical_pairs": identical,
+    }
+
+
+def _summarize_model(segments: Sequence[dict[str, Any]], calibration: dict[str, Any]) -> dict[str, Any]:
+    joined = _join(segments)
+    worst = {
+        stage: max(max(values) for s in segments if s["stage"] == stage for values in s["ratios"].values())
+        for stage in sorted({segment["stage"] for segment in segments})
+    }
+    return {
+        **_add_up(segments),
+        **calibration,
+        "distance_over_accept_limit": {name: _quantiles(values) for name, values in joined.items()},
+        "largest_by_stage": worst,
+    }
+
+
+def _join(segments: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+    return {name: [value for s in segments for value in s["ratios"][name]] for name in QUANTITIES}
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {str(q): ordered[round(q * (len(ordered) - 1))] for q in QUANTILES}
+
+
+def _count_decades(values: Sequence[float]) -> dict[str, Any]:
+    """How many pairs lie in each tenth of a decade of (largest distance over accept limit); those below all
+    in the first."""
+    tensor = torch.tensor(values, dtype=torch.float64).clamp(min=10.0**LEAST_DECADE)
+    places = ((tensor.log10() - LEAST_DECADE) * BINS_PER_DECADE).floor().to(torch.int64)
+    return {
+        "first_decade": LEAST_DECADE,
+        "bins_per_decade": BINS_PER_DECADE,
+        "counts": torch.bincount(places).tolist(),
+    }
+
+
+def _count_calibration(records: dict[Track, list[dict[str, Any]]], shape: str) -> dict[str, Any]:
+    chosen = [r for track, r in records.items() if (track.shape, track.purpose) == (shape, "calibration")]
+    segments = [segment for record in chosen for segment in record]
+    largest = {
+        name: max(d[name] for segment in segments for d in segment["distances"]) for name in QUANTITIES
+    }
+    return {"calibration_segments": len(segments), "calibration_maxima": largest}
+
+
+def main() -> None:
+    """Measures what is missing, writes the report and prints the totals."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one model, three machines, one run")
+    arguments = parser.parse_args()
+    pin_kernels(1)
+    report = run_honest(arguments.quick)
+    print(json.dumps({k: v for k, v in report.items() if isinstance(v, int)}))
+    print(write_report(make_plan(arguments.quick).name, report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The training whose segments are replayed: models, seeds, stages.
+
+A *track* is one run of four rounds from weights and data of its own seed, moments reset at each round's
+start, as a solver of the demo trains; each of its segments has a start state that no other has.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from benchmarks.limits import Bench, Stage
+from benchmarks.setting import (
+    DEMO_MODEL,
+    INNER_STEPS,
+    ROUNDS,
+    build_demo_schedule,
+    build_training,
+    open_demo_corpus,
+    read_standard_library,
+)
+from protocol.compute.data import Corpus
+from protocol.compute.program import with_program
+from protocol.spec.containers import ModelConfig, TrainingSpec
+from protocol.spec.schedule import compute_learning_rate_sum
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model, rows of its context's length in a batch, and k."""
+
+    model: ModelConfig
+    rows: int
+    steps: int
+
+
+SHAPES = {
+    "tiny": Shape(ModelConfig(256, 16, 40, 2, 2, 2, 32), 4, 5),
+    "small": Shape(ModelConfig(256, 64, 168, 3, 4, 2, 64), 4, 5),
+    "demo": Shape(DEMO_MODEL, 8, 10),
+}
+"""14,000, 0.17 million and 0.97 million parameters."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """A run: what it trains, its seed, and what it is for: "calibration" or "campaign"."""
+
+    shape: str
+    purpose: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """File name of what was measured."""
+        return f"{self.shape}-{self.purpose}-{self.seed}"
+
+
+def open_track(track: Track, folder: Path) -> Bench:
+    """The track's training; states are stored under `folder`."""
+    shape = SHAPES[track.shape]
+    spec, corpus = _open_task(track.shape)
+    seed = sha256(track.name.encode()).digest()
+    own = replace(spec, initial_seed=int.from_bytes(seed[:4], "big"))
+    return Bench(folder, own, corpus, slots=1, steps=shape.steps, seed=seed)
+
+
+@lru_cache(maxsize=len(SHAPES))
+def _open_task(name: str) -> tuple[TrainingSpec, Corpus]:
+    shape, data = SHAPES[name], read_standard_library()
+    demo = build_training(data, build_demo_schedule())
+    tokens = shape.model.context_tokens
+    spec = replace(demo, model=shape.model, sequences_per_step=shape.rows, sequence_tokens=tokens)
+    spec = with_program(spec)
+    return spec, open_demo_corpus(data, spec)
+
+
+def compute_rate_sum(bench: Bench, stage: Stage) -> int:
+    """L of the segment, as the schedule tree holds it."""
+    index = stage.global_step // bench.steps
+    return compute_learning_rate_sum(bench.spec.schedule, index, bench.steps, INNER_STEPS)
+
+
+def name_stage(bench: Bench, stage: Stage) -> str:
+    """Which part of training a segment is of."""
+    if stage.inner_step == 0:
+        return "zero moments"
+    if stage.round == 0:
+        return "warm-up"
+    is_last = stage.round == ROUNDS - 1 and stage.inner_step >= INNER_STEPS - 2 * bench.steps
+    return "end" if is_last else "middle"
+
+
+def list_tracks(shape: str, purpose: str, count: int) -> Iterator[Track]:
+    """`count` runs of a model."""
+    return (Track(shape, purpose, seed) for seed in range(count))

@@ -1,0 +1,138 @@
+"""From honest distances to a task's limits: the rule, and how many operators' measurements it takes.
+
+    distances --> largest of each quantity --> times a margin, never below a least --> accept, reject
+
+Whoever posts a task chooses its limits; this is how limits are made that honest hardware keeps, from profiles
+that operators measured and signed (`protocol/compute/profile.py`). Meanings and units: docs/spec.md, section
+6.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from protocol.spec.containers import Limits
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import MIN_ACCEPT_TAU, TAU_FRACTION_BITS
+
+ACCEPT_MARGIN = 4
+"""Times the honest maximum: hardware that was not measured; what lies beyond is void, not a crime."""
+REJECT_MARGIN = 10
+"""Times the honest maximum: what lies beyond is called false."""
+MIN_OPERATORS = 3
+"""Of two that differ nobody knows which one is the outlier."""
+MIN_CONFIGURATIONS = 12
+"""different ways to compute, over all operators together."""
+MIN_SEGMENTS = 32
+"""start states of each operator: the largest distance of fewer says little
+(docs/decisions/0014-calibration.md)."""
+OUTLIER_RATIO = 10
+"""Times the median of the operators: noise that the others do not see is a broken machine or somebody's wish
+for wide limits."""
+LEAST_MAXIMUM = Fraction(MIN_ACCEPT_TAU, ACCEPT_MARGIN << TAU_FRACTION_BITS)
+"""2^-22, the least distance that makes a difference: a task's accept limits are 2^-20 at least."""
+
+Maxima = tuple[Fraction, Fraction, Fraction]
+"""The largest distances of first moment, second moment and weights, in the scales of section 6."""
+Floors = tuple[int, int, int]
+"""eps_m, floor_v, floor_w in units of 2^-149: those that the distances were measured with."""
+QUANTITIES = ("first moment", "second moment", "weights")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Limits for a task, from the honest maxima they rest on."""
+
+    accept: Limits
+    reject: Limits
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one operator (an address) measured: maxima over all pairs of its configurations, their names, and
+    how many start states."""
+
+    operator: str
+    maxima: Maxima
+    configurations: frozenset[str]
+    segments: int
+
+
+def make_limits(maxima: Maxima, floors: Floors) -> Proposal:
+    """Accept and reject limits: each quantity's largest distance times the margin; where it is so small that
+    the accept limit would lie below the least that tasks may have, both are raised in proportion.
+
+    Raises InvalidInput where the noise is so large that limits so wide would bind nobody."""
+    if max(maxima) * REJECT_MARGIN >= 1:
+        raise InvalidInput(
+            what="honest machines differ too much to be told from false ones",
+            expected=f"every distance below 1/{REJECT_MARGIN}",
+            actual=tuple(map(float, maxima)),
+            where=f"({', '.join(QUANTITIES)})",
+            remedy="Warm up after every start from zero moments (inner_warmup_steps), or shorten segments.",
+        )
+    raised = [max(value, LEAST_MAXIMUM) for value in maxima]
+    return Proposal(_scale(raised, floors, ACCEPT_MARGIN), _scale(raised, floors, REJECT_MARGIN))
+
+
+def _scale(maxima: Sequence[Fraction], floors: Floors, margin: int) -> Limits:
+    tau_m, tau_v, tau_w = (ceil(value * margin * (1 << TAU_FRACTION_BITS)) for value in maxima)
+    eps_m, floor_v, floor_w = floors
+    return Limits(tau_m, eps_m, tau_v, floor_v, tau_w, floor_w)
+
+
+# --- Several operators --------------------------------------------------------------------------------------
+def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Proposal:
+    """Limits that hold for all operators: those of the largest distance that any of them saw.
+
+    Raises InvalidInput where there is too little to go by, with what is missing, or where an operator is an
+    outlier, with its name: whoever posts the task finds out why, or leaves it out."""
+    _require_enough(evidence)
+    if outliers := find_outliers(evidence):
+        raise InvalidInput(
+            what="operators whose machines differ far more than all others",
+            expected=f"maxima of at most {OUTLIER_RATIO} times the median of the operators",
+            actual="; ".join(outliers),
+            remedy="Have them measure again, or merge without their profiles.",
+        )
+    first, second, weights = zip(*(item.maxima for item in evidence), strict=True)
+    return make_limits((max(first), max(second), max(weights)), floors)
+
+
+def find_outliers(evidence: Sequence[Evidence]) -> list[str]:
+    """Operators beyond OUTLIER_RATIO, each with quantity and ratio."""
+    found = []
+    for place, quantity in enumerate(QUANTITIES):
+        middle = sorted(item.maxima[place] for item in evidence)[(len(evidence) - 1) // 2]
+        for item in evidence:
+            if item.maxima[place] > OUTLIER_RATIO * max(middle, LEAST_MAXIMUM):
+                ratio = float(item.maxima[place] / max(middle, LEAST_MAXIMUM))
+                found.append(f"{item.operator}: {quantity}, {ratio:.3g} times the median")
+    return found
+
+
+def _require_enough(evidence: Sequence[Evidence]) -> None:
+    operators = [item.operator for item in evidence]
+    if twice := sorted({name for name in operators if operators.count(name) > 1}):
+        raise _refuse_evidence("each operator once", f"{', '.join(twice)} more than once")
+    if len(operators) < MIN_OPERATORS:
+        raise _refuse_evidence(f"at least {MIN_OPERATORS} operators", len(operators))
+    names = {name for item in evidence for name in item.configurations}
+    if len(names) < MIN_CONFIGURATIONS:
+        raise _refuse_evidence(f"at least {MIN_CONFIGURATIONS} different configurations", len(names))
+    for item in evidence:
+        if len(item.configurations) < 2:
+            raise _refuse_evidence("at least 2 configurations of each operator", item.operator)
+        if item.segments < MIN_SEGMENTS:
+            counted = f"{item.segments} of {item.operator}"
+            raise _refuse_evidence(f"at least {MIN_SEGMENTS} segments of each operator", counted)
+
+
+def _refuse_evidence(expected: str, actual: object) -> InvalidInput:
+    return InvalidInput(
+        what="the profiles are too little to rest limits on",
+        expected=expected,
+        actual=actual,
+        remedy="Collect more: other operators run `touchstone calibrate` for the same task.",
+    )
