@@ -130,6 +130,33 @@ COMMANDS = (
         ),
     ),
     Command(
+        "calibrate",
+        "measure how far this machine's kernels differ on a task, and sign the result",
+        "touchstone calibrate task.toml --out profile.json --home ~/alice",
+        "scripts.calibrate_commands:run_calibrate",
+        (
+            Option("task", "a task file (TOML), or the id of a posted task", {"metavar": "TASK"}),
+            Option("--out", "profile to write", {"type": Path, "required": True}),
+            Option("--segments", "start states to replay, at least", {"type": int, "default": 32}),
+            Option("--rounds", "rounds of the task to train; 0: all", {"type": int, "default": 0}),
+            *PARTY,
+        ),
+    ),
+    Command(
+        "policy",
+        "merge signed profiles of several operators into the limits of a task",
+        "touchstone policy alice.json bob.json carol.json",
+        "scripts.calibrate_commands:run_policy",
+        (
+            Option(
+                "profiles",
+                "files that `touchstone calibrate` wrote",
+                {"type": Path, "nargs": "+", "metavar": "PROFILES"},
+            ),
+            Option("--out", "file to write the tables to as well", {"type": Path}),
+        ),
+    ),
+    Command(
         "solve",
         "train in every round of a task, claim the results, answer disputes",
         "touchstone solve 0x3fa9 --home ~/alice",

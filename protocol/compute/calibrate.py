@@ -5,9 +5,12 @@ Whoever posts a task measures its model on kernel configurations that stand in f
 the limits: docs/spec.md, section 6.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+import torch
 
 from protocol.compute.compare import Distances, Floors
 from protocol.spec.errors import InvalidInput
@@ -29,11 +32,23 @@ class KernelConfiguration:
     threads: int
     onednn: bool
     cpu_capability: str
+    mkl: str = ""
+    """MKL_CBWR, which binds MKL's kernels to one kind of processor; empty: not set."""
+    device: str = "cpu"
 
     @property
     def name(self) -> str:
         """Short and unique."""
-        return f"{self.cpu_capability}-{self.threads}-{'onednn' if self.onednn else 'native'}"
+        if self.device != "cpu":
+            return self.device
+        name = f"{self.cpu_capability}-{self.threads}-{'onednn' if self.onednn else 'native'}"
+        return f"{name}-{self.mkl.lower()}" if self.mkl else name
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its process needs beyond that of its parent; threads that wait do not spin."""
+        chosen = {"ATEN_CPU_CAPABILITY": self.cpu_capability, "OMP_WAIT_POLICY": "PASSIVE"}
+        return {**chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
 
 
 def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguration, ...]:
@@ -49,6 +64,23 @@ def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguratio
         KernelConfiguration(2, False, last),
     )
     return tuple(dict.fromkeys(every))
+
+
+def list_every_configuration(
+    capabilities: Sequence[str], devices: Sequence[str] = ()
+) -> tuple[KernelConfiguration, ...]:
+    """All that a machine offers: vector instructions, one thread and two, oneDNN and not, MKL's own choice
+    and its most cautious, and `devices` beside the processor (`list_devices`)."""
+    kinds = itertools.product(capabilities, (1, 2), (True, False), ("", "COMPATIBLE"))
+    return (
+        *(KernelConfiguration(threads, onednn, kind, mkl) for kind, threads, onednn, mkl in kinds),
+        *(KernelConfiguration(1, True, capabilities[0], device=device) for device in devices),
+    )
+
+
+def list_devices() -> tuple[str, ...]:
+    """Accelerators that torch can compute on: "cuda", or none."""
+    return ("cuda",) if torch.cuda.is_available() else ()
 
 
 def find_maxima(distances: Sequence[Distances]) -> tuple[float, float, float]:

@@ -14,7 +14,19 @@ from scripts import touchstone
 from scripts.touchstone import COMMANDS, Command, find_home, main, make_parser
 
 ROOT = Path(__file__).resolve().parents[2]
-WANTED = {"devnet", "init", "stake", "task create", "solve", "verify", "watch", "status", "export"}
+WANTED = {
+    "devnet",
+    "init",
+    "stake",
+    "task create",
+    "calibrate",
+    "policy",
+    "solve",
+    "verify",
+    "watch",
+    "status",
+    "export",
+}
 
 
 def read_manual() -> str:

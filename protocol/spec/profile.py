@@ -1,0 +1,214 @@
+"""A calibration profile: what one operator's machine showed on a task's own segments, and its canonical
+bytes.
+
+Whole numbers only, so that every reader sees the same values: distances count 2^-64, floors 2^-149, as limits
+do. The bytes are JSON with sorted keys and no spaces; whoever reads them accepts no other form of the same
+content, nothing of another size or type, and evaluates nothing.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any, get_args, get_origin, get_type_hints
+
+from protocol.spec.codec import encode_training
+from protocol.spec.containers import TaskSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import TAU_FRACTION_BITS
+from protocol.spec.policy import QUANTITIES, Evidence, Floors, Maxima, Proposal, merge_evidence
+
+PROFILE_VERSION = 1
+MAX_PROFILE_BYTES = 1 << 20
+MAX_ITEMS = 1024
+"""of any list."""
+MAX_BRACKETS = 4 * MAX_ITEMS
+"""lists and objects of a profile: two for each measurement and a few."""
+MAX_TEXT = 200
+"""characters of any text."""
+MAX_INTEGER = 1 << 160
+QUANTILES = (Fraction(1, 2), Fraction(9, 10), Fraction(99, 100), Fraction(999, 1000), Fraction(1))
+"""What `Measurement.quantiles` are; the last is the maximum."""
+TENSOR_CLASSES = ("embedding", "attention", "mlp", "norm", "head")
+STAGES = ("zero moments", "warm-up", "middle", "end")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was measured. Profiles with the same subject may be merged. training: SHA-256 of the canonical
+    training spec, in hexadecimal digits; it names model, data, optimizer, schedule and program."""
+
+    training: str
+    numeric_format: str
+    parameters: int
+    inner_steps: int
+    segment_steps: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Largest distances of pairs, within one class of tensors and one stage of training: `quantiles` over
+    `pairs` pairs, at QUANTILES, in units of 2^-64, rounded up."""
+
+    quantity: str
+    tensor_class: str
+    stage: str
+    pairs: int
+    quantiles: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What an operator signs. operator: its account, `0x` and 40 lower-case digits; machine, libraries: for
+    people; configurations: names, each with what tells this kind of machine from others; floors: eps_m,
+    floor_v, floor_w in units of 2^-149."""
+
+    version: int
+    operator: str
+    subject: Subject
+    machine: str
+    libraries: str
+    configurations: tuple[str, ...]
+    segments: int
+    floors: tuple[int, ...]
+    measurements: tuple[Measurement, ...]
+
+
+def compute_subject(spec: TaskSpec) -> Subject:
+    """The subject of a task: of what is trained and how long segments are, not of money or limits."""
+    training, terms = spec.training, spec.terms
+    digest = sha256(encode_training(training)).hexdigest()
+    sizes = (terms.parameter_count, terms.inner_steps, terms.segment_steps)
+    return Subject(digest, training.numeric_format, *sizes)
+
+
+# --- Canonical bytes ----------------------------------------------------------------------------------------
+def encode_profile(profile: Profile) -> bytes:
+    """Canonical bytes. Raises InvalidInput for a profile that `decode_profile` would refuse."""
+    content = json.dumps(asdict(profile), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    _require_sound(_convert(Profile, json.loads(content), "profile"))
+    return content.encode()
+
+
+def decode_profile(data: bytes) -> Profile:
+    """The profile of canonical bytes. Raises InvalidInput, with the field, for anything else."""
+    if len(data) > MAX_PROFILE_BYTES:
+        raise _malformed("", f"at most {MAX_PROFILE_BYTES} bytes", len(data))
+    profile: Profile = _convert(Profile, parse_json(data), "profile")
+    _require_sound(profile)
+    if encode_profile(profile) != data:
+        raise _malformed("", "sorted keys and no spaces", "another form of the same content")
+    return profile
+
+
+def parse_json(data: bytes) -> Any:
+    """The value of a JSON text. Raises InvalidInput where it is none, or holds more brackets than a profile:
+    the parser recurses, and a library that raises Python's recursion limit lets it run into the stack's
+    end."""
+    if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
+        raise _malformed("", f"at most {MAX_BRACKETS} lists and objects", "more")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _malformed("", "JSON", type(error).__name__) from error
+
+
+def compute_profile_digest(profile: Profile) -> bytes:
+    """SHA-256 of the canonical bytes: what is signed."""
+    return sha256(encode_profile(profile)).digest()
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    if kind is int:
+        return _require(type(value) is int and 0 <= value < MAX_INTEGER, value, where, "0 .. 2^160 - 1")
+    if kind is str:
+        is_short = type(value) is str and len(value) <= MAX_TEXT and value.isascii() and value.isprintable()
+        return _require(is_short, value, where, f"up to {MAX_TEXT} printable ASCII characters")
+    if get_origin(kind) is tuple:
+        _require(type(value) is list and len(value) <= MAX_ITEMS, value, where, f"up to {MAX_ITEMS} items")
+        return tuple(_convert(get_args(kind)[0], item, f"{where}[{n}]") for n, item in enumerate(value))
+    assert is_dataclass(kind)
+    names, types = [field.name for field in fields(kind)], get_type_hints(kind)
+    _require(isinstance(value, Mapping) and sorted(value) == sorted(names), value, where, f"keys {names}")
+    return kind(*(_convert(types[name], value[name], f"{where}.{name}") for name in names))  # type: ignore[operator]
+
+
+def _require(holds: bool, value: Any, where: str, expected: str) -> Any:
+    if not holds:
+        raise _malformed(where, expected, repr(value)[:MAX_TEXT])
+    return value
+
+
+def _require_sound(profile: Profile) -> None:
+    _require(profile.version == PROFILE_VERSION, profile.version, "profile.version", str(PROFILE_VERSION))
+    digits = profile.operator.removeprefix("0x")
+    is_address = len(digits) == 40 and profile.operator.startswith("0x") and set(digits) <= _DIGITS
+    _require(is_address, profile.operator, "profile.operator", "0x and 40 lower-case digits")
+    names = profile.configurations
+    _require(2 <= len(set(names)) == len(names), names, "profile.configurations", "two or more, each once")
+    _require(len(profile.floors) == 3, profile.floors, "profile.floors", "eps_m, floor_v, floor_w")
+    for number, item in enumerate(profile.measurements):
+        _require_measurement(item, f"profile.measurements[{number}]")
+    places = [(item.quantity, item.tensor_class, item.stage) for item in profile.measurements]
+    missing = [name for name in QUANTITIES if name not in {place[0] for place in places}]
+    is_whole = not missing and len(set(places)) == len(places)
+    _require(is_whole, missing or places, "profile.measurements", "each quantity, and each place once")
+
+
+def _require_measurement(item: Measurement, where: str) -> None:
+    for value, known in (
+        (item.quantity, QUANTITIES),
+        (item.tensor_class, TENSOR_CLASSES),
+        (item.stage, STAGES),
+    ):
+        _require(value in known, value, where, f"one of {known}")
+    values = item.quantiles
+    is_rising = len(values) == len(QUANTILES) and list(values) == sorted(values)
+    _require(is_rising and item.pairs >= 1, values, where, f"{len(QUANTILES)} rising values of pairs")
+
+
+_DIGITS = frozenset("0123456789abcdef")
+
+
+def _malformed(where: str, expected: str, actual: object) -> InvalidInput:
+    return InvalidInput(
+        what="not a calibration profile",
+        expected=expected,
+        actual=actual,
+        where=where,
+        remedy="Have its operator write it anew with `touchstone calibrate`.",
+    )
+
+
+# --- To limits ----------------------------------------------------------------------------------------------
+def compute_maxima(profile: Profile) -> Maxima:
+    """The largest distance of each quantity, over classes and stages."""
+    first, second, weights = (
+        max(item.quantiles[-1] for item in profile.measurements if item.quantity == name)
+        for name in QUANTITIES
+    )
+    one = 1 << TAU_FRACTION_BITS
+    return Fraction(first, one), Fraction(second, one), Fraction(weights, one)
+
+
+def merge_profiles(profiles: Sequence[Profile]) -> Proposal:
+    """The limits of a task from what several operators measured, by the rule of `policy.py`. Raises
+    InvalidInput for profiles of different subjects or floors, for too few, and for outliers."""
+    for profile in profiles[1:]:
+        for name in ("subject", "floors"):
+            first, other = getattr(profiles[0], name), getattr(profile, name)
+            if other != first:
+                raise InvalidInput(
+                    what="profiles of different tasks",
+                    expected=f"{name} {first}, as {profiles[0].operator}",
+                    actual=other,
+                    where=profile.operator,
+                    remedy="Merge profiles of one task: same training, format and k.",
+                )
+    evidence = [
+        Evidence(p.operator, compute_maxima(p), frozenset(p.configurations), p.segments) for p in profiles
+    ]
+    eps_m, floor_v, floor_w = profiles[0].floors if profiles else (0, 0, 0)
+    floors: Floors = (eps_m, floor_v, floor_w)
+    return merge_evidence(evidence, floors)

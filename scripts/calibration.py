@@ -1,0 +1,254 @@
+"""Running a task's own segments on every kernel configuration of this machine, a process each.
+
+    starts (trained here once) --> each process: replay every segment --> ends on disk --> all pairs compared
+
+The folder that parent and processes share holds the training spec, the dataset, the segments and their
+states; nothing in it outlives the run.
+"""
+
+import itertools
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from protocol.compute.calibrate import (
+    FLOORS,
+    KernelConfiguration,
+    count_floor_units,
+    list_devices,
+    list_every_configuration,
+)
+from protocol.compute.data import get_batch, open_corpus
+from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from protocol.compute.model import init_parameters
+from protocol.compute.profile import Survey, name_stage, train_on_device
+from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.spec.codec import decode_training, encode_training
+from protocol.spec.containers import TaskSpec, TrainingSpec
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
+from protocol.spec.policy import MIN_SEGMENTS
+from protocol.spec.profile import PROFILE_VERSION, Profile, compute_subject
+from protocol.spec.schedule import compute_learning_rate_sum
+
+ROOT = Path(__file__).resolve().parents[1]
+BYTES_PER_ELEMENT = 12
+"""W, m and v of a state."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A place of training: round, solver's slot, inner steps done, steps to go, steps of the task before."""
+
+    round: int
+    slot: int
+    inner_step: int
+    steps: int
+    global_step: int
+
+    @property
+    def name(self) -> str:
+        """File name of its states."""
+        return f"{self.round}-{self.slot}-{self.inner_step}"
+
+
+def list_segments(spec: TaskSpec, least: int = MIN_SEGMENTS, rounds: int = 0) -> list[Segment]:
+    """All segments of the task's first `rounds` rounds (0: of all), of as many slots as give `least`."""
+    terms = spec.terms
+    length = min(rounds or terms.rounds, terms.rounds)
+    slots = -(-least // (length * terms.segment_count))
+    places = itertools.product(range(length), range(slots), range(0, terms.inner_steps, terms.segment_steps))
+    return [Segment(r, s, i, terms.segment_steps, r * terms.inner_steps + i) for r, s, i in places]
+
+
+# --- The shared folder --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Workplace:
+    """The folder, and what is in it."""
+
+    folder: Path
+    training: TrainingSpec
+    segments: tuple[Segment, ...]
+    get_batches: Callable[[Segment], GetBatch]
+
+    def save(self, name: str, segment: Segment, state: TrainingState) -> None:
+        """Write a state's vectors."""
+        vectors = {"w": state.weights, "m": state.first_moment, "v": state.second_moment}
+        save_file(vectors, self.folder / f"{name}-{segment.name}")
+
+    def load(self, name: str, segment: Segment, done: int) -> TrainingState:
+        """Read a state `done` steps into the segment. Moments are reset at each round's start."""
+        tensors = load_file(self.folder / f"{name}-{segment.name}")
+        places = (segment.inner_step + done, segment.global_step + done)
+        return TrainingState(tensors["w"], tensors["m"], tensors["v"], *places)
+
+    def replay(self, segment: Segment, device: str = "cpu") -> TrainingState:
+        """The segment's end, as this process computes it."""
+        start, batches = self.load("start", segment, 0), self.get_batches(segment)
+        place = (segment.inner_step, segment.steps)
+        if device != "cpu":
+            return train_on_device(start, self.training, batches, *place, device)
+        return train_segment(start, self.training, batches, *place)[0]
+
+
+def write_workplace(folder: Path, spec: TaskSpec, data: bytes, segments: Sequence[Segment]) -> Workplace:
+    """Fill the folder."""
+    (folder / "training").write_bytes(encode_training(spec.training))
+    (folder / "dataset").write_bytes(data)
+    (folder / "segments.json").write_text(json.dumps([asdict(segment) for segment in segments]))
+    return open_workplace(folder)
+
+
+def open_workplace(folder: Path) -> Workplace:
+    """Read what `write_workplace` wrote. Data are drawn as solvers draw theirs, from a beacon of no chain."""
+    training = decode_training((folder / "training").read_bytes())
+    corpus = open_corpus((folder / "dataset").read_bytes(), training)
+    segments = tuple(Segment(**item) for item in json.loads((folder / "segments.json").read_text()))
+
+    def get_batches(segment: Segment) -> GetBatch:
+        beacon = sha256(b"calibration" + segment.round.to_bytes(4, "big")).digest()
+        return lambda step: get_batch(corpus, training, beacon, segment.slot, step)
+
+    return Workplace(folder, training, segments, get_batches)
+
+
+# --- Measuring ----------------------------------------------------------------------------------------------
+def measure(
+    folder: Path, spec: TaskSpec, data: bytes, segments: Sequence[Segment], operator: str,
+    say: Callable[[str], None],
+) -> Profile:  # fmt: skip
+    """The profile of this machine. Raises EnvironmentFault where the disk is too small for all ends, or a
+    configuration does not run."""
+    configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
+    require_disk(folder, spec, len(segments) * (len(configurations) + 1))
+    workplace = write_workplace(folder, spec, data, segments)
+    say(f"{len(segments)} segments on {len(configurations)} kernel configurations")
+    make_starts(workplace)
+    for configuration in configurations:
+        say(configuration.name)
+        start_worker(workplace, configuration)
+    survey = compare_all(workplace, spec, [configuration.name for configuration in configurations])
+    kind = describe_machine()
+    return Profile(
+        version=PROFILE_VERSION,
+        operator=operator,
+        subject=compute_subject(spec),
+        machine=kind,
+        libraries=f"torch {torch.__version__}, Python {platform.python_version()}",
+        configurations=tuple(f"{kind}: {configuration.name}" for configuration in configurations),
+        segments=len(segments),
+        floors=count_floor_units(FLOORS),
+        measurements=survey.summarize(),
+    )
+
+
+def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
+    """Raises EnvironmentFault unless so many states have room."""
+    needed, free = states * BYTES_PER_ELEMENT * spec.terms.parameter_count, shutil.disk_usage(folder).free
+    if needed > free:
+        raise EnvironmentFault(
+            what="too little disk to calibrate",
+            expected=f"{needed / 1e6:,.0f} MB for {states} states",
+            actual=f"{free / 1e6:,.0f} MB",
+            where=str(folder),
+            remedy="Free some, set TMPDIR to another disk, or measure fewer --segments.",
+            retryable=False,
+        )
+
+
+def make_starts(workplace: Workplace) -> None:
+    """Train all rounds once, each from the model of the first slot of the round before; store each start."""
+    training = workplace.training
+    weights = init_parameters(training.model, training.initial_seed)
+    state = begin_round(weights, 0)
+    for segment in workplace.segments:
+        if segment.inner_step == 0:
+            weights = state.weights if segment.slot == 0 else weights
+            state = begin_round(weights, segment.global_step)
+        workplace.save("start", segment, state)
+        batches = workplace.get_batches(segment)
+        state = train_segment(state, training, batches, segment.inner_step, segment.steps)[0]
+
+
+def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> None:
+    """Replay everything in a process with the configuration's environment; wait for it."""
+    command = [sys.executable, "-m", "scripts.calibration", str(workplace.folder)]
+    environment = {**os.environ, **configuration.environment}
+    done = subprocess.run(
+        [*command, json.dumps(asdict(configuration))], env=environment, cwd=ROOT, check=False
+    )
+    if done.returncode:
+        raise EnvironmentFault(
+            what="a kernel configuration does not run on this machine",
+            expected="exit status 0",
+            actual=done.returncode,
+            where=configuration.name,
+            remedy="See its output above; calibrate on another machine, or with another build of torch.",
+            retryable=False,
+        )
+
+
+def run_worker(folder: Path, configuration: KernelConfiguration) -> None:
+    """Replay every segment on this process's kernels and store its end."""
+    pin_kernels(configuration.threads, configuration.onednn)
+    workplace = open_workplace(folder)
+    for segment in workplace.segments:
+        workplace.save(configuration.name, segment, workplace.replay(segment, configuration.device))
+
+
+def compare_all(workplace: Workplace, spec: TaskSpec, names: Sequence[str]) -> Survey:
+    """All ordered pairs of configurations on all segments."""
+    terms, schedule = spec.terms, spec.training.schedule
+    survey = Survey(spec.training.model)
+    for segment in workplace.segments:
+        index = segment.global_step // terms.segment_steps
+        sums = compute_learning_rate_sum(schedule, index, terms.segment_steps, terms.inner_steps)
+        stage = name_stage(schedule, segment.global_step, segment.inner_step, segment.steps)
+        ends = [workplace.load(name, segment, segment.steps) for name in names]
+        for claimed, replayed in itertools.permutations(ends, 2):
+            survey.add(claimed, replayed, sums * 2.0**-LEARNING_RATE_FRACTION_BITS, stage)
+    return survey
+
+
+def describe_machine() -> str:
+    """The kind of processor, and of accelerator where there is one: what tells machines apart whose kernels
+    may differ."""
+    parts = [platform.machine(), _read_processor(), *map(_name_device, list_devices())]
+    text = ", ".join(part for part in parts if part)
+    return "".join(c for c in text if c.isascii() and c.isprintable())[:120]
+
+
+def _read_processor() -> str:
+    """The model name that Linux shows, else what Python knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    fields = dict(line.partition(":")[::2] for line in lines)
+    names = {key.strip(): value.strip() for key, value in fields.items()}
+    family = " ".join(names.get(key, "") for key in ("cpu family", "model", "stepping")).strip()
+    return f"{names.get('model name', platform.processor())} ({family})"
+
+
+def _name_device(device: str) -> str:
+    return torch.cuda.get_device_name(device)
+
+
+def main() -> None:
+    """With a folder and a configuration in JSON: replay."""
+    folder, text = sys.argv[1:]
+    run_worker(Path(folder), KernelConfiguration(**json.loads(text)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Distances sorted by class and stage, and a step on another device."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from protocol.compute.calibrate import (
+    FLOORS,
+    list_configurations,
+    list_devices,
+    list_every_configuration,
+)
+from protocol.compute.compare import measure_distances
+from protocol.compute.data import Corpus, get_batch
+from protocol.compute.model import parameter_layout
+from protocol.compute.profile import Survey, get_tensor_class, name_stage, train_on_device
+from protocol.compute.step import Batch, TrainingState, train_segment
+from protocol.spec.containers import ScheduleConfig, TrainingSpec
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.profile import STAGES, TENSOR_CLASSES
+
+
+def test_get_tensor_class_sorts_every_parameter(spec: TrainingSpec) -> None:
+    found = {p.name: get_tensor_class(p.name) for p in parameter_layout(spec.model)}
+    assert set(found.values()) == set(TENSOR_CLASSES)
+    assert found["model.layers.1.self_attn.k_proj.weight"] == "attention"
+    assert found["model.layers.1.input_layernorm.weight"] == found["model.norm.weight"] == "norm"
+
+
+def test_name_stage_knows_all_four() -> None:
+    schedule = ScheduleConfig(0.125, warmup_steps=20, total_steps=160, inner_warmup_steps=8)
+    places = {(0, 0): 0, (40, 0): 0, (10, 10): 1, (45, 5): 1, (50, 10): 2, (150, 30): 3}
+    found = {place: name_stage(schedule, *place, 10) for place in places}
+    assert found == {place: STAGES[number] for place, number in places.items()}
+
+
+def change_one(state: TrainingState, element: int, by: float) -> TrainingState:
+    weights = state.weights.clone()
+    weights[element] += by
+    return replace(state, weights=weights)
+
+
+def test_survey_puts_a_distance_where_it_lies(spec: TrainingSpec, state: TrainingState) -> None:
+    state = replace(state, second_moment=state.second_moment + 1)
+    norm = parameter_layout(spec.model)[-2]
+    survey = Survey(spec.model)
+    for by in (0.0, 0.25, 0.5):
+        survey.add(change_one(state, norm.offset + 3, by), state, 2.0, "end")
+    found = {(m.quantity, m.tensor_class): m for m in survey.summarize()}
+    assert {m.stage for m in found.values()} == {"end"} and {m.pairs for m in found.values()} == {3}
+    assert {place for place, m in found.items() if m.quantiles[-1]} == {("weights", "norm")}
+    median, *_, largest = found["weights", "norm"].quantiles
+    assert median * 2.0**-64 == pytest.approx(0.125) and largest * 2.0**-64 == pytest.approx(0.25)
+
+
+def test_survey_refuses_what_is_not_finite(spec: TrainingSpec, state: TrainingState) -> None:
+    with pytest.raises(EnvironmentFault, match="not finite"):
+        Survey(spec.model).add(change_one(state, 0, float("nan")), state, 1.0, "end")
+
+
+def test_list_every_configuration_offers_all_combinations() -> None:
+    found = list_every_configuration(("avx2", "default"))
+    assert len({one.name for one in found}) == len(found) == 16
+    assert {one.environment.get("MKL_CBWR") for one in found} == {None, "COMPATIBLE"}
+    assert {one.name for one in list_configurations(("avx2", "default"))} <= {one.name for one in found}
+
+
+def test_list_every_configuration_adds_devices() -> None:
+    *_, last = list_every_configuration(("default",), ("cuda",))
+    assert last.name == last.device == "cuda" and list_devices() in ((), ("cuda",))
+
+
+def test_train_on_device_computes_the_same_steps(
+    spec: TrainingSpec, state: TrainingState, corpus: Corpus
+) -> None:
+    def batches(step: int) -> Batch:
+        return get_batch(corpus, spec, bytes(32), 0, step)
+
+    moved = train_on_device(state, spec, batches, 0, 3, "cpu")
+    trained, _ = train_segment(state, spec, batches, 0, 3)
+    assert (moved.local_step, moved.global_step) == (3, 3)
+    distances = measure_distances(moved, trained, 0.01, FLOORS)
+    assert max(distances.first_moment, distances.second_moment, distances.weights) < 1e-3
+    assert not torch.equal(moved.weights, state.weights)

@@ -1,0 +1,123 @@
+"""From a task over signed profiles to the limits of a task file."""
+
+import tomllib
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+
+from node.submit import build_spec
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.profiles import write_profile
+from protocol.compute.calibrate import KernelConfiguration
+from protocol.compute.determinism import list_cpu_capabilities
+from protocol.spec.containers import Limits, TaskSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.policy import QUANTITIES
+from protocol.spec.profile import Profile, compute_maxima, compute_subject, encode_profile, merge_profiles
+from scripts import calibration
+from scripts.calibrate_commands import run_policy
+from scripts.calibration import list_segments, measure, require_disk
+from scripts.task_file import build_container
+from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.protocol.spec.profiles import make_profile
+from tests.scripts.network import fail
+
+OPERATOR = "0x" + "12" * 20
+
+
+@pytest.fixture(scope="module")
+def dataset() -> bytes:
+    return make_dataset()
+
+
+@pytest.fixture(scope="module")
+def spec(dataset: bytes) -> TaskSpec:
+    return build_spec(TINY_PLAN, dataset, OPERATOR, bytes(32))
+
+
+@pytest.fixture(scope="module")
+def profile(spec: TaskSpec, dataset: bytes, tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    capability = list_cpu_capabilities()[-1]
+    two = (
+        KernelConfiguration(1, True, capability),
+        KernelConfiguration(1, True, capability, mkl="COMPATIBLE"),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "list_every_configuration", lambda *_: two)
+        folder = tmp_path_factory.mktemp("calibration")
+        return measure(folder, spec, dataset, list_segments(spec, 8), OPERATOR, lambda line: None)
+
+
+# --- Measuring ----------------------------------------------------------------------------------------------
+def test_measure_describes_the_task_and_both_configurations(profile: Profile, spec: TaskSpec) -> None:
+    assert profile.subject == compute_subject(spec) and profile.operator == OPERATOR
+    assert len(profile.configurations) == 2 and profile.segments == 8
+    assert {m.quantity for m in profile.measurements} == set(QUANTITIES)
+    assert {m.stage for m in profile.measurements} >= {"zero moments", "warm-up", "end"}
+    first_moment, *_ = compute_maxima(profile)
+    assert 0 < first_moment < 1e-3
+    assert encode_profile(profile)
+
+
+def test_measure_names_a_configuration_that_does_not_run(
+    spec: TaskSpec, dataset: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = (KernelConfiguration(0, True, "default"),)
+    monkeypatch.setattr(calibration, "list_every_configuration", lambda *_: broken)
+    with pytest.raises(EnvironmentFault, match="default-0-onednn"):
+        measure(tmp_path, spec, dataset, list_segments(spec, 1)[:1], OPERATOR, lambda line: None)
+
+
+def test_list_segments_takes_as_many_slots_as_it_needs(spec: TaskSpec) -> None:
+    assert len(list_segments(spec, 8)) == 8 and len(list_segments(spec, 9)) == 16
+    assert len(list_segments(spec, 9, rounds=1)) == 12
+    segments = list_segments(spec, 16)
+    assert len({s.name for s in segments}) == 16 and {s.slot for s in segments} == {0, 1}
+    assert all(s.global_step == 8 * s.round + s.inner_step for s in segments)
+
+
+def test_require_disk_says_how_much(tmp_path: Path, spec: TaskSpec) -> None:
+    require_disk(tmp_path, spec, 1)
+    with pytest.raises(EnvironmentFault, match="too little disk"):
+        require_disk(tmp_path, spec, 1 << 40)
+
+
+# --- Merging ------------------------------------------------------------------------------------------------
+def write_three(folder: Path, **changes: object) -> tuple[list[Path], list[Profile]]:
+    paths, profiles = [], []
+    for number in (1, 2, 3):
+        key = AccountKey(Account.from_key(bytes(31) + bytes([number])))
+        change = changes if number == 3 else {}
+        profiles.append(make_profile(number, operator=key.address.lower(), **change))
+        paths.append(folder / f"{number}.json")
+        write_profile(paths[-1], profiles[-1], key)
+    return paths, profiles
+
+
+def test_run_policy_writes_the_tables_of_a_task_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, profiles = write_three(tmp_path)
+    run_policy(Namespace(profiles=paths, out=tmp_path / "limits.toml"))
+    text = (tmp_path / "limits.toml").read_text()
+    assert text == capsys.readouterr().out and all(p.operator in text for p in profiles)
+    tables, merged = tomllib.loads(text), merge_profiles(profiles)
+    assert set(tables) == {"accept", "reject"}
+    for name in tables:
+        assert build_container(Limits, tables[name], tmp_path) == getattr(merged, name)
+
+
+def test_run_policy_refuses_in_four_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths, profiles = write_three(tmp_path, subject=replace(make_profile().subject, segment_steps=5))
+    lines = fail(capsys, "policy", *map(str, paths))
+    assert "profiles of different tasks" in lines[0] and profiles[2].operator in lines[0]
+
+
+def test_run_policy_wants_every_signature(tmp_path: Path) -> None:
+    paths, _ = write_three(tmp_path)
+    paths[1].write_text(paths[1].read_text().replace('"segments": 32', '"segments": 33'))
+    with pytest.raises(InvalidInput, match="the signature of"):
+        run_policy(Namespace(profiles=paths, out=None))
