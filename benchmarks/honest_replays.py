@@ -55,10 +55,10 @@ class Plan:
     tracks: dict[str, tuple[int, int]]
 
     def list_tracks(self) -> Iterator[Track]:
-        """Calibration first."""
-        for place, purpose in enumerate(("calibration", "campaign")):
-            for shape, counts in self.tracks.items():
-                yield from list_tracks(shape, purpose, counts[place])
+        """Of each model the calibration first."""
+        for shape, counts in self.tracks.items():
+            for purpose, count in zip(("calibration", "campaign"), counts, strict=True):
+                yield from list_tracks(shape, purpose, count)
 
 
 def make_plan(quick: bool) -> Plan:

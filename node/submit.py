@@ -15,6 +15,7 @@ from protocol.adapters.chain import ContractRefused
 from protocol.compute.data import dataset_root
 from protocol.compute.digest import tensor_root, zero_root
 from protocol.compute.facts import with_step_root
+from protocol.compute.liveness import require_live_parameters
 from protocol.compute.model import init_parameters, parameter_count
 from protocol.compute.program import with_program
 from protocol.spec.codec import compute_task_id, encode_training
@@ -67,6 +68,7 @@ class TaskPlan:
     initial_seed: int
     optimizer: OptimizerConfig = OptimizerConfig()
     chunk_terms: int = DEFAULT_CHUNK_TERMS
+    numeric_format: str = "float32"
 
 
 def build_spec(plan: TaskPlan, dataset: bytes, submitter: str, salt: bytes) -> TaskSpec:
@@ -76,6 +78,7 @@ def build_spec(plan: TaskPlan, dataset: bytes, submitter: str, salt: bytes) -> T
     levels = compute_schedule_levels(compute_schedule_sums(spec))
     spec = with_step_root(TaskSpec(replace(spec.terms, schedule_root=levels[-1][0]), training))
     refuse_malformed_task(spec)
+    require_live_parameters(training)
     return spec
 
 
@@ -83,7 +86,7 @@ def _build_training(plan: TaskPlan, dataset: bytes) -> TrainingSpec:
     training = TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
         architecture="llama",
-        numeric_format="float32",
+        numeric_format=plan.numeric_format,
         chunk_terms=plan.chunk_terms,
         program_root=bytes(32),
         model=plan.model,

@@ -11,6 +11,7 @@ from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.compute.data import open_corpus
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.facts import require_step_root
+from protocol.compute.liveness import require_live_parameters
 from protocol.compute.program import require_program
 from protocol.spec.codec import decode_training
 from protocol.spec.containers import TaskSpec
@@ -30,6 +31,7 @@ async def join_task(party: Party, task: bytes) -> None:
     pin_kernels(party.config.threads)
     spec = read_spec(party, task)
     refuse_malformed_task(spec)
+    await asyncio.to_thread(require_live_parameters, spec.training)
     await asyncio.to_thread(require_program, spec.training)
     await asyncio.to_thread(require_step_root, spec)
     data = await fetch_dataset(party, spec)

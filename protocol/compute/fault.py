@@ -72,7 +72,9 @@ class FaultFinder:
     def __init__(self, built: BuiltProgram, numeric_format: str = "float32") -> None:
         self.program = built.program
         self._format = FORMATS[numeric_format]
-        self._interpreter = Interpreter(built.program, built.constants, is_traced=True)
+        self._interpreter = Interpreter(
+            built.program, built.constants, is_traced=True, numeric_format=numeric_format
+        )
         self._lifetimes = compute_lifetimes(built.program)
         self._last_uses = compute_last_uses(built.program, range(len(built.program.nodes)))
 

@@ -59,12 +59,15 @@ class Interpreter:
         constants: Mapping[int, Tensor],
         is_traced: bool = False,
         keeps_all: bool = False,
+        numeric_format: str = "float32",
     ) -> None:
         """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
-        keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run."""
+        keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
+        numeric_format: what operands of product sums are rounded to (`kernels.ROUNDINGS`)."""
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
+        self._format = numeric_format
         self._folded = fold(program, keeps_copies=self.is_traced)
         """What is run."""
         self._external = self._list_external()
@@ -146,7 +149,7 @@ class Interpreter:
             run = self._flat_runs.get(number)
             if run is None:
                 self._kernels += [
-                    (number, make_kernel(part, self._view)) for part in _cut_long(nodes[number])
+                    (number, make_kernel(part, self._view, self._format)) for part in _cut_long(nodes[number])
                 ]
                 number += 1
             else:

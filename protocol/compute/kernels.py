@@ -20,15 +20,46 @@ from protocol.spec.program import Access, Node, Operation
 
 COPY_COLUMNS = 64
 """Elements of each row that are copied at a time where a copy transposes."""
+TF32_DROPPED = 13
+"""of the 24 significant bits of a float32."""
+TF32_HALF = 1 << (TF32_DROPPED - 1)
 Kernel = Callable[[], object]
 """Computes a node into its output. It keeps the views that it was given, which may be pointed at other memory
 between calls: it must not make views of them beforehand."""
 
 
-def make_kernel(node: Node, view: MakeView) -> Kernel:
-    """The kernel of `node` on views of the buffers as they are now."""
+def make_kernel(node: Node, view: MakeView, numeric_format: str = "float32") -> Kernel:
+    """The kernel of `node` on views of the buffers as they are now. numeric_format: a name in ROUNDINGS, to
+    which operands of product sums are rounded; all sums are taken in float32."""
     views = NodeViews(node, view)
+    if node.operation is Operation.PRODUCT_SUM:
+        return _make_product_sum(views, ROUNDINGS[numeric_format])
     return _MAKERS[node.operation](views)
+
+
+# --- Formats ------------------------------------------------------------------------------------------------
+def _keep(a: Tensor) -> Tensor:
+    return a
+
+
+def round_to_tf32(a: Tensor) -> Tensor:
+    """The nearest float32 with 11 significant bits, ties to even; infinities and NaN stay."""
+    bits = a.contiguous().view(torch.int32)
+    kept = (bits + (TF32_HALF - 1) + ((bits >> TF32_DROPPED) & 1)) & -(1 << TF32_DROPPED)
+    return torch.where(a.isnan(), a, kept.view(torch.float32))
+
+
+def round_to_bf16(a: Tensor) -> Tensor:
+    """The nearest float32 with 8 significant bits, ties to even."""
+    return a.to(torch.bfloat16).to(torch.float32)
+
+
+ROUNDINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "float32": _keep,
+    "tf32": round_to_tf32,
+    "bf16": round_to_bf16,
+}
+"""What an operand of a product sum becomes, by numeric format (docs/spec.md, section 9)."""
 
 
 # --- Elementwise --------------------------------------------------------------------------------------------
@@ -230,19 +261,19 @@ def _make_maximum_of(views: NodeViews) -> Kernel:
     return _make_reduction(torch.amax, views, lambda: a, out)
 
 
-def _make_product_sum(views: NodeViews) -> Kernel:
+def _make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Kernel:
     """A matrix product where the operands have loops of their own, else a sum of products."""
     loops = sort_loops(views.node)
     if not loops.is_matrix:
-        return _make_dot(views, loops.terms)
+        return _make_dot(views, loops.terms, narrow)
     a, b = views.node.operands
     left = _Matrix(views, a, (loops.batch, loops.rows, loops.terms))
     right = _Matrix(views, b, (loops.batch, loops.terms, loops.columns))
     result = _Matrix(views, views.node.output, (loops.batch, loops.rows, loops.columns))
-    return _make_matrix_product(left, right, result)
+    return _make_matrix_product(left, right, result, narrow)
 
 
-def _make_dot(views: NodeViews, terms: Sequence[int]) -> Kernel:
+def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor], Tensor]) -> Kernel:
     """Products in the order in which the first operand lies in memory, then their sums."""
     node = views.node
     order = sorted(range(len(node.sizes)), key=lambda n: -node.operands[0].strides[n])
@@ -252,11 +283,11 @@ def _make_dot(views: NodeViews, terms: Sequence[int]) -> Kernel:
     out = views.view(node.output, [node.sizes[n] for n in kept], [node.output.strides[n] for n in kept])
     summed = [place for place, n in enumerate(order) if n in terms]
     if not summed:
-        return lambda: torch.mul(a, b, out=out)
+        return lambda: torch.mul(narrow(a), narrow(b), out=out)
     products = allocate(a.numel(), a.dtype).view(a.shape)
 
     def run() -> None:
-        torch.mul(a, b, out=products)
+        torch.mul(narrow(a), narrow(b), out=products)
         torch.sum(products, summed, out=out)
 
     return run
@@ -306,17 +337,19 @@ def _flatten(
     return views.view(access, shape[first:], strides[first:]), False
 
 
-def _make_matrix_product(left: _Matrix, right: _Matrix, result: _Matrix) -> Kernel:
+def _make_matrix_product(
+    left: _Matrix, right: _Matrix, result: _Matrix, narrow: Callable[[Tensor], Tensor]
+) -> Kernel:
     function = torch.mm if left.matrix.dim() == 2 else torch.bmm
     a, b, out = left.matrix, right.matrix, result.matrix
     before = [matrix.read for matrix in (left, right) if matrix.is_copied]
     if not before and not result.is_copied:
-        return lambda: function(a, b, out=out)
+        return lambda: function(narrow(a), narrow(b), out=out)
 
     def run() -> None:
         for read in before:
             read()
-        function(a, b, out=out)
+        function(narrow(a), narrow(b), out=out)
         if result.is_copied:
             result.write()
 
@@ -324,7 +357,6 @@ def _make_matrix_product(left: _Matrix, right: _Matrix, result: _Matrix) -> Kern
 
 
 _MAKERS: dict[Operation, Callable[[NodeViews], Kernel]] = {
-    Operation.PRODUCT_SUM: _make_product_sum,
     Operation.SUM: _make_sum,
     Operation.SELECTED_SUM: _make_selected_sum,
     Operation.MAXIMUM_OF: _make_maximum_of,

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from math import ceil
 
+import torch
+
 from protocol.compute.calibrate import FLOORS
 from protocol.compute.compare import measure_distances
 from protocol.compute.model import ParameterSlice, parameter_layout
@@ -90,11 +92,16 @@ def _find_quantiles(values: Sequence[float]) -> tuple[int, ...]:
 
 
 # --- Other devices ------------------------------------------------------------------------------------------
+_PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
+"""What the library may take product sums in, by numeric format."""
+
+
 def train_on_device(
     state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int, device: str
 ) -> TrainingState:
     """The state after `steps` steps in plain PyTorch on `device`, with whatever kernels it has: what a
     machine shows whose nodes would run the step there. The result lies on the CPU."""
+    torch.set_float32_matmul_precision(_PRECISIONS[spec.numeric_format])
     tables = Tables(*(tensor.to(device) for tensor in vars(build_tables(spec.model)).values()))
     for step in range(inner_step, inner_step + steps):
         scalars = compute_scalars(spec, state.local_step, state.global_step)

@@ -135,7 +135,8 @@ def _find_output(program: Program, number: int, element: int) -> Run:
 # --- Tracing ------------------------------------------------------------------------------------------------
 def _trace(built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeric_format: str) -> Excerpt:
     """Run the step once. Raises EnvironmentFault at the first node with an element outside its bound."""
-    program, interpreter = built.program, Interpreter(built.program, built.constants, is_traced=True)
+    program = built.program
+    interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=numeric_format)
     checker, keeper = TraceChecker(program, numeric_format), _Keeper(program, runs)
     known = {**dict(enumerate(inputs)), **built.constants}
     for buffer in known.keys() & keeper.wanted.keys():

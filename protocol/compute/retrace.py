@@ -55,7 +55,9 @@ class _Step:
         """Run it and show each tensor once."""
         built = build_program(describe_program(self.spec))
         weights, first, second, tokens, labels, scalars = self.inputs
-        interpreter = Interpreter(built.program, built.constants, is_traced=True)
+        interpreter = Interpreter(
+            built.program, built.constants, is_traced=True, numeric_format=self.spec.numeric_format
+        )
         return interpreter.run((weights, first, second), tokens, labels, scalars, keep=keep)
 
     def get(self, buffer: int) -> Tensor:

@@ -39,6 +39,7 @@ class TraceSearch:
         self.program = program
         self._constants = constants
         self._checker = TraceChecker(program, numeric_format)
+        self._format = numeric_format
         self._lifetimes = compute_lifetimes(program)
 
     def search(self, get: Provider) -> TraceReport:
@@ -76,7 +77,7 @@ class TraceSearch:
             if output not in written:
                 tensors[output] = self._begin(get, node)
                 written.add(output)
-            make_kernel(node, view)()
+            make_kernel(node, view, self._format)()
             for access in (*node.operands, node.output):
                 life = self._lifetimes.get(access.buffer)
                 if life is not None and life.last == number:

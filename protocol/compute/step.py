@@ -67,24 +67,24 @@ def advance(state: TrainingState, batch: Batch, spec: TrainingSpec) -> tuple[Tra
     require_state(state, spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     vectors = (state.weights, state.first_moment, state.second_moment)
-    with _borrow_interpreter(describe_program(spec)) as interpreter:
+    with _borrow_interpreter(describe_program(spec), spec.numeric_format) as interpreter:
         result = interpreter.run(vectors, *batch, scalars)
     stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return stepped, float(result.loss)
 
 
-_idle: dict[ProgramConfig, list[Interpreter]] = {}
+_idle: dict[tuple[ProgramConfig, str], list[Interpreter]] = {}
 """Interpreters that nobody uses right now: a node may train and replay at once, in two threads."""
 
 
 @contextmanager
-def _borrow_interpreter(config: ProgramConfig) -> Iterator[Interpreter]:
-    idle = _idle.setdefault(config, [])
+def _borrow_interpreter(config: ProgramConfig, numeric_format: str) -> Iterator[Interpreter]:
+    idle = _idle.setdefault((config, numeric_format), [])
     try:
         interpreter = idle.pop()
     except IndexError:
         built = build_program(config)
-        interpreter = Interpreter(built.program, built.constants)
+        interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format)
     yield interpreter
     idle.append(interpreter)  # after a failed run it is dropped
 

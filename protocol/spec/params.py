@@ -107,9 +107,10 @@ PHASE_LATE = 2
 
 # --- Registries: code never travels, only these names -------------------------------------------------------
 ARCHITECTURES = ("llama",)
-NUMERIC_FORMATS = ("float32",)
 FORMAT_NUMBERS = {"float32": 0, "tf32": 1, "bf16": 2}
 """How `StepFacts` writes the formats that the referee has bounds for."""
+NUMERIC_FORMATS = tuple(FORMAT_NUMBERS)
+"""What a task may take its product sums in."""
 DECAY_SHAPES = ("linear",)
 
 TOKEN_WEI = 10**18
