@@ -49,6 +49,17 @@ def test_a_plan_that_nodes_would_refuse_is_not_posted(broken: dict[str, int]) ->
         build_spec(replace(TINY_PLAN, **broken), make_dataset(), SUBMITTER, bytes(32))  # type: ignore[arg-type]
 
 
+def test_a_model_with_idle_parameters_is_not_posted() -> None:
+    with pytest.raises(InvalidInput, match="identically zero.*q_proj"):
+        build_spec(replace(TINY_PLAN, sequence_tokens=1), make_dataset(), SUBMITTER, bytes(32))
+
+
+@pytest.mark.parametrize("name", ["tf32", "bf16"])
+def test_a_plan_may_choose_its_format(name: str) -> None:
+    spec = build_spec(replace(TINY_PLAN, numeric_format=name), make_dataset(), SUBMITTER, bytes(32))
+    assert spec.training.numeric_format == name
+
+
 async def test_a_task_is_posted_with_its_escrow_and_its_dataset_is_kept(tmp_path: Path) -> None:
     async with open_world(tmp_path, []) as world, open_party(world.configure("submitter")) as party:
         balance_wei = await party.chain.token.balance_of(party.account)

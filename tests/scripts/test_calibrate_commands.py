@@ -10,17 +10,19 @@ from eth_account import Account
 
 from node.submit import build_spec
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.profiles import write_profile
+from protocol.adapters.profiles import read_profile, write_profile
 from protocol.compute.calibrate import KernelConfiguration
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.containers import Limits, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.policy import QUANTITIES
 from protocol.spec.profile import Profile, compute_maxima, compute_subject, encode_profile, merge_profiles
-from scripts import calibration
+from scripts import calibrate_commands, calibration
 from scripts.calibrate_commands import run_policy
 from scripts.calibration import list_segments, measure, require_disk
+from scripts.home import HomeConfig, create_home
 from scripts.task_file import build_container
+from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.network import fail
@@ -83,6 +85,34 @@ def test_require_disk_says_how_much(tmp_path: Path, spec: TaskSpec) -> None:
     require_disk(tmp_path, spec, 1)
     with pytest.raises(EnvironmentFault, match="too little disk"):
         require_disk(tmp_path, spec, 1 << 40)
+
+
+def test_run_calibrate_signs_what_it_measured(
+    spec: TaskSpec, dataset: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, password = tmp_path / "home", tmp_path / "password"
+    home.mkdir(mode=0o700)
+    password.write_text("secret")
+    password.chmod(0o600)
+    config = HomeConfig("http://nowhere", "nothing", password_file=str(password))
+    key = create_home(home, config, "secret", is_devnet=True)
+    asked = []
+
+    def measure_nothing(
+        folder: Path, given: TaskSpec, data: bytes, segments: list[object], operator: str, say: object
+    ) -> Profile:
+        asked.append((given, data, len(segments)))
+        return make_profile(operator=operator)
+
+    task = tmp_path / "task.toml"
+    task.write_text("")
+    monkeypatch.setattr(calibrate_commands, "_read_task", lambda *_: (spec, dataset))
+    monkeypatch.setattr(calibrate_commands, "measure", measure_nothing)
+    out = tmp_path / "profile.json"
+    options = ["--out", str(out), "--home", str(home), "--segments", "8"]
+    assert main(["calibrate", str(task), *options]) == 0
+    assert asked == [(spec, dataset, 8)] and read_profile(out).operator == key.address.lower()
+    assert main(["calibrate", str(task), *options]) == 2, "a profile is not written over"
 
 
 # --- Merging ------------------------------------------------------------------------------------------------

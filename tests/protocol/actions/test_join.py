@@ -57,6 +57,18 @@ async def test_a_task_with_another_step_root_is_refused(solver: Lone) -> None:
     assert solver.client.asked == [] and solver.party.task == TASK
 
 
+async def test_a_model_with_idle_parameters_is_refused_before_anything_is_fetched(solver: Lone) -> None:
+    task, spec = make_word("idle"), get_spec()
+    training = encode_training(replace(spec.training, sequence_tokens=1))
+    solver.take(
+        events.TaskCreated(
+            block_number=9, task=task, submitter=SUBMITTER, terms=spec.terms, training=training
+        )
+    )
+    with pytest.raises(InvalidInput, match="identically zero"):
+        await join_task(solver.party, task)
+
+
 async def test_the_spec_is_that_of_the_creation_event(solver: Lone) -> None:
     assert read_spec(solver.party, TASK) == get_spec()
 
