@@ -107,11 +107,16 @@ def update(
     second = second_moment * optimizer.beta2 + gradient * gradient * factors.second_scale
     first = torch.where(first.abs() < FLUSH_BELOW, 0.0, first)
     second = torch.where(second.abs() < FLUSH_BELOW, 0.0, second)
-    direction = first / (_exact_sqrt(second) + factors.epsilon)
-    stepped = weights * factors.decay - direction * factors.rate
+    stepped = move_weights(weights, first, second, factors)
     kept = ((stepped, weights), (first, first_moment), (second, second_moment))
     new_weights, new_first, new_second = (torch.where(factors.is_finite, new, old) for new, old in kept)
     return new_weights, new_first, new_second
+
+
+def move_weights(weights: Tensor, first: Tensor, second: Tensor, factors: UpdateFactors) -> Tensor:
+    """New W from W and the new m and v: all that a step does with weights. Bit-exact everywhere."""
+    direction = first / (_exact_sqrt(second) + factors.epsilon)
+    return weights * factors.decay - direction * factors.rate
 
 
 def _exact_sqrt(x: Tensor) -> Tensor:
