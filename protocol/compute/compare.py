@@ -109,17 +109,25 @@ def compute_excess(
     `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Unsound claimed elements are infinitely
     far."""
     _require_same_place(claimed, replayed)
+    allowances = compute_allowances(replayed, learning_rate_sum, limits)
+    pairs = zip(_vectors(claimed), _vectors(replayed), allowances, strict=True)
+    weights, first, second = (_divide(_differ(a, b), allowed) for a, b, allowed in pairs)
+    excess = torch.maximum(torch.maximum(weights, first), second)
+    return torch.where(_is_unsound(claimed), float("inf"), excess)
+
+
+def compute_allowances(
+    replayed: TrainingState, learning_rate_sum: int, limits: Limits
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the limits allow |dW| (one number), |dm| and |dv| (by element) to be: float64, in the units of W,
+    m and v. `learning_rate_sum` in units of 2^-64."""
     scale = replayed.second_moment.double()
     rate = learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
-    allowances = (
-        _tau(limits.tau_w) * rate + _units(limits.floor_w),
+    return (
+        torch.as_tensor(_tau(limits.tau_w) * rate + _units(limits.floor_w)),
         _tau(limits.tau_m) * (scale.sqrt() + _units(limits.eps_m)),
         _tau(limits.tau_v) * scale + _units(limits.floor_v),
     )
-    pairs = zip(_vectors(claimed), _vectors(replayed), allowances, strict=True)
-    weights, first, second = (_divide(_differ(a, b), torch.as_tensor(allowed)) for a, b, allowed in pairs)
-    excess = torch.maximum(torch.maximum(weights, first), second)
-    return torch.where(_is_unsound(claimed), float("inf"), excess)
 
 
 def judge_state(

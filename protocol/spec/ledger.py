@@ -1,0 +1,270 @@
+"""The residual ledger: who keeps inside the limits, and always on the same side.
+
+A claim may lie off a replay by as much as the accept limit, once. That it does so in one direction, round
+after round, is no noise. For every audit the residual (claimed - replayed, in accept limits) is reduced to
+a few numbers (`Projection`); here they are centred on what other solvers of the same hardware class show in
+the same round, added up by solver, and tested after every round.
+
+    projections of a round --> features by solver --> minus the median of the class --> one test each --> flag
+
+*The test.* d_1, d_2, ... are centred features of one solver. An honest one's are as likely d as -d, given
+all before: its residual is noise around its class's centre, and the median of the others lies around the same
+centre. Then exp(x S - x^2 V / 2) with S = sum of d, V = sum of d^2 is a supermartingale for every x (de la
+Pena, Annals of Probability 27(1), 1999, lemma 6.1: cosh(a) <= exp(a^2 / 2)); so is its mean over x from a
+normal distribution with mean 0 and variance 1 / rho (Robbins, Annals of Mathematical Statistics 41(5), 1970),
+
+    E = sqrt(rho / (rho + V)) exp(S^2 / (2 (rho + V))),
+
+and the mean of the E of all features. It begins at 1, and exceeds 1 / a at any time with a chance of at most
+a (Ville, 1939). So S may grow like the root of V and hardly faster: noise does, a steady steer does not. The
+noise need be neither normal nor of known size, and no number of rounds is fixed beforehand.
+
+A flag is a reason to look, and never slashes: statistics convict nobody.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from math import exp, isfinite, log, log10, sqrt
+from statistics import fmean, median
+from typing import Any
+
+from protocol.spec.errors import InvalidInput
+
+QUANTITIES = ("weights", "first_moment", "second_moment")
+SKETCH_BUCKETS = 64
+"""Random directions of a round: two sketches tell the cosine of two residuals to an eighth."""
+ALARM_RATE = 1e-3
+"""An honest solver's chance to be flagged, in a whole task, however long."""
+MIXTURE = 2.0
+"""rho, in squares of the first centred feature: a drift as large as the noise is found soonest with it (see
+docs/decisions/0015-ledger.md)."""
+LEAST_RMS = 1e-12
+"""In accept limits; what lies below counts as this."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One quantity's residual in one audit, as a few numbers; n elements.
+
+    rms: root mean square, in accept limits. mean, update, gradient, past: cosine with a direction, times
+    sqrt(n), so that it is about 1 for noise: all ones; what the replay changed; the signs of the replay's
+    first moment; the residuals of this solver that the auditor saw before (None: none). sketch: the unit
+    residual on SKETCH_BUCKETS directions drawn after the commitment."""
+
+    quantity: str
+    rms: float
+    mean: float
+    update: float
+    gradient: float
+    past: float | None
+    sketch: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        numbers = (self.rms, self.mean, self.update, self.gradient, self.past or 0.0, *self.sketch)
+        is_right = self.quantity in QUANTITIES and len(self.sketch) == SKETCH_BUCKETS
+        if not is_right or not all(map(isfinite, numbers)) or self.rms < 0:
+            raise InvalidInput(
+                what="a projection is malformed",
+                expected=f"one of {QUANTITIES}, {SKETCH_BUCKETS} buckets, finite numbers, rms >= 0",
+                actual=f"{self.quantity!r}, {len(self.sketch)} buckets, rms {self.rms}",
+                remedy="Take it from residuals.project.",
+            )
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a round's audits showed of one solver. hardware: the classes of claimant and auditor, as they say
+    themselves; audits: the projections of each audited segment, all on the same directions."""
+
+    solver: str
+    hardware: str
+    audits: tuple[tuple[Projection, ...], ...]
+
+
+# --- Features -----------------------------------------------------------------------------------------------
+def compute_features(audits: Sequence[Sequence[Projection]]) -> dict[str, float]:
+    """The features of one solver in one round by name, `quantity.kind`: the mean over its audits; `energy`
+    is log10 of rms; `pair` the cosine of the residuals of two segments, from their sketches, in units of its
+    noise.
+
+    Directions are fresh in each round, and so are the signs on which a steady steer shows in a sketch:
+    summing sketches over rounds shows nothing, products within a round do."""
+    found: dict[str, list[float]] = {}
+    for projections in audits:
+        for p in projections:
+            for kind, value in _iterate_kinds(p):
+                found.setdefault(f"{p.quantity}.{kind}", []).append(value)
+    for one, other in combinations(audits, 2):
+        for a, b in ((a, b) for a in one for b in other if a.quantity == b.quantity):
+            found.setdefault(f"{a.quantity}.pair", []).append(correlate(a.sketch, b.sketch))
+    return {name: fmean(values) for name, values in found.items()}
+
+
+def _iterate_kinds(p: Projection) -> Iterator[tuple[str, float]]:
+    yield from (("mean", p.mean), ("update", p.update), ("gradient", p.gradient))
+    if p.past is not None:
+        yield "past", p.past
+    yield "energy", log10(max(p.rms, LEAST_RMS))
+
+
+def correlate(one: Sequence[float], other: Sequence[float]) -> float:
+    """Product of two unit residuals' sketches, times sqrt(SKETCH_BUCKETS): about 1 where they have nothing to
+    do with each other."""
+    return sqrt(SKETCH_BUCKETS) * sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def _has_centre(name: str) -> bool:
+    """Whether 0 is the centre of honest noise where no other solver shows a better one."""
+    return not name.endswith(".energy")
+
+
+# --- The test -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class DriftTest:
+    """One feature of one solver. unit: the magnitude of the first value, which sets the scale and is not
+    counted; total and squares: S and V of those after it, in units and squares of it."""
+
+    unit: float = 0.0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def take(self, value: float) -> "DriftTest":
+        """With one more centred value."""
+        if self.unit == 0.0:
+            return replace(self, unit=abs(value))
+        scaled = value / self.unit
+        return replace(self, total=self.total + scaled, squares=self.squares + scaled * scaled)
+
+    @property
+    def log_evidence(self) -> float:
+        """ln E: 0 at the start."""
+        spread = MIXTURE + self.squares
+        return self.total**2 / (2 * spread) - log(spread / MIXTURE) / 2
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the ledger knows of one solver. rounds: observed; lone: those without another solver of its class;
+    flagged: the first round in which its evidence stood above 1 / ALARM_RATE, -1: none."""
+
+    tests: Mapping[str, DriftTest] = field(default_factory=dict)
+    rounds: int = 0
+    lone: int = 0
+    flagged: int = -1
+
+    @property
+    def log_evidence(self) -> float:
+        """ln of the mean evidence of all features."""
+        if not self.tests:
+            return 0.0
+        logs = [test.log_evidence for test in self.tests.values()]
+        largest = max(logs)
+        return largest + log(fmean(exp(value - largest) for value in logs))
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether this solver is to be looked at more."""
+        return self.flagged >= 0
+
+    @property
+    def strongest(self) -> str:
+        """The feature with the most evidence; empty where nothing was observed."""
+        return max(self.tests, key=lambda name: self.tests[name].log_evidence, default="")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All solvers of one task; `round` is the last one taken in, -1: none."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    round: int = -1
+
+    def list_flagged(self) -> tuple[str, ...]:
+        """Flagged solvers, most evidence first."""
+        flagged = [solver for solver, entry in self.entries.items() if entry.is_flagged]
+        return tuple(sorted(flagged, key=lambda solver: (-self.entries[solver].log_evidence, solver)))
+
+
+def take_round(ledger: Ledger, round_number: int, observations: Sequence[Observation]) -> Ledger:
+    """The ledger with a round more. Raises InvalidInput for a round that is not later than the last one, or a
+    solver that is named twice.
+
+    Who was flagged in an earlier round centres nobody: a steerer draws the median of a few towards itself,
+    and would in time have its honest peers flagged for the other side."""
+    _require_next(ledger, round_number, observations)
+    features = {o.solver: compute_features(o.audits) for o in observations}
+    entries, flagged = dict(ledger.entries), set(ledger.list_flagged())
+    for o in observations:
+        peers = [
+            features[p.solver]
+            for p in observations
+            if p.hardware == o.hardware and p.solver not in {o.solver, *flagged}
+        ]
+        entries[o.solver] = _take(entries.get(o.solver, Entry()), round_number, features[o.solver], peers)
+    return Ledger(entries, round_number)
+
+
+def _take(
+    entry: Entry, round_number: int, features: Mapping[str, float], peers: Sequence[Mapping[str, float]]
+) -> Entry:
+    tests = dict(entry.tests)
+    for name, value in features.items():
+        others = [peer[name] for peer in peers if name in peer]
+        if others or _has_centre(name):
+            tests[name] = tests.get(name, DriftTest()).take(value - (median(others) if others else 0.0))
+    taken = Entry(tests, entry.rounds + 1, entry.lone + (not peers), entry.flagged)
+    is_new = not entry.is_flagged and taken.log_evidence >= -log(ALARM_RATE)
+    return replace(taken, flagged=round_number) if is_new else taken
+
+
+def _require_next(ledger: Ledger, round_number: int, observations: Sequence[Observation]) -> None:
+    solvers = [o.solver for o in observations]
+    if round_number <= ledger.round or len(set(solvers)) != len(solvers):
+        raise InvalidInput(
+            what="a round cannot be taken into the ledger",
+            expected=f"a round after {ledger.round}, each solver once",
+            actual=f"round {round_number}, solvers {solvers}",
+            remedy="Gather all audits of a round, then take it once.",
+        )
+
+
+# --- On disk ------------------------------------------------------------------------------------------------
+def to_json(ledger: Ledger) -> dict[str, object]:
+    """The ledger as a JSON object."""
+    return asdict(ledger)
+
+
+def from_json(data: object) -> Ledger:
+    """The ledger that `to_json` wrote. Raises InvalidInput for anything else."""
+    try:
+        ledger = _read(data, {"entries", "round"})
+        entries = {str(solver): _read_entry(entry) for solver, entry in dict(ledger["entries"]).items()}
+        return Ledger(entries, int(ledger["round"]))
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            what="a ledger cannot be read",
+            expected="what ledger.to_json wrote",
+            actual=f"{type(error).__name__}: {error}",
+            remedy="Move the file away: the ledger begins anew.",
+        ) from error
+
+
+def _read(data: object, names: set[str]) -> dict[str, Any]:
+    if not isinstance(data, dict) or set(data) != names:
+        raise ValueError(f"an object with {sorted(names)} was expected")
+    return data
+
+
+def _read_entry(data: object) -> Entry:
+    entry = _read(data, {"tests", "rounds", "lone", "flagged"})
+    tests = {str(name): _read_test(test) for name, test in dict(entry["tests"]).items()}
+    return Entry(tests, int(entry["rounds"]), int(entry["lone"]), int(entry["flagged"]))
+
+
+def _read_test(data: object) -> DriftTest:
+    numbers = _read(data, {"unit", "total", "squares"})
+    test = DriftTest(*(float(numbers[name]) for name in ("unit", "total", "squares")))
+    if not isfinite(test.unit + test.total + test.squares) or min(test.unit, test.squares) < 0:
+        raise ValueError(f"finite numbers were expected, not {test}")
+    return test

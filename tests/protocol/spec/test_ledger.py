@@ -1,0 +1,210 @@
+"""The residual ledger: honest solvers stay unflagged at the stated rate, a steady steer is flagged."""
+
+import json
+from dataclasses import replace
+from math import exp, log, pi
+from random import Random
+
+import pytest
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.ledger import (
+    ALARM_RATE,
+    SKETCH_BUCKETS,
+    DriftTest,
+    Entry,
+    Ledger,
+    Observation,
+    Projection,
+    compute_features,
+    correlate,
+    from_json,
+    take_round,
+    to_json,
+)
+
+CLASS = "avx2/avx2"
+
+
+def project(quantity: str = "weights", *, sketch: tuple[float, ...] = (), **values: float) -> Projection:
+    numbers = {"rms": 0.01, "mean": 0.0, "update": 0.0, "gradient": 0.0, "past": 0.0, **values}
+    return Projection(quantity, sketch=sketch or (0.0,) * SKETCH_BUCKETS, **numbers)
+
+
+def draw_noise(random: Random, drift: float = 0.0, bias: float = 0.0, size: float = 0.01) -> Projection:
+    """An audit's residual: noise of heavy tails around the class's bias."""
+
+    def draw() -> float:
+        return bias + random.gauss(0, 1) * random.choice((0.3, 1.0, 3.0))
+
+    rms = size * 10 ** random.gauss(0, 0.2)
+    return project(rms=rms, mean=draw(), update=draw() + drift, gradient=draw(), past=draw())
+
+
+def observe(solver: str, *projections: Projection, hardware: str = CLASS) -> Observation:
+    return Observation(solver, hardware, tuple((p,) for p in projections))
+
+
+def play(seed: int, rounds: int, drift: float = 0.0, solvers: int = 5, bias: float = 0.0) -> Ledger:
+    random, ledger = Random(seed), Ledger()
+    for number in range(rounds):
+        seen = [
+            observe(f"solver {index}", draw_noise(random, drift if index == 0 else 0.0, bias))
+            for index in range(solvers)
+        ]
+        ledger = take_round(ledger, number, seen)
+    return ledger
+
+
+def test_take_round_honest_solvers_are_flagged_at_most_at_the_stated_rate() -> None:
+    flagged = sum(len(play(seed, rounds=60).list_flagged()) for seed in range(60))
+    assert flagged <= 3, f"{flagged} of 300 solvers over 60 rounds; {300 * ALARM_RATE} are expected at most"
+
+
+def test_take_round_a_bias_of_a_whole_class_flags_nobody() -> None:
+    assert sum(len(play(seed, rounds=60, bias=3.0).list_flagged()) for seed in range(10)) == 0
+
+
+def test_take_round_the_same_bias_without_a_class_is_flagged() -> None:
+    ledger = play(0, rounds=60, bias=3.0, solvers=1)
+    assert ledger.list_flagged() == ("solver 0",) and ledger.entries["solver 0"].lone == 60
+
+
+def test_take_round_a_steady_steer_is_flagged_and_its_peers_are_not() -> None:
+    for seed in range(5):
+        ledger = play(seed, rounds=120, drift=2.0)
+        assert ledger.list_flagged() == ("solver 0",)
+        assert ledger.entries["solver 0"].strongest == "weights.update"
+
+
+def test_take_round_more_steer_is_flagged_sooner() -> None:
+    found = [play(1, rounds=200, drift=drift).entries["solver 0"].flagged for drift in (1.5, 3.0, 12.0)]
+    assert found == sorted(found, reverse=True) and 0 < found[2] < found[0] < 200
+
+
+def test_take_round_a_rider_of_the_limit_shows_by_its_size() -> None:
+    ledger, random = Ledger(), Random(2)
+    for number in range(40):
+        seen = [observe(name, draw_noise(random, size=0.01)) for name in "abc"]
+        ledger = take_round(ledger, number, [*seen, observe("rider", draw_noise(random, size=0.7))])
+    assert ledger.list_flagged() == ("rider",)
+    assert ledger.entries["rider"].strongest == "weights.energy"
+
+
+def test_take_round_a_rider_alone_in_its_class_is_not_measured_by_size() -> None:
+    ledger = take_round(Ledger(), 0, [observe("rider", project(rms=0.7))])
+    assert "weights.energy" not in ledger.entries["rider"].tests
+
+
+def test_take_round_two_steerers_of_eight_do_not_have_their_peers_flagged() -> None:
+    """They do where who is flagged goes on centring others."""
+    random, ledger = Random(3), Ledger()
+    for number in range(200):
+        drifts = {name: 6.0 if name in "ab" else 0.0 for name in "abcdefgh"}
+        seen = [observe(name, draw_noise(random, drift)) for name, drift in drifts.items()]
+        ledger = take_round(ledger, number, seen)
+    assert set(ledger.list_flagged()) == {"a", "b"}
+
+
+def test_take_round_classes_are_apart() -> None:
+    random, ledger = Random(4), Ledger()
+    for number in range(60):
+        seen = [observe(n, draw_noise(random, bias=8.0), hardware="gpu/cpu") for n in "abc"]
+        seen += [observe(n, draw_noise(random, bias=-8.0)) for n in "def"]
+        ledger = take_round(ledger, number, seen)
+    assert ledger.list_flagged() == ()
+
+
+def test_take_round_a_flag_stays_and_names_its_first_round() -> None:
+    ledger = take_round(Ledger({"a": Entry(flagged=2, rounds=3)}, 2), 3, [observe("a", project(mean=1.0))])
+    assert ledger.entries["a"].log_evidence < -log(ALARM_RATE)
+    assert (ledger.entries["a"].flagged, ledger.list_flagged()) == (2, ("a",))
+
+
+@pytest.mark.parametrize("number, names", [(3, "ab"), (2, "ab"), (4, "aa")])
+def test_take_round_an_old_round_or_a_solver_named_twice_is_refused(number: int, names: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot be taken"):
+        take_round(Ledger(round=3), number, [observe(name, project()) for name in names])
+
+
+def test_compute_features_are_means_over_audits_and_products_between_them() -> None:
+    sketch = (1.0,) + (0.0,) * (SKETCH_BUCKETS - 1)
+    found = compute_features(
+        [[project(mean=1.0, rms=0.01, sketch=sketch)], [project(mean=3.0, rms=0.1, sketch=sketch)]]
+    )
+    assert found["weights.mean"] == 2.0 and found["weights.energy"] == -1.5
+    assert found["weights.pair"] == SKETCH_BUCKETS**0.5 == correlate(sketch, sketch)
+
+
+def test_compute_features_an_unknown_past_is_no_feature() -> None:
+    assert "weights.past" not in compute_features([[replace(project(), past=None)]])
+    assert "weights.pair" not in compute_features([[project()]])
+
+
+def test_drift_test_evidence_is_the_mean_over_normal_betting() -> None:
+    """The closed form against the integral of exp(x S - x^2 V / 2) over N(0, 1/2)."""
+    test = DriftTest().take(-2.0).take(3.0).take(1.0)
+    total, squares = 2.0, 2.5
+    assert (test.unit, test.total, test.squares) == (2.0, total, squares)
+    step, grid = 1e-3, [i * 1e-3 for i in range(-9000, 9001)]
+    density = (exp(-x * x) / pi**0.5 * exp(x * total - x * x * squares / 2) for x in grid)
+    assert test.log_evidence == pytest.approx(log(sum(density) * step), rel=1e-6)
+
+
+def test_drift_test_is_free_of_scale_and_sign() -> None:
+    values = (0.5, 0.7, -0.2, 0.9)
+    found = []
+    for factor in (1.0, 1e-9, -1e9):
+        test = DriftTest()
+        for value in values:
+            test = test.take(value * factor)
+        found.append(test.log_evidence)
+    assert found == pytest.approx([found[0]] * 3)
+
+
+def test_drift_test_equal_machines_show_nothing() -> None:
+    test = DriftTest()
+    for _ in range(50):
+        test = test.take(0.0)
+    assert test.log_evidence == 0.0 == Entry().log_evidence
+
+
+def test_to_json_is_read_again() -> None:
+    ledger = play(0, rounds=9)
+    assert from_json(json.loads(json.dumps(to_json(ledger)))) == ledger
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        {},
+        {"entries": [], "round": "x"},
+        {"entries": {"a": {}}, "round": 1},
+        {"entries": {"a": {"tests": 5, "rounds": 1, "lone": 0, "flagged": -1}}, "round": 1},
+        {
+            "entries": {
+                "a": {
+                    "tests": {"t": {"unit": 1, "total": float("nan"), "squares": 0}},
+                    "rounds": 1,
+                    "lone": 0,
+                    "flagged": -1,
+                }
+            },
+            "round": 1,
+        },
+    ],
+)
+def test_from_json_what_is_no_ledger_is_refused(data: object) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        from_json(data)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"rms": float("nan")}, {"rms": -1.0}, {"mean": float("inf")}, {"quantity": "bias"}, {"sketch": (1.0,)}],
+)
+def test_projection_malformed_is_refused(broken: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="malformed"):
+        replace(project(), **broken)  # type: ignore[arg-type]
