@@ -8,8 +8,9 @@ import asyncio
 import secrets
 
 from protocol.actions import replay
+from protocol.actions.attention import publish_audit, publish_unserved
 from protocol.actions.party import Party
-from protocol.actions.replay import compare_ends, get_server
+from protocol.actions.replay import NotServed, compare_ends, get_server
 from protocol.actions.states import open_leaf
 from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
@@ -30,8 +31,13 @@ from protocol.spec.tolerance import Judgement
 
 async def examine_end(party: Party, audit: AuditRef, segment: int) -> None:
     """Judge the solver's opened end state against the own replay, all elements; accuse it when it is
-    beyond the reject limits."""
-    comparison = await compare_ends(party, audit, segment)
+    beyond the reject limits. What was found is published."""
+    try:
+        comparison = await compare_ends(party, audit, segment)
+    except NotServed:
+        publish_unserved(party, audit, segment)
+        raise
+    await publish_audit(party, audit, segment, comparison)
     verdict = comparison.verdict
     name = f"round {audit.round} slot {audit.slot} segment {segment}"
     if verdict.judgement != Judgement.REJECT:

@@ -7,7 +7,7 @@ A role is a `Participant` with the list of its own duties. All that a node ever 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
-from protocol.actions import challenge, claim, defend, merge, prosecute, replay
+from protocol.actions import attention, challenge, claim, defend, merge, prosecute, replay
 from protocol.actions.defend import HONEST, Compute
 from protocol.actions.loop import Due, Loop
 from protocol.actions.narrate import narrate
@@ -253,6 +253,7 @@ class Participant:
                 await replay.commit_replay(self.party, call.audit, call.segment, self.compute.train)
         except replay.NotServed as fault:
             self.party.say(f"round {call.round} slot {call.audit.slot}: {fault.what}")
+            attention.publish_unserved(self.party, call.audit, call.segment)
             await self.party.chain.audit_book.say_unserved(call.audit)
 
     async def _perform_move(self, move: Move) -> None:

@@ -28,6 +28,7 @@ from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import load_or_create_identity
 from protocol.compute.data import Corpus
+from protocol.compute.determinism import name_hardware
 from protocol.compute.room import Room, use_room
 from protocol.compute.trace import TraceTree
 from protocol.spec.containers import StateHeader, TaskSpec
@@ -64,12 +65,16 @@ class PartyConfig:
 
 @dataclass
 class Status:
-    """What GET /status says: how far this node has read the chain, and for which block it waits (the
-    head while it is busy)."""
+    """What GET /status says: how far this node has read the chain, for which block it waits (the head while
+    it is busy), and what it found in its audits."""
 
     account: str
     processed_block: int = 0
     waiting_for_block: int = 0
+    hardware: str = ""
+    """The class of this node's kernels, in its own words."""
+    reports: list[tuple[str, int]] = field(default_factory=list)
+    """Address (hex) and bytes of the audit reports that this node published last."""
 
     def show(self) -> dict[str, object]:
         """A JSON object."""
@@ -77,6 +82,8 @@ class Status:
             "account": self.account,
             "processed_block": self.processed_block,
             "waiting_for_block": self.waiting_for_block,
+            "hardware": self.hardware,
+            "reports": [list(entry) for entry in self.reports],
         }
 
 
@@ -203,7 +210,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
         client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
         view = View(chain.address, deployment.chain_id, deployment.registry, store.get_roots)
-        status = Status(chain.address)
+        status = Status(chain.address, hardware=name_hardware())
         # Anybody may ask; the shelf decides what whom is shown, and states are for staked accounts only.
         policy = ReadPolicy(lambda account: True, lambda *request: view.shelf.may_read(*request), status.show)
         server = BlobServer(store, chain.address, domain, identity, policy)

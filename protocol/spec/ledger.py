@@ -5,19 +5,29 @@ after round, is no noise. For every audit the residual (claimed - replayed, in a
 a few numbers (`Projection`); here they are centred on what other solvers of the same hardware class show in
 the same round, added up by solver, and tested after every round.
 
-    projections of a round --> features by solver --> minus the median of the class --> one test each --> flag
+    projections of a round --> features by solver --> place within the class --> three bets each --> flag
 
-*The test.* d_1, d_2, ... are centred features of one solver. An honest one's are as likely d as -d, given
+Every feature is bet on in three ways; each bet is wealth that begins at 1 and that chance alone does not
+raise.
+
+*Drift.* d_1, d_2, ... are centred features of one solver. An honest one's are as likely d as -d, given
 all before: its residual is noise around its class's centre, and the median of the others lies around the same
 centre. Then exp(x S - x^2 V / 2) with S = sum of d, V = sum of d^2 is a supermartingale for every x (de la
 Pena, Annals of Probability 27(1), 1999, lemma 6.1: cosh(a) <= exp(a^2 / 2)); so is its mean over x from a
 normal distribution with mean 0 and variance 1 / rho (Robbins, Annals of Mathematical Statistics 41(5), 1970),
 
-    E = sqrt(rho / (rho + V)) exp(S^2 / (2 (rho + V))),
+    E = sqrt(rho / (rho + V)) exp(S^2 / (2 (rho + V))).
 
-and the mean of the E of all features. It begins at 1, and exceeds 1 / a at any time with a chance of at most
-a (Ville, 1939). So S may grow like the root of V and hardly faster: noise does, a steady steer does not. The
-noise need be neither normal nor of known size, and no number of rounds is fixed beforehand.
+So S may grow like the root of V and hardly faster: noise does, a steady steer does not. The noise need be
+neither normal nor of known size.
+
+*First and last.* Among n solvers of a class, exchangeable in a round, each is first with a chance of 1 / n,
+so that (1 - x) + x n [is first] has mean 1 for each share x that is bet (Shafer and Vovk, Game-Theoretic
+Foundations for Probability and Finance, 2019, chapter 3). Being always first is soon too much to be chance:
+this sees riders of the limits long before a sum of signs can.
+
+The mean of all bets on all features begins at 1 and exceeds 1 / a at any time with a chance of at most a
+(Ville, 1939), so that no number of rounds is fixed beforehand.
 
 A flag is a reason to look, and never slashes: statistics convict nobody.
 """
@@ -39,6 +49,8 @@ ALARM_RATE = 1e-3
 MIXTURE = 2.0
 """rho, in squares of the first centred feature: a drift as large as the noise is found soonest with it (see
 docs/decisions/0015-ledger.md)."""
+SHARES = (0.2, 0.5, 0.9)
+"""Shares of the wealth that are bet on being first, or last, a third of the stake on each."""
 LEAST_RMS = 1e-12
 """In accept limits; what lies below counts as this."""
 
@@ -144,11 +156,59 @@ class DriftTest:
 
 
 @dataclass(frozen=True)
+class PlaceTest:
+    """How often one solver was first, or last, among its peers. wealth: ln of it by share of SHARES."""
+
+    wealth: tuple[float, ...] = (0.0,) * len(SHARES)
+
+    def take(self, is_there: bool, solvers: int) -> "PlaceTest":
+        """With one more round of `solvers`, this one included. Where several are equal none is first."""
+        wins = solvers if is_there else 0
+        return PlaceTest(
+            tuple(w + log(1 - share + share * wins) for w, share in zip(self.wealth, SHARES, strict=True))
+        )
+
+    @property
+    def log_evidence(self) -> float:
+        """ln of the mean wealth: 0 at the start."""
+        return mean_logs(self.wealth)
+
+
+@dataclass(frozen=True)
+class FeatureTest:
+    """The three bets on one feature of one solver."""
+
+    drift: DriftTest = DriftTest()
+    first: PlaceTest = PlaceTest()
+    last: PlaceTest = PlaceTest()
+
+    def take(self, value: float, others: Sequence[float]) -> "FeatureTest":
+        """With one more round: this solver's value, and those of its class."""
+        drift = self.drift.take(value - (median(others) if others else 0.0))
+        if not others:
+            return replace(self, drift=drift)
+        count = len(others) + 1
+        first = self.first.take(value > max(others), count)
+        return FeatureTest(drift, first, self.last.take(value < min(others), count))
+
+    @property
+    def log_evidence(self) -> float:
+        """ln of the mean of the three."""
+        return mean_logs([test.log_evidence for test in (self.drift, self.first, self.last)])
+
+
+def mean_logs(logs: Sequence[float]) -> float:
+    """ln of the mean of numbers whose logarithms are given."""
+    largest = max(logs)
+    return largest + log(fmean(exp(value - largest) for value in logs))
+
+
+@dataclass(frozen=True)
 class Entry:
     """What the ledger knows of one solver. rounds: observed; lone: those without another solver of its class;
     flagged: the first round in which its evidence stood above 1 / ALARM_RATE, -1: none."""
 
-    tests: Mapping[str, DriftTest] = field(default_factory=dict)
+    tests: Mapping[str, FeatureTest] = field(default_factory=dict)
     rounds: int = 0
     lone: int = 0
     flagged: int = -1
@@ -156,11 +216,7 @@ class Entry:
     @property
     def log_evidence(self) -> float:
         """ln of the mean evidence of all features."""
-        if not self.tests:
-            return 0.0
-        logs = [test.log_evidence for test in self.tests.values()]
-        largest = max(logs)
-        return largest + log(fmean(exp(value - largest) for value in logs))
+        return mean_logs([test.log_evidence for test in self.tests.values()]) if self.tests else 0.0
 
     @property
     def is_flagged(self) -> bool:
@@ -212,7 +268,7 @@ def _take(
     for name, value in features.items():
         others = [peer[name] for peer in peers if name in peer]
         if others or _has_centre(name):
-            tests[name] = tests.get(name, DriftTest()).take(value - (median(others) if others else 0.0))
+            tests[name] = tests.get(name, FeatureTest()).take(value, others)
     taken = Entry(tests, entry.rounds + 1, entry.lone + (not peers), entry.flagged)
     is_new = not entry.is_flagged and taken.log_evidence >= -log(ALARM_RATE)
     return replace(taken, flagged=round_number) if is_new else taken
@@ -262,9 +318,23 @@ def _read_entry(data: object) -> Entry:
     return Entry(tests, int(entry["rounds"]), int(entry["lone"]), int(entry["flagged"]))
 
 
-def _read_test(data: object) -> DriftTest:
-    numbers = _read(data, {"unit", "total", "squares"})
-    test = DriftTest(*(float(numbers[name]) for name in ("unit", "total", "squares")))
-    if not isfinite(test.unit + test.total + test.squares) or min(test.unit, test.squares) < 0:
-        raise ValueError(f"finite numbers were expected, not {test}")
-    return test
+def _read_test(data: object) -> FeatureTest:
+    test = _read(data, {"drift", "first", "last"})
+    drift = _read(test["drift"], {"unit", "total", "squares"})
+    read = DriftTest(*(_read_number(drift[name]) for name in ("unit", "total", "squares")))
+    if min(read.unit, read.squares) < 0:
+        raise ValueError(f"sizes were expected, not {read}")
+    return FeatureTest(read, _read_place(test["first"]), _read_place(test["last"]))
+
+
+def _read_place(data: object) -> PlaceTest:
+    wealth = tuple(_read_number(value) for value in _read(data, {"wealth"})["wealth"])
+    if len(wealth) != len(SHARES):
+        raise ValueError(f"{len(SHARES)} numbers were expected, not {len(wealth)}")
+    return PlaceTest(wealth)
+
+
+def _read_number(value: object) -> float:
+    if not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError(f"a finite number was expected, not {value!r}")
+    return float(value)

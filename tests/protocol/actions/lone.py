@@ -98,6 +98,11 @@ class LoneClient:
     store: BlobStore
     remote: BlobStore
     asked: list[tuple[str, BlobRef]] = field(default_factory=list)
+    status: dict[str, Any] = field(default_factory=dict)
+    """What every peer says of itself."""
+
+    async def get_status(self, peer: Peer) -> dict[str, Any]:
+        return self.status
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> None:
         if self.store.has(ref):

@@ -13,12 +13,15 @@ from protocol.spec.ledger import (
     SKETCH_BUCKETS,
     DriftTest,
     Entry,
+    FeatureTest,
     Ledger,
     Observation,
+    PlaceTest,
     Projection,
     compute_features,
     correlate,
     from_json,
+    mean_logs,
     take_round,
     to_json,
 )
@@ -169,6 +172,27 @@ def test_drift_test_equal_machines_show_nothing() -> None:
     assert test.log_evidence == 0.0 == Entry().log_evidence
 
 
+def test_place_test_chance_alone_does_not_raise_the_mean_wealth() -> None:
+    """The mean over all n equally likely places is what it was."""
+    test = PlaceTest().take(True, 4)
+    for solvers in (2, 3, 7):
+        after = [test.take(place == 0, solvers).log_evidence for place in range(solvers)]
+        assert mean_logs(after) == pytest.approx(test.log_evidence)
+
+
+def test_feature_test_equals_are_not_first() -> None:
+    test = FeatureTest().take(1.0, [1.0, 0.5])
+    assert test.first == PlaceTest().take(False, 3) == test.last
+
+
+@pytest.mark.parametrize("number", [float("nan"), "1", None])
+def test_from_json_a_number_that_is_none_is_refused(number: object) -> None:
+    data = json.loads(json.dumps(to_json(play(0, rounds=2))))
+    data["entries"]["solver 0"]["tests"]["weights.mean"]["drift"]["total"] = number
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        from_json(data)
+
+
 def test_to_json_is_read_again() -> None:
     ledger = play(0, rounds=9)
     assert from_json(json.loads(json.dumps(to_json(ledger)))) == ledger
@@ -184,14 +208,7 @@ def test_to_json_is_read_again() -> None:
         {"entries": {"a": {}}, "round": 1},
         {"entries": {"a": {"tests": 5, "rounds": 1, "lone": 0, "flagged": -1}}, "round": 1},
         {
-            "entries": {
-                "a": {
-                    "tests": {"t": {"unit": 1, "total": float("nan"), "squares": 0}},
-                    "rounds": 1,
-                    "lone": 0,
-                    "flagged": -1,
-                }
-            },
+            "entries": {"a": {"tests": {"t": {"drift": {}}}, "rounds": 1, "lone": 0, "flagged": -1}},
             "round": 1,
         },
     ],

@@ -1,0 +1,266 @@
+"""Audit reports between nodes, and where a whistleblower looks first.
+
+    own audit --> report, signed --> store, and its address in /status --> read by whistleblowers
+    reports of a round --> ledger --> flags --+
+    reports: unserved, rejected, grey --------+--> claims in the order in which they are worth a look
+
+Reports are words, and turn eyes only: whoever is looked at is replayed, and a dispute computes.
+"""
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from protocol.actions.party import Party
+from protocol.actions.replay import Comparison, get_schedule_proof
+from protocol.actions.report import MAX_REPORT_BYTES, MAX_TENSORS, AuditReport, read_report, sign_report
+from protocol.actions.states import load_state
+from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from protocol.adapters.wire.auth import WireDomain
+from protocol.adapters.wire.session import Peer
+from protocol.compute.determinism import MAX_NAME, name_hardware
+from protocol.compute.residuals import compute_residuals, project
+from protocol.compute.screens import measure_tensors
+from protocol.compute.step import TrainingState
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from protocol.spec.ledger import Ledger, Observation, from_json, to_json
+from protocol.spec.round import get_opening
+from protocol.spec.statuses import AuditRef
+from protocol.spec.tolerance import Judgement
+
+LEDGER_FILE = "ledger.json"
+MAX_LEDGER_BYTES = 64 * 1024 * 1024
+MAX_LISTED = 64
+"""Reports that a node lists, and that are fetched of one node at a time: the latest."""
+
+log = logging.getLogger(__name__)
+
+
+# --- Publishing ---------------------------------------------------------------------------------------------
+def read_hardware(status: object) -> str:
+    """What a node's /status says of its hardware; empty where that is nothing usable."""
+    text = status.get("hardware", "") if isinstance(status, dict) else ""
+    is_usable = isinstance(text, str) and text.isprintable() and len(text) <= MAX_NAME
+    return text if is_usable else ""
+
+
+async def publish_audit(party: Party, audit: AuditRef, segment: int, seen: Comparison) -> None:
+    """Publish what an audit of this node found where the ends differ. A report is owed to nobody: what goes
+    wrong with it is noted and stops nothing."""
+    try:
+        start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
+        assert start is not None
+        status = await ask_status(party, party.round(audit.round).solvers[audit.slot])
+        rate_sum, _ = get_schedule_proof(party, audit.round, segment)
+        begun = await asyncio.to_thread(load_state, party, start)
+        arguments = (party, audit, segment, rate_sum, begun, seen, read_hardware(status))
+        publish(party, await asyncio.to_thread(make_report, *arguments))
+    except TouchstoneError as fault:
+        log.warning("the audit is not reported: %s", fault)
+
+
+async def ask_status(party: Party, account: str) -> dict[str, Any]:
+    """What a peer says of itself; nothing where it does not answer."""
+    try:
+        return await party.client.get_status(party.view.network.find(account))
+    except (ProtocolFault, EnvironmentFault) as fault:
+        log.info("%s", fault)
+        return {}
+
+
+def make_report(
+    party: Party,
+    audit: AuditRef,
+    segment: int,
+    rate_sum: int,
+    start: TrainingState,
+    seen: Comparison,
+    solver_hardware: str,
+) -> AuditReport:
+    """The report on an audit of this node, whose replay began at `start`. `rate_sum` in units of 2^-64."""
+    state, spec = party.round(audit.round), party.spec
+    states = (seen.claimed, seen.replayed)
+    residuals = compute_residuals(*states, rate_sum, spec.terms.accept)
+    tensors = measure_tensors(*states, start, spec.training.model)
+    assert state.draw_seed is not None
+    return AuditReport(
+        task=party.task,
+        round=audit.round,
+        slot=audit.slot,
+        segment=segment,
+        solver=state.solvers[audit.slot],
+        auditor=party.account,
+        hardware=f"{solver_hardware}/{name_hardware()}",
+        judgement=seen.verdict.judgement,
+        excess=seen.verdict.excess,
+        distances=tuple(float(residual.abs().max()) for residual in residuals),
+        tensors=tuple(sorted(tensors, key=lambda tensor: -tensor.worst)[:MAX_TENSORS]),
+        projections=project(residuals, start, seen.replayed, state.draw_seed),
+    )
+
+
+def publish_unserved(party: Party, audit: AuditRef, segment: int) -> None:
+    """Publish that the solver did not serve a state of this audit. Stops nothing, whatever goes wrong."""
+    solver = party.round(audit.round).solvers[audit.slot]
+    where = (party.task, audit.round, audit.slot, segment, solver, party.account)
+    try:
+        publish(party, AuditReport(*where, f"/{name_hardware()}", None, 0.0))
+    except TouchstoneError as fault:
+        log.warning("the audit is not reported: %s", fault)
+
+
+def publish(party: Party, report: AuditReport) -> BlobRef:
+    """Sign a report, keep it to be served, and list it in /status."""
+    ref = party.store.put_bytes(sign_report(report, party.config.key, get_domain(party)))
+    entry = (ref.key.root.hex(), ref.size_bytes)
+    if entry not in party.status.reports:
+        party.status.reports.append(entry)
+    del party.status.reports[:-MAX_LISTED]
+    return ref
+
+
+def get_domain(party: Party) -> WireDomain:
+    """Where this node's signatures count."""
+    return WireDomain(party.view.chain_id, party.view.registry)
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+async def fetch_reports(party: Party, peer: Peer) -> list[AuditReport]:
+    """The reports that a peer lists and signed itself, on solvers of this task as the chain knows them; what
+    cannot be had or used is left out."""
+    found = []
+    for ref in list_refs(await party.client.get_status(peer)):
+        try:
+            await party.client.fetch_from_any([peer], ref)
+            report = await asyncio.to_thread(_read, party, ref, peer)
+        except TouchstoneError as fault:
+            log.info("%s", fault)
+        else:
+            found.append(report)
+    return found
+
+
+def list_refs(status: object) -> list[BlobRef]:
+    """The reports that a /status lists, the latest MAX_LISTED; malformed ones are left out."""
+    listed = status.get("reports", []) if isinstance(status, dict) else []
+    found = []
+    for entry in listed[-MAX_LISTED:] if isinstance(listed, list) else []:
+        try:
+            root, size = entry
+            if not isinstance(size, int) or not 0 < size <= MAX_REPORT_BYTES:
+                continue
+            found.append(BlobRef(BlobKey(BlobKind.BYTES, bytes.fromhex(root)), size))
+        except (TypeError, ValueError, InvalidInput):
+            continue
+    return found
+
+
+def _read(party: Party, ref: BlobRef, peer: Peer) -> AuditReport:
+    report = read_report(party.store.get(ref), get_domain(party), peer.account)
+    rounds = party.view.tasks[party.task].rounds
+    is_known = report.task == party.task and report.round < len(rounds)
+    solvers = rounds[report.round].solvers if is_known else ()
+    is_known = report.slot < len(solvers) and solvers[report.slot] == report.solver
+    if not is_known or report.auditor != peer.account:
+        raise ProtocolFault(
+            what="an audit report is about nothing that the chain knows",
+            expected=f"a report of {peer.account} on a solver of this task",
+            actual=f"of {report.auditor} on slot {report.slot} of round {report.round}",
+            culprit=peer.account,
+            remedy="Leave it out.",
+        )
+    return report
+
+
+# --- The ledger ---------------------------------------------------------------------------------------------
+def gather_observations(reports: Iterable[AuditReport]) -> list[Observation]:
+    """What the reports of one round say of each solver: one report a segment, all of the hardware classes
+    that most of them name, since noise of other classes has another centre."""
+    found: dict[str, dict[str, dict[int, AuditReport]]] = defaultdict(lambda: defaultdict(dict))
+    for report in sorted(reports, key=lambda report: (report.place, report.auditor)):
+        if report.projections and report.judgement in (Judgement.ACCEPT, Judgement.GREY):
+            found[report.solver][report.hardware].setdefault(report.segment, report)
+    observations = []
+    for solver, classes in sorted(found.items()):
+        hardware, segments = max(classes.items(), key=lambda item: (len(item[1]), item[0]))
+        audits = tuple(report.projections for report in segments.values())
+        observations.append(Observation(solver, hardware, audits))
+    return observations
+
+
+def save_ledger(home: Path, ledger: Ledger) -> None:
+    """Writes the ledger into a node's home, whole or not at all."""
+    temporary = home / f"{LEDGER_FILE}.new"
+    temporary.write_text(json.dumps(to_json(ledger)), encoding="utf-8")
+    temporary.replace(home / LEDGER_FILE)
+
+
+def load_ledger(home: Path) -> Ledger:
+    """The ledger in a node's home; an empty one where there is none. Raises InvalidInput for a damaged
+    file."""
+    path = home / LEDGER_FILE
+    if not path.exists():
+        return Ledger()
+    try:
+        return from_json(json.loads(path.read_bytes()[:MAX_LEDGER_BYTES]))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            what="the ledger cannot be read",
+            expected="JSON as this node wrote it",
+            actual=type(error).__name__,
+            where=str(path),
+            remedy="Move the file away: the ledger begins anew.",
+        ) from error
+
+
+# --- Where to look ------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Attention:
+    """A claim that is worth a look, and why. place: (round, slot, segment); excess: the largest that anybody
+    reports, in reject limits; tensor: the farthest parameter tensor, empty where none is named."""
+
+    place: tuple[int, int, int]
+    solver: str
+    reasons: tuple[str, ...]
+    excess: float
+    tensor: str
+
+
+REASONS = ("inconsistent", "rejected", "unserved", "grey", "flagged")
+"""In the order of their weight: what is wrong by itself, what one replay found, what cannot be seen, what is
+odd, and what is odd only in sum."""
+
+
+def rank_claims(reports: Sequence[AuditReport], ledger: Ledger) -> tuple[Attention, ...]:
+    """All reported segments, those first that are most worth an own replay: by the weightiest reason, then by
+    excess, then by place. Pure."""
+    places: dict[tuple[int, int, int], list[AuditReport]] = defaultdict(list)
+    for report in reports:
+        places[report.place].append(report)
+    found = [_weigh(group, ledger) for group in places.values()]
+    return tuple(sorted(found, key=_get_rank))
+
+
+def _get_rank(attention: Attention) -> tuple[int, float, tuple[int, int, int]]:
+    first = REASONS.index(attention.reasons[0]) if attention.reasons else len(REASONS)
+    return first, -attention.excess, attention.place
+
+
+def _weigh(reports: Sequence[AuditReport], ledger: Ledger) -> Attention:
+    solver = reports[0].solver
+    holds = {
+        "inconsistent": any(report.is_inconsistent for report in reports),
+        "rejected": any(report.judgement is Judgement.REJECT for report in reports),
+        "unserved": any(report.judgement is None for report in reports),
+        "grey": any(report.judgement is Judgement.GREY for report in reports),
+        "flagged": solver in ledger.list_flagged(),
+    }
+    worst = max(reports, key=lambda report: report.excess)
+    reasons = tuple(reason for reason in REASONS if holds[reason])
+    tensor = worst.tensors[0].name if worst.tensors else ""
+    return Attention(reports[0].place, solver, reasons, worst.excess, tensor)

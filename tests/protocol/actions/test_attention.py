@@ -1,0 +1,219 @@
+"""Reports between nodes: what an audit publishes, what a whistleblower takes of it, where it looks first."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from protocol.actions import attention, challenge
+from protocol.actions.attention import (
+    MAX_LISTED,
+    fetch_reports,
+    gather_observations,
+    list_refs,
+    load_ledger,
+    publish_unserved,
+    rank_claims,
+    read_hardware,
+    save_ledger,
+)
+from protocol.actions.replay import NotServed
+from protocol.actions.report import AuditReport, StepScreen, sign_report
+from protocol.actions.states import keep_state, load_state
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.wire.session import Peer
+from protocol.spec.errors import InvalidInput
+from protocol.spec.ledger import Entry, Ledger, Observation
+from protocol.spec.tolerance import Judgement
+from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
+from tests.protocol.actions.lone import SOLVER, Lone, get_spec, make_lone
+from tests.protocol.actions.test_report import KEY, make_report
+
+AUDITOR = "verifier"
+
+
+@pytest.fixture
+async def audited(solver: Lone) -> Audited:
+    """The claimed end is grey: three accept limits off in one first moment. The verifier signs with its own
+    key."""
+    found = await audit_claim(solver)
+    own_key(found.verifier)
+    await replay_and_reveal(found)
+    state = load_state(solver.party, found.boundary(found.segment + 1))
+    at, tau = int(state.second_moment.argmax()), get_spec().terms.accept.tau_m * 2.0**-64
+    state.first_moment[at] += 3 * tau * float(state.second_moment[at].sqrt())
+    found.open_end(keep_state(solver.party, state))
+    return found
+
+
+def own_key(lone: Lone) -> None:
+    """Signs as the account that the party has, without its key: the test's chain made accounts of names."""
+
+    class Key(AccountKey):
+        __slots__ = ()
+
+        @property
+        def address(self) -> str:
+            return lone.party.account
+
+    object.__setattr__(lone.party.config, "key", Key(KEY._account))
+
+
+def sign_as(report: AuditReport) -> AuditReport:
+    return replace(report, auditor=KEY.address.lower())
+
+
+async def test_publish_audit_tells_what_was_found(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[AuditReport] = []
+    monkeypatch.setattr(attention, "publish", lambda party, report: seen.append(report))
+    audited.verifier.client.status = {"hardware": "abacus"}
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    [report] = seen
+    assert (report.place, report.solver) == ((0, 0, audited.segment), SOLVER)
+    assert report.judgement is Judgement.GREY and 0 < report.excess < 1
+    assert report.distances[1] == pytest.approx(3, rel=0.01) and report.distances[0] == 0
+    assert report.tensors[0].first_moment > 0 == report.tensors[0].weights
+    assert report.hardware.startswith("abacus/") and len(report.projections) == 3
+
+
+async def test_publish_lists_what_is_served_once(audited: Audited) -> None:
+    party = audited.verifier.party
+    await challenge.examine_end(party, REF, audited.segment)
+    await challenge.examine_end(party, REF, audited.segment)
+    [ref] = list_refs(party.status.show())
+    assert party.store.has(ref)
+
+
+async def test_examine_end_what_is_not_served_is_published(audited: Audited) -> None:
+    audited.withhold()
+    with pytest.raises(NotServed):
+        await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    assert len(audited.verifier.party.status.reports) == 1
+
+
+async def test_publish_audit_that_fails_stops_nothing(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise InvalidInput(what="no", expected="", actual="", remedy="")
+
+    monkeypatch.setattr(attention, "publish", fail)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    assert any("differs, grey" in line for line in audited.verifier.lines)
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+def make_reader(tmp_path: Path) -> tuple[Lone, Peer]:
+    reader = make_lone(tmp_path / "reader")
+    return reader, Peer(KEY.address.lower(), "https://127.0.0.1:9", bytes(32))
+
+
+def show(reader: Lone, report: AuditReport) -> None:
+    """The peer lists this report."""
+    domain = attention.get_domain(reader.party)
+    ref = reader.client.remote.put_bytes(sign_report(report, KEY, domain))
+    reader.client.status.setdefault("reports", []).append([ref.key.root.hex(), ref.size_bytes])
+
+
+async def test_fetch_reports_takes_only_what_the_chain_knows(tmp_path: Path) -> None:
+    reader, peer = make_reader(tmp_path)
+    good = make_report(task=reader.party.task, round=0, slot=0, solver=SOLVER)
+    wrong = [replace(good, **change) for change in ({"task": bytes(32)}, {"round": 9}, {"slot": 1})]
+    for report in (*wrong, replace(good, solver="0x" + "01" * 20), good):
+        show(reader, report)
+    reader.client.status["reports"].append(["00" * 32, 100])
+    assert await fetch_reports(reader.party, peer) == [good]
+
+
+async def test_fetch_reports_of_another_auditor_are_left_out(tmp_path: Path) -> None:
+    reader, peer = make_reader(tmp_path)
+    show(reader, make_report(task=reader.party.task, round=0, slot=0, solver=SOLVER))
+    assert await fetch_reports(reader.party, replace(peer, account="0x" + "01" * 20)) == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        None,
+        {},
+        {"reports": 5},
+        {"reports": [5, ["zz", 1], ["00", 1], ["00" * 32, -1], ["00" * 32, 10**9], [1]]},
+    ],
+)
+def test_list_refs_what_is_malformed_is_left_out(status: object) -> None:
+    assert list_refs(status) == []
+
+
+def test_list_refs_takes_the_latest() -> None:
+    listed = [[f"{index:064x}", 100] for index in range(200)]
+    refs = list_refs({"reports": listed})
+    assert len(refs) == MAX_LISTED and refs[-1].key.root[-1] == 199
+
+
+@pytest.mark.parametrize("status", [None, {}, {"hardware": 5}, {"hardware": "a" * 999}, {"hardware": "\n"}])
+def test_read_hardware_what_is_unusable_is_nothing(status: object) -> None:
+    assert read_hardware(status) == ""
+
+
+def test_publish_unserved_is_a_report_without_judgement(tmp_path: Path) -> None:
+    lone = make_lone(tmp_path / "one")
+    own_key(lone)
+    publish_unserved(lone.party, REF, 2)
+    [ref] = list_refs(lone.party.status.show())
+    assert b'"judgement":null' in lone.party.store.get(ref)
+
+
+# --- The ledger ---------------------------------------------------------------------------------------------
+def test_gather_observations_one_report_a_segment_of_one_class() -> None:
+    base = make_report(solver="0x" + "aa" * 20)
+    reports = [
+        replace(base, segment=0, hardware="a/b"),
+        replace(base, segment=0, hardware="a/b", auditor="0x" + "ff" * 20),
+        replace(base, segment=2, hardware="a/b"),
+        replace(base, segment=1, hardware="a/c"),
+        replace(base, segment=3, hardware="a/b", judgement=Judgement.REJECT),
+        replace(base, segment=3, hardware="a/b", projections=()),
+    ]
+    assert gather_observations(reports) == [Observation(base.solver, "a/b", (base.projections,) * 2)]
+
+
+def test_save_ledger_is_loaded_again(tmp_path: Path) -> None:
+    assert load_ledger(tmp_path) == Ledger()
+    for ledger in (Ledger({"a": Entry(rounds=2)}, 2), Ledger(round=3)):
+        save_ledger(tmp_path, ledger)
+        assert load_ledger(tmp_path) == ledger
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"round": 1}'])
+def test_load_ledger_damaged_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / attention.LEDGER_FILE).write_text(text)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        load_ledger(tmp_path)
+
+
+# --- Where to look ------------------------------------------------------------------------------------------
+def test_rank_claims_weighs_reasons_then_excess() -> None:
+    fine = make_report(judgement=Judgement.ACCEPT, excess=0.1, screens=(), solver="0x" + "01" * 20)
+    flagged = "0x" + "02" * 20
+    wrong = (StepScreen(0, 1, 0, 1.0, False),)
+    reports = [
+        replace(fine, segment=0),
+        replace(fine, segment=1, excess=0.3),
+        replace(fine, segment=2, solver=flagged),
+        replace(fine, segment=3, judgement=Judgement.GREY, excess=0.6),
+        replace(fine, segment=4, judgement=None, excess=0.0, tensors=()),
+        replace(fine, segment=5, judgement=Judgement.REJECT, excess=9.0),
+        replace(fine, segment=6, screens=wrong),
+        replace(fine, segment=1, excess=0.05),
+    ]
+    found = rank_claims(reports, Ledger({flagged: Entry(flagged=0)}))
+    assert [attention.place[2] for attention in found] == [6, 5, 4, 3, 2, 1, 0]
+    assert [attention.reasons for attention in found][:5] == [
+        ("inconsistent",), ("rejected",), ("unserved",), ("grey",), ("flagged",),
+    ]  # fmt: skip
+    assert found[1].excess == 9.0 and found[1].tensor == "lm_head.weight" and found[2].tensor == ""
+
+
+def test_rank_claims_does_not_depend_on_order() -> None:
+    reports = [make_report(segment=index, excess=index / 10) for index in range(8)]
+    assert rank_claims(reports, Ledger()) == rank_claims(reports[::-1], Ledger())
