@@ -22,7 +22,7 @@ from protocol.spec.tolerance import Element, Judgement, judge_element
 
 EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""
-PART_ELEMENTS = 1 << 22
+PART_ELEMENTS = 1 << 16
 """Elements that are compared at a time."""
 
 

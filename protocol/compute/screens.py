@@ -25,7 +25,7 @@ from protocol.spec.containers import ModelConfig, OptimizerConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 
-PART_ELEMENTS = 1 << 22
+PART_ELEMENTS = 1 << 16
 """Elements that are looked at at a time."""
 ROUNDINGS = 2.0**-20
 """Relative room between y and x^2 (1 - beta2) / (1 - beta1)^2: a rounding of x and one of a, which count

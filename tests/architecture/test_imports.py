@@ -14,7 +14,7 @@ from tests.architecture.sources import ROLES, ROOT, get_imported_names, list_sou
 SPEC_ALLOWED = {
     "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "enum", "fractions",
     "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "numbers", "operator", "re",
-    "struct", "types", "typing",
+    "statistics", "struct", "types", "typing",
 }  # fmt: skip
 COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numpy", "os", "platform", "torch"}
 
