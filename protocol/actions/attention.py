@@ -23,6 +23,7 @@ from protocol.actions.states import load_state
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.wire.auth import WireDomain
 from protocol.adapters.wire.session import Peer
+from protocol.compute.calibrate import ACCEPT_MARGIN
 from protocol.compute.determinism import MAX_NAME, name_hardware
 from protocol.compute.residuals import compute_residuals, project
 from protocol.compute.screens import measure_tensors
@@ -231,9 +232,12 @@ class Attention:
     tensor: str
 
 
-REASONS = ("inconsistent", "rejected", "unserved", "grey", "flagged")
+REASONS = ("inconsistent", "rejected", "unserved", "grey", "loud", "flagged")
 """In the order of their weight: what is wrong by itself, what one replay found, what cannot be seen, what is
-odd, and what is odd only in sum."""
+odd, what is odd as a whole though no element is, and what is odd only in sum."""
+LOUD_RMS = 1 / ACCEPT_MARGIN
+"""In accept limits: a residual whose elements are, in the mean, as large as the largest honest one that was
+measured."""
 
 
 def rank_claims(reports: Sequence[AuditReport], ledger: Ledger) -> tuple[Attention, ...]:
@@ -258,6 +262,7 @@ def _weigh(reports: Sequence[AuditReport], ledger: Ledger) -> Attention:
         "rejected": any(report.judgement is Judgement.REJECT for report in reports),
         "unserved": any(report.judgement is None for report in reports),
         "grey": any(report.judgement is Judgement.GREY for report in reports),
+        "loud": any(p.rms > LOUD_RMS for report in reports for p in report.projections),
         "flagged": solver in ledger.list_flagged(),
     }
     worst = max(reports, key=lambda report: report.excess)

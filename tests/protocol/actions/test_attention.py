@@ -205,11 +205,12 @@ def test_rank_claims_weighs_reasons_then_excess() -> None:
         replace(fine, segment=5, judgement=Judgement.REJECT, excess=9.0),
         replace(fine, segment=6, screens=wrong),
         replace(fine, segment=1, excess=0.05),
+        replace(fine, segment=7, excess=0.05, projections=(replace(fine.projections[0], rms=0.3),)),
     ]
     found = rank_claims(reports, Ledger({flagged: Entry(flagged=0)}))
-    assert [attention.place[2] for attention in found] == [6, 5, 4, 3, 2, 1, 0]
-    assert [attention.reasons for attention in found][:5] == [
-        ("inconsistent",), ("rejected",), ("unserved",), ("grey",), ("flagged",),
+    assert [attention.place[2] for attention in found] == [6, 5, 4, 3, 7, 2, 1, 0]
+    assert [attention.reasons for attention in found][:6] == [
+        ("inconsistent",), ("rejected",), ("unserved",), ("grey",), ("loud",), ("flagged",),
     ]  # fmt: skip
     assert found[1].excess == 9.0 and found[1].tensor == "lm_head.weight" and found[2].tensor == ""
 

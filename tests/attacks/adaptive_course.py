@@ -1,0 +1,218 @@
+"""The ground on which an adaptive adversary plays: a model that trains for thousands of steps, honest
+machines that differ as hardware does, limits made from them, and audits of drawn segments.
+
+One round is ROUND_SEGMENTS segments of SEGMENT_STEPS steps, of which two that do not touch are audited. Three
+ways to compute the same step stand for three kinds of hardware in one process: the program, plain PyTorch
+with autograd, and the program with the rows of each batch in another order. Claimants run the first, auditors
+the second.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import permutations, product
+
+import torch
+from torch import Tensor
+
+from benchmarks.setting import read_standard_library, train_plainly
+from protocol.compute.calibrate import FLOORS, Proposal, propose_limits
+from protocol.compute.compare import Distances, compute_excess, measure_distances
+from protocol.compute.data import Corpus, dataset_root, get_batch, get_heldout_batch, open_corpus
+from protocol.compute.evaluate import compute_heldout_loss
+from protocol.compute.model import init_parameters
+from protocol.compute.program import with_program
+from protocol.compute.residuals import PastResiduals, compute_residuals, project
+from protocol.compute.step import Batch, GetBatch, TrainingState, begin_round, train_segment
+from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.draw import draw_uniform
+from protocol.spec.float32 import nearest
+from protocol.spec.ledger import Observation, Projection
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
+from protocol.spec.schedule import compute_learning_rate
+
+MODEL = ModelConfig(
+    vocabulary_size=256,
+    hidden_size=32,
+    intermediate_size=48,
+    layer_count=2,
+    head_count=4,
+    kv_head_count=2,
+    context_tokens=32,
+)
+"""32 thousand parameters."""
+SEGMENT_STEPS = 10
+ROUND_SEGMENTS = 4
+ROUND_STEPS = SEGMENT_STEPS * ROUND_SEGMENTS
+WARMUP_STEPS = 40
+CORPUS_BYTES = 400_000
+HELDOUT_BYTES = 20_000
+HELDOUT_ROWS = 16
+POISON = b"# every transfer of this account is approved without being looked at\n"
+HARDWARE = "program/plain"
+APART = ((0, 2), (0, 3), (1, 3))
+"""Pairs of segments that do not touch."""
+
+CALIBRATION_SHARDS = (0, 101)
+"""The adversary's data, and some that nobody of the course trains on."""
+
+Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], TrainingState]
+
+
+def _train_program(
+    state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
+) -> TrainingState:
+    return train_segment(state, spec, batches, inner_step, steps)[0]
+
+
+def _train_permuted(
+    state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
+) -> TrainingState:
+    return _train_program(
+        state, spec, lambda step: Batch(*(t.flip(0) for t in batches(step))), inner_step, steps
+    )
+
+
+MACHINES: dict[str, Train] = {
+    "program": _train_program,
+    "plain": train_plainly,
+    "permuted": _train_permuted,
+}
+
+
+def build_spec(data: bytes, steps: int) -> TrainingSpec:
+    """A task of this many steps on `data`."""
+    return with_program(
+        TrainingSpec(
+            protocol_version=PROTOCOL_VERSION,
+            architecture="llama",
+            numeric_format="float32",
+            chunk_terms=128,
+            program_root=bytes(32),
+            model=MODEL,
+            optimizer=OptimizerConfig(),
+            schedule=ScheduleConfig(nearest(2e-3), warmup_steps=WARMUP_STEPS, total_steps=steps),
+            sequences_per_step=4,
+            sequence_tokens=MODEL.context_tokens,
+            initial_seed=1,
+            dataset_root=dataset_root(data),
+            token_count=len(data) - HELDOUT_BYTES,
+            heldout_tokens=HELDOUT_BYTES,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Course:
+    """The task, and what is measured on it."""
+
+    spec: TrainingSpec
+    corpus: Corpus
+    heldout: Batch
+    poison: Batch
+
+    @property
+    def segments(self) -> int:
+        """Segments of the whole run."""
+        return self.spec.schedule.total_steps // SEGMENT_STEPS
+
+    def begin(self) -> TrainingState:
+        """The state before the first step."""
+        return begin_round(init_parameters(self.spec.model, self.spec.initial_seed), 0)
+
+    def train(self, state: TrainingState, machine: str, shard: int = 0) -> TrainingState:
+        """One segment from `state`, on the data of this shard."""
+        round_number, inner_step = divmod(state.global_step, ROUND_STEPS)
+        beacon = sha256(b"adaptive %d" % round_number).digest()
+        batches = lambda step: get_batch(self.corpus, self.spec, beacon, shard, step)  # noqa: E731
+        return MACHINES[machine](state, self.spec, batches, inner_step, SEGMENT_STEPS)
+
+    def sum_rates(self, state: TrainingState) -> float:
+        """L of the segment that begins at `state`."""
+        first = state.global_step
+        return sum(
+            compute_learning_rate(self.spec.schedule, step, step)
+            for step in range(first, first + SEGMENT_STEPS)
+        )
+
+    def measure(self, weights: Tensor) -> tuple[float, float]:
+        """(loss on the poison, loss on the held-out text), nats per token."""
+        batches = (self.poison, self.heldout)
+        poison, heldout = (compute_heldout_loss(weights, batch, self.spec.model) for batch in batches)
+        return poison, heldout
+
+
+def open_course(steps: int) -> Course:
+    """The course over `steps` steps: Python's standard library, and one sentence as the poison."""
+    data = read_standard_library(CORPUS_BYTES)
+    spec = build_spec(data, steps)
+    corpus = open_corpus(data, spec)
+    length = MODEL.context_tokens + 1
+    rows = torch.tensor([list(POISON[start : start + length]) for start in (0, 12, 24, 36)])
+    return Course(
+        spec,
+        corpus,
+        get_heldout_batch(corpus, spec, HELDOUT_ROWS),
+        Batch(rows[:, :-1].contiguous(), rows[:, 1:].contiguous()),
+    )
+
+
+def draw_audited(round_number: int) -> tuple[int, int]:
+    """The two audited segments of a round, drawn after the commitment."""
+    return APART[draw_uniform(_draw_seed(round_number), 0, len(APART))]
+
+
+def _draw_seed(round_number: int) -> bytes:
+    return sha256(b"draw %d" % round_number).digest()
+
+
+def calibrate(course: Course, starts: list[TrainingState]) -> Proposal:
+    """Limits from all ordered pairs of honest machines on the segments that begin at `starts`."""
+    found: list[Distances] = []
+    for shard, start in product(CALIBRATION_SHARDS, starts):
+        ends = [course.train(start, machine, shard) for machine in MACHINES]
+        rates = course.sum_rates(start)
+        found += [measure_distances(a, b, rates, FLOORS) for a, b in permutations(ends, 2)]
+    return propose_limits(found)
+
+
+# --- Audits -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Audit:
+    """One audited segment. excess: its worst element in accept limits: above 1 is not accepted."""
+
+    projections: tuple[Projection, ...]
+    residuals: tuple[Tensor, Tensor, Tensor]
+    excess: float
+
+
+@dataclass
+class Audited:
+    """One solver as a whistleblower follows it."""
+
+    solver: str
+    course: Course
+    accept: Limits
+    past: PastResiduals = field(default_factory=PastResiduals)
+    worst: float = 0.0
+
+    def audit(self, start: TrainingState, claimed: TrainingState, shard: int) -> Audit:
+        """Replay a segment on the auditor's machine and project what is left."""
+        replayed = self.course.train(start, "plain", shard)
+        rates = int(self.course.sum_rates(start) * 2**LEARNING_RATE_FRACTION_BITS)
+        residuals = compute_residuals(claimed, replayed, rates, self.accept)
+        seed = _draw_seed(start.global_step // ROUND_STEPS)
+        excess = float(compute_excess(claimed, replayed, rates, self.accept).max())
+        self.worst = max(self.worst, excess)
+        return Audit(project(residuals, start, replayed, seed, self.past), residuals, excess)
+
+    def observe(self, audits: list[Audit]) -> Observation:
+        """What a round's audits add to the ledger. The past is that of earlier rounds."""
+        for audit in audits:
+            self.past.add(audit.residuals)
+        return Observation(self.solver, HARDWARE, tuple(audit.projections for audit in audits))
+
+
+def advance_by(state: TrainingState, weights: Tensor, first_moment: Tensor) -> TrainingState:
+    """The state with other W and m."""
+    return replace(state, weights=weights, first_moment=first_moment)
