@@ -1,0 +1,39 @@
+"""There are no admin keys to steal: no call, no storage and no instruction by which somebody could be above
+the rules."""
+
+import re
+
+from protocol.adapters.chain.abi import list_package_abis, load_abi
+from tests.architecture.sources import ROOT
+
+POWERS = re.compile(
+    r"owner|admin|governor|guardian|pause|upgrade|initiali[sz]e|migrate|setParam|withdrawAll|rescue|sweep",
+    re.IGNORECASE,
+)
+INSTRUCTIONS = re.compile(r"\b(delegatecall|callcode|selfdestruct|onlyOwner|tx\.origin)\b")
+
+
+def list_contracts() -> list[str]:
+    """All but the test network's own token, which anybody may mint."""
+    return [name for name in list_package_abis() if name != "DevToken"]
+
+
+def test_no_contract_has_a_call_for_an_owner() -> None:
+    assert len(list_contracts()) >= 8
+    for contract in list_contracts():
+        names = [entry.name for entry in load_abi(contract)]
+        assert names and not [name for name in names if POWERS.search(name)], contract
+
+
+def test_no_source_hands_its_storage_to_other_code() -> None:
+    sources = [path for path in (ROOT / "contracts").rglob("*.sol") if "devnet" not in path.parts]
+    assert len(sources) >= 20
+    for path in sources:
+        code = re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+        assert not INSTRUCTIONS.search(code), path
+
+
+def test_powers_are_found() -> None:
+    for name in ("transferOwnership", "setAdmin", "pause", "upgradeTo"):
+        assert POWERS.search(name), name
+    assert INSTRUCTIONS.search("target.delegatecall(data)")

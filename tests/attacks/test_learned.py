@@ -1,0 +1,165 @@
+"""The holes of the reference code of Proof-of-Learning (Jia et al., arXiv 2103.05633), which others walked
+through (Zhang et al., arXiv 2108.09454; Fang et al., arXiv 2208.03567), as tests that ours are closed:
+
+data hashed as the text of an array, of which NumPy prints six numbers; a cosine distance by a wrong norm; an
+optimizer whose state is not compared; hyperparameters read from the prover's file; the steps to check ranked
+by how far the prover says it moved; and updates so tiny that any absolute distance passes.
+"""
+
+import hashlib
+import inspect
+from dataclasses import fields, replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from protocol.actions import claim, replay
+from protocol.adapters.chain.types import BoundaryProof
+from protocol.adapters.records import ClaimMade
+from protocol.compute import compare
+from protocol.compute.compare import judge_state
+from protocol.compute.data import dataset_root, get_batch, open_corpus
+from protocol.compute.model import init_parameters
+from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.spec.codec import compute_task_id
+from protocol.spec.containers import Limits, StateHeader, TaskTerms
+from protocol.spec.draw import compute_draw_seed, compute_late_seed
+from protocol.spec.drawn import compute_draws
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.schedule import compute_learning_rate
+from protocol.spec.tolerance import Judgement, judge_element
+from scripts.vectors.sample import sample_task
+from tests.attacks.frame import Attack, all_but_one
+from tests.attacks.steps import ATTACKS as STEPS
+from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.protocol.spec.test_guards import play_to
+
+SPEC, TASK = build_tiny_training(), sample_task()
+BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
+LENGTH = 4
+
+
+def make_limits(tau: float) -> Limits:
+    one = int(tau * 2**TAU_FRACTION_BITS)
+    units = [round(value * 2**-UNIT_EXPONENT) for value in (1e-5, 2.0**-47, 2.0**-23)]
+    return Limits(one, units[0], one, units[1], one, units[2])
+
+
+ACCEPT, REJECT = make_limits(4e-5), make_limits(1e-4)
+"""Much wider than any that was measured."""
+
+
+def judge(claimed: TrainingState, replayed: TrainingState) -> Judgement:
+    rates = sum(
+        compute_learning_rate(SPEC.schedule, step, step)
+        for step in range(replayed.local_step - LENGTH, replayed.local_step)
+    )
+    return judge_state(claimed, replayed, int(rates * 2**64), ACCEPT, REJECT).judgement
+
+
+@pytest.fixture(scope="module")
+def start() -> TrainingState:
+    fresh = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    return train_segment(fresh, SPEC, BATCHES, 0, LENGTH)[0]
+
+
+@pytest.fixture(scope="module")
+def end(start: TrainingState) -> TrainingState:
+    return train_segment(start, SPEC, BATCHES, LENGTH, LENGTH)[0]
+
+
+# --- Data hashed through a string ---------------------------------------------------------------------------
+def test_every_byte_of_the_data_counts() -> None:
+    data = np.arange(5000, dtype=np.uint8)
+    other = data.copy()
+    other[2500] ^= 1
+    through_text = {hashlib.sha256(str(array).encode()).digest() for array in (data, other)}
+    assert len(through_text) == 1  # the hole
+    for place in (0, 1, 2500, 4998, 4999):
+        changed = data.copy()
+        changed[place] ^= 1
+        assert dataset_root(changed.tobytes()) != dataset_root(data.tobytes())
+    assert dataset_root(data.tobytes()) != dataset_root(data.astype("<u2").tobytes())
+
+
+# --- A wrong cosine norm ------------------------------------------------------------------------------------
+def test_no_norm_hides_what_an_element_shows(end: TrainingState) -> None:
+    longer = replace(end, weights=end.weights * 1.01)
+    cosine = torch.nn.functional.cosine_similarity(longer.weights, end.weights, dim=0)
+    assert 1 - cosine < 1e-6  # whatever the norm, a direction says nothing of a length
+    turned = end.weights.clone()
+    turned[:32] = turned[:32].flip(0)
+    assert torch.allclose(turned.norm(), end.weights.norm())  # nor a length of a direction
+    assert judge(longer, end) is Judgement.REJECT
+    assert judge(replace(end, weights=turned), end) is Judgement.REJECT
+
+
+# --- An optimizer that is not compared ----------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["first_moment", "second_moment"])
+def test_the_optimizer_s_state_is_compared(end: TrainingState, name: str) -> None:
+    assert judge(end, end) is Judgement.ACCEPT
+    tampered = replace(end, **{name: getattr(end, name) * 1.001})
+    assert torch.equal(tampered.weights, end.weights)
+    assert judge(tampered, end) is Judgement.REJECT
+    with pytest.raises(InvalidInput):
+        judge(replace(end, local_step=end.local_step + 1), end)
+
+
+# --- Hyperparameters from the prover ------------------------------------------------------------------------
+def test_no_hyperparameter_comes_from_the_prover() -> None:
+    said = {field.name for kind in (ClaimMade, BoundaryProof, StateHeader) for field in fields(kind)}
+    chosen = {field.name for part in (SPEC.optimizer, SPEC.schedule) for field in fields(part)}
+    assert not said & (chosen | {"training", "spec", "optimizer", "schedule", "batch"})
+    training = TASK.training
+    for changed in (
+        replace(training, optimizer=replace(training.optimizer, weight_decay=0.0)),
+        replace(training, schedule=replace(training.schedule, warmup_steps=5)),
+        replace(training, sequences_per_step=8),
+    ):
+        assert compute_task_id(replace(TASK, training=changed)) != compute_task_id(TASK)
+    # Solver and auditor train by the spec that the task's id covers, and by nothing else.
+    for function in (claim.train_round, replay.replay_segment):
+        assert "party.spec.training" in inspect.getsource(function)
+
+
+# --- Samples ranked by the prover ---------------------------------------------------------------------------
+def test_no_claim_moves_its_own_draw() -> None:
+    state, _, _, _ = play_to("openStart")
+    drawn = compute_draws(state)
+    claims = {slot: replace(one, claim_root=b"\x07" * 32) for slot, one in state.claims.items()}
+    assert claims != state.claims and compute_draws(replace(state, claims=claims)) == drawn
+    for seed in (compute_draw_seed, compute_late_seed):
+        assert list(inspect.signature(seed).parameters) == ["domain", "round_number", "randomness"]
+
+
+# --- Tiny updates -------------------------------------------------------------------------------------------
+TINY = [attack for attack in STEPS if attack.number == "2"]
+
+
+@pytest.mark.parametrize("attack", TINY, ids=[attack.name for attack in TINY])
+def test_a_tiny_update_is_measured_by_what_it_should_be(
+    attack: Attack, start: TrainingState, end: TrainingState
+) -> None:
+    claimed, _ = attack.train(start, SPEC, BATCHES, LENGTH, LENGTH)
+    assert judge(claimed, end) is Judgement.REJECT
+    if attack.saved is all_but_one:
+        # As an absolute distance between two checkpoints it is nothing.
+        moved = (claimed.weights - start.weights).norm() / start.weights.norm()
+        assert moved < 0.05
+
+
+def test_the_scale_of_the_limits_is_the_replayer_s() -> None:
+    parameters = list(inspect.signature(compare.judge_state).parameters)
+    assert parameters == ["claimed", "replayed", "learning_rate_sum", "accept", "reject"]
+
+
+# --- Hardware -----------------------------------------------------------------------------------------------
+def test_the_limits_know_no_hardware() -> None:
+    # Nothing that a claimant says of itself is part of a judgement: a class that is claimed gains nothing.
+    for function in (judge_state, judge_element):
+        assert not {"configuration", "hardware", "profile"} & set(inspect.signature(function).parameters)
+    names = {field.name for kind in (ClaimMade, BoundaryProof, TaskTerms) for field in fields(kind)}
+    assert not [name for name in names if "hardware" in name or "device" in name]
