@@ -35,7 +35,8 @@ def test_every_number_has_an_adversary(entry: Entry) -> None:
 
 
 def test_every_attack_has_a_number_of_the_list() -> None:
-    assert {attack.number for attack in (*ATTACKS, *FORGERIES)} <= set(LISTED)
+    numbers = {attack.number for attack in ATTACKS} | {forgery.number for forgery in FORGERIES}
+    assert numbers <= set(LISTED)
 
 
 @pytest.mark.parametrize(("number", "file", "name"), list(list_places()))

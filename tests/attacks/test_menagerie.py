@@ -64,7 +64,7 @@ def test_attacks_end_where_the_counters_must_be_and_elsewhere_than_the_honest(
 
 
 def test_names_are_unique() -> None:
-    names = [attack.name for attack in (*ATTACKS, *FORGERIES)]
+    names = [attack.name for attack in ATTACKS] + [forgery.name for forgery in FORGERIES]
     assert len(set(names)) == len(names)
 
 

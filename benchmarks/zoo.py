@@ -1,0 +1,230 @@
+"""Is every cheat caught, is no honest machine, and does no attack pay? Plays the whole list of attacks.
+
+Attacks of solvers are judged segment by segment at the compute seam, by verifiers on several kernels, under
+limits from honest replays of the same model; beside that a process plays them as solvers over Anvil. Then the
+honest campaign and the adaptive adversary, and what each attack earns. Writes build/zoo/report.json; with
+--publish also docs/scoreboard.json, .md and .svg.
+"""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.honest_replays import run_honest
+from benchmarks.hunting.arena import (
+    Calibrated,
+    Ground,
+    calibrate,
+    list_arenas,
+    list_verifiers,
+    make_starts,
+    start_worker,
+)
+from benchmarks.hunting.chain import MODEL, write_limits
+from benchmarks.hunting.histogram import count_decades
+from benchmarks.hunting.money import (
+    OWNED,
+    Deal,
+    compute_bearable_gain,
+    compute_net,
+    list_plays,
+    read_deal,
+)
+from benchmarks.hunting.scoreboard import publish
+from benchmarks.hunting.seam import Tally, judge_all
+from benchmarks.setting import write_report
+from protocol.compute.calibrate import KernelConfiguration, Proposal
+from protocol.compute.determinism import pin_kernels
+from protocol.spec.containers import Limits
+from protocol.spec.params import TAU_FRACTION_BITS
+from tests.attacks.adaptive import run_adaptive
+from tests.attacks.coverage import ENTRIES
+
+RIDING = "13"
+"""Doses that the limits cannot tell from noise: the adaptive adversary's, not held against the limits."""
+
+
+def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
+    """The report. cheats_only: without the honest campaign and the adaptive adversary, which take hours."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        folder, verifiers = Path(name), list_verifiers(quick)
+        grounds = open_grounds(folder, verifiers, quick)
+        print(f"limits: {time.monotonic() - started:.0f} s", flush=True)
+        with play_beside(folder, pick_limits(grounds), quick) as finish:
+            tallies = judge_all(grounds, verifiers)
+            honest = None if cheats_only else run_honest(quick)
+            adaptive = None if cheats_only else run_adaptive(quick)
+            chain = finish()
+        arenas = [describe_arena(*one) for one in grounds]
+    return {
+        "honest": honest,
+        "attacks": list_attacks(tallies, chain, read_deal()),
+        "adaptive": adaptive,
+        "plays": [{**asdict(play), "net": float(play.net)} for play in list_plays(read_deal())],
+        "chain": chain,
+        "arenas": arenas,
+        "verifiers": [verifier.name for verifier in verifiers],
+        "histogram": count_decades(list_excesses(tallies)),
+        "deal": {field: float(value) for field, value in asdict(read_deal()).items()},
+        "list": [{"number": e.number, "what": e.what, "seam": e.seam, "tests": {**e.tests}} for e in ENTRIES],
+        "quick": quick,
+        "seconds": time.monotonic() - started,
+    }
+
+
+def open_grounds(
+    folder: Path, verifiers: Sequence[KernelConfiguration], quick: bool
+) -> list[tuple[Ground, Calibrated]]:
+    """Every arena, replayed by every verifier, with its limits."""
+    grounds = [Ground(arena, folder) for arena in list_arenas(quick)]
+    for ground in grounds:
+        make_starts(ground)
+    for verifier in verifiers:
+        start_worker(folder, quick, verifier)
+    return [(ground, calibrate(ground, verifiers)) for ground in grounds]
+
+
+def pick_limits(grounds: Sequence[tuple[Ground, Calibrated]]) -> Proposal:
+    """For the rounds over Anvil: those of the first arena with their model."""
+    return next(limits.proposal for ground, limits in grounds if ground.arena.model == MODEL)
+
+
+@contextmanager
+def play_beside(folder: Path, limits: Proposal, quick: bool) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Plays over Anvil in a process of its own; the function given waits for it and reads what happened."""
+    write_limits(folder / "limits.json", limits)
+    paths = [str(folder / "limits.json"), str(folder / "chain.json")]
+    options = ["--quick"] if quick else []
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.hunting.chain", *paths, *options])
+
+    def finish() -> dict[str, Any]:
+        if process.wait():
+            raise RuntimeError(f"the rounds over Anvil failed with exit status {process.returncode}")
+        result: dict[str, Any] = json.loads((folder / "chain.json").read_text())
+        return result
+
+    try:
+        yield finish
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)  # ends its Anvil too
+            process.wait()
+
+
+# --- The report ---------------------------------------------------------------------------------------------
+def list_attacks(tallies: Sequence[Tally], chain: dict[str, Any], deal: Deal) -> list[dict[str, Any]]:
+    """One entry for each attack of a solver."""
+    played = {outcome["name"]: outcome for outcome in chain["attacks"]}
+    convicted = chain["convicted"] / len(played)
+    return [describe_attack(tally, played.get(tally.name), convicted, deal) for tally in tallies]
+
+
+def describe_attack(
+    tally: Tally, played: dict[str, Any] | None, convicted: float, deal: Deal
+) -> dict[str, Any]:
+    """net: what the attack earns beyond honest work, in tokens, with half of the auditors on its side.
+    convicted: how many of those caught on chain lost their stake, for what was not played there."""
+    share = convicted if played is None else float(played["status"] == "CONVICTED")
+    excesses = sorted(value for values in tally.excesses.values() for value in values)
+    return {
+        "number": tally.number,
+        "name": tally.name,
+        "samples": tally.samples,
+        "detected": tally.detected,
+        "margin": tally.margin,
+        "saved": tally.saved,
+        "net": float(compute_net(deal, tally.saved, tally.detected, OWNED, share)),
+        "net_alone": float(compute_net(deal, tally.saved, tally.detected, Fraction(0), share)),
+        "bearable_gain": float(compute_bearable_gain(deal, tally.detected, OWNED)),
+        "is_adaptive": tally.number == RIDING,
+        "grey": tally.grey,
+        "idle": tally.idle,
+        "median": median(excesses) if excesses else 0.0,
+        "largest": excesses[-1] if excesses else 0.0,
+        "margin_by_arena": {arena: min(values) for arena, values in tally.excesses.items()},
+        "weakest": tally.weakest,
+        "on_chain": None if played is None else played["status"],
+    }
+
+
+def list_excesses(tallies: Sequence[Tally]) -> list[float]:
+    """Distances over the reject limit of all samples that limits judged, riders left out."""
+    judged = [tally for tally in tallies if tally.number not in (RIDING, "23")]
+    return [value for tally in judged for values in tally.excesses.values() for value in values]
+
+
+def describe_arena(ground: Ground, limits: Calibrated) -> dict[str, Any]:
+    """What was fought over, and under which limits."""
+    proposal = limits.proposal
+    return {
+        **asdict(ground.arena),
+        "parameters": ground.load_start(0).weights.numel(),
+        "segments": len(ground.arena.list_stages()),
+        "attacked_segments": len(ground.arena.list_attacked()),
+        "honest_pairs": limits.pairs,
+        "accept": _describe_limits(proposal.accept),
+        "reject": _describe_limits(proposal.reject),
+    }
+
+
+def _describe_limits(limits: Limits) -> dict[str, float]:
+    names = ("tau_m", "tau_v", "tau_w")
+    return {name: getattr(limits, name) * 2.0**-TAU_FRACTION_BITS for name in names}
+
+
+def list_shortfalls(report: dict[str, Any]) -> list[str]:
+    """What falls short of the aims: 99 % detected, three times the limit, and nothing earned."""
+    found = []
+    for attack in report["attacks"]:
+        if not attack["is_adaptive"] and (attack["detected"] < 0.99 or attack["margin"] < 3):
+            found.append(f"{attack['name']}: {attack['detected']:.1%}, margin {attack['margin']:.2g}")
+        if attack["net"] >= 0:
+            found.append(f"{attack['name']} earns {attack['net']:.2g}")
+    return [*found, *(f"{p['name']} earns {p['net']:.2g}" for p in report["plays"] if p["net"] >= 0)]
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """A table, and what falls short."""
+    print(
+        f"{'':>4} {'attack':<46}{'samples':>8}{'rejected':>10}{'margin':>10}{'saved':>7}{'net':>8}  on chain"
+    )
+    for a in report["attacks"]:
+        print(
+            f"{a['number']:>4} {a['name']:<46}{a['samples']:>8}{a['detected']:>10.1%}{a['margin']:>10.3g}"
+            f"{a['saved']:>7.0%}{a['net']:>8.1f}  {(a['on_chain'] or '-').lower()}"
+        )
+    for play in report["plays"]:
+        print(f"{play['number']:>4} {play['name']:<71}{play['net']:>18.1f}")
+    shortfalls = list_shortfalls(report)
+    print("falls short: " + ("; ".join(shortfalls) if shortfalls else "nothing"))
+
+
+def main() -> None:
+    """Plays, prints a table and writes the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one small model, three attacks over Anvil")
+    parser.add_argument("--cheats-only", action="store_true", help="no honest replays, nobody adaptive")
+    parser.add_argument("--publish", action="store_true", help="write docs/scoreboard.* from this run")
+    options = parser.parse_args()
+    pin_kernels(1)
+    report = run_zoo(options.quick, options.cheats_only)
+    print_report(report)
+    print(write_report("zoo", report))
+    if options.publish:
+        publish(report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A cheat's defence leads, step by step, from the start of its claim to the end that it claimed."""
+
+from functools import partial
+
+import torch
+
+from protocol.compute.data import get_batch, open_corpus
+from protocol.compute.model import init_parameters
+from protocol.compute.retrace import retrace
+from protocol.compute.step import GetBatch, begin_round, train_segment
+from tests.attacks.defence import make_defended_compute
+from tests.attacks.frame import whole
+from tests.attacks.steps import move_a_little
+from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+
+SPEC = build_tiny_training()
+BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
+STEPS = 3
+
+
+def test_the_steps_of_a_dispute_end_in_the_claim_and_only_the_last_is_false() -> None:
+    start = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    compute = make_defended_compute(whole(move_a_little))
+    claimed, _ = compute.train(start, SPEC, BATCHES, 0, STEPS)
+    state = start
+    for step in range(STEPS - 1):
+        state, _ = compute.train(state, SPEC, BATCHES, step, 1)
+    assert torch.equal(state.weights, train_segment(start, SPEC, BATCHES, 0, STEPS - 1)[0].weights)
+    end, _ = compute.train(state, SPEC, BATCHES, STEPS - 1, 1)
+    assert torch.equal(end.weights, claimed.weights) and end.global_step == claimed.global_step
+
+    traced = compute.retrace(state, SPEC, BATCHES, STEPS - 1, lambda *_: None)
+    honest = retrace(state, SPEC, BATCHES, STEPS - 1)
+    outputs = honest.tree.program.outputs
+    differing = {
+        n for n, (a, b) in enumerate(zip(traced.tree.roots, honest.tree.roots, strict=True)) if a != b
+    }
+    assert differing == {outputs.weights, outputs.first_moment, outputs.second_moment}
+    assert torch.equal(traced.end.weights, claimed.weights)
