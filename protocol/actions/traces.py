@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from mmap import mmap
 
 import numpy as np
 import torch
@@ -266,7 +265,7 @@ async def open_trace(
     return RemoteTrace(store, client, peer, layout, roots, limit_bytes, received)
 
 
-def _decode(data: bytes | mmap, buffer: TraceBuffer) -> Tensor:
+def _decode(data: bytes | memoryview, buffer: TraceBuffer) -> Tensor:
     if buffer.is_index:
         return torch.from_numpy(np.frombuffer(data, dtype="<u4").astype(np.int64))
     return torch.from_numpy(np.frombuffer(data, dtype="<f4").copy())

@@ -25,13 +25,13 @@ _mapped: WeakSet[mmap] = WeakSet()
 _lock = Lock()
 
 
-def map_file(path: Path) -> mmap:
+def map_file(path: Path) -> memoryview:
     """The bytes of a file that nobody changes. What is written to them is lost when their pages go."""
     with path.open("rb") as file:
         return _remember(mmap(file.fileno(), 0, access=ACCESS_COPY))
 
 
-def make_mapped(folder: Path, size_bytes: int) -> mmap:
+def make_mapped(folder: Path, size_bytes: int) -> memoryview:
     """So many zero bytes in a file without a name: it is gone with its last user. Raises EnvironmentFault
     where the disk does not take them."""
     try:
@@ -97,7 +97,7 @@ def require_mapping() -> None:
         )
 
 
-def _remember(mapped: mmap) -> mmap:
+def _remember(mapped: mmap) -> memoryview:
     with _lock:
         _mapped.add(mapped)
-    return mapped
+    return memoryview(mapped)

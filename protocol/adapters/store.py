@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from mmap import mmap
 from pathlib import Path
 from typing import BinaryIO
 
@@ -171,7 +170,7 @@ class BlobStore:
         self._judge(ref, pieces)
         return b"".join(pieces)
 
-    def open_map(self, ref: BlobRef) -> mmap:
+    def open_map(self, ref: BlobRef) -> memoryview:
         """The same bytes, at least one, judged as by `get`, but mapped into memory instead of read: not to be
         written to. Raises as `get` does."""
         self._judge(ref, self.open_range(ref.key))

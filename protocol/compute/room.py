@@ -9,7 +9,6 @@ again. A step touches gigabytes, but never many at once.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from mmap import mmap
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ LARGE_BYTES = 1 << 20
 class Room:
     """make: a mapped file of so many zero bytes; relax: let go of what was touched, where it is too much."""
 
-    make: Callable[[int], mmap]
+    make: Callable[[int], memoryview]
     relax: Callable[[], None]
 
 
@@ -50,7 +49,7 @@ def allocate_zeros(elements: int) -> Tensor:
     return allocate(elements)  # New files are.
 
 
-def view_mapped(mapped: mmap, dtype: torch.dtype = torch.float32) -> Tensor:
+def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tensor:
     """The numbers of a mapped file, flat; it is mapped as long as the tensor lives."""
     return torch.frombuffer(mapped, dtype=dtype)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from mmap import mmap
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def run_step(is_traced: bool) -> dict[int, torch.Tensor]:
 def count(room: Room, made: list[int]) -> Room:
     """The same room, that notes what is taken."""
 
-    def make(size_bytes: int) -> mmap:
+    def make(size_bytes: int) -> memoryview:
         made.append(size_bytes)
         return room.make(size_bytes)
 
