@@ -10,7 +10,6 @@ lasts n * BURST_S at the very least, however much is sent.
 """
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 from protocol.adapters.chain.client import Chain
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
 from protocol.spec.errors import TouchstoneError
+from protocol.spec.json_text import parse_json
 
 POLL_S = 0.1
 BLOCK_S = 0.5
@@ -69,14 +69,14 @@ def is_idle(head: int, peer: PeerStatus) -> bool:
 def parse_status(body: bytes) -> PeerStatus | None:
     """The status in a JSON answer, None where it is malformed: such a party is never skipped over."""
     try:
-        document = json.loads(body)
+        document = parse_json(body)
         waiting = document["waiting_for_block"]
         return PeerStatus(
             str(document["account"]).lower(),
             int(document["processed_block"]),
             None if waiting is None else int(waiting),
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 

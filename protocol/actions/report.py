@@ -22,6 +22,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.auth import WireDomain
 from protocol.compute.screens import TensorDistance
 from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.json_text import parse_json
 from protocol.spec.ledger import QUANTITIES, SKETCH_BUCKETS, Projection
 from protocol.spec.tolerance import Judgement
 
@@ -139,12 +140,12 @@ def read_report(blob: bytes, domain: WireDomain, source: str = "") -> AuditRepor
     try:
         if len(blob) > MAX_REPORT_BYTES:
             raise ValueError(f"{len(blob)} bytes are more than {MAX_REPORT_BYTES}")
-        whole = _read_object(json.loads(blob), {"body", "signature"})
+        whole = _read_object(parse_json(blob), {"body", "signature"})
         report = _decode(whole["body"])
         signer = _recover(domain, report, whole["body"], _read_text(whole["signature"]))
         if signer != report.auditor:
             raise ValueError(f"signed by {signer}, not by {report.auditor}")
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, InvalidInput) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, InvalidInput) as error:
         raise ProtocolFault(
             what="an audit report cannot be used",
             expected="a report signed by the auditor that it names",

@@ -17,13 +17,13 @@ from eth_utils.exceptions import ValidationError
 
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import InvalidInput
+from protocol.spec.json_text import parse_json
 from protocol.spec.profile import (
     MAX_PROFILE_BYTES,
     Profile,
     compute_profile_digest,
     decode_profile,
     encode_profile,
-    parse_json,
 )
 
 DOMAIN = {"name": "Touchstone calibration", "version": "1"}
@@ -67,7 +67,10 @@ def _read_json(path: Path) -> Any:
         raise _refuse(path, "a file to read", type(error).__name__) from error
     if len(data) > MAX_FILE_BYTES:
         raise _refuse(path, f"at most {MAX_FILE_BYTES} bytes", "more")
-    return parse_json(data)
+    try:
+        return parse_json(data)
+    except ValueError as error:
+        raise _refuse(path, "JSON", str(error)) from error
 
 
 def _read_signature(path: Path, text: object) -> bytes:

@@ -4,7 +4,6 @@ Each byte is judged while it streams, and a broken connection is resumed where i
 wrong bytes is not asked again: that error is evidence.
 """
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from protocol.adapters.wire import paths
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, blame, read_at_most
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from protocol.spec.json_text import parse_json
 
 READ_BYTES = 256 * 1024
 MAX_STATUS_BYTES = 64 * 1024
@@ -82,8 +82,8 @@ class BlobClient:
             partial(self._get_small, peer, paths.STATUS, {}, MAX_STATUS_BYTES)
         )
         try:
-            status = json.loads(body)
-        except (ValueError, RecursionError) as error:
+            status = parse_json(body)
+        except ValueError as error:
             raise _malformed_status(peer, type(error).__name__) from error
         if not isinstance(status, dict):
             raise _malformed_status(peer, type(status).__name__)

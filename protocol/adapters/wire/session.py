@@ -5,7 +5,6 @@ pauses. A wrong certificate or an answer that no honest server gives is the peer
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.json_text import parse_json
 
 PROGRESS_BYTES = 1024 * 1024
 """An attempt that brought this much does not count: a long transfer may break often."""
@@ -205,9 +205,9 @@ async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> by
 
 def _parse_reason(body: bytes) -> str:
     try:
-        error = json.loads(body)["error"]
+        error = parse_json(body)["error"]
         return "; ".join(f"{name}: {error[name]}" for name in ("what", "expected", "actual") if error[name])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return body.decode(errors="replace")
 
 
