@@ -113,7 +113,7 @@ ENTRIES = (
            MONEY="test_a_verifier_that_invents_its_result_does_not_gain"),
     _entry("26", "handing a root around", AUDITS="test_reveal_copiedCommitment_reverts"),
     _entry("27", "bribery, collusion", MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
-    _entry("28", "false accusation", HONEST_DISPUTES="test_an_honest_solver_answers_every_demand",
+    _entry("28", "false accusation", HONEST_DISPUTES="test_honest_parties_stand_every_kind_of_harassment",
            DISPUTES="test_timeout_proveOver_closes_succeeds test_proveOperation_withinBound_reverts"),
     _entry("29", "flooding and delay", DISPUTES="test_openDispute_queue_bondDoubles_succeeds "
            "test_demandLeaf_ninth_reverts test_demandLeaf_crowd_reverts",
@@ -142,7 +142,7 @@ ENTRIES = (
            "test_judge_leafDrawUnsealed_succeeds",
            LOGS="test_a_reorg_is_noticed_and_read_again_from_the_fork",
            TRANSACTIONS="test_a_reorg_that_drops_a_transaction_blocks_no_later_one"),
-    _entry("38", "oversized leaves", REFEREE="test_judge_leafOfAnotherLength_isRefused",
+    _entry("38", "oversized leaves", REFEREE="test_judge_openingsOfAnotherLength_isRefused",
            NODES="test_read_tooManyTerms_isRefused", DISPUTES="test_answerDemand_otherLength_reverts"),
     _entry("39", "Merkle second preimage, position", TREES="test_leafHash_nodeMessage_differs "
            "testFuzz_verify_anotherIndex_isRefused test_verify_paddingAsLeaf_isRefused",

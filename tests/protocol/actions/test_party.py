@@ -7,6 +7,7 @@ import pytest
 
 from protocol.actions.join import catch_up
 from protocol.actions.party import JOURNAL_FILE, SCRATCH_FOLDER, open_party
+from protocol.compute.determinism import name_hardware
 from protocol.compute.room import LARGE_BYTES, allocate, use_room
 from protocol.spec.errors import EnvironmentFault
 from scripts.devnet import claim_port
@@ -27,7 +28,8 @@ async def test_a_party_announces_itself_once_and_answers(tmp_path: Path) -> None
                 await catch_up(peer)
                 node.status.waiting_for_block = 12
                 status = await peer.client.get_status(peer.view.network.find(node.account))
-            assert status == {"account": node.account, "processed_block": 0, "waiting_for_block": 12}
+            expected = {"account": node.account, "processed_block": 0, "waiting_for_block": 12}
+            assert status == {**expected, "hardware": name_hardware(), "reports": []}
 
         # The same home at the same address: nothing to announce. Another address: announced anew.
         async with open_party(config) as node:
