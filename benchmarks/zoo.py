@@ -52,7 +52,7 @@ from tests.attacks.adaptive import run_adaptive
 from tests.attacks.coverage import ENTRIES
 
 RIDING = "13"
-"""Doses that the limits cannot tell from noise: the adaptive adversary's, not held against the limits."""
+"""Doses that the limits cannot tell from noise everywhere: marked, and counted as falling short all the same."""
 
 
 def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def play_beside(folder: Path, limits: Proposal, quick: bool) -> Iterator[Callabl
 
 # --- The report ---------------------------------------------------------------------------------------------
 def list_attacks(tallies: Sequence[Tally], chain: dict[str, Any], deal: Deal) -> list[dict[str, Any]]:
-    """One entry for each attack of a solver."""
-    played = {outcome["name"]: outcome for outcome in chain["attacks"]}
+    """One entry for each attack of a solver. Who changed nothing on chain was not played there."""
+    played = {outcome["name"]: outcome for outcome in chain["attacks"] if not outcome["is_idle"]}
     convicted = chain["convicted"] / len(played)
     return [describe_attack(tally, played.get(tally.name), convicted, deal) for tally in tallies]
 
@@ -185,11 +185,12 @@ def _describe_limits(limits: Limits) -> dict[str, float]:
 
 
 def list_shortfalls(report: dict[str, Any]) -> list[str]:
-    """What falls short of the aims: 99 % detected, three times the limit, and nothing earned."""
+    """What falls short of the aims, riders included: 99 % detected, three times the limit, nothing earned."""
     found = []
     for attack in report["attacks"]:
-        if not attack["is_adaptive"] and (attack["detected"] < 0.99 or attack["margin"] < 3):
-            found.append(f"{attack['name']}: {attack['detected']:.1%}, margin {attack['margin']:.2g}")
+        if attack["detected"] < 0.99 or attack["margin"] < 3:
+            rider = " (riding the limits)" if attack["is_adaptive"] else ""
+            found.append(f"{attack['name']}{rider}: {attack['detected']:.1%}, margin {attack['margin']:.2g}")
         if attack["net"] >= 0:
             found.append(f"{attack['name']} earns {attack['net']:.2g}")
     return [*found, *(f"{p['name']} earns {p['net']:.2g}" for p in report["plays"] if p["net"] >= 0)]

@@ -48,7 +48,7 @@ CAUGHT = (ClaimStatus.VOID, ClaimStatus.CONVICTED)
 @dataclass(frozen=True)
 class Outcome:
     """How an attack ended. status: of its claim; reason: of its conviction; slashed, earned: in wei, all that
-    the account lost and got."""
+    the account lost and got; is_idle: it changed no bit of any segment, and so was no cheat here."""
 
     number: str
     name: str
@@ -56,6 +56,7 @@ class Outcome:
     reason: str
     slashed: int
     earned: int
+    is_idle: bool = False
 
     @property
     def is_caught(self) -> bool:
@@ -97,9 +98,13 @@ def build_round_plan(limits: Proposal, solvers: int) -> TaskPlan:
 
 async def play_round(folder: Path, limits: Proposal, attacks: Sequence[Attack]) -> RoundPlayed:
     """Each attack as a solver, one honest solver beside them."""
-    attackers = {f"cheat-{n}": partial(make_attacker, attack=attack) for n, attack in enumerate(attacks)}
+    changed: set[str] = set()
+    attackers: dict[str, Build] = {
+        f"cheat-{n}": partial(make_attacker, attack=attack, changed=changed)
+        for n, attack in enumerate(attacks)
+    }
     cast: dict[str, Build] = {**attackers, "solver": make_solver, **_list_verifiers(VERIFIERS)}
-    return await _play(folder, build_round_plan(limits, len(attacks) + 1), cast, attacks)
+    return await _play(folder, build_round_plan(limits, len(attacks) + 1), cast, attacks, changed)
 
 
 async def play_collusion(folder: Path, limits: Proposal, attack: Attack) -> RoundPlayed:
@@ -107,15 +112,16 @@ async def play_collusion(folder: Path, limits: Proposal, attack: Attack) -> Roun
     accomplices: dict[str, Build] = {
         f"accomplice-{n}": partial(make_accomplice, attack=attack) for n in range(VERIFIERS)
     }
+    changed: set[str] = set()
     cast: dict[str, Build] = {
-        "cheat-0": partial(make_attacker, attack=attack),
+        "cheat-0": partial(make_attacker, attack=attack, changed=changed),
         "solver": make_solver,
         **accomplices,
         **_list_verifiers(VERIFIERS),
         "watcher": make_watcher,
     }
     plan = replace(build_round_plan(limits, 2), max_whistleblowers=1, late_rate=LATE_RATE_ONE)
-    return await _play(folder, plan, cast, [attack])
+    return await _play(folder, plan, cast, [attack], changed)
 
 
 def _list_verifiers(count: int) -> dict[str, Build]:
@@ -123,7 +129,11 @@ def _list_verifiers(count: int) -> dict[str, Build]:
 
 
 async def _play(
-    folder: Path, plan: TaskPlan, cast: dict[str, Build], attacks: Sequence[Attack]
+    folder: Path,
+    plan: TaskPlan,
+    cast: dict[str, Build],
+    attacks: Sequence[Attack],
+    changed: set[str],
 ) -> RoundPlayed:
     async with open_world(folder, list(cast)) as world:
         accounts = {name: key.address.lower() for name, key in world.keys.items()}
@@ -141,7 +151,7 @@ async def _play(
         async with open_chain(world.devnet.rpc_url, world.deployment) as chain:
             view = await read_view(chain)
             await require_solvent(chain, world, view)
-    return _read_round(world, view, attacks)
+    return _read_round(world, view, attacks, changed)
 
 
 def _is_judged(state: RoundState, account: str) -> bool:
@@ -150,7 +160,7 @@ def _is_judged(state: RoundState, account: str) -> bool:
     return get_claim(state, state.solvers.index(account)).status in (*CAUGHT, ClaimStatus.ACCEPTED)
 
 
-def _read_round(world: World, view: View, attacks: Sequence[Attack]) -> RoundPlayed:
+def _read_round(world: World, view: View, attacks: Sequence[Attack], changed: set[str]) -> RoundPlayed:
     balances, [state] = read_balances(world, view), list_rounds(view)
     reasons = {event.claimant: event.reason.rstrip(b"\0").decode() for event in find(view, DisputeConvicted)}
     slashed = {event.account: event.amount_wei for event in find(view, Slashed)}
@@ -172,6 +182,7 @@ def _read_round(world: World, view: View, attacks: Sequence[Attack]) -> RoundPla
                 reasons.get(account, ""),
                 slashed.get(account, 0),
                 earned,
+                attack.name not in changed,
             )
         )
     honest = [name for name in balances if not name.startswith(("cheat", "accomplice"))]
@@ -204,6 +215,7 @@ def play_all(limits: Proposal, quick: bool) -> dict[str, Any]:
         "attacks": [asdict(outcome) for one in played for outcome in one.outcomes],
         "caught": sum(outcome.is_caught for one in played for outcome in one.outcomes),
         "convicted": sum(outcome.is_convicted for one in played for outcome in one.outcomes),
+        "idle": sum(outcome.is_idle for one in played for outcome in one.outcomes),
         "rounds": len(played),
         "honest_lost": sum(one.honest_lost for one in played),
         "honest_statuses": [one.honest_status for one in played],

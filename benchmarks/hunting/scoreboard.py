@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.hunting.histogram import compute_share_beyond, list_bins
 from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN
+from protocol.spec.params import TOKEN_WEI
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ACCEPT = ACCEPT_MARGIN / REJECT_MARGIN
@@ -92,7 +93,8 @@ def build_page(figures: Figures) -> str:
 
 
 def _introduce(figures: Figures) -> list[str]:
-    run = "a quick run" if figures["quick"] else "the last full run"
+    is_whole = figures["honest"] is not None and figures["adaptive"] is not None
+    run = "a quick run" if figures["quick"] else "the last full run" if is_whole else "a run of cheats only"
     return [
         "# Scoreboard: honest machines and cheats",
         "",
@@ -150,15 +152,18 @@ def _describe_chain(figures: Figures) -> list[str]:
         "## Over a real chain",
         "",
         f"{figures['played_on_chain']} attacks as solvers of {chain['rounds']} rounds: {chain['caught']} "
-        f"caught, {chain['convicted']} convicted by computation; honest parties lost "
-        f"{chain['honest_lost']} wei.",
+        f"caught, {chain['convicted']} convicted by computation, {chain['idle']} changed no bit there and",
+        f"were no cheats; honest parties lost {chain['honest_lost']} wei.",
     ]
     if chain["collusion"] is not None:
         [outcome] = chain["collusion"]["outcomes"]
         lines += [
             "",
-            f"With half of the verifiers on its side, '{outcome['name']}' ended as "
-            f"{outcome['status'].lower()}.",
+            "With half of the verifiers on its side, who say in all their audits what it says,",
+            f"'{outcome['name']}' ended as {outcome['status'].lower()}; the accomplices lost "
+            f"{chain['collusion']['accomplice_lost'] / TOKEN_WEI:.0f} tokens,",
+            "and the claim of the honest "
+            f"solver beside it ended as {chain['collusion']['honest_status'].lower()}.",
         ]
     return lines
 

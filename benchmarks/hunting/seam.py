@@ -18,7 +18,7 @@ from protocol.compute.outer import count_delta_bytes, decode_delta, encode_delta
 from protocol.compute.step import TrainingState
 from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
 from protocol.spec.tolerance import Judgement
-from tests.attacks.frame import Attack, take_step
+from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 
@@ -78,20 +78,8 @@ def open_segment(ground: Ground, stage: int, configurations: Sequence[KernelConf
     """A segment with everything honest that belongs to it."""
     start = ground.load_start(stage)
     ends = {one.name: ground.load_end(one, stage) for one in configurations}
-    plain, batches, first = start, ground.get_batches(stage), ground.get_inner_step(stage)
-    for step in range(first, first + ground.arena.segment_steps):
-        plain = take_step(plain, ground.spec, batches(step))
-    return Segment(ground, stage, start, ends, (ground.replay(start, stage), plain))
-
-
-def is_equal(a: TrainingState, b: TrainingState) -> bool:
-    """Whether two states have the same bits."""
-    pairs = (
-        (a.weights, b.weights),
-        (a.first_moment, b.first_moment),
-        (a.second_moment, b.second_moment),
-    )
-    return all(torch.equal(x, y) for x, y in pairs)
+    place = (ground.get_batches(stage), ground.get_inner_step(stage), ground.arena.segment_steps)
+    return Segment(ground, stage, start, ends, list_honest_ends(start, ground.spec, *place))
 
 
 def judge_attack(segment: Segment, attack: Attack, limits: Calibrated, tally: Tally) -> None:

@@ -12,7 +12,7 @@ from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.duties import get_auditor_actions, get_solver_actions
 from protocol.spec.statuses import Role
-from tests.attacks.frame import Attack
+from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.e2e.cheats import Cheat, make_grafting_compute
 
 
@@ -34,9 +34,23 @@ def make_defended_compute(train: Train) -> Compute:
     return make_grafting_compute(compute)
 
 
-def make_attacker(party: Party, attack: Attack) -> Participant:
-    """A solver that plays this attack in every segment."""
-    return Cheat(party, get_solver_actions, make_defended_compute(attack.train))
+def watch(attack: Attack, changed: set[str]) -> Train:
+    """The attack, which adds its name to `changed` once a segment of its ends elsewhere than honest ones."""
+
+    def train(
+        state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        end, losses = attack.train(state, spec, batches, inner_step, steps)
+        ends = list_honest_ends(state, spec, batches, inner_step, steps)
+        changed.update(() if any(is_equal(end, honest) for honest in ends) else (attack.name,))
+        return end, losses
+
+    return train
+
+
+def make_attacker(party: Party, attack: Attack, changed: set[str]) -> Participant:
+    """A solver that plays this attack in every segment; see `watch`."""
+    return Cheat(party, get_solver_actions, make_defended_compute(watch(attack, changed)))
 
 
 def make_accomplice(party: Party, attack: Attack) -> Participant:

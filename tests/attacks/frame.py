@@ -106,6 +106,28 @@ def take_honest_step(
     return train_segment(state, spec, batches, inner_step, 1)[0]
 
 
+# --- What is no cheat ---------------------------------------------------------------------------------------
+def list_honest_ends(
+    state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
+) -> tuple[TrainingState, TrainingState]:
+    """Where the segment ends in the program's bits, and in plain PyTorch's, which most attacks are made
+    of."""
+    plain = state
+    for step in range(inner_step, inner_step + steps):
+        plain = take_step(plain, spec, batches(step))
+    return train_segment(state, spec, batches, inner_step, steps)[0], plain
+
+
+def is_equal(a: TrainingState, b: TrainingState) -> bool:
+    """Whether two states have the same bits."""
+    pairs = (
+        (a.weights, b.weights),
+        (a.first_moment, b.first_moment),
+        (a.second_moment, b.second_moment),
+    )
+    return all(torch.equal(x, y) for x, y in pairs)
+
+
 # --- From steps to segments ---------------------------------------------------------------------------------
 def every(step: Step) -> Train:
     """Each step of the segment is false."""

@@ -1,5 +1,6 @@
 """A cheat's defence leads, step by step, from the start of its claim to the end that it claimed."""
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -8,8 +9,9 @@ from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.model import init_parameters
 from protocol.compute.retrace import retrace
 from protocol.compute.step import GetBatch, begin_round, train_segment
-from tests.attacks.defence import make_defended_compute
-from tests.attacks.frame import whole
+from tests.attacks.defence import make_defended_compute, watch
+from tests.attacks.frame import Attack, every, whole
+from tests.attacks.hyperparameters import scale
 from tests.attacks.steps import move_a_little
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 
@@ -37,3 +39,13 @@ def test_the_steps_of_a_dispute_end_in_the_claim_and_only_the_last_is_false() ->
     }
     assert differing == {outputs.weights, outputs.first_moment, outputs.second_moment}
     assert torch.equal(traced.end.weights, claimed.weights)
+
+
+def test_who_changes_no_bit_is_not_noted() -> None:
+    start, changed = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0), set[str]()
+    free = replace(SPEC, optimizer=replace(SPEC.optimizer, clip_norm=1e3))
+    clip = Attack("11", "clip x 1000", every(scale("clip_norm", 1e3)))
+    watch(clip, changed)(start, free, BATCHES, 0, STEPS)
+    assert not changed
+    watch(Attack("2", "tiny", whole(move_a_little)), changed)(start, SPEC, BATCHES, 0, STEPS)
+    assert changed == {"tiny"}

@@ -11,7 +11,7 @@ from protocol.compute.outer import count_delta_bytes, encode_delta
 from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
-from tests.attacks.frame import Attack, take_step
+from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.attacks.precision import BF16, FP16, Round, round_to_tf32, short_operands
@@ -34,18 +34,7 @@ def start() -> TrainingState:
 
 @pytest.fixture(scope="module")
 def honest(start: TrainingState) -> tuple[TrainingState, TrainingState]:
-    plain = start
-    for step in range(3, 3 + STEPS):
-        plain = take_step(plain, SPEC, BATCHES(step))
-    return train_segment(start, SPEC, BATCHES, 3, STEPS)[0], plain
-
-
-def is_equal(a: TrainingState, b: TrainingState) -> bool:
-    return (
-        torch.equal(a.weights, b.weights)
-        and torch.equal(a.first_moment, b.first_moment)
-        and torch.equal(a.second_moment, b.second_moment)
-    )
+    return list_honest_ends(start, SPEC, BATCHES, 3, STEPS)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=[attack.name for attack in ATTACKS])

@@ -70,6 +70,7 @@ def report() -> dict[str, Any]:
             "seconds": 1.0,
             "caught": 1,
             "convicted": 1,
+            "idle": 0,
             "rounds": 1,
             "honest_lost": 0,
             "collusion": None,

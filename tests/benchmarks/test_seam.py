@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.hunting.arena import Arena, Calibrated, Ground, calibrate, make_starts, widen
-from benchmarks.hunting.seam import Segment, Tally, is_equal, judge_attack, judge_forgery, open_segment
+from benchmarks.hunting.seam import Segment, Tally, judge_attack, judge_forgery, open_segment
 from protocol.compute.calibrate import KernelConfiguration, Proposal
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.outer import encode_delta
@@ -14,7 +14,7 @@ from protocol.compute.step import TrainingState
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.params import MIN_ACCEPT_TAU
 from protocol.spec.tolerance import Judgement
-from tests.attacks.frame import Attack, every, last, share, take_honest_step, tampered
+from tests.attacks.frame import Attack, every, is_equal, last, share, take_honest_step, tampered
 from tests.attacks.hyperparameters import multiply_rate, rescale, scale
 from tests.attacks.outer import Forgery, double
 from tests.attacks.steps import skip

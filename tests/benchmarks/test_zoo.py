@@ -18,8 +18,8 @@ def make_tally(number: str = "5", name: str = "x", excess: float = 30.0, saved: 
     return tally
 
 
-def make_outcome(name: str, status: str) -> dict[str, Any]:
-    return {"name": name, "status": status}
+def make_outcome(name: str, status: str, is_idle: bool = False) -> dict[str, Any]:
+    return {"name": name, "status": status, "is_idle": is_idle}
 
 
 def test_an_attack_is_described_by_what_was_seen_of_it() -> None:
@@ -42,8 +42,14 @@ def test_what_was_not_played_on_chain_is_convicted_as_often_as_the_rest() -> Non
     assert found[1]["net"] == float(compute_net(DEAL, 0.5, 1.0, OWNED, 0.5))
 
 
+def test_who_changed_nothing_on_chain_was_not_played_there() -> None:
+    outcomes = [make_outcome("a", "ACCEPTED", is_idle=True), make_outcome("b", "CONVICTED")]
+    [found] = list_attacks([make_tally(name="a")], {"attacks": outcomes, "convicted": 1}, DEAL)
+    assert found["on_chain"] is None and found["net"] == float(compute_net(DEAL, 0.5, 1.0, OWNED))
+
+
 @pytest.mark.parametrize(
-    ("excess", "number", "expected"), [(30.0, "5", 0), (2.0, "5", 1), (0.5, "5", 2), (2.0, "13", 0)]
+    ("excess", "number", "expected"), [(30.0, "5", 0), (2.0, "5", 1), (0.5, "5", 2), (2.0, "13", 1)]
 )
 def test_shortfalls_are_told(excess: float, number: str, expected: int) -> None:
     attack = describe_attack(make_tally(number, excess=excess, saved=1.0), None, 1.0, DEAL)
