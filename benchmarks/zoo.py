@@ -52,7 +52,7 @@ from tests.attacks.adaptive import run_adaptive
 from tests.attacks.coverage import ENTRIES
 
 RIDING = "13"
-"""Doses that the limits cannot tell from noise everywhere: marked, and counted as falling short all the same."""
+"""Doses that the limits cannot tell from noise everywhere: marked, and falling short all the same."""
 
 
 def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
