@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.architecture.sources import ROOT
-from tests.attacks.coverage import ADAPTIVE, ENTRIES, LISTED, Entry, list_places
+from tests.attacks.coverage import ENTRIES, LISTED, Entry, list_places
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES
 
@@ -41,8 +41,6 @@ def test_every_attack_has_a_number_of_the_list() -> None:
 
 @pytest.mark.parametrize(("number", "file", "name"), list(list_places()))
 def test_what_is_named_exists_and_is_run(number: str, file: str, name: str) -> None:
-    if file == ADAPTIVE and not (ROOT / file).exists():
-        pytest.skip("the adaptive adversary is not here")
     assert (ROOT / file).exists()
     assert not name or name in list_tests(file), f"{number}: {file} has no {name}"
 
