@@ -51,9 +51,6 @@ from protocol.spec.params import TAU_FRACTION_BITS
 from tests.attacks.adaptive import run_adaptive
 from tests.attacks.coverage import ENTRIES
 
-RIDING = "13"
-"""Doses that the limits cannot tell from noise everywhere: marked, and falling short all the same."""
-
 
 def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
     """The report. cheats_only: without the honest campaign and the adaptive adversary, which take hours."""
@@ -148,7 +145,6 @@ def describe_attack(
         "net": float(compute_net(deal, tally.saved, tally.detected, OWNED, share)),
         "net_alone": float(compute_net(deal, tally.saved, tally.detected, Fraction(0), share)),
         "bearable_gain": float(compute_bearable_gain(deal, tally.detected, OWNED)),
-        "is_adaptive": tally.number == RIDING,
         "grey": tally.grey,
         "idle": tally.idle,
         "median": median(excesses) if excesses else 0.0,
@@ -160,8 +156,8 @@ def describe_attack(
 
 
 def list_excesses(tallies: Sequence[Tally]) -> list[float]:
-    """Distances over the reject limit of all samples that limits judged, riders left out."""
-    judged = [tally for tally in tallies if tally.number not in (RIDING, "23")]
+    """Distances over the reject limit of all samples that limits judged."""
+    judged = [tally for tally in tallies if tally.number != "23"]
     return [value for tally in judged for values in tally.excesses.values() for value in values]
 
 
@@ -185,12 +181,11 @@ def _describe_limits(limits: Limits) -> dict[str, float]:
 
 
 def list_shortfalls(report: dict[str, Any]) -> list[str]:
-    """What falls short of the aims, riders included: 99 % detected, three times the limit, nothing earned."""
+    """What falls short of the aims: 99 % detected, three times the limit, nothing earned."""
     found = []
     for attack in report["attacks"]:
         if attack["detected"] < 0.99 or attack["margin"] < 3:
-            rider = " (riding the limits)" if attack["is_adaptive"] else ""
-            found.append(f"{attack['name']}{rider}: {attack['detected']:.1%}, margin {attack['margin']:.2g}")
+            found.append(f"{attack['name']}: {attack['detected']:.1%}, margin {attack['margin']:.2g}")
         if attack["net"] >= 0:
             found.append(f"{attack['name']} earns {attack['net']:.2g}")
     return [*found, *(f"{p['name']} earns {p['net']:.2g}" for p in report["plays"] if p["net"] >= 0)]

@@ -103,14 +103,15 @@ struct Amounts {
     uint128 finderCap;
 }
 
-/// @notice One set of element-wise limits. `tau*` in units of 2^-64; `eps*` and `floor*` in units of 2^-149.
+/// @notice One set of element-wise limits. `tau*` in units of 2^-64; `epsM` and `floorV` in units of 2^-149.
+/// @param tauR allows for the rounding of W, relative to its magnitude
 struct Limits {
     uint64 tauM;
     uint160 epsM;
     uint64 tauV;
     uint160 floorV;
     uint64 tauW;
-    uint160 floorW;
+    uint64 tauR;
 }
 
 /// @notice What the contracts must know of a task. The rest of the spec is the opaque `training` bytes.

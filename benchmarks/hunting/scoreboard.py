@@ -31,7 +31,6 @@ KEPT = (
     "saved",
     "net",
     "bearable_gain",
-    "is_adaptive",
     "on_chain",
     "weakest",
 )
@@ -137,10 +136,9 @@ def _list_attacks(figures: Figures) -> list[str]:
 
 
 def _describe_attack(attack: dict[str, Any]) -> str:
-    name = attack["name"] + (" (riding the limits)" if attack["is_adaptive"] else "")
     status = (attack["on_chain"] or "-").lower()
     return (
-        f"| {attack['number']} | {name} | {attack['samples']} | {attack['detected']:.1%} "
+        f"| {attack['number']} | {attack['name']} | {attack['samples']} | {attack['detected']:.1%} "
         f"| {_say(attack['margin'])} | {attack['saved']:.0%} | {attack['net']:.1f} "
         f"| {attack['bearable_gain']:.0f} | {status} |"
     )
@@ -234,7 +232,7 @@ ROW, BARS = 13, 90
 LOW, HIGH = -5, 11
 """Powers of ten of the axis."""
 ROC = 240
-HONEST_COLOUR, CHEAT_COLOUR, RIDER_COLOUR, LIMIT_COLOUR = "#3c8d5a", "#1b6ca8", "#b0892f", "#c8553d"
+HONEST_COLOUR, CHEAT_COLOUR, LIMIT_COLOUR = "#3c8d5a", "#1b6ca8", "#c8553d"
 
 
 def build_chart(figures: Figures) -> str:
@@ -299,12 +297,11 @@ def _draw_honest(figures: Figures) -> Iterator[str]:
 def _draw_attack(place: int, attack: dict[str, Any]) -> Iterator[str]:
     """A line from the smallest distance to the largest, a dot at the median."""
     y = TOP + BARS + ROW * place + ROW / 2
-    colour = RIDER_COLOUR if attack["is_adaptive"] else CHEAT_COLOUR
     yield _text(LEFT - 8, y + 3, f"{attack['number']}  {attack['name']}", "end")
     if attack["samples"]:
         low, middle, high = (_place(attack[name]) for name in ("margin", "median", "largest"))
-        yield f'<path d="M{low:.1f} {y:.1f}H{high:.1f}" stroke="{colour}" stroke-width="3"/>'
-        yield f'<circle cx="{middle:.1f}" cy="{y:.1f}" r="3.2" fill="{colour}"/>'
+        yield f'<path d="M{low:.1f} {y:.1f}H{high:.1f}" stroke="{CHEAT_COLOUR}" stroke-width="3"/>'
+        yield f'<circle cx="{middle:.1f}" cy="{y:.1f}" r="3.2" fill="{CHEAT_COLOUR}"/>'
 
 
 def list_roc(figures: Figures) -> list[tuple[float, float, float]]:

@@ -110,7 +110,7 @@ library TermsCheck {
         _require(accept.tauV <= reject.tauV, "accept.tauV", accept.tauV);
         _require(accept.floorV <= reject.floorV, "accept.floorV", accept.floorV);
         _require(accept.tauW <= reject.tauW, "accept.tauW", accept.tauW);
-        _require(accept.floorW <= reject.floorW, "accept.floorW", accept.floorW);
+        _require(accept.tauR <= reject.tauR, "accept.tauR", accept.tauR);
     }
 
     function _requireRange(bytes32 field, uint256 value, uint256 least, uint256 most) private pure {

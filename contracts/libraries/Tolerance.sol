@@ -7,7 +7,7 @@ import {PositionalMerkle} from "./PositionalMerkle.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title How far honest hardware may differ, element by element, in integers (docs/spec.md, section 6).
-/// @notice Replays start from the committed state, so noise does not accumulate; the replayer's second moment sets the scale.
+/// @notice Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight set the scale.
 /// @dev Twin of `protocol/spec/tolerance.py`. No division and no float: values are integers of 2^-149, below 2^213 in magnitude, and
 /// every intermediate result stays below 2^256, so nothing here can revert on hostile numbers.
 library Tolerance {
@@ -51,7 +51,8 @@ library Tolerance {
 
     /// @dev One set of limits, ready to use; every field a word, since masks cost more than the comparisons.
     struct Bounds {
-        uint256 weight;
+        uint256 rate;
+        uint256 tauR;
         uint256 tauM;
         uint256 epsM;
         uint256 tauV;
@@ -119,7 +120,12 @@ library Tolerance {
 
     function _boundsOf(Limits memory limits, uint256 learningRateSum) private pure returns (Bounds memory) {
         return Bounds(
-            weightAllowance(learningRateSum, limits), limits.tauM, limits.epsM, limits.tauV, limits.floorV
+            rateAllowance(learningRateSum, limits.tauW),
+            limits.tauR,
+            limits.tauM,
+            limits.epsM,
+            limits.tauV,
+            limits.floorV
         );
     }
 
@@ -154,26 +160,28 @@ library Tolerance {
         if (!_isSound(weightA, firstA, secondA) || !_isSound(weightB, firstB, secondB)) {
             return Judgement.REJECT;
         }
-        uint256 v = magnitude(secondB);
+        (uint256 w, uint256 v) = (magnitude(weightB), magnitude(secondB));
         uint256 weight = distance(weightA, weightB);
         uint256 first = distance(firstA, firstB);
         uint256 second = distance(secondA, secondB);
         // The square root is the dear part: not at all where nothing differs, and once for both sets.
         uint256 root = first == 0 ? 0 : rootUp(v);
-        if (_isWithin(weight, first, second, v, root, accept)) return Judgement.ACCEPT;
-        return _isWithin(weight, first, second, v, root, reject) ? Judgement.GREY : Judgement.REJECT;
+        if (_isWithin(weight, first, second, w, v, root, accept)) return Judgement.ACCEPT;
+        return _isWithin(weight, first, second, w, v, root, reject) ? Judgement.GREY : Judgement.REJECT;
     }
 
     function _isWithin(
         uint256 weight,
         uint256 first,
         uint256 second,
+        uint256 w,
         uint256 v,
         uint256 root,
         Bounds memory bounds
     ) private pure returns (bool) {
-        return weight <= bounds.weight && first <= firstAllowance(root, bounds.tauM, bounds.epsM)
-            && second <= secondAllowance(v, bounds.tauV, bounds.floorV);
+        return weight <= bounds.rate + scaled(bounds.tauR, w)
+            && first <= firstAllowance(root, bounds.tauM, bounds.epsM)
+            && second <= scaled(bounds.tauV, v) + bounds.floorV;
     }
 
     /// @notice Whether an element can be judged: finite, magnitudes below 2^64, second moment not negative (-0 is zero).
@@ -205,11 +213,11 @@ library Tolerance {
         }
     }
 
-    /// @notice The largest |dW|: tauW * L + floorW, exact.
-    function weightAllowance(uint256 learningRateSum, Limits memory limits) internal pure returns (uint256) {
+    /// @notice The part of the largest |dW| that all elements share: tauW * L, exact. The other is `scaled(tauR, |W'|)`.
+    function rateAllowance(uint256 learningRateSum, uint256 tauW) internal pure returns (uint256) {
         uint256 rate = learningRateSum < LEARNING_RATE_SUM_MAX ? learningRateSum : LEARNING_RATE_SUM_MAX;
         unchecked {
-            return (limits.tauW * rate << RATE_TO_UNITS_SHIFT) + limits.floorW;
+            return tauW * rate << RATE_TO_UNITS_SHIFT;
         }
     }
 
@@ -230,11 +238,12 @@ library Tolerance {
         }
     }
 
-    /// @notice The largest |dv|: the whole units of tauV * v', plus floorV. In two parts, since the product may exceed 2^256.
-    function secondAllowance(uint256 v, uint256 tauV, uint256 floorV) internal pure returns (uint256) {
+    /// @notice The whole units of tau * units: what |dv| may be, but for floorV, and what rounding may add to |dW|. In two parts,
+    /// since the product may exceed 2^256.
+    function scaled(uint256 tau, uint256 units) internal pure returns (uint256) {
         unchecked {
-            uint256 low = v & (1 << TAU_FRACTION_BITS) - 1;
-            return tauV * (v >> TAU_FRACTION_BITS) + (tauV * low >> TAU_FRACTION_BITS) + floorV;
+            uint256 low = units & (1 << TAU_FRACTION_BITS) - 1;
+            return tau * (units >> TAU_FRACTION_BITS) + (tau * low >> TAU_FRACTION_BITS);
         }
     }
 }

@@ -14,14 +14,15 @@ import torch
 
 from protocol.compute.compare import Distances, Floors
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import UNIT_EXPONENT
+from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
 from protocol.spec.policy import ACCEPT_MARGIN, REJECT_MARGIN, Proposal, make_limits
 
 __all__ = ["ACCEPT_MARGIN", "REJECT_MARGIN", "Proposal", "propose_limits"]
 
-FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, floor_w=2.0**-23)
+FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)
 """eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
-hundred times below eps_m. floor_w: one unit in the last place of 1, the magnitude of norms and embeddings."""
+hundred times below eps_m. tau_r: one or two units in the last place of the
+weight itself (docs/decisions/0023-rounding.md)."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,8 @@ def propose_limits(distances: Sequence[Distances], floors: Floors = FLOORS) -> P
 
 
 def count_floor_units(floors: Floors) -> tuple[int, int, int]:
-    """eps_m, floor_v and floor_w in units of 2^-149."""
-    eps_m, floor_v, floor_w = (
-        round(Fraction(value) * (1 << -UNIT_EXPONENT))
-        for value in (floors.eps_m, floors.floor_v, floors.floor_w)
+    """eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64."""
+    eps_m, floor_v = (
+        round(Fraction(value) * (1 << -UNIT_EXPONENT)) for value in (floors.eps_m, floors.floor_v)
     )
-    return eps_m, floor_v, floor_w
+    return eps_m, floor_v, round(Fraction(floors.tau_r) * (1 << TAU_FRACTION_BITS))

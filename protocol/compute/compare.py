@@ -28,19 +28,20 @@ PART_ELEMENTS = 1 << 16
 
 @dataclass(frozen=True)
 class Floors:
-    """What is added to the scales before dividing (float64): see docs/spec.md, section 6."""
+    """What is taken from distances or added to scales before dividing (float64); tau_r times |W'|: see
+    docs/spec.md, section 6."""
 
     eps_m: float
     floor_v: float
-    floor_w: float
+    tau_r: float
 
 
 @dataclass(frozen=True)
 class Distances:
     """Largest element-wise distances of a claimed from a replayed state, and where they lie.
 
-    first_moment: |dm| / (sqrt(v') + eps_m). second_moment: (|dv| - floor_v) / v'. weights: (|dW| - floor_w) /
-    L. 0 where the floor covers all. Indices are elements of the flat vector."""
+    first_moment: |dm| / (sqrt(v') + eps_m). second_moment: (|dv| - floor_v) / v'. weights: (|dW| - tau_r
+    |W'|) / L. 0 where the floor covers all. Indices are elements of the flat vector."""
 
     first_moment: float
     second_moment: float
@@ -83,7 +84,8 @@ def _iterate_ratios(
     yield _differ(claimed.first_moment, replayed.first_moment) / (scale.sqrt() + floors.eps_m)
     beyond = (_differ(claimed.second_moment, replayed.second_moment) - floors.floor_v).clamp(min=0)
     yield _divide(beyond, scale)
-    yield (_differ(claimed.weights, replayed.weights) - floors.floor_w).clamp(min=0) / learning_rate_sum
+    rounding = floors.tau_r * replayed.weights.double().abs()
+    yield (_differ(claimed.weights, replayed.weights) - rounding).clamp(min=0) / learning_rate_sum
 
 
 def _differ(a: Tensor, b: Tensor) -> Tensor:
@@ -119,12 +121,12 @@ def compute_excess(
 def compute_allowances(
     replayed: TrainingState, learning_rate_sum: int, limits: Limits
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the limits allow |dW| (one number), |dm| and |dv| (by element) to be: float64, in the units of W,
-    m and v. `learning_rate_sum` in units of 2^-64."""
+    """What the limits allow |dW|, |dm| and |dv| to be, by element: float64, in the units of W, m and v.
+    `learning_rate_sum` in units of 2^-64."""
     scale = replayed.second_moment.double()
     rate = learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
     return (
-        torch.as_tensor(_tau(limits.tau_w) * rate + _units(limits.floor_w)),
+        _tau(limits.tau_w) * rate + _tau(limits.tau_r) * replayed.weights.double().abs(),
         _tau(limits.tau_m) * (scale.sqrt() + _units(limits.eps_m)),
         _tau(limits.tau_v) * scale + _units(limits.floor_v),
     )

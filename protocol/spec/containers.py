@@ -120,15 +120,15 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Limits:
-    """Element-wise limits: `tau_*` below 2^64 in units of 2^-64; `eps_m`, `floor_*` below 2^160 in units of
-    2^-149."""
+    """Element-wise limits: `tau_*` below 2^64 in units of 2^-64; `eps_m`, `floor_v` below 2^160 in units of
+    2^-149. `tau_r` allows for the rounding of W, relative to its magnitude."""
 
     tau_m: int
     eps_m: int
     tau_v: int
     floor_v: int
     tau_w: int
-    floor_w: int
+    tau_r: int
 
 
 @dataclass(frozen=True)

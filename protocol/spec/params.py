@@ -45,7 +45,7 @@ TAU_FRACTION_BITS = 64
 TAU_BITS = 64
 """width of tau_* in `Limits`: a limit is below 1."""
 FLOOR_BITS = 160
-"""width of eps_m and floor_* in `Limits`, in units of 2^-149; products of section 6 have room up to 181."""
+"""width of eps_m and floor_v in `Limits`, in units of 2^-149; products of section 6 have room up to 181."""
 LEARNING_RATE_FRACTION_BITS = 64
 MAGNITUDE_LIMIT_UNITS = 1 << (64 + 149)
 """2^64 in units: no honest weight or moment comes near, and products stay below 2^256."""

@@ -36,7 +36,8 @@ LEAST_MAXIMUM = Fraction(MIN_ACCEPT_TAU, ACCEPT_MARGIN << TAU_FRACTION_BITS)
 Maxima = tuple[Fraction, Fraction, Fraction]
 """The largest distances of first moment, second moment and weights, in the scales of section 6."""
 Floors = tuple[int, int, int]
-"""eps_m, floor_v, floor_w in units of 2^-149: those that the distances were measured with."""
+"""eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64: those that the distances were measured
+with."""
 QUANTITIES = ("first moment", "second moment", "weights")
 
 
@@ -78,8 +79,8 @@ def make_limits(maxima: Maxima, floors: Floors) -> Proposal:
 
 def _scale(maxima: Sequence[Fraction], floors: Floors, margin: int) -> Limits:
     tau_m, tau_v, tau_w = (ceil(value * margin * (1 << TAU_FRACTION_BITS)) for value in maxima)
-    eps_m, floor_v, floor_w = floors
-    return Limits(tau_m, eps_m, tau_v, floor_v, tau_w, floor_w)
+    eps_m, floor_v, tau_r = floors
+    return Limits(tau_m, eps_m, tau_v, floor_v, tau_w, tau_r)
 
 
 # --- Several operators --------------------------------------------------------------------------------------

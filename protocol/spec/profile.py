@@ -60,8 +60,8 @@ class Measurement:
 @dataclass(frozen=True)
 class Profile:
     """What an operator signs. operator: its account, `0x` and 40 lower-case digits; machine, libraries: for
-    people; configurations: names, each with what tells this kind of machine from others; floors: eps_m,
-    floor_v, floor_w in units of 2^-149."""
+    people; configurations: names, each with what tells this kind of machine from others; floors: eps_m and
+    floor_v in units of 2^-149, tau_r in units of 2^-64."""
 
     version: int
     operator: str
@@ -138,7 +138,7 @@ def _require_sound(profile: Profile) -> None:
     _require(is_address, profile.operator, "profile.operator", "0x and 40 lower-case digits")
     names = profile.configurations
     _require(2 <= len(set(names)) == len(names), names, "profile.configurations", "two or more, each once")
-    _require(len(profile.floors) == 3, profile.floors, "profile.floors", "eps_m, floor_v, floor_w")
+    _require(len(profile.floors) == 3, profile.floors, "profile.floors", "eps_m, floor_v, tau_r")
     for number, item in enumerate(profile.measurements):
         _require_measurement(item, f"profile.measurements[{number}]")
     places = [(item.quantity, item.tensor_class, item.stage) for item in profile.measurements]
@@ -200,6 +200,6 @@ def merge_profiles(profiles: Sequence[Profile]) -> Proposal:
     evidence = [
         Evidence(p.operator, compute_maxima(p), frozenset(p.configurations), p.segments) for p in profiles
     ]
-    eps_m, floor_v, floor_w = profiles[0].floors if profiles else (0, 0, 0)
-    floors: Floors = (eps_m, floor_v, floor_w)
+    eps_m, floor_v, tau_r = profiles[0].floors if profiles else (0, 0, 0)
+    floors: Floors = (eps_m, floor_v, tau_r)
     return merge_evidence(evidence, floors)

@@ -1,9 +1,10 @@
 """How far honest hardware may differ, element by element, in integers (docs/spec.md, section 6). Twin:
 `Tolerance.sol`.
 
-Replays start from the committed state, so noise does not accumulate; the replayer's second moment sets the
-scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach the same
-judgement. All intermediate results stay below 2^256. `compute/compare.py` measures; only this module judges.
+Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight
+set the scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach
+the same judgement. All intermediate results stay below 2^256. `compute/compare.py` measures; only this module
+judges.
 """
 
 from collections.abc import Sequence
@@ -69,18 +70,16 @@ def compute_root_up(second_moment_units: int) -> int:
     return root if root * root == scaled else root + 1
 
 
-def compute_allowances(
-    second_moment_units: int, learning_rate_sum: int, limits: Limits
-) -> tuple[int, int, int]:
+def compute_allowances(replayed: Element, learning_rate_sum: int, limits: Limits) -> tuple[int, int, int]:
     """The largest |dW|, |dm|, |dv| that the limits allow, in whole units of 2^-149.
 
-    `second_moment_units` is the replayer's v' (0 <= v' < 2^213); `learning_rate_sum` counts 2^-64, capped at
-    2^128 - 1."""
+    `replayed` is sound; `learning_rate_sum` counts 2^-64, capped at 2^128 - 1."""
+    magnitude, second_moment = abs(to_units(replayed.weight)), to_units(replayed.second_moment)
     rate = min(learning_rate_sum, LEARNING_RATE_SUM_MAX)
-    root = compute_root_up(second_moment_units) << ROOT_TO_UNITS_SHIFT
-    weight = (limits.tau_w * rate << RATE_TO_UNITS_SHIFT) + limits.floor_w
+    root = compute_root_up(second_moment) << ROOT_TO_UNITS_SHIFT
+    weight = (limits.tau_w * rate << RATE_TO_UNITS_SHIFT) + _scale_by_tau(limits.tau_r, magnitude)
     first = limits.tau_m * (root + limits.eps_m) >> TAU_FRACTION_BITS
-    second = _scale_by_tau(limits.tau_v, second_moment_units) + limits.floor_v
+    second = _scale_by_tau(limits.tau_v, second_moment) + limits.floor_v
     return weight, first, second
 
 
@@ -93,7 +92,7 @@ def _scale_by_tau(tau: int, units: int) -> int:
 def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
     """Whether all three differences of two sound elements stay inside one set of limits (equality is
     inside)."""
-    allowances = compute_allowances(to_units(replayed.second_moment), learning_rate_sum, limits)
+    allowances = compute_allowances(replayed, learning_rate_sum, limits)
     distances = (abs(to_units(a) - to_units(b)) for a, b in zip(claimed, replayed, strict=True))
     return all(distance <= allowed for distance, allowed in zip(distances, allowances, strict=True))
 

@@ -109,7 +109,7 @@ def _tasks() -> Table:
             lateRate=spec.terms.late_rate,
             trainBlocks=spec.terms.windows.train,
             finderCap=spec.terms.amounts.finder_cap,
-            rejectFloorW=spec.terms.reject.floor_w,
+            rejectTauR=spec.terms.reject.tau_r,
         )
     return table
 

@@ -18,13 +18,13 @@ from scripts.vectors.table import bits, word
 ACCOUNT = "0x" + "a1" * 20
 
 
-def _limits(tau: float, epsilon: float, floor: float) -> Limits:
+def _limits(tau: float, floor: float) -> Limits:
     scaled, unit = int(tau * 2**64), 2**149
-    return Limits(scaled, int(epsilon * unit), scaled, int(floor * unit), scaled, int(floor * unit))
+    return Limits(scaled, int(1e-8 * unit), scaled, int(floor * unit), scaled, 2 ** (64 - 23))
 
 
-ACCEPT = _limits(1e-4, 1e-8, 1e-15)
-REJECT = _limits(1e-3, 1e-8, 1e-14)
+ACCEPT = _limits(1e-4, 1e-15)
+REJECT = _limits(1e-3, 1e-14)
 
 
 def sample_task(preset: Preset = DEVNET, submitter: str = ACCOUNT, salt: bytes = bytes(32)) -> TaskSpec:

@@ -8,7 +8,7 @@ from scripts.vectors.sample import ACCEPT, REJECT
 from scripts.vectors.table import Table, bits, make_leaf
 
 NONE = Limits(0, 0, 0, 0, 0, 0)
-WIDEST = Limits(*[2**64 - 1, 2**160 - 1] * 3)
+WIDEST = Limits(2**64 - 1, 2**160 - 1, 2**64 - 1, 2**160 - 1, 2**64 - 1, 2**64 - 1)
 RATE = 2**64 // 1000
 ElementCase = tuple[str, list[int], list[int], int, Limits, Limits]
 
@@ -28,8 +28,8 @@ def _element_cases() -> Iterable[ElementCase]:
 
 def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
     one_off = [base[0] + 1, base[1], base[2]]
-    distance = float32.to_units(one_off[0]) - float32.to_units(base[0])
-    exact, short = Limits(0, 0, 0, 0, 0, distance), Limits(0, 0, 0, 0, 0, distance - 1)
+    # One unit in the last place of 1/4 is 2^-23 of it.
+    exact, short = Limits(0, 0, 0, 0, 0, 2**41), Limits(0, 0, 0, 0, 0, 2**41 - 1)
     yield "exactly at the accept limit", one_off, base, 0, exact, exact
     yield "one unit beyond accept", one_off, base, 0, short, exact
     yield "one unit beyond reject", one_off, base, 0, short, short
@@ -75,9 +75,7 @@ def tolerance_tables() -> dict[str, Table]:
         pair = tolerance.Element(*claimed), tolerance.Element(*replayed)
         judgement = tolerance.judge_element(*pair, rate, accept, reject)
         sound = all(map(tolerance.is_sound, pair))
-        allowed = (
-            tolerance.compute_allowances(float32.to_units(replayed[2]), rate, accept) if sound else (0, 0, 0)
-        )
+        allowed = tolerance.compute_allowances(pair[1], rate, accept) if sound else (0, 0, 0)
         inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": rate}
         limits = {
             "accept": _limit_list(accept),
@@ -91,7 +89,7 @@ def tolerance_tables() -> dict[str, Table]:
 
 
 def _limit_list(limits: Limits) -> list[int]:
-    return [limits.tau_m, limits.eps_m, limits.tau_v, limits.floor_v, limits.tau_w, limits.floor_w]
+    return [limits.tau_m, limits.eps_m, limits.tau_v, limits.floor_v, limits.tau_w, limits.tau_r]
 
 
 def _tolerance_leaves() -> Table:

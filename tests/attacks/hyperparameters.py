@@ -71,8 +71,7 @@ ATTACKS = (
     Attack("11", "learning rate x 0.99", every(rescale(multiply_rate(0.99)))),
     Attack("11", "learning rate x 1.01", every(rescale(multiply_rate(1.01)))),
     Attack("11", "learning rate x 0.99, last step", last(rescale(multiply_rate(0.99)))),
-    # A dose that limits cannot tell from noise everywhere: riding the tolerance, not another schedule.
-    Attack("13", "learning rate x 0.999, last step", last(rescale(multiply_rate(0.999)))),
+    Attack("11", "learning rate x 0.999, last step", last(rescale(multiply_rate(0.999)))),
     Attack("11", "no weight decay", every(scale("weight_decay", 0.0))),
     Attack("11", "weight decay x 1.1", every(scale("weight_decay", 1.1))),
     Attack("11", "beta1 x 0.99", every(scale("beta1", 0.99))),

@@ -19,6 +19,7 @@ from protocol.actions import claim, replay
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.adapters.records import ClaimMade
 from protocol.compute import compare
+from protocol.compute.calibrate import FLOORS, count_floor_units
 from protocol.compute.compare import judge_state
 from protocol.compute.data import dataset_root, get_batch, open_corpus
 from protocol.compute.model import init_parameters
@@ -28,7 +29,7 @@ from protocol.spec.containers import Limits, StateHeader, TaskTerms
 from protocol.spec.draw import compute_draw_seed, compute_late_seed
 from protocol.spec.drawn import compute_draws
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.params import TAU_FRACTION_BITS
 from protocol.spec.schedule import compute_learning_rate
 from protocol.spec.tolerance import Judgement, judge_element
 from scripts.vectors.sample import sample_task
@@ -44,8 +45,8 @@ LENGTH = 4
 
 def make_limits(tau: float) -> Limits:
     one = int(tau * 2**TAU_FRACTION_BITS)
-    units = [round(value * 2**-UNIT_EXPONENT) for value in (1e-5, 2.0**-47, 2.0**-23)]
-    return Limits(one, units[0], one, units[1], one, units[2])
+    eps_m, floor_v, tau_r = count_floor_units(FLOORS)
+    return Limits(one, eps_m, one, floor_v, one, tau_r)
 
 
 ACCEPT, REJECT = make_limits(4e-5), make_limits(1e-4)

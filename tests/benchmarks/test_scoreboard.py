@@ -31,7 +31,6 @@ def make_attack(name: str, margin: float, **changes: object) -> dict[str, Any]:
         "saved": 0.25,
         "net": -47.123456,
         "bearable_gain": 50.0,
-        "is_adaptive": False,
         "on_chain": "CONVICTED",
         "weakest": "x",
         **changes,
@@ -59,7 +58,7 @@ def report() -> dict[str, Any]:
     }
     return {
         "honest": honest,
-        "attacks": [make_attack("first", 30.0), make_attack("rider <", 0.5, is_adaptive=True, on_chain=None)],
+        "attacks": [make_attack("first", 30.0), make_attack("second <", 0.5, on_chain=None)],
         "adaptive": {"steps": 200, "plans": {"ride": plan}, "best": {"objective_nats": -0.02178}},
         "plays": [{"number": "28", "name": "false accusation", "net": -10.0}],
         "histogram": count_decades([30.0, 300.0]),
@@ -96,7 +95,7 @@ def test_the_page_tells_what_was_measured(report: dict[str, Any]) -> None:
     page = build_page(distil(report))
     assert "| 1,000 | 10 | 12 | 0 | 1 | 0.001 |" in page
     assert "| 5 | first | 6 | 100.0% | 30 | 25% | -47.1 | 50 | convicted |" in page
-    assert "rider < (riding the limits) | 6 | 100.0% | 0.5 |" in page
+    assert "second < | 6 | 100.0% | 0.5 |" in page
     assert "gained 1.0% of that" in page and "| ride | 4 of 4 | 0.001 | -0.02 | +0.001 | 20 | yes |" in page
 
 
@@ -109,7 +108,7 @@ def test_what_was_not_measured_is_said(report: dict[str, Any]) -> None:
 def test_the_chart_is_sound_and_shows_every_attack(report: dict[str, Any]) -> None:
     root = ElementTree.fromstring(build_chart(distil(report)))
     texts = {element.text for element in root.iter() if element.text}
-    assert {"5  first", "5  rider <", "accept ", " reject"} <= texts
+    assert {"5  first", "5  second <", "accept ", " reject"} <= texts
     circles = [float(e.attrib["cx"]) for e in root.iter() if e.tag.endswith("circle")]
     assert all(0 <= x <= WIDTH for x in circles) and circles[0] > circles[1]
 

@@ -205,7 +205,7 @@ contract TaskRegistryTest is Fixture {
             "accept.tauV",
             "accept.floorV",
             "accept.tauW",
-            "accept.floorW"
+            "accept.tauR"
         ];
         for (uint256 i = 0; i < field.length; ++i) {
             TaskTerms memory terms = soundTerms();
@@ -214,7 +214,7 @@ contract TaskRegistryTest is Fixture {
             if (i == 2) terms.accept.tauV = 99;
             if (i == 3) terms.accept.floorV = 99;
             if (i == 4) terms.accept.tauW = 99;
-            if (i == 5) terms.accept.floorW = 99;
+            if (i == 5) terms.accept.tauR = 99;
             _refuse(terms, field[i], 99);
         }
     }

@@ -143,7 +143,7 @@ contract CodecVectors is VectorFile {
             assertEq(terms.lateRate, numbers(".tasks.lateRate")[i], name[i]);
             assertEq(terms.windows.train, numbers(".tasks.trainBlocks")[i], name[i]);
             assertEq(terms.amounts.finderCap, numbers(".tasks.finderCap")[i], name[i]);
-            assertEq(terms.reject.floorW, numbers(".tasks.rejectFloorW")[i], name[i]);
+            assertEq(terms.reject.tauR, numbers(".tasks.rejectTauR")[i], name[i]);
         }
     }
 
@@ -599,13 +599,18 @@ contract ToleranceVectors is VectorFile {
             Tolerance.Rule memory rule = _rule(".elements", i);
             uint256 v = Tolerance.magnitude(element.secondMoment);
             uint256[] memory expected = pick(allowed, i);
-            assertEq(Tolerance.weightAllowance(rule.learningRateSum, rule.accept), expected[0], name[i]);
+            assertEq(
+                Tolerance.rateAllowance(rule.learningRateSum, rule.accept.tauW)
+                    + Tolerance.scaled(rule.accept.tauR, Tolerance.magnitude(element.weight)),
+                expected[0],
+                name[i]
+            );
             assertEq(
                 Tolerance.firstAllowance(Tolerance.rootUp(v), rule.accept.tauM, rule.accept.epsM),
                 expected[1],
                 name[i]
             );
-            assertEq(Tolerance.secondAllowance(v, rule.accept.tauV, rule.accept.floorV), expected[2], name[i]);
+            assertEq(Tolerance.scaled(rule.accept.tauV, v) + rule.accept.floorV, expected[2], name[i]);
         }
     }
 
@@ -621,7 +626,7 @@ contract ToleranceVectors is VectorFile {
     }
 
     function _limits(uint256[] memory v) private pure returns (Limits memory) {
-        return Limits(uint64(v[0]), uint160(v[1]), uint64(v[2]), uint160(v[3]), uint64(v[4]), uint160(v[5]));
+        return Limits(uint64(v[0]), uint160(v[1]), uint64(v[2]), uint160(v[3]), uint64(v[4]), uint64(v[5]));
     }
 
     function test_leaves() public view {

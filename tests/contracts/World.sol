@@ -144,8 +144,8 @@ abstract contract World is Test {
         (t.outerLearningRate, t.outerMomentum) = (0x3f800000, 0x3f000000);
         t.windows = Windows(10, 2, 6, 10, 5, 5, 5, 5, 8, 10, 6, 4, 8);
         t.amounts = Amounts(1000, 200, 100, 10, 50, 5, 7, 11, 300, 40, 3, 1000);
-        t.accept = Limits(0, 1 << 100, 0, 1 << 100, 0, 4 << 106);
-        t.reject = Limits(0, 1 << 100, 0, 1 << 100, 0, 64 << 106);
+        t.accept = Limits(0, 1 << 100, 0, 1 << 100, 0, 4 << 41);
+        t.reject = Limits(0, 1 << 100, 0, 1 << 100, 0, 64 << 41);
         t.scheduleRoot = Trees.root(scheduleLeaves(t));
         t.stepRoot = Hashing.stepRoot(stepFacts());
     }

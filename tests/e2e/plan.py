@@ -19,10 +19,10 @@ from benchmarks.setting import (
     read_standard_library,
 )
 from node.submit import TaskPlan
-from protocol.compute.calibrate import ACCEPT_MARGIN, FLOORS, REJECT_MARGIN
+from protocol.compute.calibrate import ACCEPT_MARGIN, FLOORS, REJECT_MARGIN, count_floor_units
 from protocol.spec.containers import Limits
 from protocol.spec.float32 import nearest
-from protocol.spec.params import DEVNET, TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.params import DEVNET, TAU_FRACTION_BITS
 
 LEAST_ROUNDS = ROUNDS
 SEGMENT_DRAWS = 2
@@ -37,9 +37,8 @@ def make_limits(margin: int) -> Limits:
     """The measured honest maxima times a margin: first moment, second moment, weights; floors as in
     `protocol/compute/calibrate.py`."""
     first, second, weights = (ceil(maximum * margin * 2**TAU_FRACTION_BITS) for maximum in HONEST_MAXIMA)
-    eps_m = round(FLOORS.eps_m * 2**-UNIT_EXPONENT)
-    floor_v, floor_w = (round(floor * 2**-UNIT_EXPONENT) for floor in (FLOORS.floor_v, FLOORS.floor_w))
-    return Limits(first, eps_m, second, floor_v, weights, floor_w)
+    eps_m, floor_v, tau_r = count_floor_units(FLOORS)
+    return Limits(first, eps_m, second, floor_v, weights, tau_r)
 
 
 def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5) -> TaskPlan:

@@ -26,8 +26,8 @@ from scripts.clock import DevnetClock
 from scripts.devnet import Devnet, DevnetOptions, run_devnet
 
 TINY_MODEL = ModelConfig(256, 16, 32, 1, 2, 1, 32)
-ACCEPT = Limits(2**50, 2**132, 2**50, 2**60, 2**50, 2**127)
-REJECT = replace(ACCEPT, tau_m=2**53, tau_v=2**53, tau_w=2**53, floor_w=2**129)
+ACCEPT = Limits(2**50, 2**132, 2**50, 2**60, 2**50, 2**42)
+REJECT = replace(ACCEPT, tau_m=2**53, tau_v=2**53, tau_w=2**53, tau_r=2**44)
 WINDOWS = Windows(
     enrol=240, delay=2, seal=40, train=120, start=40, replay=80, show=40, open=40,
     merge=40, dispute=40, respond=60, name=40, prove=40,

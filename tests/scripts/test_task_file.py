@@ -31,7 +31,7 @@ def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> No
     assert file.plan.amounts == DEVNET.amounts
     assert file.plan.outer_learning_rate == nearest(0.7)
     assert file.plan.accept.tau_m == pytest.approx(5.4e-6 * 2**64)
-    assert file.plan.accept.floor_w == pytest.approx(1.2e-7 * 2**149)
+    assert file.plan.accept.tau_r == pytest.approx(1.2e-7 * 2**64)
     # Small enough to be built here; the rules that nodes apply are the same.
     model = replace(file.plan.model, hidden_size=16, intermediate_size=32, layer_count=1)
     spec = build_spec(replace(file.plan, model=model), file.dataset.read_bytes(), "0x" + 40 * "1", bytes(32))

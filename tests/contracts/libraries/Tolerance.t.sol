@@ -49,7 +49,7 @@ contract ToleranceTest is Test {
             type(uint64).max,
             type(uint160).max,
             type(uint64).max,
-            type(uint160).max
+            type(uint64).max
         );
         Tolerance.judgeElement(_sound(seedA), _sound(seedB), Tolerance.Rule(widest, widest, sum));
     }
@@ -130,7 +130,7 @@ contract ToleranceTest is Test {
         Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
         Tolerance.Leaf memory claimed = _leaf(0x3d000001, 0x3a000001, 0x33000001);
         Tolerance.Rule memory rule = _rule(1 << 50);
-        rule.accept = Limits(0, 0, 0, type(uint160).max, 0, type(uint160).max);
+        rule.accept = Limits(0, 0, 0, type(uint160).max, 0, type(uint64).max);
         uint256 before = gasleft();
         Judgement judgement = Tolerance.judgeLeaf(claimed, replayed, rule);
         uint256 used = before - gasleft();

@@ -33,7 +33,7 @@ def test_proposed_limits_scale_the_largest_distance_of_each_kind() -> None:
         assert [tau / 2**64 for tau in taus] == pytest.approx([2e-5 * margin, 2e-5 * margin, 3e-6 * margin])
         assert proposed.eps_m * 2.0**-149 == pytest.approx(
             1e-5
-        ) and proposed.floor_w * 2.0**-149 == pytest.approx(1e-7)
+        ) and proposed.tau_r * 2.0**-64 == pytest.approx(1e-7)
 
 
 def test_no_measurement_gives_no_limits() -> None:

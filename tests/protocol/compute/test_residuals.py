@@ -14,7 +14,7 @@ from protocol.spec.ledger import correlate
 
 RATE = 1 << 58
 TAU = int(1e-4 * 2**64)
-LIMITS = Limits(TAU, 1 << 120, TAU, 1 << 90, TAU, 1 << 100)
+LIMITS = Limits(TAU, 1 << 120, TAU, 1 << 90, TAU, 1 << 41)
 COUNT = 4000
 SEED, OTHER_SEED = bytes(32), bytes(31) + b"\1"
 

@@ -52,7 +52,7 @@ def make_word(*parts: object) -> bytes:
 
 def make_terms(**changes: Any) -> TaskTerms:
     amounts: Amounts = DEVNET.amounts
-    limits = Limits(1 << 44, 1 << 60, 1 << 44, 1 << 60, 1 << 44, 1 << 60)
+    limits = Limits(1 << 44, 1 << 60, 1 << 44, 1 << 60, 1 << 44, 1 << 41)
     terms = TaskTerms(
         submitter=make_account("submitter"),
         salt=bytes(32),

@@ -69,7 +69,7 @@ def test_terms_round_trip(salt: bytes, count: int, wei: int, tau: int) -> None:
         salt=salt,
         parameter_count=count,
         amounts=replace(TASK.terms.amounts, finder_cap=wei),
-        reject=replace(TASK.terms.reject, tau_w=tau, floor_w=wei),
+        reject=replace(TASK.terms.reject, tau_w=tau, tau_r=tau),
     )
     assert codec.decode_terms(codec.encode_terms(terms)) == terms
 
@@ -117,7 +117,7 @@ def test_a_flipped_term_byte_is_refused_or_another_value(position: int, change: 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (TERMS[:-1], "reject.floor_w"),
+        (TERMS[:-1], "reject.tau_r"),
         (TERMS + b"\0", "after the last field"),
         (TERMS + bytes(32), "after the last field"),
         (b"", "submitter, byte 0"),

@@ -39,7 +39,7 @@ def test_make_limits_multiplies_each_quantity_by_the_margin() -> None:
     made = make_limits((NOISE, 2 * NOISE, 3 * NOISE), FLOORS)
     for limits, margin in ((made.accept, ACCEPT_MARGIN), (made.reject, REJECT_MARGIN)):
         assert (limits.tau_m, limits.tau_v, limits.tau_w) == tuple(n * margin * ONE >> 16 for n in (1, 2, 3))
-        assert (limits.eps_m, limits.floor_v, limits.floor_w) == FLOORS
+        assert (limits.eps_m, limits.floor_v, limits.tau_r) == FLOORS
 
 
 def test_make_limits_rounds_up_in_favour_of_the_honest() -> None:

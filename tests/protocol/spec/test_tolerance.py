@@ -12,14 +12,16 @@ from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.tolerance import Element, Judgement, StateLeaf
 
-WIDEST = Limits(*[2**64 - 1, 2**160 - 1] * 3)
+WIDEST = Limits(2**64 - 1, 2**160 - 1, 2**64 - 1, 2**160 - 1, 2**64 - 1, 2**64 - 1)
 NONE = Limits(0, 0, 0, 0, 0, 0)
+ULP = 1 << 41
+"""tau_r of one unit in the last place of a power of two: 2^-23 of it."""
 LARGEST = float32.float_to_bits(2.0**64) - 1
 SOUND = st.integers(0, LARGEST).flatmap(lambda b: st.sampled_from([b, b | 1 << 31]))
 NOT_NEGATIVE = st.integers(0, LARGEST)
 ELEMENTS = st.builds(Element, SOUND, SOUND, NOT_NEGATIVE)
 TAU, UNIT = st.integers(0, 2**64 - 1), st.integers(0, 2**160 - 1)
-LIMITS = st.builds(Limits, TAU, UNIT, TAU, UNIT, TAU, UNIT)
+LIMITS = st.builds(Limits, TAU, UNIT, TAU, UNIT, TAU, TAU)
 
 
 def bits(value: float) -> int:
@@ -37,13 +39,14 @@ def test_the_root_is_rounded_up(units: int) -> None:
 @given(ELEMENTS, ELEMENTS, st.integers(0, 2**128 - 1), LIMITS)
 def test_integers_equal_the_exact_inequalities(a: Element, b: Element, rate: int, limits: Limits) -> None:
     (w, m, v), (w1, m1, v1) = ([float32.to_fraction(x) for x in element] for element in (a, b))
-    tau_m, tau_v, tau_w = (Fraction(tau, 2**64) for tau in (limits.tau_m, limits.tau_v, limits.tau_w))
-    eps_m, floor_v, floor_w = (unit * float32.UNIT for unit in (limits.eps_m, limits.floor_v, limits.floor_w))
+    taus = (limits.tau_m, limits.tau_v, limits.tau_w, limits.tau_r)
+    tau_m, tau_v, tau_w, tau_r = (Fraction(tau, 2**64) for tau in taus)
+    eps_m, floor_v = (unit * float32.UNIT for unit in (limits.eps_m, limits.floor_v))
     root = Fraction(tolerance.compute_root_up(float32.to_units(b.second_moment)), 2**96)
     within = (
         abs(m - m1) <= tau_m * (root + eps_m)
         and abs(v - v1) <= tau_v * v1 + floor_v
-        and abs(w - w1) <= tau_w * Fraction(rate, 2**64) + floor_w
+        and abs(w - w1) <= tau_w * Fraction(rate, 2**64) + tau_r * abs(w1)
     )
     assert tolerance.is_within(a, b, rate, limits) == within
 
@@ -56,7 +59,7 @@ def test_nothing_exceeds_a_word(element: Element, rate: int, limits: Limits) -> 
     root = tolerance.compute_root_up(v)
     high, low = v >> 64, v & (2**64 - 1)
     for tau in (limits.tau_m, 2**64 - 1):
-        steps = [v << 43, tau * ((root << 53) + 2**160), tau * high, tau * low, (tau * rate << 21) + 2**160]
+        steps = [v << 43, tau * ((root << 53) + 2**160), tau * high, tau * low, (tau * rate << 21) + 2**213]
         assert max(steps) < 2**256
 
 
@@ -93,8 +96,7 @@ def test_a_negative_second_moment_is_rejected_but_not_negative_zero() -> None:
 
 def test_between_the_limits_is_grey() -> None:
     claimed, replayed = Element(bits(1.0) + 1, 0, 0), Element(bits(1.0), 0, 0)
-    distance = float32.to_units(claimed.weight) - float32.to_units(replayed.weight)
-    exact, short = Limits(0, 0, 0, 0, 0, distance), Limits(0, 0, 0, 0, 0, distance - 1)
+    exact, short = Limits(0, 0, 0, 0, 0, ULP), Limits(0, 0, 0, 0, 0, ULP - 1)
     assert tolerance.judge_element(claimed, replayed, 0, exact, exact) is Judgement.ACCEPT
     assert tolerance.judge_element(claimed, replayed, 0, short, exact) is Judgement.GREY
     assert tolerance.judge_element(claimed, replayed, 0, short, short) is Judgement.REJECT
@@ -102,17 +104,16 @@ def test_between_the_limits_is_grey() -> None:
 
 def test_the_learning_rate_sum_is_capped() -> None:
     limits = Limits(0, 0, 0, 0, 2**64 - 1, 0)
-    assert tolerance.compute_allowances(0, 2**256 - 1, limits) == tolerance.compute_allowances(
-        0, 2**128 - 1, limits
-    )
+    zero = Element(0, 0, 0)
+    capped, most = (tolerance.compute_allowances(zero, 2**bits - 1, limits) for bits in (256, 128))
+    assert capped == most
 
 
 def test_a_leaf_is_as_bad_as_its_worst_element() -> None:
     honest = StateLeaf(*[float32.pack_bits([bits(0.5)] * 256)] * 3)
     spoiled = honest._replace(weights=honest.weights[:-4] + float32.pack_bits([bits(0.5) + 1]))
-    unit = float32.to_units(bits(0.5) + 1) - float32.to_units(bits(0.5))
     assert tolerance.judge_leaf(honest, honest, 0, NONE, NONE) is Judgement.ACCEPT
-    assert tolerance.judge_leaf(spoiled, honest, 0, NONE, Limits(0, 0, 0, 0, 0, unit)) is Judgement.GREY
+    assert tolerance.judge_leaf(spoiled, honest, 0, NONE, Limits(0, 0, 0, 0, 0, ULP)) is Judgement.GREY
     assert tolerance.judge_leaf(spoiled, honest, 0, NONE, NONE) is Judgement.REJECT
     with pytest.raises(InvalidInput, match="differ in size"):
         tolerance.judge_leaf(honest._replace(weights=b""), honest, 0, NONE, NONE)
