@@ -22,7 +22,7 @@ from protocol.adapters.chain.refusals import explain_revert
 from protocol.adapters.chain.vault import ERC20_ABI
 from protocol.spec.events import Event
 from scripts.deploy import DEV_TOKEN
-from scripts.devnet import DevnetOptions, run_devnet
+from scripts.devnet import UNBONDING_BLOCKS, DevnetOptions, run_devnet
 
 GAS = 16_000_000
 """of every transaction: below the cap of one (EIP-7825), far above what any call of the tiny world takes."""
@@ -184,9 +184,10 @@ class TwinChain:
 
 
 @contextmanager
-def open_twin_chain(folder: Path) -> Iterator[TwinChain]:
+def open_twin_chain(folder: Path, unbonding_blocks: int = UNBONDING_BLOCKS) -> Iterator[TwinChain]:
     """A fresh Anvil with the contracts on it, until the block ends; its files go to `folder`."""
-    options = DevnetOptions(path=folder / "deployment.json", log=folder / "anvil.log")
+    files = {"path": folder / "deployment.json", "log": folder / "anvil.log"}
+    options = DevnetOptions(**files, unbonding_blocks=unbonding_blocks)
     with asyncio.Runner() as runner:
         devnet = run_devnet(options, report=lambda line: None)
         running = runner.run(devnet.__aenter__())

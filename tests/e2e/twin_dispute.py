@@ -131,10 +131,14 @@ class DisputeTwin:
     # Playing ------------------------------------------------------------------------------------------------
     def play(self) -> None:
         """All steps, then the script's end."""
-        for offset, steps in groupby(self.script["steps"], key=lambda step: int(step["block"])):
-            self.play_block(self.base_block + offset, list(steps))
+        self.play_steps()
         assert self.is_convicted == (self.script["claim"] == "CONVICTED")
         self.round.check_money(self.lock_bonds())
+
+    def play_steps(self) -> None:
+        """All steps, block by block."""
+        for offset, steps in groupby(self.script["steps"], key=lambda step: int(step["block"])):
+            self.play_block(self.base_block + offset, list(steps))
 
     def play_block(self, block: int, steps: Sequence[Step]) -> None:
         """Steps of one block, mined together and then compared one by one."""
