@@ -19,15 +19,14 @@ from typing import Any
 from protocol.actions.party import Party
 from protocol.actions.replay import Comparison, get_schedule_proof
 from protocol.actions.report import MAX_REPORT_BYTES, MAX_TENSORS, AuditReport, read_report, sign_report
-from protocol.actions.states import load_state
+from protocol.actions.states import StoredState, open_state
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.wire.auth import WireDomain
 from protocol.adapters.wire.session import Peer
 from protocol.compute.calibrate import ACCEPT_MARGIN
 from protocol.compute.determinism import MAX_NAME, name_hardware
-from protocol.compute.residuals import compute_residuals, project
+from protocol.compute.residuals import reduce_residuals
 from protocol.compute.screens import measure_tensors
-from protocol.compute.step import TrainingState
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.ledger import Ledger, Observation, from_json, to_json
 from protocol.spec.round import get_opening
@@ -58,7 +57,7 @@ async def publish_audit(party: Party, audit: AuditRef, segment: int, seen: Compa
         assert start is not None
         status = await ask_status(party, party.round(audit.round).solvers[audit.slot])
         rate_sum, _ = get_schedule_proof(party, audit.round, segment)
-        begun = await asyncio.to_thread(load_state, party, start)
+        begun = await asyncio.to_thread(open_state, party, start)
         arguments = (party, audit, segment, rate_sum, begun, seen, read_hardware(status))
         publish(party, await asyncio.to_thread(make_report, *arguments))
     except TouchstoneError as fault:
@@ -79,16 +78,16 @@ def make_report(
     audit: AuditRef,
     segment: int,
     rate_sum: int,
-    start: TrainingState,
+    start: StoredState,
     seen: Comparison,
     solver_hardware: str,
 ) -> AuditReport:
     """The report on an audit of this node, whose replay began at `start`. `rate_sum` in units of 2^-64."""
     state, spec = party.round(audit.round), party.spec
-    states = (seen.claimed, seen.replayed)
-    residuals = compute_residuals(*states, rate_sum, spec.terms.accept)
-    tensors = measure_tensors(*states, start, spec.training.model)
+    states = (seen.claimed, seen.replayed, start)
+    tensors = measure_tensors(*states, spec.training.model)
     assert state.draw_seed is not None
+    residuals = reduce_residuals(*states, rate_sum, spec.terms.accept, state.draw_seed)
     return AuditReport(
         task=party.task,
         round=audit.round,
@@ -99,9 +98,9 @@ def make_report(
         hardware=f"{solver_hardware}/{name_hardware()}",
         judgement=seen.verdict.judgement,
         excess=seen.verdict.excess,
-        distances=tuple(float(residual.abs().max()) for residual in residuals),
+        distances=residuals.distances,
         tensors=tuple(sorted(tensors, key=lambda tensor: -tensor.worst)[:MAX_TENSORS]),
-        projections=project(residuals, start, seen.replayed, state.draw_seed),
+        projections=residuals.projections,
     )
 
 

@@ -16,7 +16,7 @@ from protocol.actions.states import has_state, keep_state, load_state, open_stat
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.adapters.records import BoundaryReached, BoundarySaltsDrawn, ClaimMade
 from protocol.compute.data import get_batch
-from protocol.compute.digest import build_delta_tree, build_state_trees
+from protocol.compute.digest import build_delta_tree
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import GetBatch, TrainingState, begin_round
 from protocol.spec import codec, merkle
@@ -140,10 +140,8 @@ async def open_end_leaves(party: Party, index: int, draw: int, phase: int, indic
     """Open the drawn leaves of the end state of a draw."""
     end = get_opening(party.round(index), get_own_slot(party, index), draw).end
     assert end is not None
-    trees = build_state_trees(await asyncio.to_thread(load_state, party, end))
-    await party.chain.audit_book.open_leaves(
-        party.task, index, draw, phase, open_state_leaves(trees, list(indices))
-    )
+    leaves = await asyncio.to_thread(open_state_leaves, party, end, indices)
+    await party.chain.audit_book.open_leaves(party.task, index, draw, phase, leaves)
 
 
 def get_own_slot(party: Party, index: int) -> int:

@@ -14,12 +14,19 @@ from dataclasses import dataclass
 from protocol.actions.claim import Train, get_dealt_batches
 from protocol.actions.memory import header_fields, header_of
 from protocol.actions.party import Party
-from protocol.actions.states import fetch_state, has_state, keep_state, load_state, open_state_leaves
+from protocol.actions.states import (
+    StoredState,
+    fetch_tensors,
+    has_state,
+    keep_state,
+    load_state,
+    open_state,
+    open_state_leaves,
+)
 from protocol.adapters.records import AuditMade
 from protocol.adapters.wire.session import Peer
 from protocol.compute.compare import Verdict, judge_state
-from protocol.compute.digest import build_state_trees
-from protocol.compute.step import TrainingState
+from protocol.compute.step import GetBatch
 from protocol.spec import codec
 from protocol.spec.clock import AuditDeadlines
 from protocol.spec.containers import StateHeader, StateLeaves
@@ -47,11 +54,12 @@ class NotServed(EnvironmentFault):
     """The audited solver did not serve a state that it opened while the auditor could wait for it."""
 
 
-async def fetch_served(party: Party, audit: AuditRef, header: StateHeader, until_block: int) -> TrainingState:
-    """A state of the audited solver, asked for again and again until the chain is at `until_block`: neither
-    a short outage nor a server that is slow on purpose may cost the auditor its window. Raises NotServed."""
+async def fetch_served(party: Party, audit: AuditRef, header: StateHeader, until_block: int) -> None:
+    """Have a state of the audited solver in the store, asked for again and again until the chain is at
+    `until_block`: neither a short outage nor a server that is slow on purpose may cost the auditor its
+    window. Raises NotServed."""
     if has_state(party, header):
-        return await asyncio.to_thread(load_state, party, header)
+        return
     asking = asyncio.create_task(_keep_asking(party, audit, header))
     clock = asyncio.create_task(party.chain.wait_for_block(until_block))
     try:
@@ -70,10 +78,10 @@ async def fetch_served(party: Party, audit: AuditRef, header: StateHeader, until
     )
 
 
-async def _keep_asking(party: Party, audit: AuditRef, header: StateHeader) -> TrainingState:
+async def _keep_asking(party: Party, audit: AuditRef, header: StateHeader) -> None:
     while True:
         try:
-            return await fetch_state(party, get_server(party, audit), header)
+            return await fetch_tensors(party, get_server(party, audit), header)
         except (ProtocolFault, EnvironmentFault) as fault:
             log.info("%s", fault)
         await asyncio.sleep(ASK_PAUSE_S)
@@ -94,10 +102,19 @@ async def replay_segment(party: Party, audit: AuditRef, segment: int, train: Tra
     terms = party.spec.terms
     # A quarter of the window is left for saying that it is not served.
     until_block = _get_audit_clock(party, audit).replay_end - terms.windows.replay // 4
-    state = await fetch_served(party, audit, start, until_block)
-    batches, steps = get_dealt_batches(party, audit.round, audit.slot), terms.segment_steps
-    end, _ = await asyncio.to_thread(train, state, party.spec.training, batches, segment * steps, steps)
-    return await asyncio.to_thread(keep_state, party, end)
+    await fetch_served(party, audit, start, until_block)
+    batches = get_dealt_batches(party, audit.round, audit.slot)
+    return await asyncio.to_thread(train_stored, party, start, segment, batches, train)
+
+
+def train_stored(
+    party: Party, start: StateHeader, segment: int, batches: GetBatch, train: Train
+) -> StateHeader:
+    """Train a segment from a state in the store, and keep its end there. Raises as `load_state` does."""
+    steps = party.spec.terms.segment_steps
+    # Nobody but `train` holds the start: a state less in memory from its first step on.
+    end, _ = train(load_state(party, start), party.spec.training, batches, segment * steps, steps)
+    return keep_state(party, end)
 
 
 async def prepare_replay(party: Party, audit: AuditRef, segment: int, train: Train) -> AuditMade:
@@ -129,10 +146,11 @@ async def reveal(party: Party, audit: AuditRef) -> None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The solver's end state, the auditor's, and what the limits say of the worst element between them."""
+    """The solver's end state, the auditor's, and what the limits say of the worst element between them. Both
+    stay in the store."""
 
-    claimed: TrainingState
-    replayed: TrainingState
+    claimed: StoredState
+    replayed: StoredState
     verdict: Verdict
 
 
@@ -144,8 +162,9 @@ async def compare_ends(party: Party, audit: AuditRef, segment: int) -> Compariso
     assert end is not None
     # Half of the window is left for comparing what is on chain instead.
     until_block = _get_audit_clock(party, audit).compare_end - terms.windows.open // 2
-    claimed = await fetch_served(party, audit, end, until_block)
-    replayed = await _load_own_end(party, audit)
+    await fetch_served(party, audit, end, until_block)
+    claimed = await asyncio.to_thread(open_state, party, end)
+    replayed = await asyncio.to_thread(open_state, party, _get_own_end(party, audit))
     rate_sum, _ = get_schedule_proof(party, audit.round, segment)
     verdict = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
     return Comparison(claimed, replayed, verdict)
@@ -163,36 +182,32 @@ async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]
         comparison = await compare_ends(party, audit, drawn.segment)
     except NotServed as fault:
         party.say(f"round {audit.round} slot {audit.slot}: {fault.what}; comparing what is on chain")
-        claimed, own = find_opened_leaves(party, audit), await _load_own_end(party, audit)
+        claimed = find_opened_leaves(party, audit)
     else:
-        worst, own = comparison.verdict.leaf, comparison.replayed
+        worst, end = comparison.verdict.leaf, comparison.claimed.header
         extra = [] if worst in indices else [worst]
-        claimed = await asyncio.to_thread(_open_leaves, comparison.claimed, (*indices, *extra))
-    replayed = await asyncio.to_thread(_open_leaves, own, (*indices, *extra))
+        claimed = await asyncio.to_thread(open_state_leaves, party, end, (*indices, *extra))
+    own = _get_own_end(party, audit)
+    replayed = await asyncio.to_thread(open_state_leaves, party, own, (*indices, *extra))
     rate_sum, path = get_schedule_proof(party, audit.round, drawn.segment)
     receipt = await party.chain.audit_book.compare_leaves(audit, claimed, replayed, extra, rate_sum, path)
     return Judgement(receipt.find("AuditJudged").arguments["worst"])
 
 
-def find_opened_leaves(party: Party, audit: AuditRef) -> tuple[StateLeaves, ...]:
+def find_opened_leaves(party: Party, audit: AuditRef) -> list[StateLeaves]:
     """The drawn leaves of the end state as the solver opened them on chain, for this audit's phase."""
     phase = get_phase(party.round(audit.round), audit.draw, audit.rank)
     place = (audit.task, audit.round, audit.slot, audit.draw, phase)
     return next(
-        event.leaves
+        list(event.leaves)
         for event in party.view.events
         if isinstance(event, LeavesOpened)
         and (event.task, event.round, event.slot, event.draw, event.phase) == place
     )
 
 
-def _open_leaves(state: TrainingState, indices: tuple[int, ...]) -> tuple[StateLeaves, ...]:
-    return tuple(open_state_leaves(build_state_trees(state), list(indices)))
-
-
-async def _load_own_end(party: Party, audit: AuditRef) -> TrainingState:
-    made = party.memory.audits[(audit.round, *audit.key)]
-    return await asyncio.to_thread(load_state, party, header_of(made))
+def _get_own_end(party: Party, audit: AuditRef) -> StateHeader:
+    return header_of(party.memory.audits[(audit.round, *audit.key)])
 
 
 def get_schedule_proof(party: Party, index: int, segment: int) -> tuple[int, list[bytes]]:

@@ -1,12 +1,14 @@
 """States between tensors, roots and the store: hash, keep, load, fetch, open leaves."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from protocol.actions.party import Party
-from protocol.actions.tensors import load_tensor
-from protocol.adapters.blobs import get_chunk_level, refer_state
+from protocol.actions.tensors import StoredTensor, load_tensor, open_tensor
+from protocol.adapters.blobs import BlobRef, get_chunk_level, refer_state
 from protocol.adapters.wire.session import Peer
-from protocol.compute.digest import ByteTree, StateTrees, build_state_trees
+from protocol.compute.digest import ByteTree, build_state_trees, build_tensor_tree
 from protocol.compute.room import relax
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
@@ -34,24 +36,65 @@ def load_state(party: Party, header: StateHeader) -> TrainingState:
     return TrainingState(weights, first, second, header.local_step, header.global_step)
 
 
+@dataclass(frozen=True)
+class StoredState:
+    """A state in the store, of which this process holds the pieces that it asks for: a `PiecewiseState`."""
+
+    header: StateHeader
+    tensors: tuple[StoredTensor, ...]
+    """W, m, v."""
+
+    @property
+    def local_step(self) -> int:
+        """Steps since m and v were zero."""
+        return self.header.local_step
+
+    @property
+    def global_step(self) -> int:
+        """Steps in the task."""
+        return self.header.global_step
+
+    @property
+    def elements(self) -> int:
+        """Of each vector."""
+        return self.tensors[0].elements
+
+    def cut(self, start: int, stop: int) -> TrainingState:
+        """A copy of elements start .. stop of each vector."""
+        weights, first, second = (tensor.cut(start, stop) for tensor in self.tensors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
+
+def open_state(party: Party, header: StateHeader) -> StoredState:
+    """A state of the store that is looked at piece by piece. Raises as `load_state` does."""
+    refs = refer_state(header, party.spec.terms.parameter_count)
+    return StoredState(header, tuple(open_tensor(party.store, ref) for ref in refs))
+
+
 async def fetch_state(party: Party, peers: list[Peer], header: StateHeader) -> TrainingState:
-    """A state from the store or from the first of `peers` that shows it. Raises ProtocolFault or
-    EnvironmentFault."""
-    for ref in refer_state(header, party.spec.terms.parameter_count):
-        await party.client.fetch_from_any(peers, ref)
+    """A state from the store or from the first of `peers` that shows it. Raises as `fetch_tensors` does."""
+    await fetch_tensors(party, peers, header)
     return await asyncio.to_thread(load_state, party, header)
 
 
-def open_state_leaves(trees: StateTrees, indices: list[int]) -> list[StateLeaves]:
-    """The same leaves of W, m and v, with their paths."""
-    return [
-        StateLeaves(
-            open_leaf(trees.weights, index),
-            open_leaf(trees.first_moment, index),
-            open_leaf(trees.second_moment, index),
-        )
-        for index in indices
-    ]
+async def fetch_tensors(party: Party, peers: list[Peer], header: StateHeader) -> None:
+    """Have the tensors of a state in the store, from the first of `peers` that shows each where it is not.
+    Raises ProtocolFault or EnvironmentFault."""
+    for ref in refer_state(header, party.spec.terms.parameter_count):
+        await party.client.fetch_from_any(peers, ref)
+
+
+def open_state_leaves(party: Party, header: StateHeader, indices: Sequence[int]) -> list[StateLeaves]:
+    """The same leaves of W, m and v of a state in the store, with their paths. Looks at one of the three at a
+    time. Raises as `load_state` does."""
+    refs = refer_state(header, party.spec.terms.parameter_count)
+    proofs = [_open_leaves(party, ref, indices) for ref in refs]
+    return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]
+
+
+def _open_leaves(party: Party, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
+    tree = build_tensor_tree(load_tensor(party.store, ref))
+    return [open_leaf(tree, index) for index in indices]
 
 
 def open_leaf(tree: ByteTree, index: int) -> LeafProof:

@@ -1,17 +1,41 @@
-"""Flat tensors of the store: looked at where their bytes lie."""
+"""Flat tensors of the store: looked at where their bytes lie, as a whole or piece by piece."""
 
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor
 
 from protocol.adapters.blobs import BlobRef
+from protocol.adapters.mapping import read_piece
 from protocol.adapters.store import BlobStore
-from protocol.compute.digest import require_finite
+from protocol.compute.digest import tensor_bytes
 from protocol.compute.room import view_mapped
 
 
 def load_tensor(store: BlobStore, ref: BlobRef) -> Tensor:
-    """A flat float32 vector from the store, where its bytes stay: it is not to be written to. Raises
-    InvalidInput where it is not there, EnvironmentFault where it is damaged, ProtocolFault where an element
-    is not finite."""
-    flat = view_mapped(store.open_map(ref))
-    require_finite(flat)
-    return flat
+    """A flat finite float32 vector from the store, where its bytes stay: it is not to be written to. Raises
+    InvalidInput where it is not there, EnvironmentFault where it is damaged."""
+    return view_mapped(store.open_map(ref))
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A flat finite float32 vector of the store, of which this process holds the pieces that it asks for."""
+
+    mapped: memoryview
+
+    @property
+    def elements(self) -> int:
+        """How many there are."""
+        return len(self.mapped) // 4
+
+    def cut(self, start: int, stop: int) -> Tensor:
+        """A copy of elements start .. stop; fewer at the end, as a slice has."""
+        piece = torch.empty(max(0, min(stop, self.elements) - start))
+        read_piece(self.mapped, 4 * start, tensor_bytes(piece))
+        return piece
+
+
+def open_tensor(store: BlobStore, ref: BlobRef) -> StoredTensor:
+    """A vector that is looked at piece by piece. Raises as `load_tensor` does."""
+    return StoredTensor(store.open_map(ref))

@@ -31,6 +31,15 @@ def map_file(path: Path) -> memoryview:
         return _remember(mmap(file.fileno(), 0, access=ACCESS_COPY))
 
 
+def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
+    """Fill `piece` with the bytes of a whole mapped file from `start` on, and let go of their pages."""
+    piece[:] = mapped[start : start + len(piece)]
+    first = start // PAGESIZE * PAGESIZE
+    file = mapped.obj
+    assert isinstance(file, mmap)
+    file.madvise(MADV_DONTNEED, first, start + len(piece) - first)
+
+
 def make_mapped(folder: Path, size_bytes: int) -> memoryview:
     """So many zero bytes in a file without a name: it is gone with its last user. Raises EnvironmentFault
     where the disk does not take them."""

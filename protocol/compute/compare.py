@@ -14,7 +14,7 @@ from torch import Tensor
 
 from protocol.compute.model import parameter_layout
 from protocol.compute.room import relax
-from protocol.compute.step import TrainingState
+from protocol.compute.step import PiecewiseState, TrainingState
 from protocol.spec.containers import Limits, ModelConfig
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import LEAF_ELEMENTS, LEARNING_RATE_FRACTION_BITS, TAU_FRACTION_BITS, UNIT_EXPONENT
@@ -112,7 +112,7 @@ def compute_excess(
     far."""
     _require_same_place(claimed, replayed)
     allowances = compute_allowances(replayed, learning_rate_sum, limits)
-    pairs = zip(_vectors(claimed), _vectors(replayed), allowances, strict=True)
+    pairs = zip(claimed.vectors, replayed.vectors, allowances, strict=True)
     weights, first, second = (_divide(_differ(a, b), allowed) for a, b, allowed in pairs)
     excess = torch.maximum(torch.maximum(weights, first), second)
     return torch.where(_is_unsound(claimed), float("inf"), excess)
@@ -133,46 +133,45 @@ def compute_allowances(
 
 
 def judge_state(
-    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, accept: Limits, reject: Limits
+    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, accept: Limits, reject: Limits
 ) -> Verdict:
     """What `tolerance.judge_element` says of the elements farthest outside, by both sets of limits: the worst
-    of them."""
+    of them. Holds a part of the states at a time."""
     _require_same_place(claimed, replayed)
     verdicts = [
         Verdict(_judge_exactly(claimed, replayed, index, learning_rate_sum, accept, reject), index, value)
-        for limits in (reject, accept)
-        for value, index in _list_worst(claimed, replayed, learning_rate_sum, limits)
+        for worst in _list_worst(claimed, replayed, learning_rate_sum, (reject, accept))
+        for value, index in worst
     ]
     return max(verdicts, key=lambda verdict: verdict.judgement)
 
 
 def _list_worst(
-    claimed: TrainingState, replayed: TrainingState, rate: int, limits: Limits
-) -> list[tuple[float, int]]:
-    """Excess and number of the worst elements. In parts: float64 takes many times a state's memory."""
-    worst: list[tuple[float, int]] = []
-    for start in range(0, claimed.weights.numel(), PART_ELEMENTS):
-        excess = compute_excess(_cut(claimed, start), _cut(replayed, start), rate, limits)
-        top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
-        indices = (top.indices + start).tolist()
-        worst = nlargest(EXACT_JUDGEMENTS, [*worst, *zip(top.values.tolist(), indices, strict=True)])
+    claimed: PiecewiseState, replayed: PiecewiseState, rate: int, several: tuple[Limits, ...]
+) -> list[list[tuple[float, int]]]:
+    """Excess and number of the worst elements, by each set of limits. In parts: float64 takes many times a
+    state's memory."""
+    worst: list[list[tuple[float, int]]] = [[] for _ in several]
+    for start in range(0, claimed.elements, PART_ELEMENTS):
+        parts = [state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed)]
+        for place, limits in enumerate(several):
+            excess = compute_excess(parts[0], parts[1], rate, limits)
+            top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
+            found = zip(top.values.tolist(), (top.indices + start).tolist(), strict=True)
+            worst[place] = nlargest(EXACT_JUDGEMENTS, [*worst[place], *found])
         relax()
     return worst
 
 
-def _cut(state: TrainingState, start: int) -> TrainingState:
-    weights, first, second = (vector[start : start + PART_ELEMENTS] for vector in _vectors(state))
-    return TrainingState(weights, first, second, state.local_step, state.global_step)
-
-
 def _judge_exactly(
-    claimed: TrainingState, replayed: TrainingState, index: int, rate: int, accept: Limits, reject: Limits
+    claimed: PiecewiseState, replayed: PiecewiseState, index: int, rate: int, accept: Limits, reject: Limits
 ) -> Judgement:
     return judge_element(_read_element(claimed, index), _read_element(replayed, index), rate, accept, reject)
 
 
-def _read_element(state: TrainingState, index: int) -> Element:
-    return Element(*(int(vector[index].view(torch.int32)) & 0xFFFFFFFF for vector in _vectors(state)))
+def _read_element(state: PiecewiseState, index: int) -> Element:
+    vectors = state.cut(index, index + 1).vectors
+    return Element(*(int(vector.view(torch.int32)) & 0xFFFFFFFF for vector in vectors))
 
 
 def measure_norms(claimed: TrainingState, replayed: TrainingState, model: ModelConfig) -> dict[str, float]:
@@ -185,13 +184,9 @@ def measure_norms(claimed: TrainingState, replayed: TrainingState, model: ModelC
     return result
 
 
-def _vectors(state: TrainingState) -> tuple[Tensor, Tensor, Tensor]:
-    return state.weights, state.first_moment, state.second_moment
-
-
 def _is_unsound(state: TrainingState) -> Tensor:
     """Elements that no limit can judge (`tolerance.is_sound`)."""
-    bad = [~(vector.abs() < 2.0**64) for vector in _vectors(state)]
+    bad = [~(vector.abs() < 2.0**64) for vector in state.vectors]
     return bad[0] | bad[1] | bad[2] | (state.second_moment < 0)
 
 
@@ -203,8 +198,8 @@ def _units(value: int) -> float:
     return value * 2.0**UNIT_EXPONENT
 
 
-def _require_same_place(claimed: TrainingState, replayed: TrainingState) -> None:
-    places = [(s.weights.numel(), s.local_step, s.global_step) for s in (claimed, replayed)]
+def _require_same_place(claimed: PiecewiseState, replayed: PiecewiseState) -> None:
+    places = [(s.elements, s.local_step, s.global_step) for s in (claimed, replayed)]
     if places[0] != places[1]:
         raise InvalidInput(
             what="the two states are not of the same step",

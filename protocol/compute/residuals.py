@@ -9,7 +9,9 @@ number of directions, and the product of two sketches of the same round is the p
 give or take an eighth of their norms.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import shake_256
 from math import sqrt
 
@@ -19,7 +21,7 @@ from torch import Tensor
 
 from protocol.compute.compare import compute_allowances
 from protocol.compute.room import relax
-from protocol.compute.step import TrainingState
+from protocol.compute.step import PiecewiseState, TrainingState
 from protocol.spec.containers import Limits
 from protocol.spec.hashing import hash_words
 from protocol.spec.ledger import QUANTITIES, SKETCH_BUCKETS, Projection
@@ -31,31 +33,64 @@ MOST_LIMITS = 2.0**20
 """Residuals are cut here: what is further off is rejected, and its size says nothing more."""
 
 
+Vectors = tuple[Tensor, Tensor, Tensor]
+"""Of W, m and v."""
+
+
 def compute_residuals(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, limits: Limits
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Vectors:
     """(claimed - replayed) / what `limits` allow, for W, m and v: float32, within -1 .. 1 where they are
-    kept. `learning_rate_sum` in units of 2^-64."""
-    result = tuple(torch.empty_like(replayed.weights) for _ in QUANTITIES)
-    for part in _list_parts(replayed.weights):
-        mine, theirs = _cut(replayed, part), _cut(claimed, part)
-        allowances = compute_allowances(mine, learning_rate_sum, limits)
-        for whole, name, allowed in zip(result, QUANTITIES, allowances, strict=True):
-            whole[part] = _divide(getattr(theirs, name), getattr(mine, name), allowed)
+    kept. `learning_rate_sum` in units of 2^-64. As large as a state: `reduce_residuals` holds none."""
+    weights, first, second = (torch.empty_like(vector) for vector in replayed.vectors)
+    for part in _list_parts(replayed.elements):
+        theirs, mine = (state.cut(part.start, part.stop) for state in (claimed, replayed))
+        found = _compute_part(theirs, mine, learning_rate_sum, limits)
+        weights[part], first[part], second[part] = found
         relax()
-    weights, first, second = result
     return weights, first, second
 
 
-def _cut(state: TrainingState, part: slice) -> TrainingState:
-    weights, first, second = (getattr(state, name)[part] for name in QUANTITIES)
-    return TrainingState(weights, first, second, state.local_step, state.global_step)
+def _compute_part(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, limits: Limits
+) -> Vectors:
+    allowances = compute_allowances(replayed, learning_rate_sum, limits)
+    triples = zip(claimed.vectors, replayed.vectors, allowances, strict=True)
+    weights, first, second = (_divide(*triple) for triple in triples)
+    return weights, first, second
 
 
 def _divide(claimed: Tensor, replayed: Tensor, allowed: Tensor) -> Tensor:
     apart = claimed.double() - replayed.double()
     ratio = torch.where(apart == 0, 0.0, apart / allowed).nan_to_num(nan=MOST_LIMITS)
     return ratio.clamp(-MOST_LIMITS, MOST_LIMITS).float()
+
+
+# --- Reduced ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class ReducedResiduals:
+    """What is left of an audit's residuals. distances: the largest of W, m and v, in accept limits."""
+
+    distances: tuple[float, ...]
+    projections: tuple[Projection, ...]
+
+
+def reduce_residuals(
+    claimed: PiecewiseState,
+    replayed: PiecewiseState,
+    start: PiecewiseState,
+    learning_rate_sum: int,
+    limits: Limits,
+    seed: bytes,
+) -> ReducedResiduals:
+    """The residuals of an audit whose replay began at `start`, reduced while they are computed: a part of the
+    states is held at a time. `learning_rate_sum` in units of 2^-64; `seed` as in `project`."""
+    sums = _begin_sums(seed)
+    for part in _list_parts(replayed.elements):
+        theirs, mine, begun = (state.cut(part.start, part.stop) for state in (claimed, replayed, start))
+        _add_part(sums, _compute_part(theirs, mine, learning_rate_sum, limits), begun, mine)
+        relax()
+    return ReducedResiduals(tuple(one.largest for one in sums), tuple(one.project() for one in sums))
 
 
 class PastResiduals:
@@ -65,20 +100,18 @@ class PastResiduals:
     def __init__(self) -> None:
         self._sums: list[Tensor] = []
 
-    def compare(self, residuals: tuple[Tensor, Tensor, Tensor]) -> tuple[float | None, ...]:
-        """Each quantity's cosine with the sum so far, times sqrt(n); None before the first one."""
-        if not self._sums:
-            return (None,) * len(residuals)
-        return tuple(_compare(r, past) for r, past in zip(residuals, self._sums, strict=True))
+    def cut(self, part: slice) -> list[dict[str, Tensor]]:
+        """The sum so far as a direction of W, m and v; no direction before the first one."""
+        return [{"past": past[part]} for past in self._sums] or [{} for _ in QUANTITIES]
 
-    def add(self, residuals: tuple[Tensor, Tensor, Tensor]) -> None:
+    def add(self, residuals: Vectors) -> None:
         """One audit more."""
         units = [residual / max(_norm(residual), 1e-30) for residual in residuals]
         self._sums = [a + b for a, b in zip(self._sums, units, strict=True)] if self._sums else units
 
 
 def project(
-    residuals: tuple[Tensor, Tensor, Tensor],
+    residuals: Vectors,
     start: TrainingState,
     replayed: TrainingState,
     seed: bytes,
@@ -86,52 +119,99 @@ def project(
 ) -> tuple[Projection, ...]:
     """The projections of W, m and v. `seed`: 32 bytes drawn after the commitment, the same for all audits of
     a claim in a round; `past`: what this auditor saw of the solver before."""
-    before = past.compare(residuals) if past else (None,) * len(residuals)
+    sums, past = _begin_sums(seed), past or PastResiduals()
+    for part in _list_parts(replayed.elements):
+        weights, first, second = (residual[part] for residual in residuals)
+        begun, mine = (state.cut(part.start, part.stop) for state in (start, replayed))
+        _add_part(sums, (weights, first, second), begun, mine, past.cut(part))
+    return tuple(one.project() for one in sums)
+
+
+def _add_part(
+    sums: "list[_Sums]",
+    residuals: Vectors,
+    start: TrainingState,
+    replayed: TrainingState,
+    past: Iterable[Mapping[str, Tensor]] = ({}, {}, {}),
+) -> None:
     signs = replayed.first_moment.sign()
-    return tuple(
-        Projection(
-            quantity=name,
-            rms=_norm(residual) / residual.numel() ** 0.5,
-            mean=_compare(residual, torch.ones(1).expand_as(residual)),
-            update=_compare(residual, getattr(replayed, name) - getattr(start, name)),
-            gradient=_compare(residual, signs),
-            past=past_cosine,
-            sketch=compute_sketch(residual, hash_words(TAG_RESIDUAL, seed, index)),
+    everything = zip(sums, residuals, start.vectors, replayed.vectors, past, strict=True)
+    for one, residual, before, after, more in everything:
+        ones = torch.ones(1).expand_as(residual)
+        one.add(residual, {"mean": ones, "update": after - before, "gradient": signs, **more})
+
+
+class _Sums:
+    """One quantity's residual, reduced part by part: its products with directions, and its sketch.
+
+    In float32 within a part, in float64 over parts: a millionth off at most, where noise is 1."""
+
+    def __init__(self, quantity: str, seed: bytes) -> None:
+        self.quantity, self.largest = quantity, 0.0
+        self._elements = 0
+        self._squares: list[float] = []
+        self._products: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._sketch = Sketch(seed)
+
+    def add(self, residual: Tensor, directions: Mapping[str, Tensor]) -> None:
+        """One part more."""
+        self.largest = max(self.largest, float(residual.abs().max()))
+        self._elements += residual.numel()
+        self._squares.append(float(residual @ residual))
+        for name, direction in directions.items():
+            self._products[name].append((float(residual @ direction), float(direction @ direction)))
+        self._sketch.add(residual)
+
+    def project(self) -> Projection:
+        """What all parts come to."""
+        norm = sqrt(sum(self._squares))
+        cosines = {name: self._compare(norm, products) for name, products in self._products.items()}
+        return Projection(
+            quantity=self.quantity,
+            rms=norm / self._elements**0.5,
+            mean=cosines["mean"],
+            update=cosines["update"],
+            gradient=cosines["gradient"],
+            past=cosines.get("past"),
+            sketch=self._sketch.divide(norm),
         )
-        for index, (name, residual, past_cosine) in enumerate(zip(QUANTITIES, residuals, before, strict=True))
-    )
+
+    def _compare(self, norm: float, products: list[tuple[float, float]]) -> float:
+        """Cosine times sqrt(n): about 1 for noise. 0 where either is zero."""
+        dots, squares = zip(*products, strict=True)
+        norms = norm * sqrt(sum(squares))
+        return self._elements**0.5 * sum(dots) / norms if norms else 0.0
 
 
-def _list_parts(vector: Tensor) -> list[slice]:
-    return [slice(start, start + PART_ELEMENTS) for start in range(0, vector.numel(), PART_ELEMENTS)]
+def _begin_sums(seed: bytes) -> list[_Sums]:
+    return [_Sums(name, hash_words(TAG_RESIDUAL, seed, index)) for index, name in enumerate(QUANTITIES)]
 
 
-def _dot(one: Tensor, other: Tensor) -> float:
-    """In float32 within a part, in float64 over parts: a millionth off at most, where noise is 1."""
-    return sum(float(one[part] @ other[part]) for part in _list_parts(one))
+def _list_parts(elements: int) -> list[slice]:
+    return [slice(start, start + PART_ELEMENTS) for start in range(0, elements, PART_ELEMENTS)]
 
 
 def _norm(vector: Tensor) -> float:
-    return sqrt(_dot(vector, vector))
+    return sqrt(sum(float(vector[part] @ vector[part]) for part in _list_parts(vector.numel())))
 
 
-def _compare(residual: Tensor, direction: Tensor) -> float:
-    """Cosine times sqrt(n): about 1 for noise. 0 where either is zero."""
-    norms = _norm(residual) * _norm(direction)
-    return residual.numel() ** 0.5 * _dot(residual, direction) / norms if norms else 0.0
+class Sketch:
+    """A vector, fed part by part, on SKETCH_BUCKETS directions that follow from `seed` (32 bytes)."""
 
+    def __init__(self, seed: bytes) -> None:
+        self._seed, self._parts = seed, 0
+        self._buckets = np.zeros(SKETCH_BUCKETS)
 
-def compute_sketch(residual: Tensor, seed: bytes) -> tuple[float, ...]:
-    """The unit vector along `residual` on SKETCH_BUCKETS directions that follow from `seed` (32 bytes)."""
-    buckets = np.zeros(SKETCH_BUCKETS)
-    for values, stream in _iterate_parts(residual, seed):
-        both = np.bincount(stream % (2 * SKETCH_BUCKETS), weights=values, minlength=2 * SKETCH_BUCKETS)
-        buckets += both[:SKETCH_BUCKETS] - both[SKETCH_BUCKETS:]
-    return tuple(float(value) for value in buckets / max(_norm(residual), 1e-30))
+    def add(self, values: Tensor) -> None:
+        """The next part: PART_ELEMENTS of float32, fewer in the last one."""
+        key = hash_words(TAG_RESIDUAL, self._seed, self._parts)
+        stream = np.frombuffer(shake_256(key).digest(len(values)), dtype=np.uint8)
+        both = np.bincount(
+            stream % (2 * SKETCH_BUCKETS), weights=values.numpy(), minlength=2 * SKETCH_BUCKETS
+        )
+        self._buckets += both[:SKETCH_BUCKETS] - both[SKETCH_BUCKETS:]
+        self._parts += 1
 
-
-def _iterate_parts(residual: Tensor, seed: bytes) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for number, part in enumerate(_list_parts(residual)):
-        values = residual[part].numpy()
-        stream = shake_256(hash_words(TAG_RESIDUAL, seed, number)).digest(len(values))
-        yield values, np.frombuffer(stream, dtype=np.uint8)
+    def divide(self, norm: float) -> tuple[float, ...]:
+        """The products with the vector divided by its norm."""
+        return tuple(float(value) for value in self._buckets / max(norm, 1e-30))

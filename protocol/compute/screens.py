@@ -13,6 +13,7 @@ gradient gives both only where they meet. Clipping itself leaves |x / (1 - beta1
 """
 
 from dataclasses import dataclass
+from math import hypot
 
 import torch
 from torch import Tensor
@@ -20,13 +21,15 @@ from torch import Tensor
 from protocol.compute.model import parameter_layout
 from protocol.compute.plain import FLUSH_BELOW, UpdateFactors, compute_factors, move_weights
 from protocol.compute.room import relax
-from protocol.compute.step import TrainingState, compute_scalars, require_state
+from protocol.compute.step import PiecewiseState, TrainingState, compute_scalars, require_state
 from protocol.spec.containers import ModelConfig, OptimizerConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 
 PART_ELEMENTS = 1 << 16
 """Elements that are looked at at a time."""
+NORM_ELEMENTS = 1 << 17
+"""Elements whose norm is taken at once: longer tensors are looked at piece by piece."""
 ROUNDINGS = 2.0**-20
 """Relative room between y and x^2 (1 - beta2) / (1 - beta1)^2: a rounding of x and one of a, which count
 twice, and those of g g, of clip clip, of b and of y are eight of 2^-24; twice that is allowed."""
@@ -66,8 +69,8 @@ def screen_step(before: TrainingState, after: TrainingState, spec: TrainingSpec)
     factors = _compute_known_factors(before, spec)
     weights, moments, squares = _Finds(), _Finds(), 0.0
     is_equal = True
-    for start in range(0, before.weights.numel(), PART_ELEMENTS):
-        old, new = _cut(before, start), _cut(after, start)
+    for start in range(0, before.elements, PART_ELEMENTS):
+        old, new = (state.cut(start, start + PART_ELEMENTS).vectors for state in (before, after))
         weights.add(_find_wrong_weights(old, new, factors), start)
         interval = _imply_first(old, new, spec.optimizer)
         moments.add(_find_wrong_moments(old, new, interval, spec.optimizer), start)
@@ -145,11 +148,6 @@ def _find_wrong_moments(old: _Vectors, new: _Vectors, first: _Interval, optimize
     return ~((second.high >= least) & (second.low <= most) & (new[2] >= 0))
 
 
-def _cut(state: TrainingState, start: int) -> _Vectors:
-    stop = start + PART_ELEMENTS
-    return state.weights[start:stop], state.first_moment[start:stop], state.second_moment[start:stop]
-
-
 def _require_one_step(before: TrainingState, after: TrainingState, spec: TrainingSpec) -> None:
     require_state(before, spec)
     require_state(after, spec)
@@ -182,19 +180,13 @@ class TensorDistance:
 
 
 def measure_tensors(
-    claimed: TrainingState, replayed: TrainingState, start: TrainingState, model: ModelConfig
+    claimed: PiecewiseState, replayed: PiecewiseState, start: PiecewiseState, model: ModelConfig
 ) -> tuple[TensorDistance, ...]:
     """The distances of each parameter tensor, in canonical order, from the state that both started from."""
-    triples = [
-        tuple(getattr(state, field) for state in (claimed, replayed, start))
-        for field in ("weights", "first_moment", "second_moment")
-    ]
-    result = []
-    for p in parameter_layout(model):
-        part = slice(p.offset, p.offset + p.size)
-        result.append(TensorDistance(p.name, *(_relate(*(x[part] for x in triple)) for triple in triples)))
-        relax()
-    return tuple(result)
+    states = (claimed, replayed, start)
+    return tuple(
+        TensorDistance(p.name, *_relate(states, p.offset, p.offset + p.size)) for p in parameter_layout(model)
+    )
 
 
 def find_worst(distances: tuple[TensorDistance, ...]) -> TensorDistance:
@@ -202,9 +194,22 @@ def find_worst(distances: tuple[TensorDistance, ...]) -> TensorDistance:
     return max(distances, key=lambda distance: distance.worst)
 
 
-def _relate(claimed: Tensor, replayed: Tensor, start: Tensor) -> float:
-    apart = float((claimed.double() - replayed.double()).norm())
-    moved = float((replayed.double() - start.double()).norm())
+def _relate(states: tuple[PiecewiseState, ...], start: int, stop: int) -> list[float]:
+    """|claimed - replayed| / |replayed - begun| of elements start .. stop of W, m and v."""
+    norms: list[list[tuple[float, float]]] = [[], [], []]
+    for first in range(start, stop, NORM_ELEMENTS):
+        pieces = [state.cut(first, min(stop, first + NORM_ELEMENTS)).vectors for state in states]
+        for found, (claimed, replayed, begun) in zip(norms, zip(*pieces, strict=True), strict=True):
+            found.append((_measure_apart(claimed, replayed), _measure_apart(replayed, begun)))
+        relax()
+    return [_divide(*(hypot(*side) for side in zip(*found, strict=True))) for found in norms]
+
+
+def _measure_apart(one: Tensor, other: Tensor) -> float:
+    return float((one.double() - other.double()).norm())
+
+
+def _divide(apart: float, moved: float) -> float:
     if apart == 0:
         return 0.0
     ratio = apart / moved if moved else float("inf")

@@ -7,7 +7,7 @@ its inputs by step number, and the loop.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -31,6 +31,40 @@ class TrainingState:
     second_moment: Tensor
     local_step: int
     global_step: int
+
+    @property
+    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W, m, v."""
+        return self.weights, self.first_moment, self.second_moment
+
+    @property
+    def elements(self) -> int:
+        """Of each vector."""
+        return self.weights.numel()
+
+    def cut(self, start: int, stop: int) -> "TrainingState":
+        """Elements start .. stop of each vector, where they lie."""
+        weights, first, second = (vector[start:stop] for vector in self.vectors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
+
+class PiecewiseState(Protocol):
+    """A state that is looked at piece by piece, wherever it lies: in memory, or in a store."""
+
+    @property
+    def local_step(self) -> int:
+        """Steps since m and v were zero."""
+
+    @property
+    def global_step(self) -> int:
+        """Steps in the task."""
+
+    @property
+    def elements(self) -> int:
+        """Of each vector."""
+
+    def cut(self, start: int, stop: int) -> TrainingState:
+        """Elements start .. stop of each vector."""
 
 
 class Batch(NamedTuple):
@@ -66,9 +100,8 @@ def advance(state: TrainingState, batch: Batch, spec: TrainingSpec) -> tuple[Tra
     by one whether or not the gradient was finite."""
     require_state(state, spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
-    vectors = (state.weights, state.first_moment, state.second_moment)
     with _borrow_interpreter(describe_program(spec), spec.numeric_format) as interpreter:
-        result = interpreter.run(vectors, *batch, scalars)
+        result = interpreter.run(state.vectors, *batch, scalars)
     stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return stepped, float(result.loss)
 

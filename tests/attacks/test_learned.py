@@ -124,7 +124,7 @@ def test_no_hyperparameter_comes_from_the_prover() -> None:
     ):
         assert compute_task_id(replace(TASK, training=changed)) != compute_task_id(TASK)
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
-    for function in (claim.train_round, replay.replay_segment):
+    for function in (claim.train_round, replay.train_stored):
         assert "party.spec.training" in inspect.getsource(function)
 
 

@@ -7,7 +7,6 @@ from protocol.actions import claim
 from protocol.actions.replay import prepare_replay
 from protocol.actions.states import open_state_leaves
 from protocol.adapters.records import AuditMade
-from protocol.compute.digest import build_state_trees
 from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec import events
 from protocol.spec.containers import StateHeader, TrainingSpec
@@ -49,10 +48,10 @@ class Audited:
             )
         )
 
-    def open_leaves(self, state: TrainingState, indices: tuple[int, ...]) -> None:
-        """The solver opens leaves of its end of draw 0, on chain."""
+    def open_leaves(self, end: StateHeader, indices: tuple[int, ...]) -> None:
+        """The solver opens leaves of its end of draw 0, which it has kept, on chain."""
         where = {"task": TASK, "round": 0, "slot": 0, "draw": 0, "phase": 0}
-        leaves = tuple(open_state_leaves(build_state_trees(state), list(indices)))
+        leaves = tuple(open_state_leaves(self.solver.party, end, indices))
         self.take(events.LeavesOpened(block_number=10, leaves=leaves, **where))  # type: ignore[arg-type]
 
     def withhold(self) -> None:

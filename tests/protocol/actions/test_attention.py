@@ -12,22 +12,27 @@ from protocol.actions.attention import (
     gather_observations,
     list_refs,
     load_ledger,
+    make_report,
     publish_unserved,
     rank_claims,
     read_hardware,
     save_ledger,
 )
-from protocol.actions.replay import NotServed
-from protocol.actions.report import AuditReport, StepScreen, sign_report
-from protocol.actions.states import keep_state, load_state
+from protocol.actions.replay import NotServed, compare_ends, get_schedule_proof
+from protocol.actions.report import MAX_TENSORS, AuditReport, StepScreen, sign_report
+from protocol.actions.states import keep_state, load_state, open_state
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.session import Peer
+from protocol.compute import compare, residuals
+from protocol.compute.compare import judge_state
+from protocol.compute.screens import measure_tensors
 from protocol.spec.errors import InvalidInput
 from protocol.spec.ledger import Entry, Ledger, Observation
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
 from tests.protocol.actions.lone import SOLVER, Lone, get_spec, make_lone
-from tests.protocol.actions.test_report import KEY, make_report
+from tests.protocol.actions.test_report import KEY
+from tests.protocol.actions.test_report import make_report as invent_report
 
 AUDITOR = "verifier"
 
@@ -76,6 +81,34 @@ async def test_publish_audit_tells_what_was_found(audited: Audited, monkeypatch:
     assert report.hardware.startswith("abacus/") and len(report.projections) == 3
 
 
+async def test_make_report_of_stored_states_has_the_bytes_of_loaded_ones(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (compare, residuals):
+        monkeypatch.setattr(module, "PART_ELEMENTS", 1024)
+    party, terms = audited.verifier.party, get_spec().terms
+    begin, seen = audited.boundary(audited.segment), await compare_ends(party, REF, audited.segment)
+    rates, _ = get_schedule_proof(party, 0, audited.segment)
+    report = make_report(party, REF, audited.segment, rates, open_state(party, begin), seen, "")
+
+    headers = (seen.claimed.header, seen.replayed.header, begin)
+    claimed, replayed, start = (load_state(party, header) for header in headers)
+    assert judge_state(claimed, replayed, rates, terms.accept, terms.reject) == seen.verdict
+    left = residuals.compute_residuals(claimed, replayed, rates, terms.accept)
+    tensors = measure_tensors(claimed, replayed, start, get_spec().training.model)
+    seed = party.round(0).draw_seed
+    assert seed is not None and replayed.elements > 4096
+    whole = replace(
+        report,
+        distances=tuple(float(one.abs().max()) for one in left),
+        tensors=tuple(sorted(tensors, key=lambda tensor: -tensor.worst)[:MAX_TENSORS]),
+        projections=residuals.project(left, start, replayed, seed),
+    )
+    key, domain = party.config.key, attention.get_domain(party)
+    assert sign_report(report, key, domain) == sign_report(whole, key, domain)
+    assert max(report.distances) > 0 and len(report.tensors) > 1
+
+
 async def test_publish_lists_what_is_served_once(audited: Audited) -> None:
     party = audited.verifier.party
     await challenge.examine_end(party, REF, audited.segment)
@@ -117,7 +150,7 @@ def show(reader: Lone, report: AuditReport) -> None:
 
 async def test_fetch_reports_takes_only_what_the_chain_knows(tmp_path: Path) -> None:
     reader, peer = make_reader(tmp_path)
-    good = make_report(task=reader.party.task, round=0, slot=0, solver=SOLVER)
+    good = invent_report(task=reader.party.task, round=0, slot=0, solver=SOLVER)
     wrong = [replace(good, **change) for change in ({"task": bytes(32)}, {"round": 9}, {"slot": 1})]
     for report in (*wrong, replace(good, solver="0x" + "01" * 20), good):
         show(reader, report)
@@ -127,7 +160,7 @@ async def test_fetch_reports_takes_only_what_the_chain_knows(tmp_path: Path) -> 
 
 async def test_fetch_reports_of_another_auditor_are_left_out(tmp_path: Path) -> None:
     reader, peer = make_reader(tmp_path)
-    show(reader, make_report(task=reader.party.task, round=0, slot=0, solver=SOLVER))
+    show(reader, invent_report(task=reader.party.task, round=0, slot=0, solver=SOLVER))
     assert await fetch_reports(reader.party, replace(peer, account="0x" + "01" * 20)) == []
 
 
@@ -165,7 +198,7 @@ def test_publish_unserved_is_a_report_without_judgement(tmp_path: Path) -> None:
 
 # --- The ledger ---------------------------------------------------------------------------------------------
 def test_gather_observations_one_report_a_segment_of_one_class() -> None:
-    base = make_report(solver="0x" + "aa" * 20)
+    base = invent_report(solver="0x" + "aa" * 20)
     reports = [
         replace(base, segment=0, hardware="a/b"),
         replace(base, segment=0, hardware="a/b", auditor="0x" + "ff" * 20),
@@ -193,7 +226,7 @@ def test_load_ledger_damaged_is_refused(tmp_path: Path, text: str) -> None:
 
 # --- Where to look ------------------------------------------------------------------------------------------
 def test_rank_claims_weighs_reasons_then_excess() -> None:
-    fine = make_report(judgement=Judgement.ACCEPT, excess=0.1, screens=(), solver="0x" + "01" * 20)
+    fine = invent_report(judgement=Judgement.ACCEPT, excess=0.1, screens=(), solver="0x" + "01" * 20)
     flagged = "0x" + "02" * 20
     wrong = (StepScreen(0, 1, 0, 1.0, False),)
     reports = [
@@ -216,5 +249,5 @@ def test_rank_claims_weighs_reasons_then_excess() -> None:
 
 
 def test_rank_claims_does_not_depend_on_order() -> None:
-    reports = [make_report(segment=index, excess=index / 10) for index in range(8)]
+    reports = [invent_report(segment=index, excess=index / 10) for index in range(8)]
     assert rank_claims(reports, Ledger()) == rank_claims(reports[::-1], Ledger())

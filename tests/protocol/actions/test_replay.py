@@ -6,7 +6,6 @@ import pytest
 
 from protocol.actions import replay
 from protocol.actions.states import keep_state, load_state, open_state_leaves
-from protocol.compute.digest import build_state_trees
 from protocol.compute.step import train_segment
 from protocol.spec import codec
 from protocol.spec.hashing import sha256_of
@@ -93,15 +92,16 @@ async def test_an_end_that_is_not_served_is_compared_as_the_chain_has_it(solver:
     await replay_and_reveal(audited)
     state = load_state(solver.party, audited.boundary(audited.segment + 1))
     state.weights[:] += 1.0
-    audited.open_end(build_state_trees(state).header)
-    audited.open_leaves(state, (2, 5))
+    end = keep_state(solver.party, state)
+    audited.open_end(end)
+    audited.open_leaves(end, (2, 5))
     audited.withhold()
     audited.verifier.chain.answers["compare_leaves"] = judge_as(Judgement.REJECT)
     await replay.compare_leaves(audited.verifier.party, REF, (2, 5))
     [(_, claimed, replayed, extra, _, _)] = audited.verifier.chain.list_sent("compare_leaves")
-    assert list(claimed) == open_state_leaves(build_state_trees(state), [2, 5])
-    own = load_state(audited.verifier.party, audited.boundary(audited.segment + 1))
-    assert list(replayed) == open_state_leaves(build_state_trees(own), [2, 5]) and not extra
+    assert list(claimed) == open_state_leaves(solver.party, end, [2, 5])
+    own = audited.boundary(audited.segment + 1)
+    assert list(replayed) == open_state_leaves(audited.verifier.party, own, [2, 5]) and not extra
 
 
 def test_the_schedule_proof_is_that_of_the_segment(solver: Lone) -> None:

@@ -8,6 +8,7 @@ from protocol.actions.states import (
     has_state,
     keep_state,
     load_state,
+    open_state,
     open_state_leaves,
 )
 from protocol.compute.digest import build_state_trees
@@ -60,10 +61,22 @@ async def test_a_state_that_nobody_shows_cannot_be_had(solver: Lone) -> None:
         await fetch_state(solver.party, [], header)
 
 
+def test_a_stored_state_is_cut_as_the_loaded_one(solver: Lone) -> None:
+    state = make_state()
+    header = keep_state(solver.party, state)
+    stored, elements = open_state(solver.party, header), state.elements
+    assert (stored.elements, stored.local_step, stored.global_step) == (elements, 4, 12)
+    for start, stop in ((0, 1), (700, 5_000), (0, elements), (elements - 3, elements + 9)):
+        for _ in range(2):
+            assert is_same(stored.cut(start, stop), state.cut(start, stop)), "whatever was let go of"
+
+
 def test_leaves_open_under_their_roots(solver: Lone) -> None:
-    trees = build_state_trees(make_state())
+    state = make_state()
+    header, trees = keep_state(solver.party, state), build_state_trees(state)
     count = count_tensor_leaves(get_spec().terms.parameter_count)
-    for index, leaves in zip([0, count - 1], open_state_leaves(trees, [0, count - 1]), strict=True):
+    opened = open_state_leaves(solver.party, header, [0, count - 1])
+    for index, leaves in zip([0, count - 1], opened, strict=True):
         pairs = (
             (trees.weights, leaves.weights),
             (trees.first_moment, leaves.first_moment),

@@ -10,6 +10,7 @@ from protocol.adapters.mapping import (
     make_mapped,
     map_file,
     measure_resident_bytes,
+    read_piece,
     require_mapping,
 )
 from protocol.spec.errors import EnvironmentFault
@@ -45,6 +46,18 @@ def test_keep_leaves_some_pages_where_other_memory_takes_all(tmp_path: Path) -> 
     before = measure_resident_bytes()
     limit.keep()
     assert measure_resident_bytes() > before - SIZE // 2
+
+
+def test_read_piece_copies_bytes_and_lets_go_of_their_pages(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_bytes(bytes(range(256)) * (SIZE // 256))
+    mapped, piece = map_file(path), memoryview(bytearray(SIZE // 8))
+    before = measure_resident_bytes()
+    for start in range(3, SIZE - len(piece), len(piece)):
+        read_piece(mapped, start, piece)
+        assert bytes(piece[:300]) == bytes((start + place) % 256 for place in range(300))
+    assert measure_resident_bytes() < before + SIZE // 2
+    assert mapped[SIZE - 1] == 255
 
 
 def test_make_mapped_on_a_full_disk_is_told(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from protocol.compute import residuals
 from protocol.compute.compare import compute_excess
-from protocol.compute.residuals import PastResiduals, compute_residuals, compute_sketch, project
+from protocol.compute.residuals import PastResiduals, Sketch, compute_residuals, project, reduce_residuals
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import Limits
 from protocol.spec.ledger import correlate
@@ -21,6 +21,13 @@ SEED, OTHER_SEED = bytes(32), bytes(31) + b"\1"
 
 def draw(seed: int) -> torch.Tensor:
     return torch.randn(COUNT, generator=torch.Generator().manual_seed(seed))
+
+
+def compute_sketch(vector: torch.Tensor, seed: bytes) -> tuple[float, ...]:
+    """The unit vector along this one."""
+    sketch = Sketch(seed)
+    sketch.add(vector)
+    return sketch.divide(float(vector.norm()))
 
 
 @pytest.fixture
@@ -64,6 +71,25 @@ def test_compute_residuals_in_parts_are_the_same(
     assert all(map(torch.equal, whole, compute_residuals(claimed, replayed, RATE, LIMITS)))
 
 
+# Whole cache lines: elsewhere the library may sum a part in another order.
+@pytest.mark.parametrize("part_elements", [16 * 63, 1 << 16])
+def test_reduce_residuals_is_what_whole_residuals_come_to(
+    start: TrainingState, replayed: TrainingState, monkeypatch: pytest.MonkeyPatch, part_elements: int
+) -> None:
+    monkeypatch.setattr(residuals, "PART_ELEMENTS", part_elements)
+    claimed = TrainingState(
+        replayed.weights + draw(5) * 1e-7, replayed.first_moment * (1 + draw(6) * 1e-4),
+        replayed.second_moment * (1 + draw(7) * 1e-4), 3, 3,
+    )  # fmt: skip
+    whole = compute_residuals(claimed, replayed, RATE, LIMITS)
+    found = reduce_residuals(claimed, replayed, start, RATE, LIMITS, SEED)
+    assert found.projections == project(whole, start, replayed, SEED)
+    assert found.distances == tuple(float(residual.abs().max()) for residual in whole)
+    assert min(found.distances) > 0 and float(whole[0].norm()) / COUNT**0.5 == pytest.approx(
+        found.projections[0].rms
+    )
+
+
 def test_project_tells_the_direction_of_a_steer(start: TrainingState, replayed: TrainingState) -> None:
     update = replayed.weights - start.weights
     shown = {
@@ -102,7 +128,7 @@ def test_past_residuals_show_what_repeats(start: TrainingState, replayed: Traini
     assert repeated.past is not None and repeated.past > 15, "of 63 in units of noise"
 
 
-def test_compute_sketch_products_are_those_of_the_vectors() -> None:
+def test_sketch_products_are_those_of_the_vectors() -> None:
     common = draw(1)
     pairs = [(common + draw(s), common + draw(s + 500)) for s in range(2, 40)]
     seeds = [bytes(31) + bytes([s]) for s in range(len(pairs))]
@@ -113,7 +139,7 @@ def test_compute_sketch_products_are_those_of_the_vectors() -> None:
     assert sum(products) / len(products) == pytest.approx(0.5 * 8, abs=0.7), "a cosine of one half"
 
 
-def test_compute_sketch_follows_from_the_seed_alone_and_parts_differ() -> None:
+def test_sketch_follows_from_the_seed_alone_and_parts_differ() -> None:
     vector = draw(1)
     assert compute_sketch(vector, SEED) == compute_sketch(vector.clone(), SEED)
     assert abs(correlate(compute_sketch(vector, SEED), compute_sketch(vector, OTHER_SEED))) < 4

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import torch
 
 from benchmarks.setting import train_plainly
 from protocol.compute import screens
@@ -183,3 +184,16 @@ def test_measure_tensors_a_frozen_replay_and_nan_are_infinitely_far(
     broken = measure_tensors(move("weights", 0, float("nan"))(before), before, state, spec.model)
     assert find_worst(frozen).worst == float("inf")
     assert find_worst(broken).worst == float("inf")
+
+
+def test_measure_tensors_by_pieces_are_the_same_but_for_rounding(
+    state: TrainingState, before: TrainingState, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    noise = torch.randn(before.weights.shape, generator=generator)
+    claimed = replace(before, weights=before.weights + 1e-3 * noise)
+    whole = measure_tensors(claimed, before, state, spec.model)
+    monkeypatch.setattr(screens, "NORM_ELEMENTS", 100)
+    parted = measure_tensors(claimed, before, state, spec.model)
+    assert [one.weights for one in parted] == pytest.approx([one.weights for one in whole], rel=1e-12)
+    assert len({one.weights for one in whole}) == len(whole)

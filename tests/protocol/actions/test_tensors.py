@@ -1,0 +1,71 @@
+"""Vectors of the store: the same numbers whole and in pieces, and none that is not what its name says."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from protocol.actions.tensors import load_tensor, open_tensor
+from protocol.adapters.blobs import BlobRef, get_chunk_level, refer_tensor
+from protocol.adapters.store import BlobStore
+from protocol.compute.digest import build_byte_tree, tensor_bytes
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+ELEMENTS = 300_001
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "store", is_durable=False)
+
+
+@pytest.fixture
+def vector() -> torch.Tensor:
+    return torch.randn(ELEMENTS, generator=torch.Generator().manual_seed(1))
+
+
+def put(store: BlobStore, vector: torch.Tensor) -> BlobRef:
+    tree = build_byte_tree(tensor_bytes(vector))
+    ref = refer_tensor(tree.root, vector.numel())
+    return store.put_hashed(ref, tree.data, get_chunk_level(tree.levels))
+
+
+def test_load_tensor_has_the_bits_that_were_kept(store: BlobStore, vector: torch.Tensor) -> None:
+    assert torch.equal(load_tensor(store, put(store, vector)), vector)
+
+
+def test_open_tensor_cuts_copies_as_slices_are_cut(store: BlobStore, vector: torch.Tensor) -> None:
+    stored = open_tensor(store, put(store, vector))
+    assert stored.elements == ELEMENTS
+    for start, stop in ((0, 1), (1023, 1025), (5, 200_000), (ELEMENTS - 2, ELEMENTS + 9), (0, ELEMENTS)):
+        piece = stored.cut(start, stop)
+        assert torch.equal(piece, vector[start:stop])
+        piece.zero_()
+        assert torch.equal(stored.cut(start, stop), vector[start:stop]), "writing to a piece changes nothing"
+
+
+def test_open_tensor_outlives_the_blob(store: BlobStore, vector: torch.Tensor) -> None:
+    ref = put(store, vector)
+    stored = open_tensor(store, ref)
+    store.delete(ref.key)
+    assert torch.equal(stored.cut(0, ELEMENTS), vector), "an audit goes on while old blobs are removed"
+
+
+def test_a_damaged_vector_is_refused(store: BlobStore, vector: torch.Tensor) -> None:
+    for take in (load_tensor, open_tensor):
+        ref = put(store, vector)
+        with store.get_path(ref.key).open("r+b") as file:
+            file.seek(4 * 200_000)
+            file.write(b"\1")
+        with pytest.raises(EnvironmentFault, match="damaged"):
+            take(store, ref)
+        with pytest.raises(InvalidInput, match="not in the store"):
+            take(store, ref)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
+def test_a_vector_that_is_not_finite_is_refused(store: BlobStore, vector: torch.Tensor, bad: float) -> None:
+    vector[250_000] = bad
+    for take in (load_tensor, open_tensor):
+        with pytest.raises(EnvironmentFault, match="not finite"):
+            take(store, put(store, vector))
