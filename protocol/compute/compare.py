@@ -111,11 +111,21 @@ def compute_excess(
     `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Unsound claimed elements are infinitely
     far."""
     _require_same_place(claimed, replayed)
-    allowances = compute_allowances(replayed, learning_rate_sum, limits)
-    pairs = zip(claimed.vectors, replayed.vectors, allowances, strict=True)
-    weights, first, second = (_divide(_differ(a, b), allowed) for a, b, allowed in pairs)
-    excess = torch.maximum(torch.maximum(weights, first), second)
-    return torch.where(_is_unsound(claimed), float("inf"), excess)
+    [excess] = _compute_excesses(claimed, replayed, learning_rate_sum, (limits,))
+    return excess
+
+
+def _compute_excesses(
+    claimed: TrainingState, replayed: TrainingState, rate: int, several: tuple[Limits, ...]
+) -> Iterator[Tensor]:
+    """By each set of limits; what they share is computed once."""
+    apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
+    unsound = _is_unsound(claimed)
+    for limits in several:
+        allowances = compute_allowances(replayed, rate, limits)
+        weights, first, second = map(_divide, apart, allowances)
+        excess = torch.maximum(torch.maximum(weights, first), second)
+        yield excess.masked_fill_(unsound, float("inf"))
 
 
 def compute_allowances(
@@ -153,14 +163,20 @@ def _list_worst(
     state's memory."""
     worst: list[list[tuple[float, int]]] = [[] for _ in several]
     for start in range(0, claimed.elements, PART_ELEMENTS):
-        parts = [state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed)]
-        for place, limits in enumerate(several):
-            excess = compute_excess(parts[0], parts[1], rate, limits)
-            top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
-            found = zip(top.values.tolist(), (top.indices + start).tolist(), strict=True)
-            worst[place] = nlargest(EXACT_JUDGEMENTS, [*worst[place], *found])
+        theirs, mine = (state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed))
+        for place, excess in enumerate(_compute_excesses(theirs, mine, rate, several)):
+            worst[place] = _merge_worst(worst[place], excess, start)
         relax()
     return worst
+
+
+def _merge_worst(worst: list[tuple[float, int]], excess: Tensor, start: int) -> list[tuple[float, int]]:
+    """The worst so far and those of a part that begins at element `start`."""
+    if len(worst) == EXACT_JUDGEMENTS and float(excess.max()) < worst[-1][0]:
+        return worst
+    top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
+    found = zip(top.values.tolist(), (top.indices + start).tolist(), strict=True)
+    return nlargest(EXACT_JUDGEMENTS, [*worst, *found])
 
 
 def _judge_exactly(
