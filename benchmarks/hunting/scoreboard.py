@@ -9,6 +9,7 @@ from math import log10
 from pathlib import Path
 from typing import Any
 
+from benchmarks.audit import BYTES_BAR, TIME_BAR
 from benchmarks.hunting.histogram import compute_share_beyond, list_bins
 from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN
 from protocol.spec.params import TOKEN_WEI
@@ -34,18 +35,28 @@ KEPT = (
     "on_chain",
     "weakest",
 )
+COSTS = (
+    "parameters",
+    "segment_steps",
+    "time_ratio",
+    "payload_over_state",
+    "wire_over_state",
+    "memory_ratio",
+    "is_within",
+)
 # --- Figures ------------------------------------------------------------------------------------------------
 Figures = dict[str, Any]
 
 
 def distil(report: dict[str, Any]) -> Figures:
     """What the pages show of a report, in four digits."""
-    honest, chain = report["honest"], report["chain"]
+    honest, chain, audit = report["honest"], report["chain"], report["audit"]
     counts = ("replays", "start_states", "rejected", "grey", "configurations", "histogram")
     figures = {
         "honest": None if honest is None else {name: honest[name] for name in counts},
         "attacks": [{name: attack[name] for name in KEPT} for attack in report["attacks"]],
         "adaptive": report["adaptive"],
+        "audit": None if audit is None else {name: audit[name] for name in COSTS},
         "plays": report["plays"],
         "histogram": report["histogram"],
         "arenas": report["arenas"],
@@ -86,6 +97,7 @@ def build_page(figures: Figures) -> str:
         _describe_chain(figures),
         _list_plays(figures),
         _describe_steer(figures),
+        _describe_audit(figures),
         _describe_arenas(figures),
     )
     return "\n".join("\n".join(section) + "\n" for section in sections)
@@ -202,6 +214,30 @@ def _describe_plan(name: str, plan: dict[str, Any]) -> str:
         f"| {name} | {plan['accepted']} of {plan['audits']} | {plan['steer_in_learning_rates']:.2g} "
         f"| {plan['objective_nats']:+.2g} | {plan['heldout_nats']:+.2g} | {flagged} | {in_time} |"
     )
+
+
+def _describe_audit(figures: Figures) -> list[str]:
+    audit = figures.get("audit")
+    title = ["## What an audit costs", ""]
+    if audit is None:
+        return [*title, "Not part of this run."]
+    rows = (
+        ("time, over training the segment", "time_ratio", TIME_BAR, "time"),
+        ("wire, over the state's bytes", "payload_over_state", BYTES_BAR, "bytes"),
+        ("memory, over two states and a step", "memory_ratio", 1.0, "memory"),
+    )
+    return [
+        *title,
+        f"{audit['parameters']:,} parameters, segments of {audit['segment_steps']} steps. The wire is judged",
+        f"by what the blobs hold; with requests, headers and TLS it is {audit['wire_over_state']:.4g}.",
+        "",
+        "| cost | ratio | bar | kept |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {audit[ratio]:.3g} | {bar:.2g} | {'yes' if audit['is_within'][key] else 'no'} |"
+            for name, ratio, bar, key in rows
+        ),
+    ]
 
 
 def _describe_arenas(figures: Figures) -> list[str]:

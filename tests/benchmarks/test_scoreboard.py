@@ -60,6 +60,16 @@ def report() -> dict[str, Any]:
         "honest": honest,
         "attacks": [make_attack("first", 30.0), make_attack("second <", 0.5, on_chain=None)],
         "adaptive": {"steps": 200, "plans": {"ride": plan}, "best": {"objective_nats": -0.02178}},
+        "audit": {
+            "parameters": 967_808,
+            "segment_steps": 10,
+            "time_ratio": 1.41,
+            "payload_over_state": 2.0,
+            "wire_over_state": 2.00367,
+            "memory_ratio": 0.951,
+            "is_within": {"time": False, "bytes": True, "memory": True},
+            "memory": {"not": "shown"},
+        },
         "plays": [{"number": "28", "name": "false accusation", "net": -10.0}],
         "histogram": count_decades([30.0, 300.0]),
         "arenas": [],
@@ -99,9 +109,18 @@ def test_the_page_tells_what_was_measured(report: dict[str, Any]) -> None:
     assert "gained 1.0% of that" in page and "| ride | 4 of 4 | 0.001 | -0.02 | +0.001 | 20 | yes |" in page
 
 
+def test_the_page_tells_what_an_audit_costs(report: dict[str, Any]) -> None:
+    page = build_page(distil(report))
+    assert "| time, over training the segment | 1.41 | 1.3 | no |" in page
+    assert "| wire, over the state's bytes | 2 | 2 | yes |" in page and "TLS it is 2.004." in page
+    assert "| memory, over two states and a step | 0.951 | 1 | yes |" in page
+
+
 def test_what_was_not_measured_is_said(report: dict[str, Any]) -> None:
-    figures = distil({**report, "honest": None, "adaptive": None})
-    assert build_page(figures).count("Not part of this run.") == 2
+    figures = distil({**report, "honest": None, "adaptive": None, "audit": None})
+    assert build_page(figures).count("Not part of this run.") == 3
+    del figures["audit"]
+    assert build_page(figures).count("Not part of this run.") == 3, "figures of before it was measured"
     assert "no honest figures" in build_chart(figures)
 
 

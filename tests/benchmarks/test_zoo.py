@@ -53,12 +53,17 @@ def test_who_changed_nothing_on_chain_was_not_played_there() -> None:
 )
 def test_shortfalls_are_told(excess: float, number: str, expected: int) -> None:
     attack = describe_attack(make_tally(number, excess=excess, saved=1.0), None, 1.0, DEAL)
-    assert len(list_shortfalls({"attacks": [attack], "plays": []})) == expected
+    assert len(list_shortfalls({"attacks": [attack], "plays": [], "audit": None})) == expected
 
 
 def test_a_play_that_pays_is_told() -> None:
     plays = [{"name": "a", "net": 0.0}, {"name": "b", "net": -1.0}]
-    assert list_shortfalls({"attacks": [], "plays": plays}) == ["a earns 0"]
+    assert list_shortfalls({"attacks": [], "plays": plays, "audit": None}) == ["a earns 0"]
+
+
+def test_an_audit_that_costs_too_much_is_told() -> None:
+    audit = {"is_within": {"time": False, "bytes": True, "memory": True}}
+    assert list_shortfalls({"attacks": [], "plays": [], "audit": audit}) == ["time of an audit"]
 
 
 def test_pseudo_gradients_are_not_among_the_distances() -> None:
