@@ -1,7 +1,6 @@
 """A false step is found, whatever it is, with little fetched; and the proof opens what the referee judges."""
 
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,28 +14,18 @@ from protocol.compute.fault import (
     InputFault,
     OperationFault,
     Vectors,
-    iterate_runs,
     prove_operation,
 )
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.program import BuiltProgram, build_program, describe_program
 from protocol.compute.step import Batch, TrainingState, compute_scalars
 from protocol.compute.trace import TraceTree, build_trace_tree
-from protocol.spec.containers import TrainingSpec
+from protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
 from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import unpack_bits
-from protocol.spec.merkle import (
-    compute_data_root,
-    compute_levels,
-    compute_range_path,
-    hash_leaf,
-    is_valid_set,
-    verify_path,
-    verify_range,
-)
-from protocol.spec.program import INDEX_ROLES, Operation, Role, leaf_bytes
-from protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root
-from protocol.spec.referee import judge_element
+from protocol.spec.merkle import compute_data_root, hash_leaf, verify_path
+from protocol.spec.program import Operation, leaf_bytes
+from protocol.spec.program_codec import compute_program_root
+from tests.protocol.compute.python_referee import judge_shown
 
 Change = Callable[[int, dict[int, Tensor]], None]
 """Told of each node when it has been computed, with all tensors: may change its output."""
@@ -116,67 +105,21 @@ def test_find_names_the_element_of_any_kind_and_fetches_little(claimant: Claiman
         assert (fault.node.number, fault.element) == (number, node.elements - 1), node.operation
         # A tensor that later nodes go on writing may be another already.
         assert claimant.fetched[-1] == node.output.buffer and len(claimant.fetched) <= 3, node.operation
-        verify_proof(claimant.built, tree, fault)
+        assert is_convicted(claimant.built, tree, fault), node.operation
 
 
-def verify_proof(built: BuiltProgram, tree: TraceTree, fault: OperationFault) -> None:
-    """Everything that the proof opens has its place, and the referee convicts on nothing else."""
-    program, node = built.program, built.program.nodes[fault.node.number]
-    leaves = LEAVES_BEFORE_NODES + len(program.nodes)
-    leaf = hash_leaf(fault.node.data)
-    number = LEAVES_BEFORE_NODES + fault.node.number
-    verify_path(compute_program_root(program), leaf, number, leaves, fault.node.path)
-    place = node.output.buffer, *locate_output(built, fault), 1
-    opened = read_openings(tree, [place, *iterate_runs(node, fault.element, tree.get)], fault.openings)
-    claimed = opened[(node.output.buffer, place[1])]
-    judgement = judge_element(node, fault.element, lambda buffer, element: opened[(buffer, element)], claimed)
-    assert judgement.is_fault, node.operation
-
-
-def locate_output(built: BuiltProgram, fault: OperationFault) -> tuple[int]:
-    node = built.program.nodes[fault.node.number]
-    assert fault.element == node.elements - 1
-    pairs = zip(node.output_sizes, node.output.strides, strict=True)
-    return (node.output.offset + sum((size - 1) * stride for size, stride in pairs),)
-
-
-def read_openings(
-    tree: TraceTree, runs: Sequence[tuple[int, int, int]], openings: bytes
-) -> dict[tuple[int, int], int]:
-    """The bits of proven runs, by buffer and element; every byte is needed."""
-    found: dict[tuple[int, int], int] = {}
-    traced: dict[int, bytes] = {}
-    reader = io.BytesIO(openings)
-    for buffer, first, count in runs:
-        size, start, end, total = describe_run(tree, buffer, first, count)
-        # As many siblings as a tree of any leaves has there.
-        shape = compute_range_path(compute_levels([b"\1" * 32] * total), start, end - 1)
-        leaves, path = reader.read((end - start) * size), [reader.read(32) for _ in shape]
-        found |= read_run(tree, buffer, first, count, leaves, path)
-        if tree.program.buffers[buffer].role in (Role.TENSOR, Role.SCALARS, *INDEX_ROLES):
-            traced[buffer] = tree.roots[buffer]
-    rest = reader.read()
-    siblings = [rest[i : i + 32] for i in range(0, len(rest), 32)]
-    assert is_valid_set(tree.root, traced, len(tree.roots), siblings)
-    return found
-
-
-def describe_run(tree: TraceTree, buffer: int, first: int, count: int) -> tuple[int, int, int, int]:
-    """Bytes of a leaf, the leaves from .. to that hold the run, and all of the buffer."""
-    size, elements = leaf_bytes(tree.program, buffer), tree.program.buffers[buffer].size
-    return size, 4 * first // size, -(-4 * (first + count) // size), -(-4 * elements // size)
-
-
-def read_run(
-    tree: TraceTree, buffer: int, first: int, count: int, leaves: bytes, path: Sequence[bytes]
-) -> dict[tuple[int, int], int]:
-    """The bits of a run whose leaves are proven under the buffer's root."""
-    size, start, end, total = describe_run(tree, buffer, first, count)
-    hashes = [hash_leaf(leaves[i : i + size]) for i in range(0, len(leaves), size)]
-    assert len(hashes) == end - start
-    verify_range(tree.roots[buffer], hashes, start, total, path)
-    bits = unpack_bits(leaves)
-    return {(buffer, first + i): bits[first + i - start * size // 4] for i in range(count)}
+def is_convicted(built: BuiltProgram, tree: TraceTree, fault: OperationFault) -> bool:
+    """What the contract says of the proof. Raises ProtocolFault where something of it has no place."""
+    program = built.program
+    facts = StepFacts(
+        program_root=compute_program_root(program), dataset_root=bytes(32), scalars_root=bytes(32),
+        program_nodes=len(program.nodes), program_buffers=len(program.buffers), numeric_format=0,
+        sequences_per_step=0, sequence_tokens=0, token_bytes=0, token_count=0, dataset_bytes=0,
+        scalar_count=0,
+    )  # fmt: skip
+    weights, first, second = tree.roots[:3]
+    context = StepContext(facts, StateHeader(weights, first, second, 0, 0), tree.root)
+    return judge_shown(program, context, fault.node, fault.element, fault.openings)
 
 
 def test_find_names_the_first_of_two_faults(claimant: Claimant) -> None:
@@ -220,8 +163,9 @@ def test_find_names_an_input_that_the_task_does_not_give(
     fault = find(claimant, claimed)
     assert isinstance(fault, InputFault)
     assert (fault.buffer, fault.element) == (buffer, element)
-    opening = fault.opening
-    assert read_run(tree, buffer, element, 1, opening.leaves, opening.path)
+    opening, size = fault.opening, leaf_bytes(tree.program, buffer)
+    leaves = -(-4 * tree.program.buffers[buffer].size // size)
+    verify_path(opening.root, hash_leaf(opening.leaves), 4 * element // size, leaves, opening.path)
     assert opening.root == tree.roots[buffer]
     verify_path(tree.root, opening.root, buffer, len(tree.roots), opening.root_path)
     assert cheat.fetched == [buffer]
