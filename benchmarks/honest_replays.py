@@ -23,13 +23,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.limits import Bench, make_starts
+from benchmarks.limits import sum_rates
 from benchmarks.replays.machines import Machine, list_machines
 from benchmarks.replays.pairs import QUANTITIES, judge_pairs, measure_pairs
 from benchmarks.replays.tracks import (
     SHAPES,
     Track,
-    compute_rate_sum,
     list_tracks,
     name_stage,
     open_track,
@@ -40,6 +39,7 @@ from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN, Proposal, p
 from protocol.compute.compare import Distances
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.step import TrainingState
+from scripts.calibration import Segment, Workplace, make_starts
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 BINS_PER_DECADE = 10
@@ -109,25 +109,27 @@ def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
 
 
 def _measure_track(
-    track: Track, workplace: Path, workers: Sequence[Worker], proposal: Proposal | None
+    track: Track, folder: Path, workers: Sequence[Worker], proposal: Proposal | None
 ) -> list[dict[str, Any]]:
     """By segment: distances for a calibration, verdicts for the campaign."""
-    bench = open_track(track, workplace)
-    make_starts(bench)
+    workplace = open_track(track, folder)
+    make_starts(workplace)
     for worker in workers:
         worker.replay(track)
     names = [worker.machine.name for worker in workers]
-    segments = [_measure_segment(bench, names, stage, proposal) for stage in bench.list_stages()]
-    for path in workplace.iterdir():
+    segments = [_measure_segment(workplace, names, one, proposal) for one in workplace.segments]
+    for path in folder.iterdir():
         path.unlink()
     return segments
 
 
-def _measure_segment(bench: Bench, names: Sequence[str], stage: Any, proposal: Proposal | None) -> Any:
-    ends = [bench.load(name, stage, bench.steps) for name in names]
-    start = _hash_start(bench.load_start(stage))
-    place = {"segment": stage.name, "stage": name_stage(bench, stage), "start": start}
-    rate_sum = compute_rate_sum(bench, stage)
+def _measure_segment(
+    workplace: Workplace, names: Sequence[str], segment: Segment, proposal: Proposal | None
+) -> Any:
+    ends = [workplace.load(name, segment, segment.steps) for name in names]
+    start = _hash_start(workplace.load("start", segment, 0))
+    place = {"segment": segment.name, "stage": name_stage(segment), "start": start}
+    rate_sum = sum_rates(workplace, segment)
     if proposal is None:
         measured = measure_pairs(ends, rate_sum * 2.0**-64)
         return {**place, "distances": [asdict(distances) for distances in _keep_largest(measured)]}
@@ -140,8 +142,7 @@ def _keep_largest(measured: Sequence[Distances]) -> list[Distances]:
 
 
 def _hash_start(state: TrainingState) -> str:
-    vectors = (state.weights, state.first_moment, state.second_moment)
-    parts = [sha256(vector.numpy().tobytes()).digest() for vector in vectors]
+    parts = [sha256(vector.numpy().tobytes()).digest() for vector in state.vectors]
     return sha256(b"".join([*parts, bytes([state.local_step])])).hexdigest()
 
 

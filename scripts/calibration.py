@@ -101,9 +101,11 @@ class Workplace:
         return train_segment(start, self.training, batches, *place)[0]
 
 
-def write_workplace(folder: Path, spec: TaskSpec, data: bytes, segments: Sequence[Segment]) -> Workplace:
+def write_workplace(
+    folder: Path, training: TrainingSpec, data: bytes, segments: Sequence[Segment]
+) -> Workplace:
     """Fill the folder."""
-    (folder / "training").write_bytes(encode_training(spec.training))
+    (folder / "training").write_bytes(encode_training(training))
     (folder / "dataset").write_bytes(data)
     (folder / "segments.json").write_text(json.dumps([asdict(segment) for segment in segments]))
     return open_workplace(folder)
@@ -131,7 +133,7 @@ def measure(
     configuration does not run."""
     configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
-    workplace = write_workplace(folder, spec, data, segments)
+    workplace = write_workplace(folder, spec.training, data, segments)
     say(f"{len(segments)} segments on {len(configurations)} kernel configurations")
     make_starts(workplace)
     for configuration in configurations:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.limits import Bench, Stage
+from benchmarks.limits import list_segments
 from benchmarks.setting import (
     DEMO_MODEL,
     INNER_STEPS,
@@ -20,10 +20,11 @@ from benchmarks.setting import (
     open_demo_corpus,
     read_standard_library,
 )
-from protocol.compute.data import Corpus
+from protocol.compute.data import Corpus, get_batch
 from protocol.compute.program import with_program
+from protocol.compute.step import GetBatch
 from protocol.spec.containers import ModelConfig, TrainingSpec
-from protocol.spec.schedule import compute_learning_rate_sum
+from scripts.calibration import Segment, Workplace
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,18 @@ class Track:
         return f"{self.shape}-{self.purpose}-{self.seed}"
 
 
-def open_track(track: Track, folder: Path) -> Bench:
+def open_track(track: Track, folder: Path) -> Workplace:
     """The track's training; states are stored under `folder`."""
     shape = SHAPES[track.shape]
     spec, corpus = _open_task(track.shape)
     seed = sha256(track.name.encode()).digest()
     own = replace(spec, initial_seed=int.from_bytes(seed[:4], "big"))
-    return Bench(folder, own, corpus, slots=1, steps=shape.steps, seed=seed)
+
+    def get_batches(segment: Segment) -> GetBatch:
+        beacon = sha256(seed + bytes([segment.round])).digest()
+        return lambda step: get_batch(corpus, own, beacon, segment.slot, step)
+
+    return Workplace(folder, own, list_segments(1, shape.steps), get_batches)
 
 
 @lru_cache(maxsize=len(SHAPES))
@@ -76,19 +82,13 @@ def _open_task(name: str) -> tuple[TrainingSpec, Corpus]:
     return spec, open_demo_corpus(data, spec)
 
 
-def compute_rate_sum(bench: Bench, stage: Stage) -> int:
-    """L of the segment, as the schedule tree holds it."""
-    index = stage.global_step // bench.steps
-    return compute_learning_rate_sum(bench.spec.schedule, index, bench.steps, INNER_STEPS)
-
-
-def name_stage(bench: Bench, stage: Stage) -> str:
+def name_stage(segment: Segment) -> str:
     """Which part of training a segment is of."""
-    if stage.inner_step == 0:
+    if segment.inner_step == 0:
         return "zero moments"
-    if stage.round == 0:
+    if segment.round == 0:
         return "warm-up"
-    is_last = stage.round == ROUNDS - 1 and stage.inner_step >= INNER_STEPS - 2 * bench.steps
+    is_last = segment.round == ROUNDS - 1 and segment.inner_step >= INNER_STEPS - 2 * segment.steps
     return "end" if is_last else "middle"
 
 

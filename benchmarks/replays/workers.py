@@ -67,9 +67,9 @@ def work(folder: Path, machine: Machine) -> None:
     machine.set_up()
     for line in sys.stdin:
         track = Track(**json.loads(line))
-        bench = open_track(track, folder)
-        for stage in bench.list_stages():
-            bench.save(machine.name, stage, bench.train(bench.load_start(stage), stage, bench.steps))
+        workplace = open_track(track, folder)
+        for segment in workplace.segments:
+            workplace.save(machine.name, segment, workplace.replay(segment))
         print(track.name, flush=True)
 
 

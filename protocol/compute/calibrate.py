@@ -1,7 +1,7 @@
 """From honest distances to limits: how far apart two honest nodes were seen, times a margin.
 
 Whoever posts a task measures its model on kernel configurations that stand in for other people's machines
-(`benchmarks/limits.py` starts them as processes) and puts the proposal into the task. Meanings and units of
+(`scripts/calibration.py` starts them as processes) and puts the proposal into the task. Meanings and units of
 the limits: docs/spec.md, section 6.
 """
 
