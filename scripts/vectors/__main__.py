@@ -18,6 +18,7 @@ from scripts.vectors.float32_cases import float32_tables
 from scripts.vectors.merkle_cases import merkle_tables
 from scripts.vectors.node_cases import node_tables
 from scripts.vectors.outer_cases import outer_tables
+from scripts.vectors.randomness_cases import randomness_tables
 from scripts.vectors.referee_cases import referee_tables
 from scripts.vectors.table import Table
 from scripts.vectors.tolerance_cases import tolerance_tables
@@ -33,6 +34,7 @@ FILES: dict[str, Callable[[], dict[str, Table]]] = {
     "tolerance.json": tolerance_tables,
     "referee.json": referee_tables,
     "node.json": node_tables,
+    "randomness.json": randomness_tables,
 }
 
 

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {IRandomness} from "../../contracts/interfaces/IRandomness.sol";
+import {BlockHeader} from "../../contracts/libraries/BlockHeader.sol";
+import {Quicknet} from "../../contracts/libraries/Quicknet.sol";
+import {BlockRandomness} from "../../contracts/randomness/BlockRandomness.sol";
+import {DrandRandomness} from "../../contracts/randomness/DrandRandomness.sol";
+import {Memory} from "@openzeppelin/contracts/utils/Memory.sol";
+import {RLP} from "@openzeppelin/contracts/utils/RLP.sol";
+import {BLS} from "solady/utils/ext/ithaca/BLS.sol";
+import {VectorFile} from "./VectorFile.sol";
+
+/// @dev Source: Foundry's `Vm` interface.
+interface EtchVm {
+    function etch(address target, bytes calldata code) external;
+}
+
+/// @title Library calls from outside, so that their reverts can be expected.
+contract RandomnessHarness {
+    function decode(bytes calldata header) external pure returns (bytes32, uint256) {
+        return BlockHeader.decode(header);
+    }
+
+    function verify(uint64 round, bytes calldata point) external view returns (bool) {
+        return Quicknet.verify(round, abi.decode(point, (BLS.G1Point)));
+    }
+
+    function randomness(bytes calldata point) external pure returns (bytes32) {
+        return Quicknet.randomness(abi.decode(point, (BLS.G1Point)));
+    }
+}
+
+/// @title Stands at the address of EIP-2935's contract and knows one block.
+contract HistoryStub {
+    fallback(bytes calldata input) external returns (bytes memory) {
+        require(uint256(bytes32(input)) == 1, "another block was asked for");
+        return abi.encode(bytes32(0x477832cb29f98b17ae1cecd51db1af4f3749ead1111f816d53eb6d9bcadbed14));
+    }
+}
+
+contract RandomnessTest is VectorFile {
+    address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
+    /// @dev Rows of the tables.
+    uint256 private constant CANCUN = 0;
+    uint256 private constant SIGNED = 0;
+    uint256 private constant NEGATIVE = 1;
+
+    BlockRandomness private plain = new BlockRandomness();
+    DrandRandomness private mixed = new DrandRandomness();
+    RandomnessHarness private harness = new RandomnessHarness();
+    bytes private header;
+    bytes32 private prevrandao;
+
+    function setUp() public {
+        open("randomness");
+        header = vm.parseJsonBytesArray(json, ".headers.header")[CANCUN];
+        prevrandao = words(".headers.prevrandao")[CANCUN];
+        vm.roll(2);
+        vm.setBlockhash(1, words(".headers.hash")[CANCUN]);
+    }
+
+    // Headers -----------------------------------------------------------------------------------------------------
+    function test_decode_soundHeaders_givesPrevrandaoAndTime() public view {
+        string[] memory name = names(".headers");
+        bytes[] memory headers = vm.parseJsonBytesArray(json, ".headers.header");
+        for (uint256 i = 0; i < name.length; ++i) {
+            (bytes32 value, uint256 timestamp) = harness.decode(headers[i]);
+            assertEq(value, words(".headers.prevrandao")[i], name[i]);
+            assertEq(timestamp, numbers(".headers.timestamp")[i], name[i]);
+            Memory.Slice[] memory fields = RLP.decodeList(headers[i]);
+            assertEq(value, RLP.readBytes32(fields[13]), "as OpenZeppelin reads it");
+            assertEq(timestamp, RLP.readUint256(fields[11]), "as OpenZeppelin reads it");
+        }
+    }
+
+    function test_decode_hostileHeaders_reverts() public view {
+        string[] memory name = names(".refusedHeaders");
+        bytes[] memory headers = vm.parseJsonBytesArray(json, ".refusedHeaders.header");
+        for (uint256 i = 0; i < name.length; ++i) {
+            try harness.decode(headers[i]) {
+                assertTrue(false, name[i]);
+            } catch (bytes memory reason) {
+                assertEq(bytes32(bytes4(reason)), bytes32(IRandomness.HeaderMalformed.selector), name[i]);
+            }
+        }
+    }
+
+    function test_read_provenHeader_givesItsPrevrandao() public view {
+        assertEq(plain.read(1, header), prevrandao, "prevrandao");
+        assertEq(plain.drandRound(1_692_806_304), 0, "no drand needed");
+    }
+
+    function testFuzz_read_anyOtherHeader_reverts(uint256 at, uint8 change) public {
+        bytes memory forged = header;
+        at %= forged.length;
+        forged[at] = bytes1(uint8(forged[at]) ^ (change == 0 ? 1 : change));
+        vm.expectRevert(
+            abi.encodeWithSelector(IRandomness.WrongHeader.selector, keccak256(header), keccak256(forged))
+        );
+        plain.read(1, forged);
+    }
+
+    function test_read_blockNotBehind_reverts() public {
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.RandomnessPending.selector, 2, 2));
+        plain.read(2, header);
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.RandomnessPending.selector, 3, 2));
+        plain.read(3, header);
+    }
+
+    function test_read_forgottenHash_isFoundInHistoryWhereThereIsOne() public {
+        vm.roll(258);
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.RandomnessGone.selector, 1));
+        plain.read(1, header);
+        EtchVm(address(vm)).etch(HISTORY, address(new HistoryStub()).code);
+        assertEq(plain.read(1, header), prevrandao, "by EIP-2935");
+    }
+
+    // drand -------------------------------------------------------------------------------------------------------
+    function test_roundAfter_vectors() public view {
+        string[] memory name = names(".rounds");
+        for (uint256 i = 0; i < name.length; ++i) {
+            uint64 round = mixed.drandRound(numbers(".rounds.timestamp")[i]);
+            assertEq(round, numbers(".rounds.round")[i], name[i]);
+        }
+    }
+
+    /// forge-config: default.evm_version = "prague"
+    function test_beacons_vectors() public view {
+        string[] memory name = names(".beacons");
+        for (uint256 i = 0; i < name.length; ++i) {
+            bytes memory point = _point(i);
+            assertEq(harness.randomness(point), words(".beacons.randomness")[i], name[i]);
+            bytes32 both =
+                sha256(abi.encode(words(".beacons.prevrandao")[i], words(".beacons.randomness")[i]));
+            assertEq(both, words(".beacons.mixed")[i], name[i]);
+            uint64 round = uint64(numbers(".beacons.round")[i]);
+            assertEq(harness.verify(round, point), flags(".beacons.isSigned")[i], name[i]);
+            assertTrue(!harness.verify(round + 1, point), "another round");
+        }
+    }
+
+    /// @dev Without the check against the curve and the group, somebody could hand in a point that pairs as it likes.
+    /// forge-config: default.evm_version = "prague"
+    function test_verify_noPointOfTheGroup_reverts() public {
+        bytes memory offCurve = _point(SIGNED);
+        offCurve[127] ^= 0x01;
+        // (0, 2) is on y^2 = x^3 + 4, but not in the group of prime order.
+        bytes memory offGroup = new bytes(128);
+        offGroup[127] = 0x02;
+        vm.expectRevert(BLS.PairingFailed.selector);
+        harness.verify(1000, offCurve);
+        vm.expectRevert(BLS.PairingFailed.selector);
+        harness.verify(1000, offGroup);
+    }
+
+    /// forge-config: default.evm_version = "prague"
+    function test_verify_infinity_isNoSignature() public view {
+        assertTrue(!harness.verify(1000, new bytes(128)), "infinity");
+    }
+
+    /// forge-config: default.evm_version = "prague"
+    function test_readMixed_rightRound_mixes() public view {
+        bytes32 expected = sha256(abi.encode(prevrandao, words(".beacons.randomness")[SIGNED]));
+        assertEq(mixed.read(1, bytes.concat(_point(SIGNED), header)), expected, "mixed");
+    }
+
+    /// forge-config: default.evm_version = "prague"
+    function test_readMixed_wrongSignature_reverts() public {
+        bytes memory proof = bytes.concat(_point(NEGATIVE), header);
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.WrongBeacon.selector, 1000));
+        mixed.read(1, proof);
+    }
+
+    function test_readMixed_shortProof_reverts() public {
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.ProofTooShort.selector, 128, 127));
+        mixed.read(1, new bytes(127));
+    }
+
+    /// @dev What a chain without EIP-2537 gets, if somebody deploys there by hand.
+    function test_readMixed_noPrecompiles_reverts() public {
+        bytes memory proof = bytes.concat(_point(SIGNED), header);
+        vm.expectRevert(BLS.MapFpToG1Failed.selector);
+        mixed.read(1, proof);
+    }
+
+    function _point(uint256 row) private view returns (bytes memory) {
+        return vm.parseJsonBytesArray(json, ".beacons.point")[row];
+    }
+}
