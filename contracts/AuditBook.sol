@@ -14,6 +14,7 @@ import {
     TaskTerms
 } from "./Types.sol";
 import {IAuditBook} from "./interfaces/IAuditBook.sol";
+import {IRandomness} from "./interfaces/IRandomness.sol";
 import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
 import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
@@ -93,14 +94,21 @@ contract AuditBook is IAuditBook {
     ITaskRegistry public immutable registry;
     IRoundLedger public immutable ledger;
     address public immutable disputes;
+    IRandomness public immutable randomness;
 
     mapping(bytes32 => Opening) private _openings;
     mapping(bytes32 => StateHeader) private _last;
     mapping(bytes32 => Audit) private _audits;
     mapping(TaskId => mapping(uint32 => mapping(uint32 => bytes32))) private _leafSeeds;
 
-    constructor(IStakeVault vault_, ITaskRegistry registry_, IRoundLedger ledger_, address disputes_) {
-        (vault, registry, ledger, disputes) = (vault_, registry_, ledger_, disputes_);
+    constructor(
+        IStakeVault vault_,
+        ITaskRegistry registry_,
+        IRoundLedger ledger_,
+        address disputes_,
+        IRandomness randomness_
+    ) {
+        (vault, registry, ledger, disputes, randomness) = (vault_, registry_, ledger_, disputes_, randomness_);
     }
 
     // Step 5: start -----------------------------------------------------------------------------------------------
@@ -205,14 +213,13 @@ contract AuditBook is IAuditBook {
     }
 
     // Step 8: leaves ----------------------------------------------------------------------------------------------
-    function sealLeaves(TaskId task, uint32 round, uint32 phase) external {
+    function sealLeaves(TaskId task, uint32 round, uint32 phase, bytes calldata proof) external {
         if (phase > PHASE_LATE) revert WrongPhase(0, phase);
         if (_leafSeeds[task][round][phase] != 0) revert AlreadySealed();
         Phase memory p = _phaseOf(task, round, phase, registry.termsOf(task));
         _requireWindow(p.leavesBlock + 1, p.leavesEnd);
-        bytes32 randomness = blockhash(p.leavesBlock);
-        if (randomness == 0) revert RandomnessGone(p.leavesBlock);
-        bytes32 seed = Hashing.leafSeed(registry.domainOf(task), round, phase, randomness);
+        bytes32 value = randomness.read(p.leavesBlock, proof);
+        bytes32 seed = Hashing.leafSeed(registry.domainOf(task), round, phase, value);
         _leafSeeds[task][round][phase] = seed;
         emit LeavesSealed(task, round, phase, seed);
     }

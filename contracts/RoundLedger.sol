@@ -14,6 +14,7 @@ import {
 } from "./Types.sol";
 import {IAuditBook} from "./interfaces/IAuditBook.sol";
 import {IDisputeGame} from "./interfaces/IDisputeGame.sol";
+import {IRandomness} from "./interfaces/IRandomness.sol";
 import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
 import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
@@ -111,6 +112,7 @@ contract RoundLedger is IRoundLedger {
     IAuditBook public immutable audits;
     IDisputeGame public immutable disputes;
     address public immutable contest;
+    IRandomness public immutable randomness;
     RoundReader private immutable _reader;
 
     mapping(TaskId => mapping(uint32 => Round)) private _rounds;
@@ -124,9 +126,11 @@ contract RoundLedger is IRoundLedger {
         ITaskRegistry registry_,
         IAuditBook audits_,
         IDisputeGame disputes_,
-        address contest_
+        address contest_,
+        IRandomness randomness_
     ) {
         (vault, registry, audits, disputes, contest) = (vault_, registry_, audits_, disputes_, contest_);
+        randomness = randomness_;
         _reader = new RoundReader(registry_);
     }
 
@@ -197,31 +201,34 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Steps 4 and 12: draws ---------------------------------------------------------------------------------------
-    function sealDraw(TaskId task, uint32 round) external {
+    function sealDraw(TaskId task, uint32 round, bytes calldata proof) external {
         RoundFrame memory f = _trainedFrame(task, round);
         Round storage entry = _rounds[task][round];
         if (entry.drawSeed != 0) revert AlreadySealed();
-        bytes32 randomness = _randomness(f.drawBlock, f.drawEnd);
-        entry.drawSeed = Hashing.drawSeed(registry.domainOf(task), round, randomness);
+        bytes32 value = _randomness(f.drawBlock, f.drawEnd, proof);
+        entry.drawSeed = Hashing.drawSeed(registry.domainOf(task), round, value);
         emit DrawSealed(task, round, entry.drawSeed);
     }
 
-    function sealLate(TaskId task, uint32 round) external {
+    function sealLate(TaskId task, uint32 round, bytes calldata proof) external {
         RoundFrame memory f = _trainedFrame(task, round);
         Round storage entry = _rounds[task][round];
         if (entry.lateSeed != 0) revert AlreadySealed();
         uint256 merged = _mergedBlock(f, entry);
         if (merged == 0) revert NotMerged(f.mergeBy, block.number);
-        bytes32 randomness = _randomness(merged + f.delay, merged + f.seal);
-        entry.lateSeed = Hashing.lateSeed(registry.domainOf(task), round, randomness);
+        bytes32 value = _randomness(merged + f.delay, merged + f.seal, proof);
+        entry.lateSeed = Hashing.lateSeed(registry.domainOf(task), round, value);
         emit LateSealed(task, round, entry.lateSeed);
     }
 
     /// @dev Only between the block and the end of the window: a missed window is never a free second draw.
-    function _randomness(uint256 ofBlock, uint256 closes) private view returns (bytes32 randomness) {
+    function _randomness(uint256 ofBlock, uint256 closes, bytes calldata proof)
+        private
+        view
+        returns (bytes32)
+    {
         _requireWindow(ofBlock + 1, closes);
-        randomness = blockhash(ofBlock);
-        if (randomness == 0) revert RandomnessGone(ofBlock);
+        return randomness.read(ofBlock, proof);
     }
 
     // Steps 9 and 10: verdicts ------------------------------------------------------------------------------------

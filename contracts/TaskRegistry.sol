@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Role, RoundStatus, TaskId, TaskTerms} from "./Types.sol";
+import {IRandomness} from "./interfaces/IRandomness.sol";
 import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
 import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
@@ -49,13 +50,14 @@ contract TaskRegistry is ITaskRegistry {
 
     IStakeVault public immutable vault;
     IRoundLedger public immutable ledger;
+    IRandomness public immutable randomness;
 
     mapping(TaskId => Task) private _tasks;
     mapping(TaskId => mapping(uint32 => Round)) private _rounds;
     mapping(address => Peer) private _peers;
 
-    constructor(IStakeVault vault_, IRoundLedger ledger_) {
-        (vault, ledger) = (vault_, ledger_);
+    constructor(IStakeVault vault_, IRoundLedger ledger_, IRandomness randomness_) {
+        (vault, ledger, randomness) = (vault_, ledger_, randomness_);
     }
 
     // Peers and tasks ---------------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ contract TaskRegistry is ITaskRegistry {
         return role == Role.WHISTLEBLOWER ? terms.maxWhistleblowers : 0;
     }
 
-    function sealBeacon(TaskId task, uint32 round) external {
+    function sealBeacon(TaskId task, uint32 round, bytes calldata proof) external {
         Round storage current = _knownRound(task, round);
         if (current.status != RoundStatus.ENROLLING) {
             revert WrongStatus(uint8(RoundStatus.ENROLLING), uint8(current.status));
@@ -141,15 +143,13 @@ contract TaskRegistry is ITaskRegistry {
         ) {
             _setEmpty(task, round, current);
         } else {
-            _deal(task, round, current, beaconBlock);
+            _deal(task, round, current, randomness.read(beaconBlock, proof));
         }
     }
 
-    function _deal(TaskId task, uint32 round, Round storage current, uint256 beaconBlock) private {
-        bytes32 randomness = blockhash(beaconBlock);
-        if (randomness == 0) revert RandomnessGone(beaconBlock);
+    function _deal(TaskId task, uint32 round, Round storage current, bytes32 value) private {
         current.status = RoundStatus.TRAINING;
-        current.beacon = Hashing.beacon(domainOf(task), round, randomness);
+        current.beacon = Hashing.beacon(domainOf(task), round, value);
         emit BeaconSealed(task, round, current.beacon);
     }
 

@@ -27,12 +27,13 @@ from protocol.adapters.chain.deployment import (
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from scripts.chain_randomness import check_randomness, choose_contract
 
 DEPLOYMENTS = Path("deployments")
 UNBONDING_BLOCKS = 500_000
 """More than the worst span of a round under the mainnet preset; about ten weeks of 12 s blocks."""
 DEV_TOKEN = "DevToken"
-WITHOUT_STAKE = frozenset({"StakeVault", "Referee"})
+WITHOUT_STAKE = frozenset({"StakeVault", "Referee", "Randomness"})
 """All others are modules of the vault: they may expose and slash."""
 
 Report = Callable[[str], None]
@@ -45,7 +46,7 @@ def compute_creation_address(account: str, nonce: int) -> str:
 
 
 def predict_deployment(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> Deployment:
-    """Where the seven contracts will be when `account` creates them one after the other from `nonce` on."""
+    """Where the eight contracts will be when `account` creates them one after the other from `nonce` on."""
     addresses = {
         field: compute_creation_address(account, nonce + index) for index, field in enumerate(CONTRACT_NAMES)
     }
@@ -97,14 +98,16 @@ async def deploy(
     *,
     token: str = "",
     unbonding_blocks: int = UNBONDING_BLOCKS,
+    with_drand: bool = False,
     report: Report = print,
 ) -> Deployment:
-    """Create the seven contracts, and a DevToken where no `token` is given; return the checked deployment.
+    """Create the eight contracts, and a DevToken where no `token` is given; return the checked deployment.
 
     The account must not send anything else meanwhile. Raises EnvironmentFault when a contract lands
-    elsewhere.
+    elsewhere, and where the chain has no randomness that draws may hang on (`scripts/chain_randomness.py`).
     """
     chain_id = await connection.chain_id()
+    chosen = {"Randomness": await choose_contract(connection, with_drand=with_drand)}
     sender = Sender(connection, signer, chain_id, Patience())
     if not token:
         token = await _create(sender, DEV_TOKEN, [], report)
@@ -113,10 +116,12 @@ async def deploy(
     start = (await connection.head()).number
     deployment = predict_deployment(sender.address, nonce, token, chain_id, start)
     for name, address in deployment.contracts().items():
-        arguments = compute_arguments(find_constructor(name), deployment, unbonding_blocks)
-        actual = await _create(sender, name, arguments, report)
+        contract = chosen.get(name, name)
+        arguments = compute_arguments(find_constructor(contract), deployment, unbonding_blocks)
+        actual = await _create(sender, contract, arguments, report)
         _require_address(name, address, actual)
     await check_deployment(connection, deployment)
+    await check_randomness(connection, deployment)
     return deployment
 
 
@@ -161,6 +166,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--token", default="", help="ERC-20 to stake; left out: a worthless DevToken is created"
     )
     parser.add_argument("--unbonding-blocks", type=int, default=UNBONDING_BLOCKS)
+    parser.add_argument(
+        "--drand",
+        action="store_true",
+        help="mix rounds of drand into all draws; needs a chain with EIP-2537, and nodes that reach drand",
+    )
     parser.add_argument("--out", type=Path, help="file to write; default deployments/<chainId>.json")
     options = parser.parse_args(arguments)
     try:
@@ -176,7 +186,12 @@ async def _run(options: argparse.Namespace) -> int:
     try:
         path = options.out or default_path(await connection.chain_id())
         await deploy_once(
-            connection, key, path, token=options.token, unbonding_blocks=options.unbonding_blocks
+            connection,
+            key,
+            path,
+            token=options.token,
+            unbonding_blocks=options.unbonding_blocks,
+            with_drand=options.drand,
         )
     finally:
         await connection.close()
@@ -187,7 +202,7 @@ async def _run(options: argparse.Namespace) -> int:
 async def _create(sender: Sender, contract: str, arguments: list[Any], report: Report) -> str:
     receipt = await sender.send("", compute_creation_code(contract, arguments), f"new {contract}")
     address = str(receipt["contractAddress"]).lower()
-    report(f"{contract:<14}{to_checksum_address(address)}")
+    report(f"{contract:<16}{to_checksum_address(address)}")
     return address
 
 

@@ -63,15 +63,18 @@ class Devnet:
 
 
 @asynccontextmanager
-async def run_anvil(port: int, log: Path, block_time_s: int = 0) -> AsyncIterator[str]:
+async def run_anvil(
+    port: int, log: Path, block_time_s: int = 0, options: Sequence[str] = ()
+) -> AsyncIterator[str]:
     """Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
-    each transaction, until somebody else makes them (`scripts/clock.py`). Raises EnvironmentFault when
-    the port is taken or Anvil does not start."""
+    each transaction, until somebody else makes them (`scripts/clock.py`). `options`: more of Anvil's own.
+    Raises EnvironmentFault when the port is taken or Anvil does not start."""
     port = claim_port(port)
     command = [str(anvil_path()), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--hardfork", HARDFORK, "--chain-id", str(CHAIN_ID), "--accounts", "1"]
     command += ["--prune-history", str(KEPT_STATES)]
     command += ["--block-time", str(block_time_s)] if block_time_s else []
+    command += options
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)

@@ -37,7 +37,6 @@ interface IAuditBook {
     error WrongLeafCount(uint256 expected, uint256 actual);
     error LeafMismatch(bytes32 root, uint256 index);
     error AlreadySealed();
-    error RandomnessGone(uint256 blockNumber);
     error NotModule(address caller);
     error NotDrawn(uint32 slot, uint32 draw, uint32 rank);
     error NotEscalated(uint32 slot, uint32 draw);
@@ -63,8 +62,8 @@ interface IAuditBook {
     /// @notice Step 7. The auditor reveals its end state; equal to the solver's it ends the audit: ACCEPTS.
     function reveal(AuditRef calldata ref, StateHeader calldata end, bytes32 salt) external;
 
-    /// @notice Step 8. Fixes the leaf draw of a phase (0 primary, 1 reserves, 2 late). Anybody.
-    function sealLeaves(TaskId task, uint32 round, uint32 phase) external;
+    /// @notice Step 8. Fixes the leaf draw of a phase (0 primary, 1 reserves, 2 late) from the randomness of its block. Anybody.
+    function sealLeaves(TaskId task, uint32 round, uint32 phase, bytes calldata proof) external;
 
     /// @notice Step 8. The solver opens the drawn leaves of its end state for one draw; serves all ranks of a phase.
     function openLeaves(TaskId task, uint32 round, uint32 draw, uint32 phase, StateLeaves[] calldata leaves) external;

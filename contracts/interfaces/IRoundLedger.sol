@@ -25,7 +25,6 @@ interface IRoundLedger {
     error BoundaryMismatch(bytes32 claimRoot, uint32 boundary);
     error WrongClaimStatus(uint32 slot, ClaimStatus actual);
     error AlreadySealed();
-    error RandomnessGone(uint256 blockNumber);
     error NothingDue(uint32 slot, ClaimStatus actual);
     error NotJudged(uint32 judged, uint32 expected);
     error RoundNotTrained(RoundStatus actual);
@@ -40,8 +39,8 @@ interface IRoundLedger {
     /// @notice One irrevocable claim a solver and round. `start` opens boundary 0: W is the global root, m and v the carried ones or zero, the steps right.
     function commit(TaskId task, uint32 round, bytes32 claimRoot, bytes32 deltaRoot, BoundaryProof calldata start) external;
 
-    /// @notice Fixes the draw of all claims of the round from the hash of block trainEnd + delay.
-    function sealDraw(TaskId task, uint32 round) external;
+    /// @notice Fixes the draw of all claims of the round from the randomness of block trainEnd + delay, shown by `proof` (IRandomness.read).
+    function sealDraw(TaskId task, uint32 round, bytes calldata proof) external;
 
     /// @notice Computes a claim's verdict as far as the clock allows: DROPPED after trainEnd, VOID by silence, ACCEPTED or ESCALATED after
     /// compareEnd (ACCEPTED from showEnd on where every primary accepts), ACCEPTED or VOID after reserveCompareEnd. Applies no-show fees and slashes
@@ -55,8 +54,8 @@ interface IRoundLedger {
     /// @notice Releases the bond of the poster whose root stands and credits its mergePay, once the merge window is over and no contest runs. Anybody.
     function settleMerge(TaskId task, uint32 round) external;
 
-    /// @notice Fixes the late draw from the hash of block mergedBlock + delay.
-    function sealLate(TaskId task, uint32 round) external;
+    /// @notice Fixes the late draw from the randomness of block mergedBlock + delay.
+    function sealLate(TaskId task, uint32 round, bytes calldata proof) external;
 
     /// @notice Pays and releases everything of one claim: the solver, its auditors. From `settleBlockOf` on with no dispute open (at once in an EMPTY
     /// round); judges first what nobody judged, and forfeits the pay of a solver that was silent in its late audit. Anybody.

@@ -26,7 +26,6 @@ interface ITaskRegistry {
     error RoundFull(Role role, uint32 capacity);
     error TaskFinished(TaskId task);
     error NotYet(uint256 readyBlock, uint256 blockNumber);
-    error RandomnessGone(uint256 blockNumber);
 
     /// @notice Publishes where the caller serves blobs and the SHA-256 of its TLS certificate (DER). Overwrites.
     function announce(string calldata url, bytes32 certificateSha256) external;
@@ -37,9 +36,10 @@ interface ITaskRegistry {
     /// @notice Enrols the caller in the current round. One role an account a round. Exposes solverStake or enrolStake.
     function enrol(TaskId task, uint32 round, Role role) external;
 
-    /// @notice Fixes the beacon from the hash of block enrolEnd + delay. With no solver or fewer than 3 verifiers the round is EMPTY.
+    /// @notice Fixes the beacon from the randomness of block enrolEnd + delay. With no solver or fewer than 3 verifiers the round is EMPTY.
     /// @dev Enrolled verifiers and solvers are disjoint sets (one role an account).
-    function sealBeacon(TaskId task, uint32 round) external;
+    /// @param proof shows that randomness (IRandomness.read); not looked at where the round is EMPTY
+    function sealBeacon(TaskId task, uint32 round, bytes calldata proof) external;
 
     /// @notice Starts the next round once the last one is merged (and not contested) or EMPTY (beacon not sealed in time included). Anybody.
     function advance(TaskId task) external;

@@ -28,7 +28,13 @@ from protocol.spec.dispute_moves import Move, get_next_dispute_deadline
 from protocol.spec.duties import get_next_deadline
 from protocol.spec.events import Event
 from protocol.spec.guards import has_poster
-from protocol.spec.keeping import SPREAD_BLOCKS, get_keeper_actions, get_my_keeper_actions
+from protocol.spec.keeping import (
+    SPREAD_BLOCKS,
+    Seal,
+    get_keeper_actions,
+    get_my_keeper_actions,
+    get_sealed_block,
+)
 from protocol.spec.round import (
     OuterRoot,
     RoundState,
@@ -224,15 +230,15 @@ class Participant:
             case calls.CompareLeaves():
                 await challenge.compare_leaves(party, call.audit, call.indices)
             case calls.SealBeacon():
-                await registry.seal_beacon(task, call.round)
+                await registry.seal_beacon(task, call.round, await self._prove(call))
             case calls.Advance():
                 await registry.advance(task)
             case calls.SealDraw():
-                await ledger.seal_draw(task, call.round)
+                await ledger.seal_draw(task, call.round, await self._prove(call))
             case calls.SealLate():
-                await ledger.seal_late(task, call.round)
+                await ledger.seal_late(task, call.round, await self._prove(call))
             case calls.SealLeaves():
-                await book.seal_leaves(task, call.round, call.phase)
+                await book.seal_leaves(task, call.round, call.phase, await self._prove(call))
             case calls.Judge():
                 await ledger.judge(task, call.round, call.slot)
             case calls.PostOuter():
@@ -243,6 +249,11 @@ class Participant:
                 await ledger.settle_claim(task, call.round, call.slot)
             case calls.SettleEnrolments():
                 await ledger.settle_enrolments(task, call.round, call.first, call.end)
+
+    async def _prove(self, call: Seal) -> bytes:
+        """The randomness that a seal takes, as its contract wants it shown."""
+        block = get_sealed_block(self.party.round(call.round), call, self.party.view.head_block)
+        return await self.party.chain.randomness.prove(block)
 
     async def _audit(self, call: calls.Replay | calls.CommitReplay) -> None:
         """Replay or commit; when the start state cannot be had in time, say so instead of staying silent."""

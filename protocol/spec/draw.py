@@ -1,9 +1,9 @@
 """Every random choice of the protocol (docs/spec.md, section 4), from seeds that nobody could choose. Twin:
 `Draw.sol`.
 
-A seed is the hash of a block that was fixed before anyone knew it; all that follows is a keyed hash of that
-seed, so that each node and the contract deal the same cards. Rejection sampling keeps every choice exactly
-uniform.
+A seed hangs on the randomness of a block that was fixed before anyone knew it; all that follows is a keyed
+hash of that seed, so that each node and the contract deal the same cards. Rejection sampling keeps every
+choice exactly uniform.
 """
 
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ def _require(condition: bool, what: str, expected: str, actual: object) -> None:
 
 # --- Seeds --------------------------------------------------------------------------------------------------
 def compute_beacon(domain: bytes, round_number: int, randomness: bytes) -> bytes:
-    """Seed of shards and samples; randomness = hash of block enrolEnd + delay."""
+    """Seed of shards and samples; randomness is that of block enrolEnd + delay."""
     return hash_words(TAG_BEACON, domain, round_number, randomness)
 
 
 def compute_draw_seed(domain: bytes, round_number: int, randomness: bytes) -> bytes:
-    """Seed of segments and auditors; randomness = hash of block trainEnd + delay."""
+    """Seed of segments and auditors; randomness is that of block trainEnd + delay."""
     return hash_words(TAG_DRAW, domain, round_number, randomness)
 
 
@@ -59,7 +59,7 @@ def compute_leaf_seed(domain: bytes, round_number: int, phase: int, randomness: 
 
 
 def compute_late_seed(domain: bytes, round_number: int, randomness: bytes) -> bytes:
-    """Seed of the late audits; randomness = hash of block mergedBlock + delay."""
+    """Seed of the late audits; randomness is that of block mergedBlock + delay."""
     return hash_words(TAG_LATE, domain, round_number, randomness)
 
 

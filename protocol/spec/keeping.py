@@ -33,6 +33,10 @@ PAGE_ACCOUNTS = 32
 """Enrolments settled in one transaction."""
 
 
+Seal = calls.SealBeacon | calls.SealDraw | calls.SealLate | calls.SealLeaves
+"""The calls that fix a draw from the randomness of a block."""
+
+
 @dataclass(frozen=True)
 class Due:
     """A call that is due: since which block, and in which block its window closes."""
@@ -94,6 +98,19 @@ def _list_seals(state: RoundState, block: int) -> Iterator[Due]:
         audits = get_audit_deadlines(state, phase, block)
         if audits is not None and _is_phase_open(state, phase):
             yield Due(calls.SealLeaves(state.index, phase), audits.leaves_block + 1, audits.leaves_end)
+
+
+def get_sealed_block(state: RoundState, call: Seal, block: int) -> int:
+    """The block whose randomness a seal takes, as known at `block`; 0 for a late one while unknown."""
+    if isinstance(call, calls.SealBeacon):
+        return state.deadlines.beacon_block
+    if isinstance(call, calls.SealDraw):
+        return state.deadlines.draw_block
+    if isinstance(call, calls.SealLate):
+        late = get_late_deadlines(state, block)
+        return late.late_block if late else 0
+    audits = get_audit_deadlines(state, call.phase, block)
+    return audits.leaves_block if audits else 0
 
 
 def _is_phase_open(state: RoundState, phase: int) -> bool:

@@ -208,26 +208,26 @@ contract AuditBookTest is World {
     function test_sealLeaves_twice_reverts() public {
         playToLeaves(NEAR);
         expectError(IAuditBook.AlreadySealed.selector);
-        audits.sealLeaves(task, round, 0);
+        audits.sealLeaves(task, round, 0, "");
     }
 
     function test_sealLeaves_windowOver_reverts() public {
         playToShow(NEAR);
         rollTo(deadlines().leavesEnd);
         expectError(IAuditBook.OutsideWindow.selector);
-        audits.sealLeaves(task, round, 0);
+        audits.sealLeaves(task, round, 0, "");
     }
 
     function test_sealLeaves_lateBeforeMerge_reverts() public {
         playToShow(NEAR);
         expectError(IAuditBook.OutsideWindow.selector);
-        audits.sealLeaves(task, round, 2);
+        audits.sealLeaves(task, round, 2, "");
     }
 
     function test_sealLeaves_unknownPhase_reverts() public {
         playToShow(NEAR);
         expectError(IAuditBook.WrongPhase.selector);
-        audits.sealLeaves(task, round, 3);
+        audits.sealLeaves(task, round, 3, "");
     }
 
     function test_openLeaves_latePhaseOfPrimaryDraw_reverts() public {

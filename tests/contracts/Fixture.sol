@@ -7,6 +7,7 @@ import {TaskRegistry} from "../../contracts/TaskRegistry.sol";
 import {DevToken} from "../../contracts/devnet/DevToken.sol";
 import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
 import {LedgerMock} from "./LedgerMock.sol";
+import {RandomnessStub} from "./Mocks.sol";
 import {Test} from "./Test.sol";
 
 /// @title A token, a vault and a registry, with a stand-in for the ledger, and a task that is in order.
@@ -24,13 +25,14 @@ abstract contract Fixture is Test {
     function deployCore(uint256 extraModules) internal {
         token = new DevToken();
         ledger = new LedgerMock();
+        RandomnessStub randomness = new RandomnessStub();
         uint256 nonce = vm.getNonce(address(this));
         address[] memory modules = new address[](extraModules + 1);
         for (uint256 i = 0; i < modules.length; ++i) {
             modules[i] = vm.computeCreateAddress(address(this), nonce + 1 + i);
         }
         vault = new StakeVault(token, UNBONDING, modules);
-        registry = new TaskRegistry(vault, IRoundLedger(address(ledger)));
+        registry = new TaskRegistry(vault, IRoundLedger(address(ledger)), randomness);
     }
 
     function soundTerms() internal view returns (TaskTerms memory terms) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {IRandomness} from "../../contracts/interfaces/IRandomness.sol";
 import {IReferee} from "../../contracts/interfaces/IReferee.sol";
 import {ERC20} from "@openzeppelin/contracts/token/ERC20/ERC20.sol";
 
@@ -32,6 +33,18 @@ contract HostileToken is ERC20 {
         if (feeWei > 0 && from != address(0) && to != address(0)) super._update(to, address(0), feeWei);
         if (address(hookOf[from]) != address(0)) hookOf[from].onTransfer(from, to);
         if (address(hookOf[to]) != address(0)) hookOf[to].onTransfer(from, to);
+    }
+}
+
+/// @title The hash of a block as its randomness: a test sets hashes, and makes no headers.
+contract RandomnessStub is IRandomness {
+    function read(uint256 ofBlock, bytes calldata) external view returns (bytes32 value) {
+        value = blockhash(ofBlock);
+        if (value == 0) revert RandomnessGone(ofBlock);
+    }
+
+    function drandRound(uint256) external pure returns (uint64) {
+        return 0;
     }
 }
 

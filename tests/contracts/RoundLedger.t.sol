@@ -151,7 +151,7 @@ contract RoundLedgerTest is World {
         commit(0);
         rollTo(deadlines().drawEnd);
         expectError(IRoundLedger.OutsideWindow.selector);
-        ledger.sealDraw(task, round);
+        ledger.sealDraw(task, round, "");
         _assertVoid(0);
     }
 
@@ -444,7 +444,7 @@ contract RoundLedgerTest is World {
         rollTo(mergeBy - 1);
         assertEq(ledger.mergedBlockOf(task, round), 0, "not known yet");
         expectError(IRoundLedger.NotMerged.selector);
-        ledger.sealLate(task, round);
+        ledger.sealLate(task, round, "");
         rollTo(mergeBy);
         assertEq(ledger.mergedBlockOf(task, round), mergeBy, "late clocks run anyway");
         sealLate();

@@ -293,7 +293,7 @@ contract TaskRegistryTest is Fixture {
         Deadlines memory d = Clock.compute(block.number, soundTerms().windows);
         vm.roll(d.beaconBlock + 1);
         vm.setBlockhash(d.beaconBlock, "randomness");
-        registry.sealBeacon(task, 0);
+        registry.sealBeacon(task, 0, "");
         (RoundStatus status,, bytes32 beacon, uint32 solvers, uint32 verifiers, uint32 whistleblowers) =
             registry.roundOf(task, 0);
         assertEq(uint256(status), uint256(RoundStatus.TRAINING), "status");
@@ -306,7 +306,7 @@ contract TaskRegistryTest is Fixture {
                 ITaskRegistry.WrongStatus.selector, RoundStatus.ENROLLING, RoundStatus.TRAINING
             )
         );
-        registry.sealBeacon(task, 0);
+        registry.sealBeacon(task, 0, "");
     }
 
     function test_sealBeacon_outsideWindow_reverts() public {
@@ -320,7 +320,7 @@ contract TaskRegistryTest is Fixture {
                     ITaskRegistry.OutsideWindow.selector, d.beaconBlock + 1, d.beaconEnd, blocks[i]
                 )
             );
-            registry.sealBeacon(task, 0);
+            registry.sealBeacon(task, 0, "");
         }
     }
 
@@ -328,7 +328,7 @@ contract TaskRegistryTest is Fixture {
         (, uint256 start,,,,) = registry.roundOf(task, round);
         uint256 beaconBlock = Clock.compute(start, soundTerms().windows).beaconBlock;
         vm.roll(beaconBlock + 1);
-        registry.sealBeacon(task, round);
+        registry.sealBeacon(task, round, "");
         (RoundStatus status,,,,,) = registry.roundOf(task, round);
         assertEq(uint256(status), uint256(RoundStatus.EMPTY), "nobody to work");
     }
@@ -362,7 +362,7 @@ contract TaskRegistryTest is Fixture {
         _enrolAll(task, round);
         (, uint256 start,,,,) = registry.roundOf(task, round);
         vm.roll(Clock.compute(start, soundTerms().windows).beaconBlock + 1);
-        registry.sealBeacon(task, round);
+        registry.sealBeacon(task, round, "");
     }
 
     function test_advance_unmerged_reverts() public {

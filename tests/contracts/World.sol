@@ -28,7 +28,7 @@ import {Clock, Deadlines, LateDeadlines} from "../../contracts/libraries/Clock.s
 import {Draw} from "../../contracts/libraries/Draw.sol";
 import {Hashing} from "../../contracts/libraries/Hashing.sol";
 import {PositionalMerkle} from "../../contracts/libraries/PositionalMerkle.sol";
-import {RefereeMock} from "./Mocks.sol";
+import {RandomnessStub, RefereeMock} from "./Mocks.sol";
 import {Test} from "./Test.sol";
 import {Trees} from "./Trees.sol";
 
@@ -68,6 +68,7 @@ abstract contract World is Test {
     DisputeGame internal disputes;
     OuterContest internal contest;
     RefereeMock internal referee;
+    RandomnessStub internal randomness;
 
     TaskTerms internal terms;
     TaskId internal task;
@@ -94,16 +95,18 @@ abstract contract World is Test {
 
     // Deployment --------------------------------------------------------------------------------------------------
     function _deploy() private {
-        (token, referee) = (new DevToken(), new RefereeMock());
+        (token, referee, randomness) = (new DevToken(), new RefereeMock(), new RandomnessStub());
         uint256 nonce = vm.getNonce(address(this));
         address[] memory places = new address[](6);
         for (uint256 i = 0; i < places.length; ++i) {
             places[i] = vm.computeCreateAddress(address(this), nonce + i);
         }
         vault = new StakeVault(token, UNBONDING_BLOCKS, places);
-        registry = new TaskRegistry(vault, RoundLedger(places[2]));
-        ledger = new RoundLedger(vault, registry, AuditBook(places[3]), DisputeGame(places[4]), places[5]);
-        audits = new AuditBook(vault, registry, ledger, places[4]);
+        registry = new TaskRegistry(vault, RoundLedger(places[2]), randomness);
+        ledger = new RoundLedger(
+            vault, registry, AuditBook(places[3]), DisputeGame(places[4]), places[5], randomness
+        );
+        audits = new AuditBook(vault, registry, ledger, places[4], randomness);
         disputes = new DisputeGame(vault, registry, ledger, audits, referee);
         contest = new OuterContest(vault, registry, ledger, audits);
         assertEq(address(contest), places[5], "addresses are as predicted");
@@ -289,7 +292,7 @@ abstract contract World is Test {
 
     function sealBeacon() internal {
         _rollBehind(deadlines().beaconBlock);
-        registry.sealBeacon(task, round);
+        registry.sealBeacon(task, round, "");
     }
 
     function commit(uint32 slot) internal {
@@ -302,12 +305,12 @@ abstract contract World is Test {
     function sealDraw() internal {
         rollTo(deadlines().trainEnd);
         _rollBehind(deadlines().drawBlock);
-        ledger.sealDraw(task, round);
+        ledger.sealDraw(task, round, "");
     }
 
     function sealLate() internal {
         _rollBehind(lateDeadlines().lateBlock);
-        ledger.sealLate(task, round);
+        ledger.sealLate(task, round, "");
     }
 
     // Audits ------------------------------------------------------------------------------------------------------
@@ -374,7 +377,7 @@ abstract contract World is Test {
         uint256 drawnBlock =
             phase == 0 ? primary : phase == 1 ? deadlines().reserveLeavesBlock : lateDeadlines().leavesBlock;
         _rollBehind(drawnBlock);
-        audits.sealLeaves(task, round, phase);
+        audits.sealLeaves(task, round, phase, "");
     }
 
     function openLeaves(AuditRef memory ref, uint32 phase) internal {

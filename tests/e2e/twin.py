@@ -134,7 +134,8 @@ class RoundTwin:
 
     def make(self, step: Step) -> tuple[Call, Sending]:
         """The call of a step and its transaction."""
-        maker = CallMaker(self.state, self.account_of(step["sender"]), self.script["results"])
+        sender, results = self.account_of(step["sender"]), self.script["results"]
+        maker = CallMaker(self.state, sender, results, self.chain.head + 1, self.chain.read_header)
         call = maker.make_call(step)
         return call, maker.make_sending(call)
 

@@ -3,12 +3,13 @@ stands, and every proof is made."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from protocol.spec import calls
 from protocol.spec.calls import Call
 from protocol.spec.drawn import compute_leaf_indices, get_drawn
 from protocol.spec.hashing import sha256_of
+from protocol.spec.keeping import Seal, get_sealed_block
 from protocol.spec.round import RoundState, get_audit_ref, get_included, get_phase, get_slot
 from protocol.spec.statuses import AuditRef, Role
 from protocol.spec.tolerance import Judgement
@@ -36,11 +37,14 @@ KINDS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class CallMaker:
-    """Makes the calls of one account. results: what an auditor's replay gives, by `slot.draw.rank`."""
+    """Makes the calls of one account for one block. results: what an auditor's replay gives, by
+    `slot.draw.rank`; read_header: the header of a block, as the randomness contract wants it."""
 
     state: RoundState
     sender: str
     results: Mapping[str, str]
+    block: int
+    read_header: Callable[[int], bytes]
 
     @property
     def slot(self) -> int:
@@ -109,6 +113,11 @@ def _take_fields(maker: CallMaker, call: Call) -> tuple[Any, ...]:
     return tuple(value for name, value in vars(call).items() if name != "round")
 
 
+def _seal(maker: CallMaker, call: Seal) -> tuple[Any, ...]:
+    sealed_block = get_sealed_block(maker.state, call, maker.block)
+    return *_take_fields(maker, call), maker.read_header(sealed_block)
+
+
 def _open_start(maker: CallMaker, call: calls.OpenStart) -> tuple[Any, ...]:
     return call.draw, Claims(maker.state).prove_boundary(maker.slot, call.boundary)
 
@@ -153,6 +162,7 @@ def _compare(maker: CallMaker, call: calls.CompareLeaves) -> tuple[Any, ...]:
 Arguments = Callable[[CallMaker, Any], tuple[Any, ...]]
 _ARGUMENTS: dict[type[Call], Arguments] = {
     calls.Advance: lambda maker, call: (),
+    **dict.fromkeys(get_args(Seal), _seal),
     calls.OpenStart: _open_start,
     calls.OpenEnd: _open_end,
     calls.OpenLeaves: _open_leaves,

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from protocol.adapters.chain.abi import Entry, decode_values, encode_call, find_function, load_abi
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.headers import encode_header
 from protocol.adapters.chain.logs import EventReader
 from protocol.adapters.chain.refusals import explain_revert
 from protocol.adapters.chain.vault import ERC20_ABI
@@ -163,6 +164,11 @@ class TwinChain:
             entries = ERC20_ABI if contract == "IERC20" else load_abi(DEV_TOKEN)
             return find_function(entries, function), self.deployment.token
         return find_function(load_abi(f"I{contract}"), function), self.deployment.address_of(contract)
+
+    def read_header(self, number: int) -> bytes:
+        """The header of a block, empty above the head."""
+        block = self._rpc.ask(("eth_getBlockByNumber", [hex(number), False]))[0]
+        return encode_header(block) if block else b""
 
     # Money and time travel ----------------------------------------------------------------------------------
     def fund(self, accounts: Sequence[str], wealth_wei: int) -> None:

@@ -63,12 +63,16 @@ def test_creation_addresses_are_those_of_ethereum() -> None:
 async def test_the_contracts_know_each_other(connection: Connection, deployer: AccountKey) -> None:
     found = await deploy(connection, deployer, unbonding_blocks=UNBONDING_BLOCKS, report=say_nothing)
     known = {"vault": found.vault, "ledger": found.ledger, "registry": found.registry}
+    known["randomness"] = found.randomness
+    asked = set()
     for contract, address in found.contracts().items():
-        getters = {
-            entry.name for entry in load_abi(contract) if entry.kind == "function" and not entry.inputs
-        }
+        name = "BlockRandomness" if contract == "Randomness" else contract
+        getters = {entry.name for entry in load_abi(name) if entry.kind == "function" and not entry.inputs}
         for getter in getters & known.keys():
             assert await read_address(connection, contract, address, getter) == known[getter], contract
+            asked.add((contract, getter))
+    seals = {(name, "randomness") for name in ("TaskRegistry", "RoundLedger", "AuditBook")}
+    assert seals <= asked
     assert await read_address(connection, "StakeVault", found.vault, "token") == found.token
     is_module = find_function(load_abi("StakeVault"), "isModule")
     for contract, address in found.contracts().items():

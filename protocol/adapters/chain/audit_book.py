@@ -56,9 +56,10 @@ class AuditBook(Proxy):
         """The auditor reveals what it committed to."""
         return await self._send("reveal", audit, end, salt)
 
-    async def seal_leaves(self, task: bytes, round: int, phase: int) -> Receipt:
-        """Fix the leaf draw of a phase (0 primary, 1 reserves, 2 late). Anybody may."""
-        return await self._send("sealLeaves", task, round, phase)
+    async def seal_leaves(self, task: bytes, round: int, phase: int, proof: bytes) -> Receipt:
+        """Fix the leaf draw of a phase (0 primary, 1 reserves, 2 late); `proof` is `Randomness.prove` of its
+        block. Anybody may."""
+        return await self._send("sealLeaves", task, round, phase, proof)
 
     async def open_leaves(
         self, task: bytes, round: int, draw: int, phase: int, leaves: Sequence[StateLeaves]

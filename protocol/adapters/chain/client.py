@@ -9,6 +9,7 @@ from protocol.adapters.chain.deployment import Deployment
 from protocol.adapters.chain.disputes import DisputeGame, OuterContest
 from protocol.adapters.chain.ledger import RoundLedger
 from protocol.adapters.chain.logs import Batch, Event, EventReader, Follower
+from protocol.adapters.chain.randomness import Randomness
 from protocol.adapters.chain.referee import Referee
 from protocol.adapters.chain.registry import TaskRegistry
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
@@ -31,6 +32,7 @@ class Chain:
         self.dispute_game = DisputeGame(connection, sender, reader, deployment.dispute_game)
         self.outer_contest = OuterContest(connection, sender, reader, deployment.outer_contest)
         self.referee = Referee(connection, sender, reader, deployment.referee)
+        self.randomness = Randomness(connection, sender, reader, deployment.randomness)
 
     @property
     def address(self) -> str:
@@ -42,7 +44,7 @@ class Chain:
         return await self.connection.head()
 
     async def block_hash(self, number: int) -> bytes | None:
-        """Hash of a block on the chain as it stands, None above its head: the randomness of a draw."""
+        """Hash of a block on the chain as it stands, None above its head."""
         block = await self.connection.block(number)
         return block.block_hash if block else None
 

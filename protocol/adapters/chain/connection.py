@@ -92,6 +92,13 @@ class Connection:
         except BlockNotFound:
             return None
 
+    async def raw_block(self, number: int) -> dict[str, Any]:
+        """The block as JSON-RPC has it, values as `0x` strings. Raises EnvironmentFault above the head."""
+        block = await self.request("eth_getBlockByNumber", hex(number), False)
+        if block is None:
+            raise _fault(self.rpc_url, f"block {number}", "none yet")
+        return dict(block)
+
     async def call(
         self, to: str, data: bytes, where: str, *, sender: str = "", block: int | str = "latest"
     ) -> bytes:

@@ -20,8 +20,9 @@ CONTRACT_NAMES = {
     "dispute_game": "DisputeGame",
     "outer_contest": "OuterContest",
     "referee": "Referee",
+    "randomness": "Randomness",
 }
-"""Field of Deployment -> name of the contract."""
+"""Field of Deployment -> name of the contract, whose interface is `I` and that name."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Deployment:
     dispute_game: str
     outer_contest: str
     referee: str
+    randomness: str
     deploy_block: int
 
     def address_of(self, contract: str) -> str:
@@ -45,7 +47,7 @@ class Deployment:
         return str(getattr(self, fields[contract]))
 
     def contracts(self) -> dict[str, str]:
-        """Contract name -> address, of all seven."""
+        """Contract name -> address, of all eight."""
         return {name: self.address_of(name) for name in CONTRACT_NAMES.values()}
 
     def to_json(self) -> str:

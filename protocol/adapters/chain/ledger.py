@@ -75,9 +75,9 @@ class RoundLedger(Proxy):
         """Commit to one's claim, once; `start` opens boundary 0."""
         return await self._send("commit", task, round, claim_root, delta_root, start)
 
-    async def seal_draw(self, task: bytes, round: int) -> Receipt:
-        """Fix the draw of all claims of the round. Anybody may."""
-        return await self._send("sealDraw", task, round)
+    async def seal_draw(self, task: bytes, round: int, proof: bytes) -> Receipt:
+        """Fix the draw of all claims of the round; `proof`: `Randomness.prove` of its block. Anybody may."""
+        return await self._send("sealDraw", task, round, proof)
 
     async def judge(self, task: bytes, round: int, slot: int) -> Receipt:
         """Compute a claim's verdict as far as the clock allows. Anybody may; refused when nothing is due."""
@@ -91,9 +91,9 @@ class RoundLedger(Proxy):
         """Release the bond of the poster whose root stands and credit its pay. Anybody may."""
         return await self._send("settleMerge", task, round)
 
-    async def seal_late(self, task: bytes, round: int) -> Receipt:
-        """Fix the late draw. Anybody may."""
-        return await self._send("sealLate", task, round)
+    async def seal_late(self, task: bytes, round: int, proof: bytes) -> Receipt:
+        """Fix the late draw; `proof` is `Randomness.prove` of its block. Anybody may."""
+        return await self._send("sealLate", task, round, proof)
 
     async def settle_claim(self, task: bytes, round: int, slot: int) -> Receipt:
         """Pay and release everything of one claim, from `settle_block_of` on. Anybody may."""

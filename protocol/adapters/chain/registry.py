@@ -44,9 +44,9 @@ class TaskRegistry(Proxy):
         """Enrol in the current round; exposes the role's stake."""
         return await self._send("enrol", task, round, role)
 
-    async def seal_beacon(self, task: bytes, round: int) -> Receipt:
-        """Fix the beacon from the hash of its block. Anybody may."""
-        return await self._send("sealBeacon", task, round)
+    async def seal_beacon(self, task: bytes, round: int, proof: bytes) -> Receipt:
+        """Fix the beacon; `proof` is `Randomness.prove` of its block. Anybody may."""
+        return await self._send("sealBeacon", task, round, proof)
 
     async def advance(self, task: bytes) -> Receipt:
         """Start the next round once the last one is merged or empty. Anybody may."""

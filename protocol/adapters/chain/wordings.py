@@ -17,6 +17,7 @@ _WAIT = "Wait for the block; the windows of a round are in docs/spec.md, section
 _RELOAD = "Read the round again: somebody else may have acted first."
 _OWN = "Use the account that the round names."
 _PROOF = "Rebuild the proof from the stored state; a damaged store is restored from the journal."
+_SHOW = "Fetch the block from another node of the chain and make the proof again (`Randomness.prove`)."
 _LATE = "The chance is gone for this round; the next one starts with `advance`."
 
 WORDINGS: dict[str, Wording] = {
@@ -130,6 +131,12 @@ WORDINGS: dict[str, Wording] = {
     ),
     "HeadMismatch": Wording(
         "the head is not the program's", "leaf 0 of {program_root}", "another head", _PROOF
+    ),
+    "HeaderMalformed": Wording(
+        "this chain's headers have another shape",
+        "a block header as Ethereum encodes it",
+        "something else at byte {at_byte}",
+        "This chain cannot hold rounds; deploy on another one.",
     ),
     "HeaderMismatch": Wording(
         "the header is not the posted step state", "{expected_state_root}", "{actual_state_root}", _PROOF
@@ -249,6 +256,9 @@ WORDINGS: dict[str, Wording] = {
     "PlaceUnknown": Wording(
         "the node has no such operand", "0 to {operands}", "{place}", "Name an operand that the node has."
     ),
+    "ProofTooShort": Wording(
+        "the proof is cut off", "{expected_bytes} bytes or more", "{actual_bytes} bytes", _SHOW
+    ),
     "QueueFull": Wording(
         "too many disputes wait for this claimant",
         "fewer than {cap}",
@@ -256,7 +266,16 @@ WORDINGS: dict[str, Wording] = {
         "Wait until one of them ends.",
     ),
     "RandomnessGone": Wording(
-        "the block's hash is gone", "at most 256 blocks after block {block_number}", "more", _LATE
+        "the block's hash is gone",
+        "a block whose hash the chain still knows",
+        "block {block_number}",
+        _LATE,
+    ),
+    "RandomnessPending": Wording(
+        "this block's randomness is not known yet",
+        "a block behind block {block_number}",
+        "block {of_block}",
+        _WAIT,
     ),
     "RootReplaced": Wording(
         "the contested root was replaced",
@@ -329,6 +348,12 @@ WORDINGS: dict[str, Wording] = {
     ),
     "TraceMismatch": Wording("the opened buffers are not the trace's", "{trace_root}", "{actual}", _PROOF),
     "WrongAuditStatus": Wording("the audit is not there yet, or past it", "{expected}", "{actual}", _RELOAD),
+    "WrongBeacon": Wording(
+        "this is not what drand signed",
+        "the signature of round {drand_round}",
+        "another one",
+        "Ask another server of drand.",
+    ),
     "WrongChild": Wording(
         "no such child was posted",
         "a child that differs",
@@ -338,6 +363,7 @@ WORDINGS: dict[str, Wording] = {
     "WrongClaimStatus": Wording(
         "the claim's life does not allow this", "another status of slot {slot}", "{actual}", _RELOAD
     ),
+    "WrongHeader": Wording("this is not the block's header", "{expected_hash}", "{actual_hash}", _SHOW),
     "WrongInputCount": Wording("a wrong number of inputs", "{expected}", "{actual}", _PROOF),
     "WrongLeafBytes": Wording("the leaves have another length", "{expected} bytes", "{actual} bytes", _PROOF),
     "WrongLeafCount": Wording("a wrong number of leaves", "{expected}", "{actual}", _PROOF),

@@ -1,6 +1,6 @@
 """What a participant decides beyond the pure rules, and that each call goes where it belongs."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,10 +26,10 @@ from protocol.spec.game_events import (
     StepRootsPosted,
     TracePosted,
 )
-from protocol.spec.keeping import SPREAD_BLOCKS
+from protocol.spec.keeping import SPREAD_BLOCKS, Seal
 from protocol.spec.merkle import hash_leaf, is_valid_path
 from protocol.spec.program_codec import LEAVES_BEFORE_NODES
-from protocol.spec.round import get_settle_block
+from protocol.spec.round import RoundState, get_settle_block
 from protocol.spec.statuses import AuditStatus, Role
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
@@ -39,6 +39,8 @@ from tests.protocol.actions.outcomes import accept_claim, post_outer
 from tests.protocol.spec.plots import play_plot
 
 CLOCK = 100
+OUTER_BLOCK = 21
+"""Where `post_outer` posts."""
 
 
 def decide(lone: Lone, block: int) -> list[Hashable]:
@@ -86,11 +88,7 @@ async def test_a_chain_that_does_not_answer_is_no_reason_to_blame_the_solver(sol
 
 CALLS: list[tuple[calls.Call, str, tuple[Any, ...]]] = [
     (calls.Enrol(1, Role.SOLVER), "enrol", (TASK, 1, Role.SOLVER)),
-    (calls.SealBeacon(1), "seal_beacon", (TASK, 1)),
     (calls.Advance(1), "advance", (TASK,)),
-    (calls.SealDraw(1), "seal_draw", (TASK, 1)),
-    (calls.SealLate(1), "seal_late", (TASK, 1)),
-    (calls.SealLeaves(1, 2), "seal_leaves", (TASK, 1, 2)),
     (calls.Judge(1, 2), "judge", (TASK, 1, 2)),
     (calls.SettleMerge(1), "settle_merge", (TASK, 1)),
     (calls.SettleClaim(1, 2), "settle_claim", (TASK, 1, 2)),
@@ -104,6 +102,33 @@ async def test_calls_go_to_their_function(
 ) -> None:
     await make_participant(solver).perform(call)
     assert solver.chain.sent == [(method, arguments)]
+
+
+SEALS: list[tuple[Seal, str, Callable[[RoundState], int], tuple[Any, ...]]] = [
+    (calls.SealBeacon(0), "seal_beacon", lambda state: state.deadlines.beacon_block, (TASK, 0)),
+    (calls.SealDraw(0), "seal_draw", lambda state: state.deadlines.draw_block, (TASK, 0)),
+    (calls.SealLate(0), "seal_late", lambda state: OUTER_BLOCK + state.terms.windows.delay, (TASK, 0)),
+    (
+        calls.SealLeaves(0, 1),
+        "seal_leaves",
+        lambda state: state.deadlines.reserves.leaves_block,
+        (TASK, 0, 1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "method", "find_block", "arguments"), SEALS)
+async def test_a_seal_shows_the_randomness_of_its_block(
+    solver: Lone, call: Seal, method: str, find_block: Callable[[RoundState], int], arguments: tuple[Any, ...]
+) -> None:
+    audited = await audit_claim(solver)
+    accept_claim(audited)
+    post_outer(audited, bytes(32), bytes(32), ALICE)
+    solver.chain.sent.clear()
+    solver.chain.answers["randomness.prove"] = b"header"
+    await make_participant(solver).perform(call)
+    block = find_block(solver.party.round(0))
+    assert solver.chain.sent == [("prove", (block,)), (method, (*arguments, b"header"))]
 
 
 async def test_a_solver_opens_the_boundaries_that_are_asked(solver: Lone) -> None:

@@ -1,6 +1,6 @@
 """A fresh chain for one test: Anvil without interval blocks, DevToken, StakeVault, an account with money.
 
-The other five addresses hold the token: enough for everything that needs code at an address but no call.
+The other addresses hold the token: enough for everything that needs code at an address but no call.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -50,8 +50,8 @@ async def run_test_chain(folder: Path) -> AsyncIterator[TestChain]:
 
 
 def make_deployment(chain_id: int, addresses: Sequence[str]) -> Deployment:
-    """A deployment with these eight addresses, token first, vault second."""
-    token, vault, registry, ledger, audit_book, dispute_game, outer_contest, referee = addresses
+    """A deployment with these nine addresses, token first, vault second."""
+    token, vault, registry, ledger, audit_book, dispute_game, outer_contest, referee, randomness = addresses
     return Deployment(
         chain_id,
         token,
@@ -62,6 +62,7 @@ def make_deployment(chain_id: int, addresses: Sequence[str]) -> Deployment:
         dispute_game,
         outer_contest,
         referee,
+        randomness,
         deploy_block=0,
     )
 
@@ -72,7 +73,7 @@ async def _deploy_vault(rpc_url: str, account: AccountKey) -> Deployment:
     sender = Sender(connection, account, CHAIN_ID, QUICK)
     token = await _create(sender, "DevToken", [])
     vault = await _create(sender, "StakeVault", [token, 100, []])
-    deployment = make_deployment(CHAIN_ID, [token, vault, *([token] * 6)])
+    deployment = make_deployment(CHAIN_ID, [token, vault, *([token] * 7)])
     await fund(connection, deployment, [account.address])
     await connection.close()
     return deployment

@@ -7,6 +7,7 @@ from protocol.adapters.chain.audit_book import AuditBook
 from protocol.adapters.chain.disputes import DisputeGame, OuterContest
 from protocol.adapters.chain.ledger import RoundLedger
 from protocol.adapters.chain.proxy import Proxy
+from protocol.adapters.chain.randomness import Randomness
 from protocol.adapters.chain.referee import Referee
 from protocol.adapters.chain.registry import TaskRegistry
 from protocol.adapters.chain.types import STRUCTS
@@ -14,7 +15,16 @@ from protocol.adapters.chain.vault import StakeVault
 
 PROXIES: dict[str, type[Proxy]] = {
     kind.contract: kind
-    for kind in (StakeVault, TaskRegistry, RoundLedger, AuditBook, DisputeGame, OuterContest, Referee)
+    for kind in (
+        StakeVault,
+        TaskRegistry,
+        RoundLedger,
+        AuditBook,
+        DisputeGame,
+        OuterContest,
+        Referee,
+        Randomness,
+    )  # fmt: skip
 }
 
 

@@ -15,7 +15,7 @@ from protocol.spec.containers import LeafProof, StateLeaves
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 LEAF = LeafProof(b"data", (bytes(31) + b"\1", bytes(31) + b"\2"))
-BOOK = load_abi("IAuditBook")
+BOOK, LEDGER = load_abi("IAuditBook"), load_abi("IRoundLedger")
 
 
 def test_lists_of_structs_survive_an_event() -> None:
@@ -31,11 +31,11 @@ def test_lists_of_structs_survive_an_event() -> None:
 
 
 def test_a_value_that_does_not_fit_is_refused() -> None:
-    seal = find_function(BOOK, "sealLeaves")
-    assert len(encode_call(seal, [bytes(32), 0, 0])) == 4 + 3 * 32
+    settle = find_function(LEDGER, "settleClaim")
+    assert len(encode_call(settle, [bytes(32), 0, 0])) == 4 + 3 * 32
     for wrong in ([bytes(33), 0, 0], [bytes(32), -1, 0], [bytes(32), 0, "zero"], [bytes(32), 0]):
         with pytest.raises(InvalidInput, match="does not fit"):
-            encode_call(seal, wrong)
+            encode_call(settle, wrong)
 
 
 def test_bytes_of_another_interface_are_the_chain_s_fault() -> None:

@@ -10,7 +10,7 @@ from protocol.adapters.chain.deployment import CONTRACT_NAMES, read_deployment, 
 from protocol.spec.errors import InvalidInput
 from tests.protocol.adapters.anvil import make_deployment
 
-DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xA8)])
+DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xA9)])
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_the_keys_are_those_of_solidity() -> None:
     assert list(json.loads(DEPLOYMENT.to_json())) == [
         "chainId", "token", "vault", "registry", "ledger", "auditBook", "disputeGame", "outerContest",
-        "referee", "deployBlock",
+        "referee", "randomness", "deployBlock",
     ]  # fmt: skip
 
 

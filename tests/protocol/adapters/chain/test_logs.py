@@ -17,7 +17,7 @@ from protocol.spec.statuses import AuditStatus
 from protocol.spec.tolerance import Judgement
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 9)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 10)]
 DEPLOYMENT = make_deployment(1, ADDRESSES)
 HEADER = StateHeader(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5)
 

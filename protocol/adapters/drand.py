@@ -1,0 +1,55 @@
+"""Signatures of drand's quicknet over HTTPS. What a server answers is checked by the contract, not
+believed."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import aiohttp
+
+from protocol.spec.drand import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.json_text import parse_json
+
+SERVERS = (
+    "https://api.drand.sh",
+    "https://api2.drand.sh",
+    "https://api3.drand.sh",
+    "https://drand.cloudflare.com",
+)
+"""The public ones; each serves every round that ever was."""
+TIMEOUT_S = 5.0
+MAX_ANSWER_BYTES = 4_096
+GRACE_S = 1.0
+"""From a round's due time to its signature at the servers."""
+
+
+async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
+    """The signature (48 bytes) of a round, once it is due; the first server that has it.
+
+    Raises EnvironmentFault when none answers with one.
+    """
+    await asyncio.sleep(max(0.0, compute_due_s(round_number) + GRACE_S - time.time()))
+    failures = []
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
+        for server in servers:
+            try:
+                return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
+            except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+                failures.append(f"{server}: {type(error).__name__} {error}")
+    raise EnvironmentFault(
+        what="no server of drand gives the round's signature",
+        expected=f"round {round_number} of quicknet",
+        actual="; ".join(failures) or "no server named",
+        remedy="Let this machine reach one of them; the seal is tried again until its window closes.",
+    )
+
+
+async def _fetch(session: aiohttp.ClientSession, url: str) -> bytes:
+    async with session.get(url) as answer:
+        answer.raise_for_status()
+        body = await answer.content.read(MAX_ANSWER_BYTES)
+    signature = bytes.fromhex(parse_json(body)["signature"])
+    if len(signature) != SIGNATURE_BYTES:
+        raise ValueError(f"a signature of {len(signature)} bytes")
+    return signature
