@@ -20,7 +20,6 @@ from protocol.spec.keeping import get_keeper_actions
 from protocol.spec.round import process_event
 from tests.e2e.test_twin import DISPUTES, HONEST, ROUNDS
 from tests.e2e.twin import STAKED, SUBMITTER, RoundTwin, make_account, prepare
-from tests.e2e.twin_calls import CallMaker
 from tests.e2e.twin_chain import Sending, TwinChain, open_twin_chain
 from tests.e2e.twin_dispute import DisputeTwin
 from tests.protocol.spec.play import Play, Plot, get_label, to_json
@@ -34,7 +33,7 @@ KEEPER_LABELS = frozenset(
     | {f"sealLeaves.{phase}" for phase in range(3)}
 )
 """Anybody may send these."""
-SCENES = (
+SCENES: tuple[dict[tuple[int, int, int], str], ...] = (
     {},
     {(0, 0, 0): "far", (0, 0, 1): "far", (0, 0, 2): "far", (0, 1, 0): "far"},
     {(0, 0, 0): "far", (0, 1, 0): "far"},
@@ -148,8 +147,7 @@ def settle_all(twin: RoundTwin) -> None:
             call for call in get_keeper_actions(twin.state, block) if not isinstance(call, calls.PostOuter)
         ]
         if due:
-            maker = CallMaker(twin.state, STRANGER, twin.script["results"])
-            for event in send(chain, maker.make_sending(due[0])):
+            for event in send(chain, twin.open_maker(STRANGER).make_sending(due[0])):
                 twin.state = process_event(twin.state, event)
         elif (deadline := get_next_deadline(twin.state, block)) != NEVER:
             chain.mine_to(deadline - 1)

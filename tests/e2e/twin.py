@@ -134,10 +134,14 @@ class RoundTwin:
 
     def make(self, step: Step) -> tuple[Call, Sending]:
         """The call of a step and its transaction."""
-        sender, results = self.account_of(step["sender"]), self.script["results"]
-        maker = CallMaker(self.state, sender, results, self.chain.head + 1, self.chain.read_header)
+        maker = self.open_maker(self.account_of(step["sender"]))
         call = maker.make_call(step)
         return call, maker.make_sending(call)
+
+    def open_maker(self, sender: str) -> CallMaker:
+        """Makes calls of `sender` for the next block."""
+        results, chain = self.script["results"], self.chain
+        return CallMaker(self.state, sender, results, chain.head + 1, chain.read_header)
 
     def account_of(self, name: str) -> str:
         """Who a sender of the script is in this round."""

@@ -192,8 +192,8 @@ class TwinChain:
 @contextmanager
 def open_twin_chain(folder: Path, unbonding_blocks: int = UNBONDING_BLOCKS) -> Iterator[TwinChain]:
     """A fresh Anvil with the contracts on it, until the block ends; its files go to `folder`."""
-    files = {"path": folder / "deployment.json", "log": folder / "anvil.log"}
-    options = DevnetOptions(**files, unbonding_blocks=unbonding_blocks)
+    path, log = folder / "deployment.json", folder / "anvil.log"
+    options = DevnetOptions(path=path, log=log, unbonding_blocks=unbonding_blocks)
     with asyncio.Runner() as runner:
         devnet = run_devnet(options, report=lambda line: None)
         running = runner.run(devnet.__aenter__())
