@@ -70,6 +70,11 @@ class TaskPlan:
     chunk_terms: int = DEFAULT_CHUNK_TERMS
     numeric_format: str = "float32"
 
+    @property
+    def segment_count(self) -> int:
+        """n = H/k, the segments of one round."""
+        return self.inner_steps // max(1, self.segment_steps)
+
 
 def build_spec(plan: TaskPlan, dataset: bytes, submitter: str, salt: bytes) -> TaskSpec:
     """The whole spec. Raises InvalidInput with every reason when nodes would refuse it."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 import rich.console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from protocol.adapters.chain import Chain
 from protocol.adapters.chain.refusals import format_tokens
+from protocol.spec.economics import Requirement
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.params import TOKEN_WEI
 
@@ -50,6 +52,17 @@ def parse_tokens(text: str) -> int:
             remedy="Give whole tokens, not wei.",
         )
     return amount_wei
+
+
+def tell_requirements(requirements: Sequence[Requirement], console: Console) -> None:
+    """A table: each amount, the least that it must be, and the inequality with the figures that fixed it."""
+    table = Table("amount", "is", "at least", "because", "figures")
+    for one in requirements:
+        found, least = one.show(one.actual), one.show(one.least)
+        table.add_row(
+            one.name, found if one.holds else f"{found} (too low)", least, one.inequality, one.because
+        )
+    console.rich.print(table, markup=False)
 
 
 async def show_progress(chain: Chain, task: bytes, console: Console) -> None:

@@ -12,8 +12,11 @@ from node import submit
 from protocol.actions.party import PartyConfig, open_party
 from protocol.adapters.chain import Chain, open_chain, read_deployment
 from protocol.adapters.chain.refusals import format_tokens
+from protocol.spec.containers import TaskTerms
+from protocol.spec.deterrence import Figures
+from protocol.spec.economics import list_requirements, read_sampling, refuse_paying_cheats
 from protocol.spec.errors import InvalidInput
-from scripts.console import Console, show_progress
+from scripts.console import Console, show_progress, tell_requirements
 from scripts.home import read_config, unlock_key
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file
 
@@ -43,12 +46,21 @@ async def _create_task(config: PartyConfig, file: TaskFile, console: Console, *,
         console.say(f"{spec.terms.parameter_count:,} parameters, {spec.terms.rounds} rounds")
         console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
         console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
+        justify_amounts(spec.terms, file.figures, console)
         if not is_agreed and not console.confirm("Post it?"):
             return
         task = await submit.create_task(party, file.plan, dataset, salt)
         console.say(f"posted 0x{task.hex()}; serving its dataset to the end, Ctrl-C stops that")
         company = show_progress(party.chain, task, console)
         await _with_company(submit.follow_task(party, task), company)
+
+
+def justify_amounts(terms: TaskTerms, figures: Figures, console: Console) -> None:
+    """Show why each amount is what it is. Raises InvalidInput where under these cheating would pay, or honest
+    work would not."""
+    sampling = read_sampling(terms)
+    tell_requirements(list_requirements(terms.amounts, sampling, figures), console)
+    refuse_paying_cheats(terms.amounts, sampling, figures)
 
 
 def run_solve(options: argparse.Namespace) -> None:

@@ -11,6 +11,8 @@ refused.
     train = 90
     [amounts]
     solver_pay = "12.5"             # whole tokens; a number without quotes is wei
+    [economics]                     # what the amounts are checked against; each has a default
+    compute_cost = "3"              # tokens that the compute of one solver's round costs
     [accept]
     tau_m = 1e-4                    # as real numbers; an integer is in the units of docs/spec.md, section 6
 
@@ -19,7 +21,7 @@ docs/task.toml is a whole one.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from math import ceil, isfinite
 from pathlib import Path
@@ -27,9 +29,11 @@ from typing import Any, TypeVar, get_type_hints
 
 from node.submit import TaskPlan
 from protocol.spec.containers import Amounts, Limits, TaskTerms
+from protocol.spec.deterrence import Figures
+from protocol.spec.economics import assume_figures, derive_amounts, read_sampling
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
-from protocol.spec.params import PRESETS, TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, PRESETS, TAU_FRACTION_BITS, UNIT_EXPONENT
 from scripts.console import parse_tokens
 
 Container = TypeVar("Container")
@@ -43,17 +47,31 @@ BYTES_PER_MODEL_ELEMENT = 10
 
 @dataclass(frozen=True)
 class TaskFile:
-    """What a task file says, and its dataset."""
+    """What a task file says: the plan, the figures that its amounts are checked against, the dataset."""
 
     plan: TaskPlan
     dataset: Path
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class StatedFigures:
+    """The table [economics]: money in wei (in quotes: whole tokens), meanings in
+    `protocol/spec/deterrence.py`. amounts: `given` by preset and file, or `derived` from solver_pay."""
+
+    compute_cost: int
+    outside_gain: int
+    gas_price: int
+    owned_percent: int
+    grinding_choices: int
+    amounts: str
 
 
 def read_task_file(path: Path) -> TaskFile:
     """Read and check a task file. Raises InvalidInput naming the first key that is missing, unknown or
     misshapen."""
     document = _read_toml(path)
-    dataset = document.pop("dataset", None)
+    dataset, stated = document.pop("dataset", None), document.pop("economics", {})
     if not isinstance(dataset, str) or not (path.parent / dataset).is_file():
         raise _malformed(path, "dataset", "the path of a file", repr(dataset))
     preset = PRESETS.get(str(document.pop("preset", "")))
@@ -65,7 +83,38 @@ def read_task_file(path: Path) -> TaskFile:
             for field in fields(getattr(preset, table))
         }
         document[table] = {**defaults, **document.get(table, {})}
-    return TaskFile(build_container(TaskPlan, document, path), path.parent / dataset)
+    plan = build_container(TaskPlan, document, path)
+    wanted, figures = _read_figures(stated, plan, path)
+    if wanted == "derived":
+        plan = replace(plan, amounts=derive_amounts(plan.amounts.solver_pay, read_sampling(plan), figures))
+    return TaskFile(plan, path.parent / dataset, figures)
+
+
+def _read_figures(table: Any, plan: TaskPlan, path: Path) -> tuple[str, Figures]:
+    """Where the amounts come from, and the figures; what the table does not state is assumed."""
+    usual = assume_figures(plan.amounts.solver_pay)
+    defaults = {
+        "compute_cost": usual.cost_wei,
+        "outside_gain": usual.gain_wei,
+        "gas_price": usual.gas_price_wei,
+        "owned_percent": CHEAT_VERIFIER_SHARE_PERCENT,
+        "grinding_choices": usual.choices,
+        "amounts": "given",
+    }
+    if not isinstance(table, Mapping):
+        raise _malformed(path, "economics", "a table", repr(table))
+    stated = build_container(
+        StatedFigures, _to_units(StatedFigures, {**defaults, **table}), path, "economics."
+    )
+    if stated.amounts not in ("given", "derived"):
+        raise _malformed(path, "economics.amounts", "given or derived", repr(stated.amounts))
+    return stated.amounts, Figures(
+        cost_wei=stated.compute_cost,
+        gain_wei=stated.outside_gain,
+        gas_price_wei=stated.gas_price,
+        owned=Fraction(stated.owned_percent, 100),
+        choices=stated.grinding_choices,
+    )
 
 
 def build_container(
@@ -117,6 +166,12 @@ def _to_units(kind: type, table: Any) -> Any:
     if kind is Amounts:
         return {
             name: parse_tokens(value) if isinstance(value, str) else value for name, value in table.items()
+        }
+    if kind is StatedFigures:
+        money = ("compute_cost", "outside_gain")
+        return {
+            name: parse_tokens(value) if name in money and isinstance(value, str) else value
+            for name, value in table.items()
         }
     if kind is Limits:
         return {name: _to_limit(name, value) for name, value in table.items()}

@@ -11,7 +11,9 @@ from fractions import Fraction
 from itertools import chain, combinations
 
 from node.submit import TaskPlan
-from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
+from protocol.spec.deterrence import compute_burned_wei
+from protocol.spec.odds import compute_detection_probability, compute_owned_majority
+from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TOKEN_WEI
 from tests.e2e.plan import build_plan
 
 OWNED = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
@@ -32,12 +34,27 @@ class Deal:
     price: Fraction
     segments: int
     draws: int
-    late_rate: Fraction
+    late_rate: int
+    verifiers: int
 
     @property
     def loss(self) -> Fraction:
         """What a convicted solver loses: its pay, and its stake but for what its own finder gets back."""
-        return self.pay + self.stake - self.finder_cap
+        return self.pay + self._lose(self.stake, Fraction(0))
+
+    @property
+    def audit_loss(self) -> Fraction:
+        """What a convicted auditor loses of its stake."""
+        return self._lose(self.audit_stake, Fraction(0))
+
+    @property
+    def self_challenge(self) -> Fraction:
+        """What is burned of a solver's stake where finder and submitter are its own."""
+        return self._lose(self.stake, self.pay)
+
+    def _lose(self, stake: Fraction, submitter_cap: Fraction) -> Fraction:
+        amounts = (int(one * TOKEN_WEI) for one in (stake, self.finder_cap, submitter_cap))
+        return Fraction(compute_burned_wei(*amounts), TOKEN_WEI)
 
     @property
     def audit_price(self) -> Fraction:
@@ -64,30 +81,19 @@ def read_deal(plan: TaskPlan | None = None) -> Deal:
         price=tokens(amounts.solver_pay),
         segments=plan.inner_steps // plan.segment_steps,
         draws=plan.segment_draws,
-        late_rate=Fraction(plan.late_rate, LATE_RATE_ONE),
+        late_rate=plan.late_rate,
+        verifiers=plan.max_verifiers,
     )
 
 
 # --- Solvers ------------------------------------------------------------------------------------------------
-def list_draws(deal: Deal) -> list[frozenset[int]]:
-    """All sets of segments that the draw may take: no two adjacent, each as likely as the others."""
-    every = combinations(range(deal.segments), deal.draws)
-    return [frozenset(one) for one in every if all(b - a > 1 for a, b in zip(one, one[1:], strict=False))]
-
-
 def compute_capture(
     deal: Deal, spoiled: frozenset[int], detected: Fraction, owned: Fraction = Fraction(0)
 ) -> Fraction:
     """The chance that an auditor who is not the cheat's own meets a spoiled segment and sees it. detected:
     its chance to see what it meets; owned: the cheat's share of auditors."""
-    blind = 1 - detected * (1 - owned)
-    draws, escaped = list_draws(deal), Fraction(0)
-    for drawn in draws:
-        undrawn = frozenset(range(deal.segments)) - drawn
-        missed = blind ** len(drawn & spoiled)
-        late = Fraction(len(undrawn & spoiled), len(undrawn)) if undrawn else Fraction(0)
-        escaped += missed * (1 - deal.late_rate * late * (1 - blind))
-    return 1 - escaped / len(draws)
+    seen = detected * (1 - owned)
+    return compute_detection_probability(deal.segments, deal.draws, spoiled, deal.late_rate, seen)
 
 
 def compute_net(
@@ -128,7 +134,7 @@ class Play:
 
 def list_plays(deal: Deal) -> tuple[Play, ...]:
     """What they earn beyond honest work."""
-    invented = deal.audit_price - deal.audit_pay - deal.audit_stake + deal.finder_cap
+    invented = deal.audit_price - deal.audit_pay - deal.audit_loss
     return (
         Play("18", "one more draw after a bad one", -deal.pay),
         Play("19", "nothing computed, only one's own verifiers served", compute_serving_net(deal, OWNED)),
@@ -138,7 +144,7 @@ def list_plays(deal: Deal) -> tuple[Play, ...]:
         Play("27", "idle solver and half of all auditors", compute_net(deal, 1.0, 1.0, OWNED)),
         Play("28", "false accusation", -deal.dispute_bond),
         Play("28", "false accusation of oneself", -deal.dispute_bond / 2),
-        Play("31", "self-challenge, submitter included", deal.finder_cap + deal.pay - deal.stake),
+        Play("31", "self-challenge, submitter included", -deal.self_challenge),
         Play("32", "honest work rejected", invented),
         Play("33", "silence after the draw", deal.audit_price - deal.audit_pay - deal.no_show_fee),
         Play("33b", "a broken trace against those who accepted", -deal.loss),
@@ -146,8 +152,7 @@ def list_plays(deal: Deal) -> tuple[Play, ...]:
 
 
 def compute_serving_net(deal: Deal, owned: Fraction) -> Fraction:
-    """Nothing is computed, and states are served only where all who are drawn are the cheat's own. Late, an
-    honest whistleblower may look."""
-    chance = owned**deal.draws
-    late = chance * deal.late_rate * (1 - owned) * deal.loss
-    return deal.price - (1 - chance) * (deal.pay + deal.no_show_fee) - late
+    """Nothing is computed, and nobody is served but the cheat's own, who decide all draws or outvote whoever
+    is not. A late auditor is not served either: its word costs nothing (docs/decisions/0008)."""
+    chance = compute_owned_majority(owned, deal.verifiers) ** deal.draws
+    return deal.price - (1 - chance) * (deal.pay + deal.no_show_fee)

@@ -136,8 +136,8 @@ MAINNET = Preset(
         merge=7_200, dispute=50_400, respond=7_200, name=7_200, prove=14_400,
     ),
     amounts=Amounts(
-        solver_stake=2_000 * TOKEN_WEI, audit_stake=500 * TOKEN_WEI, enrol_stake=200 * TOKEN_WEI,
-        no_show_fee=50 * TOKEN_WEI, solver_pay=100 * TOKEN_WEI, audit_pay=10 * TOKEN_WEI,
+        solver_stake=2_000 * TOKEN_WEI, audit_stake=500 * TOKEN_WEI, enrol_stake=500 * TOKEN_WEI,
+        no_show_fee=210 * TOKEN_WEI, solver_pay=100 * TOKEN_WEI, audit_pay=10 * TOKEN_WEI,
         late_pay=20 * TOKEN_WEI, merge_pay=10 * TOKEN_WEI, merge_bond=500 * TOKEN_WEI,
         dispute_bond=100 * TOKEN_WEI,
         demand_fee=1 * TOKEN_WEI, finder_cap=100 * TOKEN_WEI,
@@ -154,10 +154,10 @@ DEVNET = Preset(
         merge=30, dispute=30, respond=30, name=20, prove=20,
     ),
     amounts=Amounts(
-        solver_stake=200 * TOKEN_WEI, audit_stake=50 * TOKEN_WEI, enrol_stake=20 * TOKEN_WEI,
-        no_show_fee=5 * TOKEN_WEI, solver_pay=10 * TOKEN_WEI, audit_pay=1 * TOKEN_WEI, late_pay=2 * TOKEN_WEI,
-        merge_pay=1 * TOKEN_WEI, merge_bond=50 * TOKEN_WEI, dispute_bond=10 * TOKEN_WEI,
-        demand_fee=TOKEN_WEI // 10, finder_cap=10 * TOKEN_WEI,
+        solver_stake=200 * TOKEN_WEI, audit_stake=50 * TOKEN_WEI, enrol_stake=50 * TOKEN_WEI,
+        no_show_fee=21 * TOKEN_WEI, solver_pay=10 * TOKEN_WEI, audit_pay=1 * TOKEN_WEI,
+        late_pay=2 * TOKEN_WEI, merge_pay=1 * TOKEN_WEI, merge_bond=50 * TOKEN_WEI,
+        dispute_bond=10 * TOKEN_WEI, demand_fee=TOKEN_WEI // 10, finder_cap=10 * TOKEN_WEI,
     ),
     unbonding_blocks=10_000,
 )  # fmt: skip

@@ -10,7 +10,8 @@ from fractions import Fraction
 
 from protocol.spec.codec import encode_terms, encode_training
 from protocol.spec.containers import ModelConfig, TaskSpec, Windows
-from protocol.spec.economics import compute_least_no_show_fee_wei, compute_worst_span_blocks
+from protocol.spec.deterrence import compute_least_no_show_fee_wei
+from protocol.spec.economics import compute_worst_span_blocks
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import is_finite, to_fraction
 from protocol.spec.merkle import compute_zero_tensor_root
@@ -258,7 +259,7 @@ def _money_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield a.no_show_fee <= most, "no_show_fee_above_stake", f"at most {most}", a.no_show_fee
     if 1 <= terms.segment_draws <= MAX_SEGMENT_DRAWS:
         share = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
-        least = compute_least_no_show_fee_wei(share, terms.segment_draws, a.solver_pay)
+        least = compute_least_no_show_fee_wei(share, terms.segment_draws, a.solver_pay, terms.max_verifiers)
         yield a.no_show_fee >= least, "no_show_fee_too_low", f"at least {least}", a.no_show_fee
     # Half of every slash is burned: a finder's share beyond a quarter of the least stake buys self-reports.
     cap = min(a.solver_stake, a.audit_stake, a.merge_bond) // 4

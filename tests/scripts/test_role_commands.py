@@ -57,3 +57,15 @@ def test_a_task_is_posted_and_shown(home: Path, tmp_path: Path, capsys: pytest.C
     assert process.wait(DEADLINE_S) == 130, log.read_text()
     said = log.read_text()
     assert "it costs at most" in said and "MB of disk" in said and "Traceback" not in said
+    # Each amount with the inequality that fixed it.
+    assert "solver_stake" in said and "burned(S) >=" in said and "too low" not in said
+
+
+def test_a_task_under_which_cheating_pays_is_not_posted(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_small_task(tmp_path)
+    low = config.read_text().replace('solver_pay = "10"', 'solver_pay = "10"\nsolver_stake = "40"')
+    config.write_text(low)
+    lines = fail(capsys, "task", "create", "--config", str(config), "--home", str(home), "--yes")
+    assert "cheating pays" in lines[0] and "solver_stake burned(S)" in lines[1]

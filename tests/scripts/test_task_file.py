@@ -1,14 +1,16 @@
 """The task file of the manual becomes a task that nodes accept; a wrong one is refused by the key."""
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from node.submit import build_spec
+from protocol.spec.economics import assume_figures, read_sampling, refuse_paying_cheats
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
-from protocol.spec.params import DEVNET
+from protocol.spec.params import DEVNET, TOKEN_WEI
 from scripts.task_file import compute_disk_bytes, read_task_file
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
@@ -55,12 +57,39 @@ def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> No
         ("tau_m = 5.4e-6", "tau_m = inf", "accept.tau_m"),
         ("[model]", "[modl]", "model"),
         ("rounds = 4", "rounds = = 4", "TOML"),
+        ('amounts = "given"', 'amounts = "guessed"', "economics.amounts"),
+        ("gas_price = 100_000_000_000", 'gas_price = "1"', "economics.gas_price"),
+        ("owned_percent = 50", "owned_percent = 100", "figures"),
+        ("grinding_choices = 1", "choices = 1", "economics.choices"),
     ],
 )
 def test_a_wrong_key_is_named(tmp_path: Path, example: str, old: str, new: str, key: str) -> None:
     assert old in example
     with pytest.raises(InvalidInput, match=key):
         read_task_file(write(tmp_path, example.replace(old, new, 1)))
+
+
+def test_amounts_are_checked_against_what_the_file_states(tmp_path: Path, example: str) -> None:
+    figures = read_task_file(write(tmp_path, example)).figures
+    stated = 'compute_cost = "3"', 'outside_gain = "10"', "owned_percent = 50", "grinding_choices = 1"
+    assert all(line in example for line in stated)
+    assert figures == assume_figures(10 * TOKEN_WEI)
+    dear = example.replace('compute_cost = "3"', 'compute_cost = "4.5"').replace(
+        "percent = 50", "percent = 25"
+    )
+    other = read_task_file(write(tmp_path, dear)).figures
+    assert (other.cost_wei, other.owned) == (9 * TOKEN_WEI // 2, Fraction(1, 4))
+    # Without the table the usual figures are assumed, in proportion to the pay.
+    start, end = example.index("[economics]"), example.index("[windows]")
+    bare = (example[:start] + example[end:]).replace('solver_pay = "10"', 'solver_pay = "20"')
+    assert read_task_file(write(tmp_path, bare)).figures == assume_figures(20 * TOKEN_WEI)
+
+
+def test_amounts_can_be_derived(tmp_path: Path, example: str) -> None:
+    text = example.replace('amounts = "given"', 'amounts = "derived"').replace('"10"', '"12"')
+    file = read_task_file(write(tmp_path, text))
+    assert file.plan.amounts != DEVNET.amounts and file.plan.amounts.solver_pay == 12 * TOKEN_WEI
+    refuse_paying_cheats(file.plan.amounts, read_sampling(file.plan), file.figures)
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:

@@ -1,16 +1,18 @@
 """Money and spans from a task's figures, and the inequalities that they must satisfy."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from protocol.spec import economics
-from protocol.spec.containers import Windows
+from protocol.spec.containers import Amounts, Windows
+from protocol.spec.deterrence import Figures, Sampling
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import DEVNET, MAINNET, Preset
+from protocol.spec.params import DEVNET, LATE_RATE_ONE, MAINNET, TOKEN_WEI, Preset
+from protocol.spec.task_rules import find_malformations
 from scripts.vectors.sample import sample_task
 
 TERMS = sample_task().terms
@@ -37,45 +39,77 @@ def test_a_round_ends_before_its_stake_is_free(preset: Preset) -> None:
     assert economics.compute_round_span_blocks(preset.windows) < span < preset.unbonding_blocks
 
 
-@given(st.fractions(0, Fraction(99, 100)), st.integers(1, 10), st.integers(0, 10**24))
-def test_the_no_show_fee_deters_and_is_the_least(share: Fraction, draws: int, reward: int) -> None:
-    fee, owned = economics.compute_least_no_show_fee_wei(share, draws, reward), share**draws
-    assert owned * reward - (1 - owned) * fee < 0
-    assert fee == 1 or owned * reward - (1 - owned) * (fee - 1) >= 0
+FIGURES = economics.assume_figures(DEVNET.amounts.solver_pay)
+SAMPLING = Sampling(4, 10, 2, LATE_RATE_ONE // 2, 5, 5, 2)
 
 
-def test_the_deterring_stake_makes_cheating_lose() -> None:
-    stake = economics.compute_deterring_stake_wei(
-        cheated_share=Fraction(1),
-        cost_wei=8,
-        gain_wei=5,
-        reward_wei=10,
-        conviction=Fraction(1, 4),
-        burned_share=Fraction(1, 2),
-    )
-    assert stake == 74  # ((8 + 5) * 4 - 15) / (1/2)
-    assert (
-        economics.compute_deterring_stake_wei(
-            cheated_share=Fraction(0),
-            cost_wei=8,
-            gain_wei=0,
-            reward_wei=10,
-            conviction=Fraction(1),
-            burned_share=Fraction(1),
-        )
-        == 0
-    )
+@pytest.mark.parametrize("preset", [MAINNET, DEVNET])
+def test_the_presets_hold_at_the_usual_figures(preset: Preset) -> None:
+    figures = economics.assume_figures(preset.amounts.solver_pay)
+    economics.refuse_paying_cheats(preset.amounts, SAMPLING, figures)
+    # Every amount is spoken for, and so are draws and late audits.
+    names = {one.name for one in economics.list_requirements(preset.amounts, SAMPLING, figures)}
+    assert names == {field.name for field in fields(Amounts)} | {"segment_draws", "late_rate"}
 
 
-def test_what_nothing_deters_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no fee"):
-        economics.compute_least_no_show_fee_wei(Fraction(1), 2, 10)
-    with pytest.raises(InvalidInput, match="no stake"):
-        economics.compute_deterring_stake_wei(
-            cheated_share=Fraction(1),
-            cost_wei=1,
-            gain_wei=1,
-            reward_wei=1,
-            conviction=Fraction(0),
-            burned_share=Fraction(1),
-        )
+@pytest.mark.parametrize("name", [field.name for field in fields(Amounts)])
+def test_an_amount_below_its_least_is_refused_by_name(name: str) -> None:
+    found = economics.list_requirements(DEVNET.amounts, SAMPLING, FIGURES)
+    [least] = [one.least for one in found if one.name == name]
+    low = replace(DEVNET.amounts, **{name: least - 1})
+    with pytest.raises(InvalidInput, match=name):
+        economics.refuse_paying_cheats(low, SAMPLING, FIGURES)
+
+
+@pytest.mark.parametrize(
+    ("figures", "name"),
+    [
+        (replace(FIGURES, cost_wei=11 * TOKEN_WEI), "solver_pay"),
+        (replace(FIGURES, gain_wei=60 * TOKEN_WEI), "solver_stake"),
+        (replace(FIGURES, gain_wei=100 * TOKEN_WEI), "merge_bond"),
+        (replace(FIGURES, owned=Fraction(3, 5)), "no_show_fee"),
+        (replace(FIGURES, choices=2), "no_show_fee"),
+        (replace(FIGURES, gas_price_wei=TOKEN_WEI // 10**5), "demand_fee"),
+    ],
+)
+def test_other_figures_ask_for_other_amounts(figures: Figures, name: str) -> None:
+    with pytest.raises(InvalidInput, match=name):
+        economics.refuse_paying_cheats(DEVNET.amounts, SAMPLING, figures)
+
+
+def test_sparse_sampling_is_refused_by_name() -> None:
+    for name, sampling in (
+        ("segment_draws", replace(SAMPLING, draws=1)),
+        ("late_rate", replace(SAMPLING, late_rate=1000)),
+        ("late_rate", replace(SAMPLING, whistleblowers=0)),
+    ):
+        with pytest.raises(InvalidInput, match=name):
+            economics.refuse_paying_cheats(DEVNET.amounts, sampling, FIGURES)
+
+
+@given(
+    st.integers(1, 1000),
+    st.fractions(0, 1),
+    st.fractions(0, 3),
+    st.sampled_from([0, 10**9, 10**11]),
+    st.integers(2, 9),
+)
+@settings(max_examples=30, phases=[Phase.generate])
+def test_derived_amounts_hold_and_make_a_task(
+    reward: int, cost: Fraction, gain: Fraction, gas_price_wei: int, verifiers: int
+) -> None:
+    reward_wei = reward * TOKEN_WEI
+    figures = Figures(int(cost * reward_wei) // 2, int(gain * reward_wei), gas_price_wei)
+    sampling = replace(SAMPLING, verifiers=verifiers + 1)
+    amounts = economics.derive_amounts(reward_wei, sampling, figures)
+    assert amounts.solver_pay == reward_wei
+    spec = sample_task()
+    terms = replace(spec.terms, amounts=amounts, max_verifiers=sampling.verifiers)
+    broken = {one.name for one in find_malformations(replace(spec, terms=terms))}
+    assert not broken & {"unpaid_work", "free_moves", "no_show_fee_too_low", "no_show_fee_above_stake"}
+    assert not broken & {"finder_cap", "demand_fee", "unpaid_late_audits"}
+
+
+def test_a_reward_below_the_cost_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="solver_pay"):
+        economics.derive_amounts(TOKEN_WEI, SAMPLING, replace(FIGURES, cost_wei=TOKEN_WEI))

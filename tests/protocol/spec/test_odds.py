@@ -64,3 +64,39 @@ def test_luck_of_a_run() -> None:
     assert odds.compute_luck([Fraction(1, 2), Fraction(1, 2)]) == Fraction(3, 4)
     with pytest.raises(InvalidInput):
         odds.compute_undrawn_probability(0, 1)
+
+
+@given(st.integers(1, 3), st.integers(0, 4), st.fractions(0, 1), st.fractions(0, 1), st.data())
+def test_who_sees_only_sometimes(
+    draws: int, extra: int, late: Fraction, seen: Fraction, data: st.DataObject
+) -> None:
+    """Draw by draw: each auditor who meets a spoiled segment sees it with a chance, late ones too."""
+    count, late_rate = 2 * draws - 1 + extra, int(late * 65_536)
+    spoiled = data.draw(st.sets(st.integers(0, count - 1)))
+    escaped = Fraction(0)
+    for drawn in map(set, all_draws(count, draws)):
+        undrawn = set(range(count)) - drawn
+        share = Fraction(len(undrawn & spoiled), len(undrawn)) if undrawn else Fraction(0)
+        escaped += (1 - seen) ** len(drawn & spoiled) * (1 - Fraction(late_rate, 65_536) * share * seen)
+    escaped /= odds.count_draws(count, draws)
+    assert odds.compute_escape_probability(count, draws, spoiled, late_rate, seen) == escaped
+
+
+@pytest.mark.parametrize(("count", "draws"), [(4, 2), (7, 2), (9, 3), (10, 5)])
+def test_the_bound_for_many_segments_lies_below_the_exact_least(
+    count: int, draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [(count, draws, size, 20_000, Fraction(2, 3)) for size in range(1, count + 1)]
+    exact = [odds.compute_least_detection(*one) for one in arguments]
+    monkeypatch.setattr(odds, "EXACT_SEGMENTS", 0)
+    bound = [odds.compute_least_detection(*one) for one in arguments]
+    assert all(low <= true for low, true in zip(bound, exact, strict=True))
+    assert bound[0] == exact[0]
+
+
+def test_who_owns_half_of_four_verifiers_decides_two_draws_of_three() -> None:
+    # The primary is its own (1/2), or both reserves are (of three left, two: 1/3).
+    assert odds.compute_owned_majority(Fraction(1, 2), 4) == Fraction(2, 3)
+    assert odds.compute_owned_majority(Fraction(1, 2), 3) == Fraction(1, 3)
+    assert odds.compute_owned_majority(Fraction(0), 99) == 0
+    assert odds.compute_owned_majority(Fraction(1), 3) == 1

@@ -93,7 +93,7 @@ CASES: list[tuple[str, Any, str]] = [
     ("terms.amounts.audit_pay", 0, "unpaid_work"),
     ("terms.amounts.late_pay", 0, "unpaid_late_audits"),
     ("terms.amounts.dispute_bond", 0, "free_moves"),
-    ("terms.amounts.no_show_fee", 21 * WEI, "no_show_fee_above_stake"),
+    ("terms.amounts.no_show_fee", 51 * WEI, "no_show_fee_above_stake"),
     ("terms.amounts.no_show_fee", 3 * WEI, "no_show_fee_too_low"),
     ("terms.amounts.finder_cap", 13 * WEI, "finder_cap"),
     ("terms.amounts.demand_fee", 11 * WEI, "demand_fee"),
