@@ -47,6 +47,11 @@ class CallMaker:
     read_header: Callable[[int], bytes]
 
     @property
+    def claims(self) -> Claims:
+        """All claims of the round, with whatever is proven from them."""
+        return Claims(self.state)
+
+    @property
     def slot(self) -> int:
         """The sender's slot; whoever has none shows what slot 0 would."""
         return get_slot(self.state, self.sender) or 0
@@ -94,7 +99,7 @@ class CallMaker:
     def found_by(self, ref: AuditRef) -> State:
         """The end state that an auditor's replay gives."""
         end = self.segment_of(ref.slot, ref.draw) + 1
-        return move_state(Claims(self.state).state_at(ref.slot, end), self.result_of(ref))
+        return move_state(self.claims.state_at(ref.slot, end), self.result_of(ref))
 
     def make_sending(self, call: Call) -> Sending:
         """The transaction of a call."""
@@ -119,22 +124,22 @@ def _seal(maker: CallMaker, call: Seal) -> tuple[Any, ...]:
 
 
 def _open_start(maker: CallMaker, call: calls.OpenStart) -> tuple[Any, ...]:
-    return call.draw, Claims(maker.state).prove_boundary(maker.slot, call.boundary)
+    return call.draw, maker.claims.prove_boundary(maker.slot, call.boundary)
 
 
 def _open_end(maker: CallMaker, call: calls.OpenEnd) -> tuple[Any, ...]:
-    claims = Claims(maker.state)
+    claims = maker.claims
     proofs = (claims.prove_boundary(maker.slot, one) for one in (call.boundary, call.last_boundary))
     return call.draw, *proofs
 
 
 def _open_leaves(maker: CallMaker, call: calls.OpenLeaves) -> tuple[Any, ...]:
     end = maker.segment_of(maker.slot, call.draw) + 1
-    return call.draw, call.phase, Claims(maker.state).state_at(maker.slot, end).prove_leaves(call.indices)
+    return call.draw, call.phase, maker.claims.state_at(maker.slot, end).prove_leaves(call.indices)
 
 
 def _commit(maker: CallMaker, call: calls.CommitClaim) -> tuple[Any, ...]:
-    claims, slot = Claims(maker.state), maker.slot
+    claims, slot = maker.claims, maker.slot
     return claims.root(slot), claims.delta_root(slot), claims.prove_boundary(slot, 0)
 
 
@@ -145,16 +150,16 @@ def _post_outer(maker: CallMaker, call: calls.PostOuter) -> tuple[Any, ...]:
 
 def _commit_replay(maker: CallMaker, call: calls.CommitReplay) -> tuple[Any, ...]:
     ref = call.audit
-    return ref, Claims(maker.state).commit_audit(ref, maker.sender, maker.found_by(ref))
+    return ref, maker.claims.commit_audit(ref, maker.sender, maker.found_by(ref))
 
 
 def _reveal(maker: CallMaker, call: calls.Reveal) -> tuple[Any, ...]:
-    return call.audit, maker.found_by(call.audit).header, Claims(maker.state).audit_salt(call.audit)
+    return call.audit, maker.found_by(call.audit).header, maker.claims.audit_salt(call.audit)
 
 
 def _compare(maker: CallMaker, call: calls.CompareLeaves) -> tuple[Any, ...]:
     ref, segment = call.audit, maker.segment_of(call.audit.slot, call.audit.draw)
-    claimed = Claims(maker.state).state_at(ref.slot, segment + 1).prove_leaves(call.indices)
+    claimed = maker.claims.state_at(ref.slot, segment + 1).prove_leaves(call.indices)
     replayed = maker.found_by(ref).prove_leaves(call.indices)
     return ref, claimed, replayed, (), LEARNING_RATE_SUM, prove_schedule(maker.state.terms, segment)
 

@@ -7,7 +7,7 @@ the vectors is hundreds of blocks long.
 import asyncio
 import http.client
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +73,13 @@ class Sending:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a transaction: the refusal's name (None: accepted) with its values, or the events."""
+    """What became of a transaction: the refusal's name (None: accepted) with its values, or the events;
+    and the gas that it took."""
 
     error: str | None
     values: dict[str, Any]
     events: tuple[Event, ...]
+    gas: int = 0
 
 
 class TwinChain:
@@ -110,6 +112,20 @@ class TwinChain:
             self._rpc.ask(("anvil_mine", [hex(missing)]))
             self.head = block
 
+    def mine_until(self, is_wanted: Callable[[bytes], bool], attempts: int) -> None:
+        """One empty block, made again until its prevrandao is one that is wanted."""
+        latest = self._rpc.ask(("eth_getBlockByNumber", ["latest", False]))[0]
+        for attempt in range(1, attempts + 1):
+            snapshot = self.snapshot()
+            later = hex(int(latest["timestamp"], 16) + attempt)
+            self._rpc.ask(("evm_setNextBlockTimestamp", [later]), ("evm_mine", []))
+            block = self._rpc.ask(("eth_getBlockByNumber", ["latest", False]))[0]
+            if is_wanted(_to_bytes(block["mixHash"])):
+                self.head += 1
+                return
+            self.revert(snapshot)
+        raise RuntimeError(f"no wanted block among {attempts}")
+
     def mine(self, sendings: Sequence[Sending]) -> list[Outcome]:
         """All of `sendings`, in their order, in the next block."""
         hashes = self._rpc.ask(*(("eth_sendTransaction", [self._to_transaction(one)]) for one in sendings))
@@ -132,13 +148,14 @@ class TwinChain:
 
     def _to_outcome(self, sending: Sending, receipt: dict[str, Any]) -> Outcome:
         where = f"{sending.contract}.{sending.function}"
+        gas = int(receipt["gasUsed"], 16)
         if int(receipt["status"], 16):
             logs = [_to_log(log) for log in receipt["logs"]]
-            return Outcome(None, {}, tuple(event.typed for event in self._reader.decode(logs)))
+            return Outcome(None, {}, tuple(event.typed for event in self._reader.decode(logs)), gas)
         request = ("debug_traceTransaction", [receipt["transactionHash"], {"tracer": "callTracer"}])
         data = self._rpc.ask(request)[0].get("output", "0x")
         refusal = explain_revert(_to_bytes(data), where)
-        return Outcome(refusal.name, refusal.values, ())
+        return Outcome(refusal.name, refusal.values, (), gas)
 
     # Reading ------------------------------------------------------------------------------------------------
     def read(self, contract: str, function: str, *arguments: Any) -> Any:

@@ -117,17 +117,18 @@ def prove_scalars(step: int) -> LeafProof:
 
 @dataclass(frozen=True)
 class DealtData:
-    """What the beacon dealt to slot 0 for one inner step of the round."""
+    """What the beacon dealt to a slot for one inner step of the round."""
 
     state: RoundState
     inner_step: int
+    slot: int = 0
 
     def find_token(self, position: int, is_label: bool) -> int:
         """Where in the dataset the token (or label) of a position of the batch lies."""
         row, column = divmod(position, ROW_TOKENS)
         beacon = self.state.beacon
         assert beacon is not None
-        place = (get_shard(self.state, 0), self.inner_step, row, TOKEN_COUNT, ROW_TOKENS)
+        place = (get_shard(self.state, self.slot), self.inner_step, row, TOKEN_COUNT, ROW_TOKENS)
         return draw_sample_start(beacon, *place) + column + is_label
 
     def prove_token(self, position: int, is_label: bool) -> LeafProof:

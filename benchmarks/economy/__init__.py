@@ -1,0 +1,1 @@
+"""Rational and colluding agents who play rounds against the contracts for money."""

@@ -1,0 +1,239 @@
+"""The disputes of a round: who accuses whom, and every move of the game up to the referee's word.
+
+An honest party accuses whoever it knows to be wrong: an auditor the solver whose end is not what it replayed,
+a solver the auditor who put its right claim beyond the limits. Who hunts also accuses auditors who let a
+claim through that fell. A plot accuses without a reason, stops half-way, or does not defend itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.economy.ground import (
+    FALSE_ELEMENT,
+    FALSE_NODE,
+    LAST_STEP,
+    PRICED_STEPS,
+    SEGMENTS,
+    MarketClaims,
+    Sentence,
+    name_audit,
+    name_claim,
+    read_sentence,
+    trace_step,
+)
+from protocol.spec import dispute_moves as moves
+from protocol.spec.clock import NEVER
+from protocol.spec.containers import TaskTerms
+from protocol.spec.dispute import OPEN_STAGES, DisputeBook, DisputeState, process_book_event
+from protocol.spec.dispute_moves import Move
+from protocol.spec.drawn import get_drawn
+from protocol.spec.duties import list_audits_of
+from protocol.spec.economics import TRACE_STEPS
+from protocol.spec.events import Event
+from protocol.spec.hashing import sha256_of
+from protocol.spec.round import RoundState, get_audit, get_claim, get_opening, get_slot
+from protocol.spec.settlement import REVEALED_STATUSES
+from protocol.spec.statuses import AuditStatus, ClaimRef, ClaimStatus, Stage
+from protocol.spec.tolerance import Judgement
+from tests.e2e.twin_chain import Sending
+from tests.e2e.twin_step import make_facts, prove_node
+from tests.e2e.twin_world import State
+
+if TYPE_CHECKING:
+    from benchmarks.economy.market import Player
+
+REPLAY = Fraction(1, SEGMENTS)
+TRACE = Fraction(TRACE_STEPS, SEGMENTS * PRICED_STEPS)
+"""Compute of one replay and of one traced step, in rounds of a solver."""
+
+
+@dataclass
+class Accusation:
+    """A dispute that somebody decided on. is_opened: its opening was sent."""
+
+    opener: str
+    claim: ClaimRef
+    salt: bytes
+    is_opened: bool = False
+
+    @property
+    def dispute(self) -> bytes:
+        """Its id."""
+        return moves.compute_opening_seal(self.claim, self.opener, self.salt)
+
+
+class Court:
+    """All disputes of a round. `book` is folded from the chain's logs alone."""
+
+    def __init__(self, state: RoundState, terms: TaskTerms, players: Sequence["Player"]) -> None:
+        self.state, self.players = state, players
+        self.book = DisputeBook(state.task, terms)
+        self.accusations: dict[bytes, Accusation] = {}
+        self.claims = MarketClaims(state)
+        self.found: Mapping[tuple[int, int, int], State] = {}
+        self.work: dict[str, Fraction] = defaultdict(Fraction)
+
+    def fold(
+        self,
+        events: Iterable[Event],
+        state: RoundState,
+        claims: MarketClaims,
+        found: Mapping[tuple[int, int, int], State],
+    ) -> None:
+        """What the chain said, and what everybody handed in."""
+        for event in events:
+            self.book = process_book_event(self.book, event)
+        self.state, self.found = state, found
+        self.claims = MarketClaims(state, claims.spoiled)
+
+    # Accusing -----------------------------------------------------------------------------------------------
+    def list_accused(self, player: "Player") -> Iterator[ClaimRef]:
+        """Whom a player accuses as things stand."""
+        state, slot = self.state, get_slot(self.state, player.account)
+        if state.draw_seed is None:
+            return
+        for target, segment in player.plot.accuses:
+            yield name_claim(state, target, segment)
+        for ref in list_audits_of(state, player.account):
+            end, mine = get_opening(state, ref.slot, ref.draw).end, self.found.get(ref.key)
+            is_shown = get_audit(state, ref.key).status in REVEALED_STATUSES and mine is not None
+            is_partner = self.name_of(state.solvers[ref.slot]) in player.plot.partners
+            if is_shown and end is not None and not player.plot.invents and not is_partner:
+                drawn = get_drawn(state, ref.slot, ref.draw)
+                if drawn is not None and mine is not None and mine.header != end:
+                    yield name_claim(state, ref.slot, drawn.segment)
+        for key, audit in state.audits.items():
+            is_slander = audit.status == AuditStatus.REJECTS and audit.worst == Judgement.REJECT
+            if key[0] == slot and is_slander and not self.read(name_audit(state, key)).is_false:
+                continue
+            if key[0] == slot and is_slander:
+                yield name_audit(state, key)
+            if player.plot.hunts and self.is_accomplice(key):
+                yield name_audit(state, key)
+
+    def is_accomplice(self, key: tuple[int, int, int]) -> bool:
+        """Whether an auditor stands by a false sentence of a claim that has fallen."""
+        is_fallen = get_claim(self.state, key[0]).status == ClaimStatus.CONVICTED
+        is_shown = get_audit(self.state, key).status in REVEALED_STATUSES
+        return is_fallen and is_shown and self.read(name_audit(self.state, key)).is_false
+
+    def read(self, claim: ClaimRef) -> Sentence:
+        """What a claimant said."""
+        found = None if claim.by_solver else self.found[claim.audit.key]
+        return read_sentence(self.claims, claim, found)
+
+    def list_openings(self, player: "Player", block: int) -> Iterator[Sending]:
+        """Seals of new accusations, openings of sealed ones."""
+        for claim in self.list_accused(player):
+            if self.is_open(claim, player) and not self.is_pursued(claim, player.account):
+                salt = sha256_of(f"{player.account} {claim}".encode())
+                made = Accusation(player.account, claim, salt)
+                self.accusations[made.dispute] = made
+                yield Sending(player.account, "DisputeGame", "sealOpening", (made.dispute,))
+        for made in self.accusations.values():
+            sealed = self.book.seals.get(made.dispute)
+            if made.opener == player.account and sealed is not None and not made.is_opened and block > sealed:
+                made.is_opened = True
+                yield Sending(player.account, "DisputeGame", "openDispute", (made.claim, made.salt))
+
+    def is_open(self, claim: ClaimRef, player: "Player") -> bool:
+        """Whether a dispute on it can still gain anything."""
+        if claim.audit.slot in self.state.settled_slots:
+            return False
+        return not self.is_convicted(claim)
+
+    def is_pursued(self, claim: ClaimRef, me: str) -> bool:
+        """Whether a player needs no dispute of its own (`suspicion.is_pursued`)."""
+        made = [one for one in self.accusations.values() if one.claim == claim]
+        others = [self.book.disputes.get(one.dispute) for one in made if one.opener != me]
+        if any(one.opener == me for one in made):
+            return True
+        return bool(others) and all(one is None or one.stage != Stage.CLOSED for one in others)
+
+    def is_convicted(self, claim: ClaimRef) -> bool:
+        """Whether the claim has fallen."""
+        if claim.by_solver:
+            return get_claim(self.state, claim.audit.slot).status == ClaimStatus.CONVICTED
+        return get_audit(self.state, claim.audit.key).status == AuditStatus.SLASHED
+
+    # Moving -------------------------------------------------------------------------------------------------
+    def list_moves(self, player: "Player", block: int) -> Iterator[Sending]:
+        """All that a player sends in disputes."""
+        yield from self.list_openings(player, block)
+        for dispute in self.book.disputes.values():
+            if dispute.stage in OPEN_STAGES:
+                for move in self.list_due(dispute, player, block):
+                    yield self.make(dispute, move, player)
+
+    def list_due(self, dispute: DisputeState, player: "Player", block: int) -> Iterator[Move]:
+        """The moves of a player in one dispute."""
+        me, sentence = player.account, self.read(dispute.claim)
+        if me == dispute.claimant and player.plot.defends:
+            yield from moves.get_claimant_actions(dispute, me, block)
+        if me == dispute.opener and player.plot.moves:
+            own = [one.root for one in (sentence.own if sentence.is_false else reversed(sentence.own))]
+            if dispute.roots:
+                yield from moves.get_opener_actions(dispute, me, block, own)
+            if dispute.stage == Stage.PROVE and sentence.is_false and dispute.step == LAST_STEP:
+                yield moves.ProveOperation(dispute.dispute, FALSE_NODE, FALSE_ELEMENT)
+                return
+        if me == self.get_keeper(dispute):
+            yield from moves.get_timeout_actions(dispute, block, self.is_convicted(dispute.claim))
+
+    def get_keeper(self, dispute: DisputeState) -> str:
+        """Who says that a dispute's time is over: its opener, or else its claimant, or else anybody."""
+        opener, claimant = (self.player_of(one) for one in (dispute.opener, dispute.claimant))
+        found = next((one for one in (opener, claimant) if one.plot.moves and one.plot.defends), None)
+        return (found or self.players[-1]).account
+
+    def make(self, dispute: DisputeState, move: Move, player: "Player") -> Sending:
+        """The transaction of a move; the work behind it is counted."""
+        arguments = self._prove(dispute, move, player)
+        name = type(move).__name__
+        return Sending(
+            player.account, "DisputeGame", name[0].lower() + name[1:], (dispute.dispute, *arguments)
+        )
+
+    def _prove(self, dispute: DisputeState, move: Move, player: "Player") -> tuple[Any, ...]:
+        claim, sentence = dispute.claim, self.read(dispute.claim)
+        match move:
+            case moves.PostStepRoots():
+                self.work[player.name] += REPLAY
+                ends = [self.claims.prove_boundary(claim.audit.slot, claim.segment + i) for i in range(2)]
+                return [one.root for one in sentence.states], ends if claim.by_solver else []
+            case moves.NameStep():
+                self.work[player.name] += REPLAY
+                return move.step, list(dispute.roots)
+            case moves.PostTrace():
+                self.work[player.name] += TRACE
+                assert dispute.step is not None
+                trace = trace_step(self.state, claim, sentence, dispute.step)
+                return make_facts(), trace.root, trace.start, trace.end, trace.prove_outputs()
+            case moves.ProveOperation():
+                self.work[player.name] += TRACE
+                assert dispute.step is not None
+                trace = trace_step(self.state, claim, sentence, dispute.step)
+                opened = trace.open_element(FALSE_NODE, FALSE_ELEMENT)
+                return make_facts(), trace.start, prove_node(FALSE_NODE), FALSE_ELEMENT, opened
+        return ()
+
+    # Time ---------------------------------------------------------------------------------------------------
+    def is_waiting(self) -> bool:
+        """Whether a seal waits for its opening."""
+        return any(not made.is_opened for made in self.accusations.values())
+
+    def get_next_deadline(self, block: int) -> int:
+        """The first block after `block` in which a clock of a dispute runs out."""
+        clocks = (moves.get_next_dispute_deadline(one, block) for one in self.book.disputes.values())
+        return min(clocks, default=NEVER)
+
+    def player_of(self, account: str) -> "Player":
+        """The player behind an account."""
+        return next(player for player in self.players if player.account == account)
+
+    def name_of(self, account: str) -> str:
+        """Its name."""
+        return self.player_of(account).name
