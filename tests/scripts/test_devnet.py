@@ -21,7 +21,9 @@ async def test_a_network_with_contracts_and_money(tmp_path: Path) -> None:
         assert await chain.token.balance_of(ACCOUNT) == GRANT_TOKEN_WEI
         assert await chain.connection.balance_of(ACCOUNT) == GRANT_COIN_WEI
         assert await chain.vault.unbonding_blocks() == devnet.UNBONDING_BLOCKS
-        assert [line.split()[0] for line in lines] == ["DevToken", *net.deployment.contracts()]
+        *created, randomness = net.deployment.contracts()
+        assert randomness == "Randomness"
+        assert [line.split()[0] for line in lines] == ["DevToken", *created, "BlockRandomness"]
 
 
 async def test_the_clock_makes_blocks_with_and_without_transactions(tmp_path: Path) -> None:
