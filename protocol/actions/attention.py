@@ -17,16 +17,27 @@ from pathlib import Path
 from typing import Any
 
 from protocol.actions.party import Party
+from protocol.actions.past import PastFile
 from protocol.actions.replay import Comparison, get_schedule_proof
-from protocol.actions.report import MAX_REPORT_BYTES, MAX_TENSORS, AuditReport, read_report, sign_report
+from protocol.actions.report import (
+    MAX_REPORT_BYTES,
+    MAX_TENSORS,
+    AuditReport,
+    StepScreen,
+    read_report,
+    sign_report,
+)
 from protocol.actions.states import StoredState, open_state
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.wire.auth import WireDomain
 from protocol.adapters.wire.session import Peer
 from protocol.compute.calibrate import ACCEPT_MARGIN
 from protocol.compute.determinism import MAX_NAME, name_hardware
-from protocol.compute.residuals import reduce_residuals
-from protocol.compute.screens import measure_tensors
+from protocol.compute.residuals import iterate_residuals, reduce_residuals
+from protocol.compute.screens import measure_tensors, screen_step
+from protocol.compute.segment_screen import screen_segment
+from protocol.compute.step import PiecewiseState
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.ledger import Ledger, Observation, from_json, to_json
 from protocol.spec.round import get_opening
@@ -59,7 +70,9 @@ async def publish_audit(party: Party, audit: AuditRef, segment: int, seen: Compa
         rate_sum, _ = get_schedule_proof(party, audit.round, segment)
         begun = await asyncio.to_thread(open_state, party, start)
         arguments = (party, audit, segment, rate_sum, begun, seen, read_hardware(status))
-        publish(party, await asyncio.to_thread(make_report, *arguments))
+        async with party.joined.locks["past", party.round(audit.round).solvers[audit.slot]]:
+            report = await asyncio.to_thread(make_report, *arguments)
+        publish(party, report)
     except TouchstoneError as fault:
         log.warning("the audit is not reported: %s", fault)
 
@@ -82,26 +95,44 @@ def make_report(
     seen: Comparison,
     solver_hardware: str,
 ) -> AuditReport:
-    """The report on an audit of this node, whose replay began at `start`. `rate_sum` in units of 2^-64."""
+    """The report on an audit of this node, whose replay began at `start`; the residual joins those that this
+    node saw of the solver before. `rate_sum` in units of 2^-64."""
     state, spec = party.round(audit.round), party.spec
-    states = (seen.claimed, seen.replayed, start)
-    tensors = measure_tensors(*states, spec.training.model)
     assert state.draw_seed is not None
-    residuals = reduce_residuals(*states, rate_sum, spec.terms.accept, state.draw_seed)
+    ends, solver = (seen.claimed, seen.replayed), state.solvers[audit.slot]
+    file = PastFile(party.config.home, party.task, solver, start.elements)
+    past, place = file.load(), (audit.round, audit.slot, segment)
+    before = None if place in past.places else past.residuals
+    limits = (rate_sum, spec.terms.accept)
+    residuals = reduce_residuals(*ends, start, *limits, state.draw_seed, before)
+    try:
+        file.add(place, iterate_residuals(*ends, *limits), residuals.norms)
+    except EnvironmentFault as fault:
+        log.warning("%s", fault)
+    tensors = measure_tensors(*ends, start, spec.training.model)
     return AuditReport(
         task=party.task,
         round=audit.round,
         slot=audit.slot,
         segment=segment,
-        solver=state.solvers[audit.slot],
+        solver=solver,
         auditor=party.account,
         hardware=f"{solver_hardware}/{name_hardware()}",
         judgement=seen.verdict.judgement,
         excess=seen.verdict.excess,
         distances=residuals.distances,
         tensors=tuple(sorted(tensors, key=lambda tensor: -tensor.worst)[:MAX_TENSORS]),
+        screens=(screen_claim(start, seen.claimed, spec.training),),
         projections=residuals.projections,
     )
+
+
+def screen_claim(start: PiecewiseState, end: PiecewiseState, spec: TrainingSpec) -> StepScreen:
+    """What the two claimed ends of a segment say of themselves: exactly where they are one step apart."""
+    steps = end.local_step - start.local_step
+    found = screen_step(start, end, spec) if steps == 1 else screen_segment(start, end, spec)
+    counts = (found.wrong_weights, found.wrong_moments)
+    return StepScreen(0, steps, *counts, found.implied_norm, found.is_consistent)
 
 
 def publish_unserved(party: Party, audit: AuditRef, segment: int) -> None:

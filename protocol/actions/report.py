@@ -26,7 +26,7 @@ from protocol.spec.json_text import parse_json
 from protocol.spec.ledger import QUANTITIES, SKETCH_BUCKETS, Projection
 from protocol.spec.tolerance import Judgement
 
-VERSION = 1
+VERSION = 2
 MAX_REPORT_BYTES = 32 * 1024
 MAX_TENSORS = 16
 """Parameter tensors that a report names: those that lie farthest off."""
@@ -51,9 +51,12 @@ REPORT_TYPE = {
 
 @dataclass(frozen=True)
 class StepScreen:
-    """What `screens.screen_step` said of one step of the segment, where its states were to be had."""
+    """What a screen said of `steps` steps of the segment from its step `first` on: of the whole segment
+    (`screen_segment`, from the two ends alone), or of one step whose states the solver showed
+    (`screen_step`)."""
 
-    step: int
+    first: int
+    steps: int
     wrong_weights: int
     wrong_moments: int
     implied_norm: float
@@ -67,7 +70,8 @@ class AuditReport:
     task: 32 bytes; solver, auditor: addresses in lower case; hardware: the kernels of solver and auditor, in
     their own words; judgement: of the whole end state, None where a state was not served; excess: its worst
     element in reject limits; distances: the largest of W, m and v, in accept limits; tensors: the farthest
-    ones, farthest first; projections: for the ledger, of W, m and v."""
+    ones, farthest first; screens: of the whole segment, then of single steps; projections: for the ledger, of
+    W, m and v."""
 
     task: bytes
     round: int
@@ -206,10 +210,13 @@ def _read_tensor(data: object) -> TensorDistance:
 
 def _read_screen(data: object) -> StepScreen:
     found = _read_object(data, set(StepScreen.__dataclass_fields__))
-    step, weights, moments = (_read_count(found[n]) for n in ("step", "wrong_weights", "wrong_moments"))
+    first, steps = _read_count(found["first"]), _read_count(found["steps"])
+    weights, moments = _read_count(found["wrong_weights"]), _read_count(found["wrong_moments"])
     if not isinstance(found["is_consistent"], bool):
         raise ValueError("yes or no was expected")
-    return StepScreen(step, weights, moments, _read_size(found["implied_norm"]), found["is_consistent"])
+    return StepScreen(
+        first, steps, weights, moments, _read_size(found["implied_norm"]), found["is_consistent"]
+    )
 
 
 def _read_projection(data: object) -> Projection:

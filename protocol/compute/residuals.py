@@ -10,10 +10,11 @@ give or take an eighth of their norms.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import shake_256
 from math import sqrt
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -31,6 +32,8 @@ PART_ELEMENTS = 1 << 16
 """Elements that are sketched at a time; each part has a stream of its own."""
 MOST_LIMITS = 2.0**20
 """Residuals are cut here: what is further off is rejected, and its size says nothing more."""
+LEAST_NORM = 1e-30
+"""Residuals are divided by no less: those of equal states are all zero."""
 
 
 Vectors = tuple[Tensor, Tensor, Tensor]
@@ -43,12 +46,20 @@ def compute_residuals(
     """(claimed - replayed) / what `limits` allow, for W, m and v: float32, within -1 .. 1 where they are
     kept. `learning_rate_sum` in units of 2^-64. As large as a state: `reduce_residuals` holds none."""
     weights, first, second = (torch.empty_like(vector) for vector in replayed.vectors)
+    parts = iterate_residuals(claimed, replayed, learning_rate_sum, limits)
+    for part, found in zip(_list_parts(replayed.elements), parts, strict=True):
+        weights[part], first[part], second[part] = found
+    return weights, first, second
+
+
+def iterate_residuals(
+    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
+) -> Iterator[Vectors]:
+    """The same, PART_ELEMENTS at a time, fewer in the last part."""
     for part in _list_parts(replayed.elements):
         theirs, mine = (state.cut(part.start, part.stop) for state in (claimed, replayed))
-        found = _compute_part(theirs, mine, learning_rate_sum, limits)
-        weights[part], first[part], second[part] = found
+        yield _compute_part(theirs, mine, learning_rate_sum, limits)
         relax()
-    return weights, first, second
 
 
 def _compute_part(
@@ -69,9 +80,11 @@ def _divide(claimed: Tensor, replayed: Tensor, allowed: Tensor) -> Tensor:
 # --- Reduced ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class ReducedResiduals:
-    """What is left of an audit's residuals. distances: the largest of W, m and v, in accept limits."""
+    """What is left of an audit's residuals. Of W, m and v, in accept limits: distances, the largest element;
+    norms, L2, a millionth off at most."""
 
     distances: tuple[float, ...]
+    norms: tuple[float, ...]
     projections: tuple[Projection, ...]
 
 
@@ -82,32 +95,52 @@ def reduce_residuals(
     learning_rate_sum: int,
     limits: Limits,
     seed: bytes,
+    past: "PastResiduals | None" = None,
 ) -> ReducedResiduals:
     """The residuals of an audit whose replay began at `start`, reduced while they are computed: a part of the
-    states is held at a time. `learning_rate_sum` in units of 2^-64; `seed` as in `project`."""
-    sums = _begin_sums(seed)
+    states is held at a time. `learning_rate_sum` in units of 2^-64; `seed` and `past` as in `project`."""
+    sums, past = _begin_sums(seed), past or PastResiduals()
     for part in _list_parts(replayed.elements):
         theirs, mine, begun = (state.cut(part.start, part.stop) for state in (claimed, replayed, start))
-        _add_part(sums, _compute_part(theirs, mine, learning_rate_sum, limits), begun, mine)
+        found = _compute_part(theirs, mine, learning_rate_sum, limits)
+        _add_part(sums, found, begun, mine, past.cut(part))
         relax()
-    return ReducedResiduals(tuple(one.largest for one in sums), tuple(one.project() for one in sums))
+    return ReducedResiduals(
+        tuple(one.largest for one in sums),
+        tuple(one.norm for one in sums),
+        tuple(one.project() for one in sums),
+    )
+
+
+class Sliced(Protocol):
+    """A flat float32 vector that is looked at slice by slice, wherever it lies: a tensor is one."""
+
+    def __getitem__(self, part: slice, /) -> Tensor:
+        """Its elements of `part`."""
 
 
 class PastResiduals:
     """The sum of the unit residuals of one solver that this auditor saw: what a steady steer must agree
-    with. As large as a state; kept by whoever wants to."""
+    with. As large as a state."""
 
-    def __init__(self) -> None:
-        self._sums: list[Tensor] = []
+    def __init__(self, sums: Sequence[Sliced] = ()) -> None:
+        """sums: of W, m and v as they were; none: nothing was seen yet."""
+        self.sums = sums
 
     def cut(self, part: slice) -> list[dict[str, Tensor]]:
         """The sum so far as a direction of W, m and v; no direction before the first one."""
-        return [{"past": past[part]} for past in self._sums] or [{} for _ in QUANTITIES]
+        return [{"past": past[part]} for past in self.sums] or [{} for _ in QUANTITIES]
 
     def add(self, residuals: Vectors) -> None:
         """One audit more."""
-        units = [residual / max(_norm(residual), 1e-30) for residual in residuals]
-        self._sums = [a + b for a, b in zip(self._sums, units, strict=True)] if self._sums else units
+        units = [scale_to_unit(residual, _norm(residual)) for residual in residuals]
+        before = [past[:] for past in self.sums] or [torch.zeros(1)] * len(units)
+        self.sums = [a + b for a, b in zip(before, units, strict=True)]
+
+
+def scale_to_unit(residual: Tensor, norm: float) -> Tensor:
+    """A residual, or a part of one, by the L2 norm of the whole; zeros stay zeros."""
+    return residual / max(norm, LEAST_NORM)
 
 
 def project(
@@ -132,7 +165,7 @@ def _add_part(
     residuals: Vectors,
     start: TrainingState,
     replayed: TrainingState,
-    past: Iterable[Mapping[str, Tensor]] = ({}, {}, {}),
+    past: Iterable[Mapping[str, Tensor]],
 ) -> None:
     signs = replayed.first_moment.sign()
     everything = zip(sums, residuals, start.vectors, replayed.vectors, past, strict=True)
@@ -162,9 +195,14 @@ class _Sums:
             self._products[name].append((float(residual @ direction), float(direction @ direction)))
         self._sketch.add(residual)
 
+    @property
+    def norm(self) -> float:
+        """L2."""
+        return sqrt(sum(self._squares))
+
     def project(self) -> Projection:
         """What all parts come to."""
-        norm = sqrt(sum(self._squares))
+        norm = self.norm
         cosines = {name: self._compare(norm, products) for name, products in self._products.items()}
         return Projection(
             quantity=self.quantity,
@@ -214,4 +252,4 @@ class Sketch:
 
     def divide(self, norm: float) -> tuple[float, ...]:
         """The products with the vector divided by its norm."""
-        return tuple(float(value) for value in self._buckets / max(norm, 1e-30))
+        return tuple(float(value) for value in self._buckets / max(norm, LEAST_NORM))

@@ -21,7 +21,7 @@ from torch import Tensor
 from protocol.compute.model import parameter_layout
 from protocol.compute.plain import FLUSH_BELOW, UpdateFactors, compute_factors, move_weights
 from protocol.compute.room import relax
-from protocol.compute.step import PiecewiseState, TrainingState, compute_scalars, require_state
+from protocol.compute.step import PiecewiseState, compute_scalars, require_state
 from protocol.spec.containers import ModelConfig, OptimizerConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
@@ -62,7 +62,7 @@ class Consistency:
         return self.is_without_effect or (not has_wrong and self.implied_norm <= self.norm_limit)
 
 
-def screen_step(before: TrainingState, after: TrainingState, spec: TrainingSpec) -> Consistency:
+def screen_step(before: PiecewiseState, after: PiecewiseState, spec: TrainingSpec) -> Consistency:
     """Optimizer consistency of one step, from the claim alone. Raises InvalidInput where the states are no
     step apart or do not fit the task."""
     _require_one_step(before, after, spec)
@@ -112,7 +112,7 @@ _Vectors = tuple[Tensor, Tensor, Tensor]
 """W, m, v"""
 
 
-def _compute_known_factors(before: TrainingState, spec: TrainingSpec) -> UpdateFactors:
+def _compute_known_factors(before: PiecewiseState, spec: TrainingSpec) -> UpdateFactors:
     """Decay, rate and epsilon of the step; its clip factor is not known: the one of no gradient stands in."""
     scalars = compute_scalars(spec, before.local_step, before.global_step)
     return compute_factors(torch.zeros(1), scalars, spec.optimizer)
@@ -148,7 +148,7 @@ def _find_wrong_moments(old: _Vectors, new: _Vectors, first: _Interval, optimize
     return ~((second.high >= least) & (second.low <= most) & (new[2] >= 0))
 
 
-def _require_one_step(before: TrainingState, after: TrainingState, spec: TrainingSpec) -> None:
+def _require_one_step(before: PiecewiseState, after: PiecewiseState, spec: TrainingSpec) -> None:
     require_state(before, spec)
     require_state(after, spec)
     expected = (before.local_step + 1, before.global_step + 1)

@@ -144,16 +144,18 @@ def train_segment(
     return state, losses
 
 
-def require_state(state: TrainingState, spec: TrainingSpec) -> None:
-    """Raises InvalidInput unless W, m and v are flat float32 vectors of the model's size."""
-    shape = (parameter_count(spec.model),)
-    for name in ("weights", "first_moment", "second_moment"):
-        tensor: Tensor = getattr(state, name)
-        if tensor.dtype != torch.float32 or tuple(tensor.shape) != shape:
+def require_state(state: PiecewiseState, spec: TrainingSpec) -> None:
+    """Raises InvalidInput unless W, m and v are flat float32 vectors of the model's size. Looks at their ends
+    alone."""
+    count = parameter_count(spec.model)
+    # Where a vector has `count` elements, its last one is there and no other follows.
+    ends = state.cut(count - 1, count + 1).vectors
+    for name, end in zip(("weights", "first_moment", "second_moment"), ends, strict=True):
+        if end.dtype != torch.float32 or tuple(end.shape) != (1,):
             raise InvalidInput(
                 what="a state tensor does not fit the task",
-                expected=f"float32 {list(shape)}",
-                actual=f"{tensor.dtype} {list(tensor.shape)}",
+                expected=f"{count} float32, of which one from number {count - 1} on",
+                actual=f"{end.dtype} {list(end.shape)} from there on",
                 where=name,
                 remedy="Check that state and task belong together.",
             )

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from protocol.actions import attention, challenge
 from protocol.actions.attention import (
@@ -17,7 +18,9 @@ from protocol.actions.attention import (
     rank_claims,
     read_hardware,
     save_ledger,
+    screen_claim,
 )
+from protocol.actions.past import PastFile
 from protocol.actions.replay import NotServed, compare_ends, get_schedule_proof
 from protocol.actions.report import MAX_TENSORS, AuditReport, StepScreen, sign_report
 from protocol.actions.states import keep_state, load_state, open_state
@@ -79,6 +82,43 @@ async def test_publish_audit_tells_what_was_found(audited: Audited, monkeypatch:
     assert report.distances[1] == pytest.approx(3, rel=0.01) and report.distances[0] == 0
     assert report.tensors[0].first_moment > 0 == report.tensors[0].weights
     assert report.hardware.startswith("abacus/") and len(report.projections) == 3
+    [screen] = report.screens
+    assert (screen.first, screen.steps) == (0, get_spec().terms.segment_steps) and screen.is_consistent
+    assert {projection.past for projection in report.projections} == {None}, "nothing was seen before"
+
+
+async def test_publish_audit_an_end_that_no_gradients_give_is_told(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[AuditReport] = []
+    monkeypatch.setattr(attention, "publish", lambda party, report: seen.append(report))
+    state = load_state(audited.solver.party, audited.boundary(audited.segment + 1))
+    invented = replace(state, second_moment=state.second_moment * 0.1)
+    audited.open_end(keep_state(audited.solver.party, invented))
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    assert seen[0].is_inconsistent and seen[0].screens[0].wrong_moments > 100
+
+
+async def test_publish_audit_a_residual_that_repeats_is_told(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[AuditReport] = []
+    monkeypatch.setattr(attention, "publish", lambda party, report: seen.append(report))
+    party = audited.verifier.party
+    solver_past = (0, 0, audited.segment + 1)
+    count = get_spec().terms.parameter_count
+    earlier = torch.zeros(count)
+    at = int(load_state(party, audited.boundary(audited.segment + 1)).second_moment.argmax())
+    earlier[at] = 1.0
+    file = PastFile(party.config.home, party.task, SOLVER, count)
+    file.add(solver_past, [(earlier, earlier, earlier)], (1.0, 1.0, 1.0))
+    await challenge.examine_end(party, REF, audited.segment)
+    await challenge.examine_end(party, REF, audited.segment)
+    first, again = seen
+    past = {projection.quantity: projection.past for projection in first.projections}
+    assert past["first_moment"] == pytest.approx(count**0.5, rel=1e-5), "the same direction as before"
+    assert past["weights"] == past["second_moment"] == 0
+    assert again.projections[0].past is None, "an audit is not its own past"
 
 
 async def test_make_report_of_stored_states_has_the_bytes_of_loaded_ones(
@@ -102,6 +142,7 @@ async def test_make_report_of_stored_states_has_the_bytes_of_loaded_ones(
         report,
         distances=tuple(float(one.abs().max()) for one in left),
         tensors=tuple(sorted(tensors, key=lambda tensor: -tensor.worst)[:MAX_TENSORS]),
+        screens=(screen_claim(start, claimed, get_spec().training),),
         projections=residuals.project(left, start, replayed, seed),
     )
     key, domain = party.config.key, attention.get_domain(party)
@@ -228,7 +269,7 @@ def test_load_ledger_damaged_is_refused(tmp_path: Path, text: str) -> None:
 def test_rank_claims_weighs_reasons_then_excess() -> None:
     fine = invent_report(judgement=Judgement.ACCEPT, excess=0.1, screens=(), solver="0x" + "01" * 20)
     flagged = "0x" + "02" * 20
-    wrong = (StepScreen(0, 1, 0, 1.0, False),)
+    wrong = (StepScreen(0, 1, 1, 0, 1.0, False),)
     reports = [
         replace(fine, segment=0),
         replace(fine, segment=1, excess=0.3),

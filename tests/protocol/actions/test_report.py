@@ -41,7 +41,7 @@ def make_report(**changes: Any) -> AuditReport:
         excess=0.5,
         distances=(1.0, 2.0, 3.0),
         tensors=(TensorDistance("lm_head.weight", 1e-3, 1e-4, 1e-5),),
-        screens=(StepScreen(0, 0, 0, 0.9, True), StepScreen(1, 5, 0, 0.9, False)),
+        screens=(StepScreen(0, 10, 0, 0, 0.9, True), StepScreen(1, 1, 5, 0, 0.9, False)),
         projections=tuple(Projection(name, 0.1, 1.0, -2.0, 3.0, None, SKETCH) for name in QUANTITIES),
     )
     return replace(whole, **changes)
@@ -65,7 +65,7 @@ def test_sign_report_only_one_s_own() -> None:
 
 def test_sign_report_of_a_full_report_fits() -> None:
     tensors = tuple(TensorDistance("n" * 80, 1 / 3, 1 / 7, 1 / 9) for _ in range(MAX_TENSORS))
-    screens = tuple(StepScreen(step, 10**9, 10**9, 1 / 3, False) for step in range(64))
+    screens = tuple(StepScreen(step, 1, 10**9, 10**9, 1 / 3, False) for step in range(64))
     sketch = tuple(1 / (index + 3) for index in range(SKETCH_BUCKETS))
     projections = tuple(Projection(name, 1 / 3, 1 / 7, 1 / 9, 1 / 11, 1 / 13, sketch) for name in QUANTITIES)
     blob = sign_report(make_report(tensors=tensors, screens=screens, projections=projections), KEY, DOMAIN)
@@ -107,7 +107,7 @@ def test_read_report_of_another_chain_is_refused() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": 2},
+        {"version": 1},
         {"more": 1},
         {"round": -1},
         {"round": True},

@@ -82,8 +82,11 @@ def test_reduce_residuals_is_what_whole_residuals_come_to(
         replayed.second_moment * (1 + draw(7) * 1e-4), 3, 3,
     )  # fmt: skip
     whole = compute_residuals(claimed, replayed, RATE, LIMITS)
-    found = reduce_residuals(claimed, replayed, start, RATE, LIMITS, SEED)
-    assert found.projections == project(whole, start, replayed, SEED)
+    past = PastResiduals()
+    past.add((draw(8), draw(9), draw(10)))
+    found = reduce_residuals(claimed, replayed, start, RATE, LIMITS, SEED, past)
+    assert found.projections == project(whole, start, replayed, SEED, past)
+    assert found.norms == pytest.approx([float(residual.norm()) for residual in whole], rel=1e-6)
     assert found.distances == tuple(float(residual.abs().max()) for residual in whole)
     assert min(found.distances) > 0 and float(whole[0].norm()) / COUNT**0.5 == pytest.approx(
         found.projections[0].rms
