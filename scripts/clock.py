@@ -29,7 +29,7 @@ BURST_S = 0.25
 PAGE_BLOCKS = 50
 """Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers nobody
 meanwhile."""
-MAX_STATUS_BYTES = 4_096
+MAX_STATUS_BYTES = 64 * 1024
 NEVER = sys.maxsize
 """As least_parties: real time, always."""
 FAR_BLOCKS = 100_000

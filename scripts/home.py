@@ -17,6 +17,7 @@ from protocol.adapters.keys import (
 )
 from protocol.adapters.wire.tls import load_or_create_identity
 from protocol.spec.errors import InvalidInput
+from protocol.spec.params import DEFAULT_OWN_REPLAYS
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
@@ -26,7 +27,8 @@ DEFAULT_RPC_URL = "http://127.0.0.1:8545"
 @dataclass(frozen=True)
 class HomeConfig:
     """`config.toml`: which chain, where to listen, with how many threads to train and in how much memory (0:
-    as it comes). `account` is the keystore's."""
+    as it comes), how many segments a round a whistleblower replays of its own accord. `account` is the
+    keystore's."""
 
     rpc_url: str
     deployment: str
@@ -36,6 +38,7 @@ class HomeConfig:
     public_url: str = ""
     threads: int = 1
     memory_mb: int = 0
+    own_replays: int = DEFAULT_OWN_REPLAYS
     password_file: str = ""
 
 

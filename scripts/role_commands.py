@@ -127,6 +127,7 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         public_url=config.public_url,
         threads=config.threads,
         memory_mb=config.memory_mb,
+        own_replays=config.own_replays,
         say=console.say,
     )
 

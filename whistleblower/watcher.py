@@ -1,5 +1,5 @@
-"""The whistleblower: a second blind audit, drawn late, of accepted work; opens and plays disputes
-against anybody."""
+"""The whistleblower: a second blind audit, drawn late, of accepted work; reads the auditors' reports and
+replays where they point to, of its own accord; opens and plays disputes against anybody."""
 
 from functools import partial
 
@@ -16,4 +16,5 @@ async def run(config: PartyConfig, task: bytes) -> None:
     async with open_party(config) as party:
         await catch_up(party)
         await join_task(party, task)
-        await Participant(party, partial(get_auditor_actions, role=Role.WHISTLEBLOWER)).run()
+        duties = partial(get_auditor_actions, role=Role.WHISTLEBLOWER)
+        await Participant(party, duties, own_replays=config.own_replays).run()

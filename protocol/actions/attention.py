@@ -37,17 +37,19 @@ from protocol.compute.residuals import iterate_residuals, reduce_residuals
 from protocol.compute.screens import measure_tensors, screen_step
 from protocol.compute.segment_screen import screen_segment
 from protocol.compute.step import PiecewiseState
-from protocol.spec.containers import TrainingSpec
+from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.ledger import Ledger, Observation, from_json, to_json
-from protocol.spec.round import get_opening
 from protocol.spec.statuses import AuditRef
 from protocol.spec.tolerance import Judgement
 
-LEDGER_FILE = "ledger.json"
 MAX_LEDGER_BYTES = 64 * 1024 * 1024
 MAX_LISTED = 64
 """Reports that a node lists, and that are fetched of one node at a time: the latest."""
+
+PEER_SECONDS = 60.0
+"""A report server has this long for all of its reports: a slow one costs nobody the round."""
+PEERS_AT_ONCE = 4
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +62,12 @@ def read_hardware(status: object) -> str:
     return text if is_usable else ""
 
 
-async def publish_audit(party: Party, audit: AuditRef, segment: int, seen: Comparison) -> None:
-    """Publish what an audit of this node found where the ends differ. A report is owed to nobody: what goes
-    wrong with it is noted and stops nothing."""
+async def publish_audit(
+    party: Party, audit: AuditRef, segment: int, start: StateHeader, seen: Comparison
+) -> None:
+    """Publish what a replay of this node from `start` on found where the ends differ. A report is owed to
+    nobody: what goes wrong with it is noted and stops nothing."""
     try:
-        start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
-        assert start is not None
         status = await ask_status(party, party.round(audit.round).solvers[audit.slot])
         rate_sum, _ = get_schedule_proof(party, audit.round, segment)
         begun = await asyncio.to_thread(open_state, party, start)
@@ -166,14 +168,37 @@ async def fetch_reports(party: Party, peer: Peer) -> list[AuditReport]:
     cannot be had or used is left out."""
     found = []
     for ref in list_refs(await party.client.get_status(peer)):
+        is_here = party.store.has(ref)
         try:
             await party.client.fetch_from_any([peer], ref)
-            report = await asyncio.to_thread(_read, party, ref, peer)
+            found.append(await asyncio.to_thread(_read, party, ref, peer))
+        except ProtocolFault as fault:
+            log.warning("left out: %s", fault)
         except TouchstoneError as fault:
             log.info("%s", fault)
-        else:
-            found.append(report)
+        if not is_here:
+            party.store.delete(ref.key)
     return found
+
+
+async def gather_reports(party: Party, accounts: Iterable[str], index: int) -> list[AuditReport]:
+    """What these accounts report of one round: of each what it lists last, at most MAX_LISTED reports of
+    MAX_REPORT_BYTES, nothing of whoever does not deliver within PEER_SECONDS."""
+    gate, segments = asyncio.Semaphore(PEERS_AT_ONCE), party.spec.terms.segment_count
+
+    async def ask(account: str) -> list[AuditReport]:
+        try:
+            async with gate, asyncio.timeout(PEER_SECONDS):
+                found = await fetch_reports(party, party.view.network.find(account))
+        except TimeoutError:
+            log.warning("%s: did not deliver its reports within %g s", account, PEER_SECONDS)
+        except TouchstoneError as fault:
+            log.warning("%s: %s", account, fault)
+        else:
+            return [report for report in found if report.round == index and report.segment < segments]
+        return []
+
+    return [report for some in await asyncio.gather(*map(ask, accounts)) for report in some]
 
 
 def list_refs(status: object) -> list[BlobRef]:
@@ -224,17 +249,20 @@ def gather_observations(reports: Iterable[AuditReport]) -> list[Observation]:
     return observations
 
 
-def save_ledger(home: Path, ledger: Ledger) -> None:
-    """Writes the ledger into a node's home, whole or not at all."""
-    temporary = home / f"{LEDGER_FILE}.new"
+def get_ledger_path(home: Path, task: bytes) -> Path:
+    """The ledger of one task in a node's home."""
+    return home / f"ledger-{task.hex()[:16]}.json"
+
+
+def save_ledger(path: Path, ledger: Ledger) -> None:
+    """Writes a ledger, whole or not at all."""
+    temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps(to_json(ledger)), encoding="utf-8")
-    temporary.replace(home / LEDGER_FILE)
+    temporary.replace(path)
 
 
-def load_ledger(home: Path) -> Ledger:
-    """The ledger in a node's home; an empty one where there is none. Raises InvalidInput for a damaged
-    file."""
-    path = home / LEDGER_FILE
+def load_ledger(path: Path) -> Ledger:
+    """The ledger in a file; an empty one where there is none. Raises InvalidInput for a damaged file."""
     if not path.exists():
         return Ledger()
     try:

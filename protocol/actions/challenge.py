@@ -16,6 +16,7 @@ from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain import ContractRefused
 from protocol.adapters.records import AccusationMade
+from protocol.compute.compare import Verdict
 from protocol.compute.digest import build_delta_tree, build_tensor_tree
 from protocol.compute.facts import compute_step_facts
 from protocol.compute.openings import prove_node
@@ -37,8 +38,14 @@ async def examine_end(party: Party, audit: AuditRef, segment: int) -> None:
     except NotServed:
         publish_unserved(party, audit, segment)
         raise
-    await publish_audit(party, audit, segment, comparison)
-    verdict = comparison.verdict
+    start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
+    assert start is not None
+    await publish_audit(party, audit, segment, start, comparison)
+    judge_end(party, audit, segment, comparison.verdict)
+
+
+def judge_end(party: Party, audit: AuditRef, segment: int, verdict: Verdict) -> None:
+    """Say what a replay found of a segment; accuse its solver where it is beyond the reject limits."""
     name = f"round {audit.round} slot {audit.slot} segment {segment}"
     if verdict.judgement != Judgement.REJECT:
         party.say(f"{name}: the end state differs, {verdict.judgement.name.lower()}")

@@ -116,10 +116,11 @@ def _encode(party: Party, index: int, end: TrainingState) -> bytes:
 def _make_claim(party: Party, index: int, delta: bytes) -> ClaimMade:
     delta_root = build_delta_tree(delta).root
     party.store.put_delta(delta_root, delta)
-    return ClaimMade(party.task, index, merkle.compute_root(_list_leaves(party, index)), delta_root)
+    return ClaimMade(party.task, index, merkle.compute_root(list_leaves(party, index)), delta_root)
 
 
-def _list_leaves(party: Party, index: int) -> list[bytes]:
+def list_leaves(party: Party, index: int) -> list[bytes]:
+    """The leaves of this node's claim on a round, boundary by boundary."""
     headers = [party.memory.boundaries[(index, b)] for b in range(party.spec.terms.segment_count + 1)]
     return [
         codec.compute_boundary_leaf(
@@ -131,7 +132,7 @@ def _list_leaves(party: Party, index: int) -> list[bytes]:
 
 def open_boundary(party: Party, index: int, boundary: int) -> BoundaryProof:
     """The opening of one boundary of this node's claim."""
-    path = merkle.compute_path(merkle.compute_levels(_list_leaves(party, index)), boundary)
+    path = merkle.compute_path(merkle.compute_levels(list_leaves(party, index)), boundary)
     header, salt = party.memory.boundaries[(index, boundary)], party.memory.salts[index][boundary]
     return BoundaryProof(header, salt, tuple(path))
 

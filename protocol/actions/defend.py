@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from protocol.actions.boundaries import read_boundary
 from protocol.actions.claim import Train, get_dealt_batches, open_boundary
 from protocol.actions.party import Party, TracedStep
 from protocol.actions.states import keep_state, load_state
@@ -25,10 +26,8 @@ from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.dispute import DisputeState
 from protocol.spec.dispute_moves import AnswerDemand
-from protocol.spec.drawn import get_drawn
-from protocol.spec.errors import InvalidInput
 from protocol.spec.program import get_constant_roots
-from protocol.spec.round import RoundState, get_opening, get_slot
+from protocol.spec.round import get_opening, get_slot
 from protocol.spec.statuses import ClaimRef
 
 
@@ -87,8 +86,16 @@ async def trace_named_step(party: Party, dispute: DisputeState, compute: Compute
 
 
 def list_needed_traces(party: Party) -> set[bytes]:
-    """Roots of this node's traces that a proof may still be about: their claims are not settled."""
-    return {
+    """Roots of this node's traces that a proof may still be about, and of the claims that are shown: what is
+    not settled."""
+    rounds = party.view.tasks[party.task].rounds
+    claims = {
+        claim.claim_root
+        for state in rounds
+        for slot, claim in state.claims.items()
+        if slot not in state.settled_slots
+    }
+    return claims | {
         dispute.trace.root
         for dispute in party.view.disputes[party.task].disputes.values()
         if dispute.trace is not None
@@ -122,7 +129,8 @@ def iterate_states(party: Party, claim: ClaimRef, compute: Compute = HONEST) -> 
 
 
 def get_claimed_start(party: Party, claim: ClaimRef) -> StateHeader:
-    """The state that a claim starts from: opened on chain, or a boundary of this node's own claim."""
+    """The state that a claim starts from: opened on chain, a boundary of this node's own claim, or one that
+    its solver showed."""
     state, slot = party.round(claim.audit.round), claim.audit.slot
     if not claim.by_solver:
         start = get_opening(state, slot, claim.audit.draw).start
@@ -130,25 +138,7 @@ def get_claimed_start(party: Party, claim: ClaimRef) -> StateHeader:
         return start
     if slot == get_slot(state, party.account):
         return party.memory.boundaries[(claim.audit.round, claim.segment)]
-    found = find_opened_start(state, slot, claim.segment)
-    if found is None:
-        raise InvalidInput(
-            what="the start of the disputed segment was never opened",
-            expected=f"segment {claim.segment} drawn and opened",
-            actual="no opening",
-            where=f"round {claim.audit.round} slot {slot}",
-            remedy="Dispute a segment that was drawn.",
-        )
-    return found
-
-
-def find_opened_start(state: RoundState, slot: int, segment: int) -> StateHeader | None:
-    """The opened start of a segment of a slot, whichever draw it was drawn in."""
-    for draw in range(state.terms.segment_draws + 1):
-        drawn = get_drawn(state, slot, draw)
-        if drawn is not None and drawn.segment == segment:
-            return get_opening(state, slot, draw).start
-    return None
+    return read_boundary(party, claim.audit.round, slot, claim.segment)
 
 
 def _open_ends(party: Party, claim: ClaimRef) -> list[BoundaryProof]:

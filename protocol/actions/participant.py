@@ -7,7 +7,7 @@ A role is a `Participant` with the list of its own duties. All that a node ever 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
-from protocol.actions import attention, challenge, claim, defend, merge, prosecute, replay
+from protocol.actions import attention, boundaries, challenge, claim, defend, merge, prosecute, replay, review
 from protocol.actions.defend import HONEST, Compute
 from protocol.actions.loop import Due, Loop
 from protocol.actions.narrate import narrate
@@ -70,6 +70,13 @@ class Prosecute:
 
 
 @dataclass(frozen=True)
+class ShowClaim:
+    """Show all states of this node's claim on a round, now that no auditor can copy them."""
+
+    round: int
+
+
+@dataclass(frozen=True)
 class EndContest:
     """End a contest whose clock ran out, or whose posted root another one took the place of."""
 
@@ -79,11 +86,13 @@ class EndContest:
 @dataclass
 class Participant:
     """One role on one task. `list_duties` gives the role's own calls in a round; `compute` is what all of
-    them trust."""
+    them trust; `own_replays` segments a round are replayed of its own accord at most (0: no round is
+    reviewed)."""
 
     party: Party
     list_duties: Callable[[RoundState, str, int], tuple[Call, ...]]
     compute: Compute = HONEST
+    own_replays: int = 0
     done: set[Hashable] = field(default_factory=set)
     own_roots: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
 
@@ -116,9 +125,18 @@ class Participant:
         yield from (duty for duty in self.list_duties(state, me, block) if self._is_open(duty))
         yield from get_my_keeper_actions(state, me, block)
         yield from list_suspicions(self.party, state, self.done)
+        yield from (todo for todo in self._list_own_accord(state, block) if todo not in self.done)
         if state.outer is not None and state.outer.poster != me:
             check = CheckOuter(state.index, state.outer)
             yield from () if check in self.done else (check,)
+
+    def _list_own_accord(self, state: RoundState, block: int) -> Iterator[Hashable]:
+        if state.index in self.party.memory.claims and boundaries.is_claim_shown(
+            state, self.party.account, block
+        ):
+            yield ShowClaim(state.index)
+        if self.own_replays and review.is_review_due(state, block):
+            yield review.ReviewRound(state.index)
 
     def _is_open(self, duty: Call) -> bool:
         """Off-chain duties stay due until the call that follows them; here they are done once the
@@ -296,6 +314,12 @@ class Participant:
                 self.done.add(action)
             case OpenAccusation():
                 await challenge.open_accusation(self.party, action.made)
+            case ShowClaim():
+                await boundaries.show_claim(self.party, action.round)
+                self.done.add(action)
+            case review.ReviewRound():
+                self.done.add(action)
+                await review.review_round(self.party, action.round, self.own_replays, self.compute.train)
             case CheckOuter():
                 await merge.check_outer(self.party, action.round)
                 self.done.add(action)

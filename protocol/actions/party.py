@@ -32,6 +32,7 @@ from protocol.compute.determinism import name_hardware
 from protocol.compute.room import Room, use_room
 from protocol.compute.trace import TraceTree
 from protocol.spec.containers import StateHeader, TaskSpec
+from protocol.spec.params import DEFAULT_OWN_REPLAYS
 from protocol.spec.round import RoundState
 
 JOURNAL_FILE = "journal.jsonl"
@@ -49,7 +50,8 @@ log = logging.getLogger(__name__)
 class PartyConfig:
     """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
     `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
-    at most, and large tensors lie in files (0: in memory). `say` shows a line to the operator."""
+    at most, and large tensors lie in files (0: in memory). `own_replays`: segments a round that a
+    whistleblower replays of its own accord at most. `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -60,6 +62,7 @@ class PartyConfig:
     public_url: str = ""
     threads: int = 1
     memory_mb: int = 0
+    own_replays: int = DEFAULT_OWN_REPLAYS
     say: Callable[[str], None] = print
 
 

@@ -9,7 +9,9 @@ whether it opens a dispute.
 import asyncio
 import logging
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from protocol.actions.claim import Train, get_dealt_batches
 from protocol.actions.memory import header_fields, header_of
@@ -44,6 +46,8 @@ ASK_PAUSE_S = 0.5
 
 log = logging.getLogger(__name__)
 
+Served = TypeVar("Served")
+
 
 def get_server(party: Party, audit: AuditRef) -> list[Peer]:
     """Where the audited solver serves. Raises EnvironmentFault when it never announced an endpoint."""
@@ -51,7 +55,7 @@ def get_server(party: Party, audit: AuditRef) -> list[Peer]:
 
 
 class NotServed(EnvironmentFault):
-    """The audited solver did not serve a state that it opened while the auditor could wait for it."""
+    """A solver did not serve what it owes, or shows others, while whoever asked could wait for it."""
 
 
 async def fetch_served(party: Party, audit: AuditRef, header: StateHeader, until_block: int) -> None:
@@ -60,7 +64,18 @@ async def fetch_served(party: Party, audit: AuditRef, header: StateHeader, until
     window. Raises NotServed."""
     if has_state(party, header):
         return
-    asking = asyncio.create_task(_keep_asking(party, audit, header))
+
+    async def ask() -> None:
+        await fetch_tensors(party, get_server(party, audit), header)
+
+    await ask_until(party, ask, until_block, f"state {codec.compute_state_root(header).hex()[:8]}")
+
+
+async def ask_until(
+    party: Party, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
+) -> Served:
+    """What `ask` fetches, asked for again and again until the chain is at `until_block`. Raises NotServed."""
+    asking = asyncio.create_task(_keep_asking(ask))
     clock = asyncio.create_task(party.chain.wait_for_block(until_block))
     try:
         await asyncio.wait((asking, clock), return_when=asyncio.FIRST_COMPLETED)
@@ -71,17 +86,17 @@ async def fetch_served(party: Party, audit: AuditRef, header: StateHeader, until
         for task in (asking, clock):
             task.cancel()
     raise NotServed(
-        what="a state that was opened on chain is not served",
-        expected=f"state {codec.compute_state_root(header).hex()[:8]} before block {until_block}",
-        actual="none that its roots allow",
+        what="what a claim stands on is not served",
+        expected=f"{what} before block {until_block}",
+        actual="nothing that its roots allow",
         remedy="Nothing: the audit goes on without it.",
     )
 
 
-async def _keep_asking(party: Party, audit: AuditRef, header: StateHeader) -> None:
+async def _keep_asking(ask: Callable[[], Awaitable[Served]]) -> Served:
     while True:
         try:
-            return await fetch_tensors(party, get_server(party, audit), header)
+            return await ask()
         except (ProtocolFault, EnvironmentFault) as fault:
             log.info("%s", fault)
         await asyncio.sleep(ASK_PAUSE_S)

@@ -32,6 +32,8 @@ class Shelf:
     """What events oblige this node to show."""
     outer: set[BlobKey] = field(default_factory=set)
     """Tensors of the global model: anybody can compute them, so no event holds them back."""
+    released: set[BlobKey] = field(default_factory=set)
+    """What this node shows of its finished claims of its own accord, for good."""
     _traces: dict[bytes, frozenset[bytes]] = field(default_factory=dict)
     """Roots of the buffers of each trace that is shown, by its root; empty until they are asked for."""
     _claims: dict[tuple[bytes, int, int], events.Committed] = field(default_factory=dict)
@@ -43,6 +45,8 @@ class Shelf:
         and traces for staked accounts."""
         if kind in PUBLIC_KINDS:
             return True
+        if BlobKey(kind, root) in self.released:
+            return self.is_staked(account)
         if kind is BlobKind.ROOTS or kind in TRACE_KINDS:
             return bool(self._traces) and self.is_staked(account) and self._is_traced(kind, root)
         is_shown = BlobKey(kind, root) in self.shown | self.outer
@@ -51,6 +55,12 @@ class Shelf:
     def show_tensor(self, root: bytes) -> None:
         """Show one tensor of the global model from now on."""
         self.outer.add(BlobKey(BlobKind.TENSOR, root))
+
+    def show_claim(self, claim_root: bytes, headers: Sequence[StateHeader]) -> None:
+        """Show all states of a claim, and the leaves of its tree, from now on. To be called once no auditor
+        can copy them; a reorg that reaches further back than a replay window does not take it back."""
+        self.released.add(BlobKey(BlobKind.ROOTS, claim_root))
+        self.released |= {ref.key for header in headers for ref in refer_state(header, 1)}
 
     def show_state(self, header: StateHeader) -> None:
         """Show W, m and v of a state from now on."""

@@ -23,9 +23,17 @@ from protocol.spec.containers import (
     TrainingSpec,
     Windows,
 )
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import SIGN_BIT, bits_to_float, float_to_bits, is_finite
-from protocol.spec.hashing import WORD_BYTES, address_word, bytes32_word, hash_words
+from protocol.spec.hashing import (
+    WORD_BYTES,
+    address_word,
+    bytes32_word,
+    hash_words,
+    join_words,
+    sha256_of,
+    tag_word,
+)
 from protocol.spec.params import (
     FLOOR_BITS,
     TAG_AUDIT,
@@ -48,6 +56,8 @@ KINDS: dict[type, int] = {int: 1, float: 2, bytes: 3, str: 4}
 PAYLOAD_BYTES: dict[type, int] = {int: 8, float: 4, bytes: 32}
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
 NAME_MAX_CHARACTERS = 64
+STATE_BYTES, BOUNDARY_BYTES = 6 * WORD_BYTES, 7 * WORD_BYTES
+"""What is hashed to a state root, and to a leaf of a claim."""
 TERM_BITS: dict[type, int] = {TaskTerms: 32, Windows: 32, Amounts: 128}
 
 
@@ -256,14 +266,24 @@ def compute_domain(chain_id: int, registry: str, task_id: bytes) -> bytes:
 
 def compute_state_root(state: StateHeader) -> bytes:
     """One root over weights, both moments and both step counters."""
-    return hash_words(
-        TAG_STATE,
-        state.weights_root,
-        state.first_moment_root,
-        state.second_moment_root,
-        state.local_step,
-        state.global_step,
-    )
+    return sha256_of(encode_state(state))
+
+
+def encode_state(state: StateHeader) -> bytes:
+    """The STATE_BYTES whose SHA-256 the state root is."""
+    return join_words(TAG_STATE, *astuple(state))
+
+
+def decode_state(data: bytes, source: str = "") -> StateHeader:
+    """The state behind a state root. Raises ProtocolFault, with `source` as culprit, where the bytes are no
+    `encode_state`: the root is then no state's."""
+    words = [data[start : start + WORD_BYTES] for start in range(0, len(data), WORD_BYTES)]
+    steps = [int.from_bytes(word, "big") for word in words[4:]]
+    if len(data) != STATE_BYTES or words[0] != tag_word(TAG_STATE) or max(steps) >= 1 << 64:
+        raise _no_preimage(
+            "a state root is no state's", "touchstone.state, three roots, two steps", data, source
+        )
+    return StateHeader(words[1], words[2], words[3], *steps)
 
 
 def compute_outer_root(outer: OuterHeader) -> bytes:
@@ -276,7 +296,34 @@ def compute_boundary_leaf(
 ) -> bytes:
     """Leaf `boundary` of a claim tree: the state after boundary * k steps, salted so that paths show
     nothing."""
-    return hash_words(TAG_BOUNDARY, domain, round_number, solver, boundary, salt, state_root)
+    return sha256_of(encode_boundary(domain, round_number, solver, boundary, salt, state_root))
+
+
+def encode_boundary(
+    domain: bytes, round_number: int, solver: str, boundary: int, salt: bytes, state_root: bytes
+) -> bytes:
+    """The BOUNDARY_BYTES whose SHA-256 the leaf is."""
+    return join_words(TAG_BOUNDARY, domain, round_number, solver, boundary, salt, state_root)
+
+
+def decode_boundary(data: bytes, domain: bytes, round_number: int, solver: str, boundary: int) -> bytes:
+    """The state root behind a leaf of a claim tree. Raises ProtocolFault, with the solver as culprit, where
+    the bytes are not those of this place: such a claim has no state there."""
+    salt, state_root = data[-2 * WORD_BYTES : -WORD_BYTES], data[-WORD_BYTES:]
+    expected = join_words(TAG_BOUNDARY, domain, round_number, solver, boundary)
+    if len(data) != BOUNDARY_BYTES or data != expected + salt + state_root:
+        raise _no_preimage("a leaf of a claim is no boundary of it", expected.hex(), data, solver)
+    return state_root
+
+
+def _no_preimage(what: str, expected: str, data: bytes, source: str) -> ProtocolFault:
+    return ProtocolFault(
+        what=what,
+        expected=expected,
+        actual=data[:BOUNDARY_BYTES].hex(),
+        culprit=source,
+        remedy="Nothing can be replayed from it; report it as unserved.",
+    )
 
 
 def compute_audit_commitment(

@@ -68,7 +68,12 @@ def bytes32_word(value: bytes) -> bytes:
 
 def hash_words(tag: str, *fields: int | bytes | str) -> bytes:
     """H(tag, fields...): integers as unsigned words, bytes as bytes32, strings as account addresses."""
-    return sha256(tag_word(tag) + b"".join(map(field_word, fields))).digest()
+    return sha256_of(join_words(tag, *fields))
+
+
+def join_words(tag: str, *fields: int | bytes | str) -> bytes:
+    """What `hash_words` hashes: who has it can show what stands behind the hash."""
+    return tag_word(tag) + b"".join(map(field_word, fields))
 
 
 def field_word(field: int | bytes | str) -> bytes:

@@ -163,3 +163,7 @@ DEVNET = Preset(
 )  # fmt: skip
 
 PRESETS = {preset.name: preset for preset in (MAINNET, DEVNET)}
+
+DEFAULT_OWN_REPLAYS = 2
+"""Segments a round that a whistleblower replays of its own accord unless told otherwise: one where the
+reports point to, one by chance."""

@@ -11,6 +11,7 @@ from protocol.actions.attention import (
     MAX_LISTED,
     fetch_reports,
     gather_observations,
+    get_ledger_path,
     list_refs,
     load_ledger,
     make_report,
@@ -252,17 +253,19 @@ def test_gather_observations_one_report_a_segment_of_one_class() -> None:
 
 
 def test_save_ledger_is_loaded_again(tmp_path: Path) -> None:
-    assert load_ledger(tmp_path) == Ledger()
+    path = get_ledger_path(tmp_path, bytes(32))
+    assert load_ledger(path) == Ledger()
     for ledger in (Ledger({"a": Entry(rounds=2)}, 2), Ledger(round=3)):
-        save_ledger(tmp_path, ledger)
-        assert load_ledger(tmp_path) == ledger
+        save_ledger(path, ledger)
+        assert load_ledger(path) == ledger
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"round": 1}'])
 def test_load_ledger_damaged_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / attention.LEDGER_FILE).write_text(text)
+    path = get_ledger_path(tmp_path, bytes(32))
+    path.write_text(text)
     with pytest.raises(InvalidInput, match="cannot be read"):
-        load_ledger(tmp_path)
+        load_ledger(path)
 
 
 # --- Where to look ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from protocol.actions import defend
+from protocol.actions.boundaries import find_opened
 from protocol.actions.challenge import name_solver_claim
 from protocol.actions.party import Party, TracedStep
 from protocol.compute.openings import find_buffer
@@ -56,8 +57,8 @@ async def test_a_segment_is_found_in_whichever_draw_it_came_up(solver: Lone) -> 
     audited = await audit_claim(solver)
     state, second = solver.party.round(0), get_drawn(solver.party.round(0), 0, 1)
     assert second is not None and second.segment != audited.segment
-    assert defend.find_opened_start(state, 0, audited.segment) == audited.boundary(audited.segment)
-    assert defend.find_opened_start(state, 0, second.segment) is None, "drawn, not opened yet"
+    assert find_opened(state, 0, audited.segment) == audited.boundary(audited.segment)
+    assert find_opened(state, 0, second.segment) is None, "drawn, not opened yet"
 
 
 def make_named(segment: int, step: int) -> DisputeState:
