@@ -12,13 +12,13 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from protocol.actions.party import Party
 from protocol.actions.past import PastFile
-from protocol.actions.replay import Comparison, get_schedule_proof
+from protocol.actions.replay import Comparison, NotServed, ask_until, get_schedule_proof
 from protocol.actions.report import (
     MAX_REPORT_BYTES,
     MAX_TENSORS,
@@ -28,6 +28,7 @@ from protocol.actions.report import (
     sign_report,
 )
 from protocol.actions.states import StoredState, open_state
+from protocol.actions.steps import screen_steps
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.wire.auth import WireDomain
 from protocol.adapters.wire.session import Peer
@@ -37,6 +38,7 @@ from protocol.compute.residuals import iterate_residuals, reduce_residuals
 from protocol.compute.screens import measure_tensors, screen_step
 from protocol.compute.segment_screen import screen_segment
 from protocol.compute.step import PiecewiseState
+from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.ledger import Ledger, Observation, from_json, to_json
@@ -74,9 +76,42 @@ async def publish_audit(
         arguments = (party, audit, segment, rate_sum, begun, seen, read_hardware(status))
         async with party.joined.locks["past", party.round(audit.round).solvers[audit.slot]]:
             report = await asyncio.to_thread(make_report, *arguments)
-        publish(party, report)
+        screens = await _ask_for_steps(party, report, (start, seen.claimed.header))
+        publish(party, replace(report, screens=(*report.screens, *screens)))
     except TouchstoneError as fault:
         log.warning("the audit is not reported: %s", fault)
+
+
+async def _ask_for_steps(
+    party: Party, report: AuditReport, ends: tuple[StateHeader, StateHeader]
+) -> tuple[StepScreen, ...]:
+    """Screens of the single steps of what is odd, where the solver shows their states within half of a window
+    of openings."""
+    if party.spec.terms.segment_steps == 1 or not is_odd(report):
+        return ()
+    until_block = party.view.head_block + party.spec.terms.windows.open // 2
+    roots = (compute_state_root(ends[0]), compute_state_root(ends[1]))
+
+    async def ask() -> tuple[StepScreen, ...]:
+        peer = party.view.network.find(report.solver)
+        return await screen_steps(party, peer, report.round, report.segment, roots)
+
+    try:
+        return await ask_until(party, ask, until_block, "the states after the steps of a segment")
+    except NotServed as fault:
+        log.info("%s", fault)
+        return ()
+
+
+def is_odd(report: AuditReport) -> bool:
+    """Whether a replay found more than noise: what makes step states worth their bytes."""
+    is_far = report.judgement is not Judgement.ACCEPT or is_loud(report)
+    return is_far or report.is_inconsistent
+
+
+def is_loud(report: AuditReport) -> bool:
+    """Whether a residual as a whole is as large as the largest honest element."""
+    return any(projection.rms > LOUD_RMS for projection in report.projections)
 
 
 async def ask_status(party: Party, account: str) -> dict[str, Any]:
@@ -320,7 +355,7 @@ def _weigh(reports: Sequence[AuditReport], ledger: Ledger) -> Attention:
         "rejected": any(report.judgement is Judgement.REJECT for report in reports),
         "unserved": any(report.judgement is None for report in reports),
         "grey": any(report.judgement is Judgement.GREY for report in reports),
-        "loud": any(p.rms > LOUD_RMS for report in reports for p in report.projections),
+        "loud": any(map(is_loud, reports)),
         "flagged": solver in ledger.list_flagged(),
     }
     worst = max(reports, key=lambda report: report.excess)

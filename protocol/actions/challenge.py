@@ -40,8 +40,8 @@ async def examine_end(party: Party, audit: AuditRef, segment: int) -> None:
         raise
     start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
     assert start is not None
-    await publish_audit(party, audit, segment, start, comparison)
     judge_end(party, audit, segment, comparison.verdict)
+    await publish_audit(party, audit, segment, start, comparison)
 
 
 def judge_end(party: Party, audit: AuditRef, segment: int, verdict: Verdict) -> None:

@@ -7,7 +7,18 @@ A role is a `Participant` with the list of its own duties. All that a node ever 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
-from protocol.actions import attention, boundaries, challenge, claim, defend, merge, prosecute, replay, review
+from protocol.actions import (
+    attention,
+    boundaries,
+    challenge,
+    claim,
+    defend,
+    merge,
+    prosecute,
+    replay,
+    review,
+    steps,
+)
 from protocol.actions.defend import HONEST, Compute
 from protocol.actions.loop import Due, Loop
 from protocol.actions.narrate import narrate
@@ -77,6 +88,14 @@ class ShowClaim:
 
 
 @dataclass(frozen=True)
+class ShowSteps:
+    """Recompute a segment of this node's claim and show the states after its steps: somebody asked."""
+
+    round: int
+    segment: int
+
+
+@dataclass(frozen=True)
 class EndContest:
     """End a contest whose clock ran out, or whose posted root another one took the place of."""
 
@@ -110,6 +129,7 @@ class Participant:
         actions = [action for state in rounds for action in self._list_actions(state, block)]
         actions += list(self._list_dispute_actions(block))
         actions += list(self._list_contest_actions(block))
+        actions += [ShowSteps(*place) for place in steps.list_wanted(self.party, block)]
         clocks = [self._get_next_block(state, block) for state in rounds]
         clocks += [
             self._get_next_dispute_block(state, block)
@@ -317,6 +337,8 @@ class Participant:
             case ShowClaim():
                 await boundaries.show_claim(self.party, action.round)
                 self.done.add(action)
+            case ShowSteps():
+                await steps.show_steps(self.party, action.round, action.segment, self.compute)
             case review.ReviewRound():
                 self.done.add(action)
                 await review.review_round(self.party, action.round, self.own_replays, self.compute.train)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from protocol.actions.global_model import GlobalModel
 from protocol.actions.memory import Memory
+from protocol.actions.step_desk import StepDesk
 from protocol.actions.view import View
 from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
 from protocol.adapters.journal import Journal
@@ -104,6 +105,7 @@ class Party:
     batches: AsyncIterator[Batch]
     """What the chain does, from the deployment on: each batch is to be folded into the view, once."""
     task: bytes = b""
+    steps: StepDesk = field(default_factory=StepDesk)
     _joined: "Joined | None" = field(default=None, repr=False)
 
     @property
@@ -215,7 +217,9 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         view = View(chain.address, deployment.chain_id, deployment.registry, store.get_roots)
         status = Status(chain.address, hardware=name_hardware())
         # Anybody may ask; the shelf decides what whom is shown, and states are for staked accounts only.
-        policy = ReadPolicy(lambda account: True, lambda *request: view.shelf.may_read(*request), status.show)
+        desk = StepDesk(lambda account: view.network.is_staked(account))
+        may_read: Callable[..., bool] = lambda *request: view.shelf.may_read(*request)  # noqa: E731
+        policy = ReadPolicy(lambda account: True, may_read, status.show, desk.find)
         server = BlobServer(store, chain.address, domain, identity, policy)
         port = await server.start(config.listen_host, config.listen_port)
         stack.push_async_callback(server.stop)
@@ -223,4 +227,4 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         announced = await chain.registry.peer_of(chain.address)
         if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
             await chain.registry.announce(url, identity.fingerprint)
-        yield Party(config, chain, store, journal, client, view, status, chain.follow())
+        yield Party(config, chain, store, journal, client, view, status, chain.follow(), steps=desk)

@@ -7,12 +7,15 @@ one is convicted by its silence.
 """
 
 import asyncio
+from functools import partial
 
 from protocol.actions.challenge import demand_leaf
 from protocol.actions.claim import get_dealt_batches
 from protocol.actions.defend import Compute, compute_step_roots, get_claimed_start
 from protocol.actions.party import Party
+from protocol.actions.replay import NotServed, ask_until
 from protocol.actions.states import fetch_state
+from protocol.actions.steps import judge_steps
 from protocol.actions.traces import RemoteTrace, describe_layout, open_trace
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import build_byte_tree
@@ -22,7 +25,7 @@ from protocol.compute.program import BuiltProgram, build_program, describe_progr
 from protocol.compute.step import Batch, TrainingState, compute_scalars
 from protocol.spec.containers import LeafProof, StateHeader
 from protocol.spec.dispute import DisputeState, PostedTrace
-from protocol.spec.dispute_moves import DemandLeaf
+from protocol.spec.dispute_moves import DemandLeaf, find_first_difference
 from protocol.spec.draw import draw_sample_start
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.merkle import compute_path
@@ -61,8 +64,31 @@ async def prosecute(party: Party, dispute: DisputeState) -> None:
 
 
 async def compute_own_roots(party: Party, dispute: DisputeState, compute: Compute) -> tuple[bytes, ...]:
-    """The k+1 state roots of the disputed segment as this node computes them, from the start that was opened.
-    Raises ProtocolFault or EnvironmentFault where nobody serves it."""
+    """The k+1 state roots of the disputed segment as this node would have them, from the start that was
+    opened: they part from the posted ones where a step is to be named. Raises ProtocolFault or
+    EnvironmentFault where nobody serves the start.
+
+    On other hardware each root differs. So a solver is asked for its step states: the first step beyond the
+    reject limits of what this node computes from the claimed state before it is the one, else the one that
+    lies farthest off. Where they are not shown in half of the time to name it the roots have to do."""
+    own = await _replay_roots(party, dispute, compute)
+    first = find_first_difference(dispute.roots, own)
+    if first is None or not dispute.claim.by_solver:
+        return own
+    peer, until_block = party.view.network.find(dispute.claimant), party.view.head_block
+    until_block += party.spec.terms.windows.name // 2
+    ask = partial(judge_steps, party, peer, dispute.claim, dispute.roots, first, compute.train)
+    try:
+        verdicts = await ask_until(party, ask, until_block, "the states after the disputed steps")
+    except NotServed as fault:
+        party.say(f"dispute {dispute.dispute.hex()[:8]}: {fault.what}; going by the roots alone")
+        return own
+    step = first + max(range(len(verdicts)), key=lambda at: (verdicts[at].judgement, verdicts[at].excess))
+    agreed = dispute.roots[: step + 1]
+    return (*agreed, *(bytes(len(root)) for root in dispute.roots[step + 1 :]))
+
+
+async def _replay_roots(party: Party, dispute: DisputeState, compute: Compute) -> tuple[bytes, ...]:
     claim, network = dispute.claim, party.view.network
     solver = party.round(claim.audit.round).solvers[claim.audit.slot]
     peers = [network.find(account) for account in dict.fromkeys((solver, dispute.claimant))]

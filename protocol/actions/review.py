@@ -194,9 +194,9 @@ async def replay_target(party: Party, index: int, target: Target, until_block: i
         party.say(f"round {index} slot {target.slot} segment {target.segment}: {fault.what}")
         publish_unserved(party, audit, target.segment)
         return
+    judge_end(party, audit, target.segment, seen.verdict)
     if seen.verdict.judgement != Judgement.ACCEPT or seen.verdict.excess > 0:
         await publish_audit(party, audit, target.segment, start, seen)
-    judge_end(party, audit, target.segment, seen.verdict)
     claim = _refer(party, start, seen.claimed.header)
     gone = [ref for ref in _refer(party, seen.replayed.header) if ref not in claim]
     # A dispute needs what was claimed; what follows from its start can be computed again.

@@ -6,11 +6,15 @@ BLOB = "blob"
 """GET /blob/<kind>/<root>: the bytes; signed, Range understood."""
 CHUNKS = "chunks"
 """GET /chunks/<kind>/<root>: 32-byte subtree roots, so that each chunk can be judged as it comes; signed."""
+STEPS = "steps"
+"""GET /steps/<task>/<round>/<segment>: 32-byte state roots of a segment of this node's claim, one more than
+it has steps; signed. Refused while they are not at hand: asking is what has them computed."""
 HEALTH = "/health"
 """GET: 200 while the server runs."""
 STATUS = "/status"
 """GET: a JSON object about the node."""
 
+STEPS_PATTERN = "{task:[0-9a-f]{64}}/{round:[0-9]{1,9}}/{segment:[0-9]{1,9}}"
 KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0-9a-f]{64}}"
 
 
@@ -22,3 +26,8 @@ def format_path(route: str, key: BlobKey) -> str:
 def parse_key(kind: str, root: str) -> BlobKey:
     """The key that KEY_PATTERN matched."""
     return BlobKey(BlobKind(kind), bytes.fromhex(root))
+
+
+def format_steps(task: bytes, index: int, segment: int) -> str:
+    """The path of the step roots of a segment."""
+    return f"/{STEPS}/{task.hex()}/{index}/{segment}"

@@ -13,8 +13,9 @@ from eth_account import Account
 
 from node.submit import build_spec
 from protocol.actions.party import JOURNAL_FILE, STORE_FOLDER, Party, PartyConfig, Status
+from protocol.actions.step_desk import StepDesk
 from protocol.actions.view import View
-from protocol.adapters.blobs import BlobRef
+from protocol.adapters.blobs import BlobRef, split_roots
 from protocol.adapters.chain import ContractRefused
 from protocol.adapters.chain import Event as ChainEvent
 from protocol.adapters.chain.deployment import CONTRACT_NAMES
@@ -100,9 +101,18 @@ class LoneClient:
     asked: list[tuple[str, BlobRef]] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
     """What every peer says of itself."""
+    desk: StepDesk | None = None
+    """Where step states are asked for."""
 
     async def get_status(self, peer: Peer) -> dict[str, Any]:
         return self.status
+
+    async def fetch_steps(
+        self, peer: Peer, task: bytes, index: int, segment: int, count: int
+    ) -> tuple[bytes, ...]:
+        if self.desk is None or (roots := self.desk.find("", task, index, segment)) is None:
+            raise EnvironmentFault(what="no steps", expected="roots", actual="none", remedy="Wait.")
+        return tuple(split_roots(roots))
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> None:
         if self.store.has(ref):

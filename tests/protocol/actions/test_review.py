@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -283,6 +284,9 @@ async def test_review_round_follows_a_report_to_an_undrawn_segment(
 
             async def get_status(self, asked: Peer) -> object:
                 return await real.get_status(asked)
+
+            async def fetch_steps(self, *asked: Any) -> tuple[bytes, ...]:
+                return await lone_client.fetch_steps(*asked)
 
             async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> None:
                 is_auditor = list(peers) == [party.view.network.find(auditor.account)]
