@@ -325,9 +325,10 @@ class Attention:
     tensor: str
 
 
-REASONS = ("inconsistent", "rejected", "unserved", "grey", "loud", "flagged")
+REASONS = ("inconsistent", "rejected", "unserved", "grey", "loud", "flagged", "apart")
 """In the order of their weight: what is wrong by itself, what one replay found, what cannot be seen, what is
-odd, what is odd as a whole though no element is, and what is odd only in sum."""
+odd, what is odd as a whole though no element is, what is odd only in sum, and what only its own word on its
+hardware explains."""
 LOUD_RMS = 1 / ACCEPT_MARGIN
 """In accept limits: a residual whose elements are, in the mean, as large as the largest honest one that was
 measured."""
@@ -357,6 +358,7 @@ def _weigh(reports: Sequence[AuditReport], ledger: Ledger) -> Attention:
         "grey": any(report.judgement is Judgement.GREY for report in reports),
         "loud": any(map(is_loud, reports)),
         "flagged": solver in ledger.list_flagged(),
+        "apart": solver in ledger.list_apart(),
     }
     worst = max(reports, key=lambda report: report.excess)
     reasons = tuple(reason for reason in REASONS if holds[reason])

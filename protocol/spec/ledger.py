@@ -29,6 +29,12 @@ this sees riders of the limits long before a sum of signs can.
 The mean of all bets on all features begins at 1 and exceeds 1 / a at any time with a chance of at most a
 (Ville, 1939), so that no number of rounds is fixed beforehand.
 
+Classes are words. A solver that gives itself a class of its own is measured by nobody's size, and several
+that steer alike under one false name centre each other. So all bets run a second time with every other solver
+of the round as the class, whatever it says of itself: who is beyond the same bound there, and not flagged,
+stands *apart*. That is other hardware, or a lie about it, which only a replay tells; the bound on honest
+solvers is that of a round of one class.
+
 A flag is a reason to look, and never slashes: statistics convict nobody.
 """
 
@@ -203,20 +209,28 @@ def mean_logs(logs: Sequence[float]) -> float:
     return largest + log(fmean(exp(value - largest) for value in logs))
 
 
+def mean_evidence(tests: Mapping[str, FeatureTest]) -> float:
+    """ln of the mean evidence of some features; 0 where there are none."""
+    return mean_logs([test.log_evidence for test in tests.values()]) if tests else 0.0
+
+
 @dataclass(frozen=True)
 class Entry:
     """What the ledger knows of one solver. rounds: observed; lone: those without another solver of its class;
-    flagged: the first round in which its evidence stood above 1 / ALARM_RATE, -1: none."""
+    flagged: the first round in which its evidence stood above 1 / ALARM_RATE, -1: none. wide: the same tests
+    against all other solvers, whatever their class; apart: the first round in which those stood so high."""
 
     tests: Mapping[str, FeatureTest] = field(default_factory=dict)
     rounds: int = 0
     lone: int = 0
     flagged: int = -1
+    wide: Mapping[str, FeatureTest] = field(default_factory=dict)
+    apart: int = -1
 
     @property
     def log_evidence(self) -> float:
-        """ln of the mean evidence of all features."""
-        return mean_logs([test.log_evidence for test in self.tests.values()]) if self.tests else 0.0
+        """ln of the mean evidence of all features, within its class."""
+        return mean_evidence(self.tests)
 
     @property
     def is_flagged(self) -> bool:
@@ -241,6 +255,11 @@ class Ledger:
         flagged = [solver for solver, entry in self.entries.items() if entry.is_flagged]
         return tuple(sorted(flagged, key=lambda solver: (-self.entries[solver].log_evidence, solver)))
 
+    def list_apart(self) -> tuple[str, ...]:
+        """Solvers that only their class explains, if it does: most evidence first."""
+        apart = [name for name, entry in self.entries.items() if entry.apart >= 0 and not entry.is_flagged]
+        return tuple(sorted(apart, key=lambda name: (-mean_evidence(self.entries[name].wide), name)))
+
 
 def take_round(ledger: Ledger, round_number: int, observations: Sequence[Observation]) -> Ledger:
     """The ledger with a round more. Raises InvalidInput for a round that is not later than the last one, or a
@@ -250,28 +269,39 @@ def take_round(ledger: Ledger, round_number: int, observations: Sequence[Observa
     and would in time have its honest peers flagged for the other side."""
     _require_next(ledger, round_number, observations)
     features = {o.solver: compute_features(o.audits) for o in observations}
-    entries, flagged = dict(ledger.entries), set(ledger.list_flagged())
+    entries, flagged, apart = dict(ledger.entries), set(ledger.list_flagged()), set(ledger.list_apart())
     for o in observations:
-        peers = [
-            features[p.solver]
-            for p in observations
-            if p.hardware == o.hardware and p.solver not in {o.solver, *flagged}
-        ]
-        entries[o.solver] = _take(entries.get(o.solver, Entry()), round_number, features[o.solver], peers)
+        others = [p for p in observations if p.solver not in {o.solver, *flagged}]
+        peers = [features[p.solver] for p in others if p.hardware == o.hardware]
+        everybody = [features[p.solver] for p in others if p.solver not in apart]
+        before, own = entries.get(o.solver, Entry()), features[o.solver]
+        tests, wide = _take(before.tests, own, peers), _take(before.wide, own, everybody)
+        entries[o.solver] = Entry(
+            tests,
+            before.rounds + 1,
+            before.lone + (not peers),
+            _note_alarm(before.flagged, tests, round_number),
+            wide,
+            _note_alarm(before.apart, wide, round_number),
+        )
     return Ledger(entries, round_number)
 
 
 def _take(
-    entry: Entry, round_number: int, features: Mapping[str, float], peers: Sequence[Mapping[str, float]]
-) -> Entry:
-    tests = dict(entry.tests)
+    tests: Mapping[str, FeatureTest], features: Mapping[str, float], peers: Sequence[Mapping[str, float]]
+) -> dict[str, FeatureTest]:
+    taken = dict(tests)
     for name, value in features.items():
         others = [peer[name] for peer in peers if name in peer]
         if others or _has_centre(name):
-            tests[name] = tests.get(name, FeatureTest()).take(value, others)
-    taken = Entry(tests, entry.rounds + 1, entry.lone + (not peers), entry.flagged)
-    is_new = not entry.is_flagged and taken.log_evidence >= -log(ALARM_RATE)
-    return replace(taken, flagged=round_number) if is_new else taken
+            taken[name] = taken.get(name, FeatureTest()).take(value, others)
+    return taken
+
+
+def _note_alarm(first: int, tests: Mapping[str, FeatureTest], round_number: int) -> int:
+    """The first round of an alarm: an earlier one stays."""
+    is_new = first < 0 and mean_evidence(tests) >= -log(ALARM_RATE)
+    return round_number if is_new else first
 
 
 def _require_next(ledger: Ledger, round_number: int, observations: Sequence[Observation]) -> None:
@@ -313,9 +343,13 @@ def _read(data: object, names: set[str]) -> dict[str, Any]:
 
 
 def _read_entry(data: object) -> Entry:
-    entry = _read(data, {"tests", "rounds", "lone", "flagged"})
-    tests = {str(name): _read_test(test) for name, test in dict(entry["tests"]).items()}
-    return Entry(tests, int(entry["rounds"]), int(entry["lone"]), int(entry["flagged"]))
+    entry = _read(data, set(Entry.__dataclass_fields__))
+    tests, wide = (
+        {str(name): _read_test(test) for name, test in dict(entry[field]).items()}
+        for field in ("tests", "wide")
+    )
+    counts = (int(entry["rounds"]), int(entry["lone"]), int(entry["flagged"]))
+    return Entry(tests, *counts, wide, int(entry["apart"]))
 
 
 def _read_test(data: object) -> FeatureTest:

@@ -271,12 +271,13 @@ def test_load_ledger_damaged_is_refused(tmp_path: Path, text: str) -> None:
 # --- Where to look ------------------------------------------------------------------------------------------
 def test_rank_claims_weighs_reasons_then_excess() -> None:
     fine = invent_report(judgement=Judgement.ACCEPT, excess=0.1, screens=(), solver="0x" + "01" * 20)
-    flagged = "0x" + "02" * 20
+    flagged, apart = "0x" + "02" * 20, "0x" + "03" * 20
     wrong = (StepScreen(0, 1, 1, 0, 1.0, False),)
     reports = [
         replace(fine, segment=0),
         replace(fine, segment=1, excess=0.3),
         replace(fine, segment=2, solver=flagged),
+        replace(fine, segment=8, solver=apart, excess=0.9),
         replace(fine, segment=3, judgement=Judgement.GREY, excess=0.6),
         replace(fine, segment=4, judgement=None, excess=0.0, tensors=()),
         replace(fine, segment=5, judgement=Judgement.REJECT, excess=9.0),
@@ -284,10 +285,10 @@ def test_rank_claims_weighs_reasons_then_excess() -> None:
         replace(fine, segment=1, excess=0.05),
         replace(fine, segment=7, excess=0.05, projections=(replace(fine.projections[0], rms=0.3),)),
     ]
-    found = rank_claims(reports, Ledger({flagged: Entry(flagged=0)}))
-    assert [attention.place[2] for attention in found] == [6, 5, 4, 3, 7, 2, 1, 0]
-    assert [attention.reasons for attention in found][:6] == [
-        ("inconsistent",), ("rejected",), ("unserved",), ("grey",), ("loud",), ("flagged",),
+    found = rank_claims(reports, Ledger({flagged: Entry(flagged=0, apart=0), apart: Entry(apart=0)}))
+    assert [attention.place[2] for attention in found] == [6, 5, 4, 3, 7, 2, 8, 1, 0]
+    assert [attention.reasons for attention in found][:7] == [
+        ("inconsistent",), ("rejected",), ("unserved",), ("grey",), ("loud",), ("flagged",), ("apart",),
     ]  # fmt: skip
     assert found[1].excess == 9.0 and found[1].tensor == "lm_head.weight" and found[2].tensor == ""
 

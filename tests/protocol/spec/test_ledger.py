@@ -118,6 +118,42 @@ def test_take_round_classes_are_apart() -> None:
     assert ledger.list_flagged() == ()
 
 
+def test_take_round_steerers_that_share_a_false_class_stand_apart() -> None:
+    """They centre each other, so that their class shows nothing; the others do."""
+    random, ledger = Random(6), Ledger()
+    for number in range(120):
+        seen = [observe(n, draw_noise(random, drift=6.0), hardware="own/avx2") for n in "ab"]
+        seen += [observe(n, draw_noise(random)) for n in "cdefgh"]
+        ledger = take_round(ledger, number, seen)
+    assert ledger.list_flagged() == () and set(ledger.list_apart()) == {"a", "b"}
+    assert all(0 < ledger.entries[name].apart < 60 for name in "ab")
+
+
+def test_take_round_a_rider_in_a_class_of_its_own_stands_apart_by_its_size() -> None:
+    random, ledger = Random(7), Ledger()
+    for number in range(40):
+        seen = [observe(name, draw_noise(random)) for name in "abc"]
+        rider = observe("rider", draw_noise(random, size=0.7), hardware="mine/avx2")
+        ledger = take_round(ledger, number, [*seen, rider])
+    assert ledger.list_flagged() == () and ledger.list_apart() == ("rider",)
+
+
+def test_take_round_honest_solvers_of_one_class_stand_apart_as_rarely_as_they_are_flagged() -> None:
+    for seed in range(10):
+        ledger = play(seed, rounds=60)
+        assert ledger.list_apart() == () and all(e.wide == e.tests for e in ledger.entries.values())
+
+
+def test_take_round_honest_other_hardware_may_stand_apart_and_is_not_flagged() -> None:
+    random, ledger = Random(8), Ledger()
+    for number in range(60):
+        seen = [observe("gpu", draw_noise(random, bias=8.0), hardware="gpu/cpu")]
+        seen += [observe("gpu 2", draw_noise(random, bias=8.0), hardware="gpu/cpu")]
+        seen += [observe(n, draw_noise(random)) for n in "cdef"]
+        ledger = take_round(ledger, number, seen)
+    assert ledger.list_flagged() == () and set(ledger.list_apart()) == {"gpu", "gpu 2"}
+
+
 def test_take_round_a_flag_stays_and_names_its_first_round() -> None:
     ledger = take_round(Ledger({"a": Entry(flagged=2, rounds=3)}, 2), 3, [observe("a", project(mean=1.0))])
     assert ledger.entries["a"].log_evidence < -log(ALARM_RATE)
