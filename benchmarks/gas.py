@@ -13,7 +13,8 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from enum import Enum
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from protocol.spec.dispute_moves import compute_opening_seal
 from protocol.spec.drawn import compute_draws, compute_late_draws
 from protocol.spec.events import RoundStarted
 from protocol.spec.hashing import sha256_of
+from protocol.spec.keeping import get_claim_page
 from protocol.spec.params import LATE_RATE_ONE, MAX_SHARDS
 from protocol.spec.round import (
     RoundState,
@@ -61,6 +63,24 @@ TARGETS = {
     "solver_round": 800_000,
 }
 Thing = TypeVar("Thing")
+
+
+class Joined(Enum):
+    """How a transaction lists several calls: audits by name, draws in order, slots as a page."""
+
+    AUDITS = "audits"
+    DRAWS = "draws"
+    SLOTS = "slots"
+
+
+TOGETHER = {
+    calls.OpenStart: (Joined.DRAWS, "AuditBook", "openStarts"),
+    calls.CommitReplay: (Joined.AUDITS, "AuditBook", "commitReplays"),
+    calls.OpenEnd: (Joined.DRAWS, "AuditBook", "openEnds"),
+    calls.Reveal: (Joined.AUDITS, "AuditBook", "reveals"),
+    calls.Judge: (Joined.SLOTS, "RoundLedger", "judgeClaims"),
+    calls.SettleClaim: (Joined.SLOTS, "RoundLedger", "settleClaims"),
+}
 DISPUTED_STEP = 1
 """of segment 0."""
 
@@ -114,7 +134,29 @@ class GasRound:
 
     def call(self, *made: tuple[str, Call]) -> None:
         """Calls of the round, each by its sender, in the next blocks."""
-        self.send(CallMaker(self.state, sender, {}).make_sending(call) for sender, call in made)
+        self.send(self.make_maker(sender).make_sending(call) for sender, call in made)
+
+    def make_maker(self, sender: str) -> CallMaker:
+        """Makes the calls of one account for the next block."""
+        return CallMaker(self.state, sender, {}, self.chain.head + 1, self.chain.read_header)
+
+    def call_together(self, made: Mapping[str, Sequence[Call]]) -> None:
+        """Calls of one kind, all of one sender's in one transaction."""
+        self.send(self.join(sender, same) for sender, same in made.items() if same)
+
+    def join(self, sender: str, same: Sequence[Call]) -> Sending:
+        """The transaction that makes all of these calls."""
+        maker = self.make_maker(sender)
+        columns = list(zip(*(maker.make_sending(call).arguments for call in same), strict=True))
+        place, (kind, contract, function) = (self.state.task, 0), TOGETHER[type(same[0])]
+        if kind is Joined.AUDITS:
+            arguments: tuple[Any, ...] = tuple(columns)
+        elif kind is Joined.DRAWS:
+            # Each has task, round, draw, its proof and maybe the last state, which is the same for all.
+            arguments = (*place, columns[3], *(column[0] for column in columns[4:]))
+        else:
+            arguments = (*place, columns[2][0], columns[2][-1] + 1)
+        return Sending(sender, contract, function, arguments)
 
     def wait(self, opens: int) -> None:
         """Until the next block is block `opens`."""
@@ -143,23 +185,35 @@ class GasRound:
         self.call(*((one, calls.CommitClaim(0)) for one in self.solvers))
         self.wait(deadlines.draw_block + 1)
         self.call((SUBMITTER, calls.SealDraw(0)))
-        self.audit(dict.fromkeys(range(DRAWS), deadlines.replay_end), compute_draws(self.state))
+        self.audit(deadlines.replay_end, compute_draws(self.state))
 
-    def audit(self, replay_ends: Mapping[int, int], drawn: Mapping[tuple[int, int], Any]) -> None:
+    def call_each(self, made: Mapping[str, Sequence[Call]]) -> None:
+        """A transaction for each call."""
+        self.call(*((sender, call) for sender, same in made.items() for call in same))
+
+    def audit(self, replay_end: int, drawn: Mapping[tuple[int, int], Any]) -> None:
         """Starts, blind commitments, ends and reveals of all these draws."""
         places = sorted(drawn)
         last = self.terms.segment_count
-        self.call(*((self.solvers[s], calls.OpenStart(0, d, drawn[s, d].segment)) for s, d in places))
-        refs = [(drawn[s, d], get_audit_ref(self.state, s, d, 0)) for s, d in places]
-        self.call(*((one.primary, calls.CommitReplay(0, ref, one.segment)) for one, ref in refs))
-        self.wait(max(replay_ends.values()))
-        self.call(*((self.solvers[s], calls.OpenEnd(0, d, drawn[s, d].segment + 1, last)) for s, d in places))
-        self.call(*((one.primary, calls.Reveal(0, ref)) for one, ref in refs))
+        starts, commitments, ends, reveals = (defaultdict(list) for _ in range(4))
+        for slot, draw in places:
+            one, ref = drawn[slot, draw], get_audit_ref(self.state, slot, draw, 0)
+            starts[self.solvers[slot]].append(calls.OpenStart(0, draw, one.segment))
+            commitments[one.primary].append(calls.CommitReplay(0, ref, one.segment))
+            ends[self.solvers[slot]].append(calls.OpenEnd(0, draw, one.segment + 1, last))
+            reveals[one.primary].append(calls.Reveal(0, ref))
+        is_late = places[0][1] == DRAWS
+        send_draws = self.call_each if is_late else self.call_together
+        send_draws(starts)
+        self.call_together(commitments)
+        self.wait(replay_end)
+        send_draws(ends)
+        self.call_together(reveals)
 
     def judge_and_merge(self) -> None:
         """Verdicts, the outer root, the next round."""
         self.wait(self.state.deadlines.show_end)
-        self.call(*((SUBMITTER, calls.Judge(0, slot)) for slot in range(len(self.solvers))))
+        self.send(self.join(SUBMITTER, page) for page in self.list_pages(calls.Judge))
         accepted = [one.status for one in self.state.claims.values()]
         if accepted != [ClaimStatus.ACCEPTED] * len(self.solvers):
             raise RuntimeError(f"expected all claims to be accepted, got {accepted}")
@@ -173,7 +227,7 @@ class GasRound:
         self.call((SUBMITTER, calls.SealLate(0)))
         windows = self.terms.windows
         end = merged + windows.seal + windows.start + windows.replay
-        self.audit({DRAWS: end}, compute_late_draws(self.state))
+        self.audit(end, compute_late_draws(self.state))
 
     def settle(self) -> None:
         """The poster's, the next round, all claims, all enrolments."""
@@ -182,12 +236,17 @@ class GasRound:
         self.call((SUBMITTER, calls.SettleMerge(0)))
         self.call((SUBMITTER, calls.Advance(0)))
         self.wait(get_settle_block(self.state, self.chain.head))
-        self.call(*((SUBMITTER, calls.SettleClaim(0, slot)) for slot in range(len(self.solvers))))
+        self.send(self.join(SUBMITTER, page) for page in self.list_pages(calls.SettleClaim))
         seats = len(self.verifiers) + len(self.whistleblowers)
         self.call((SUBMITTER, calls.SettleEnrolments(0, 0, seats)))
         left = [one for one in self.accounts if self.chain.read("StakeVault", "lockedOf", one)]
         if left:
             raise RuntimeError(f"expected nothing to stay locked, got {len(left)} accounts with a lock")
+
+    def list_pages(self, kind: type[calls.Judge | calls.SettleClaim]) -> list[list[Call]]:
+        """What the nodes judge or settle in one transaction."""
+        pages = groupby(range(len(self.solvers)), lambda slot: get_claim_page(self.state, slot))
+        return [[kind(0, slot) for slot in page] for _, page in pages]
 
     @property
     def accounts(self) -> list[str]:
@@ -316,7 +375,7 @@ def main() -> None:
         "commit": functions["commit"]["largest"],
         "challenge": dispute["openDispute"],
         "respond": max(dispute["postStepRoots"], dispute["postTrace"]),
-        "settle": functions["settleClaim"]["largest"],
+        "settle": functions["settleClaims"]["gas_for_each_solver"],
         "solver_round": max(one["gas"] for one in rounds.values()),
         "per_solver": {count: one["gas"] for count, one in rounds.items()},
         "late_audit": late["gas"] - rounds[str(QUICK_SIZES[0])]["gas"],

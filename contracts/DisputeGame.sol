@@ -18,9 +18,11 @@ import {IReferee} from "./interfaces/IReferee.sol";
 import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
 import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
+import {Boundaries} from "./libraries/Boundaries.sol";
 import {Draw} from "./libraries/Draw.sol";
 import {Hashing} from "./libraries/Hashing.sol";
 import {StepProofs} from "./libraries/StepProofs.sol";
+import {Terms} from "./libraries/Terms.sol";
 
 /// @title Pinpoint, then compute: disputes on one claim "from state root A, k steps, I got state root C".
 /// @notice
@@ -61,12 +63,14 @@ contract DisputeGame is DisputeQueue {
     {
         Dispute storage d = _onClock(dispute, Stage.ROOTS);
         if (msg.sender != d.claimant) revert NotClaimant(d.claimant, msg.sender);
-        TaskTerms memory terms = registry.termsOf(d.task);
+        TaskTerms memory terms = Terms.load(registry, d.task);
         if (roots.length != terms.segmentSteps + 1) {
             revert WrongRootCount(terms.segmentSteps + 1, roots.length);
         }
         ClaimRef memory claim = _claimOf(d);
-        (bytes32 first, bytes32 last) = claim.bySolver ? _solverEnds(claim, ends) : _auditEnds(claim, ends);
+        uint256 segments = terms.innerSteps / terms.segmentSteps;
+        (bytes32 first, bytes32 last) =
+            claim.bySolver ? _solverEnds(claim, segments, ends) : _auditEnds(claim, ends);
         _requireRoot(0, first, roots[0]);
         _requireRoot(terms.segmentSteps, last, roots[terms.segmentSteps]);
         (d.origin, d.stage) = (_hashOf(roots), Stage.NAME);
@@ -74,16 +78,22 @@ contract DisputeGame is DisputeQueue {
         emit StepRootsPosted(dispute, roots);
     }
 
-    function _solverEnds(ClaimRef memory claim, BoundaryProof[] calldata ends)
+    /// @dev The sender is the claimant, the solver.
+    function _solverEnds(ClaimRef memory claim, uint256 segmentCount, BoundaryProof[] calldata ends)
         private
         view
         returns (bytes32 first, bytes32 last)
     {
         if (ends.length != 2) revert WrongRootCount(2, ends.length);
-        (TaskId task, uint32 round, uint32 slot) = (claim.audit.task, claim.audit.round, claim.audit.slot);
-        ledger.verifyBoundary(task, round, slot, claim.segment, ends[0]);
-        ledger.verifyBoundary(task, round, slot, claim.segment + 1, ends[1]);
-        return (Hashing.stateRoot(ends[0].header), Hashing.stateRoot(ends[1].header));
+        (TaskId task, uint32 round) = (claim.audit.task, claim.audit.round);
+        (bytes32 claimRoot,) = ledger.groundOf(task, round, claim.audit.slot);
+        bytes32 domain = Hashing.domain(block.chainid, address(registry), task);
+        first = Boundaries.requireOpened(
+            domain, round, msg.sender, claimRoot, segmentCount, claim.segment, ends[0]
+        );
+        last = Boundaries.requireOpened(
+            domain, round, msg.sender, claimRoot, segmentCount, claim.segment + 1, ends[1]
+        );
     }
 
     function _auditEnds(ClaimRef memory claim, BoundaryProof[] calldata ends)
@@ -92,9 +102,8 @@ contract DisputeGame is DisputeQueue {
         returns (bytes32 first, bytes32 last)
     {
         if (ends.length != 0) revert WrongRootCount(0, ends.length);
-        StateHeader memory start =
-            audits.startOf(claim.audit.task, claim.audit.round, claim.audit.slot, claim.audit.draw);
-        return (Hashing.stateRoot(start), Hashing.stateRoot(audits.revealedOf(claim.audit)));
+        first = audits.startOf(claim.audit.task, claim.audit.round, claim.audit.slot, claim.audit.draw);
+        return (first, audits.revealedOf(claim.audit));
     }
 
     function _requireRoot(uint32 index, bytes32 expected, bytes32 actual) private pure {
@@ -128,7 +137,7 @@ contract DisputeGame is DisputeQueue {
     ) external {
         Dispute storage d = _onClock(dispute, Stage.TRACE);
         if (msg.sender != d.claimant) revert NotClaimant(d.claimant, msg.sender);
-        TaskTerms memory terms = registry.termsOf(d.task);
+        TaskTerms memory terms = Terms.load(registry, d.task);
         StepProofs.requireFacts(terms.stepRoot, facts);
         StepProofs.requireHeader(d.origin, start);
         StepProofs.requireHeader(d.result, end);
@@ -168,7 +177,7 @@ contract DisputeGame is DisputeQueue {
     ) external returns (uint32 demand) {
         Dispute storage d = _onClock(dispute, Stage.PROVE);
         if (msg.sender == d.claimant) revert OwnClaim(msg.sender);
-        TaskTerms memory terms = registry.termsOf(d.task);
+        TaskTerms memory terms = Terms.load(registry, d.task);
         StepProofs.requireFacts(terms.stepRoot, facts);
         _countDemand(dispute, d);
         demand = d.demandsMade++;
@@ -251,7 +260,7 @@ contract DisputeGame is DisputeQueue {
     {
         (,, bytes32 beacon,,,) = registry.roundOf(d.task, d.round);
         uint256 shard = registry.shardOf(d.task, d.round, d.slot);
-        uint256 innerStep = uint256(d.segment) * registry.termsOf(d.task).segmentSteps + d.step;
+        uint256 innerStep = uint256(d.segment) * Terms.load(registry, d.task).segmentSteps + d.step;
         return Draw.sampleStart(beacon, shard, innerStep, row, facts.tokenCount, facts.sequenceTokens);
     }
 
@@ -275,7 +284,7 @@ contract DisputeGame is DisputeQueue {
     function _provable(DisputeId dispute, StepFacts calldata facts) private view returns (Dispute storage d) {
         d = _disputes[dispute];
         if (!d.isTraced || d.stage == Stage.CONVICTED) revert WrongStage(Stage.PROVE, d.stage);
-        StepProofs.requireFacts(registry.termsOf(d.task).stepRoot, facts);
+        StepProofs.requireFacts(Terms.load(registry, d.task).stepRoot, facts);
         _requireStanding(_claimOf(d));
     }
 

@@ -8,6 +8,7 @@ import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
 import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
 import {Hashing} from "./libraries/Hashing.sol";
+import {Terms} from "./libraries/Terms.sol";
 import {DoubleEndedQueue} from "@openzeppelin/contracts/utils/structs/DoubleEndedQueue.sol";
 
 /// @title The beginning and the end of every dispute: seals, openings, a claimant's queue, bonds and convictions.
@@ -80,7 +81,7 @@ abstract contract DisputeQueue is IDisputeGame {
         dispute = DisputeId.wrap(sha256(abi.encode(claim, msg.sender, salt)));
         _requireSealed(dispute);
         _requireOpenWindow(claim);
-        TaskTerms memory terms = registry.termsOf(claim.audit.task);
+        TaskTerms memory terms = Terms.load(registry, claim.audit.task);
         address claimant = _requireDisputable(claim, terms);
         if (claimant == msg.sender) revert OwnClaim(msg.sender);
         _enqueue(dispute, claim, claimant, terms);
@@ -178,7 +179,7 @@ abstract contract DisputeQueue is IDisputeGame {
     function _close(DisputeId id, Dispute storage d) internal {
         d.stage = Stage.CLOSED;
         emit DisputeClosed(id);
-        uint256 bondWei = uint256(registry.termsOf(d.task).amounts.disputeBond) << d.ahead;
+        uint256 bondWei = uint256(Terms.load(registry, d.task).amounts.disputeBond) << d.ahead;
         vault.forfeit(Hashing.disputeExposure(id), d.claimant, bondWei / 2, "closed");
         _next(_claimOf(d), d.claimant);
     }

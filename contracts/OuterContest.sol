@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {ExposureId, LeafProof, StateHeader, TaskId, TaskTerms} from "./Types.sol";
+import {ExposureId, LeafProof, TaskId, TaskTerms} from "./Types.sol";
 import {IAuditBook} from "./interfaces/IAuditBook.sol";
 import {IOuterContest} from "./interfaces/IOuterContest.sol";
 import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
@@ -10,6 +10,7 @@ import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
 import {Hashing} from "./libraries/Hashing.sol";
 import {OuterMath} from "./libraries/OuterMath.sol";
 import {PositionalMerkle} from "./libraries/PositionalMerkle.sol";
+import {Terms} from "./libraries/Terms.sol";
 
 /// @title Settles a wrong outer root, or a wrong pseudo-gradient, by computing one leaf of it (docs/spec.md, section 5).
 /// @notice The contract computes; it never votes. An honest poster only has to open its own tree, an honest rival only to follow the difference down.
@@ -57,7 +58,7 @@ contract OuterContest is IOuterContest {
     function contest(TaskId task, uint32 round, bytes32 weightsRoot, bytes32 momentumRoot, uint8 tensor)
         external
     {
-        TaskTerms memory terms = registry.termsOf(task);
+        TaskTerms memory terms = Terms.load(registry, task);
         Stand memory posted = _contestable(task, round, terms.windows.merge);
         Contest storage entry = _contests[task][round][msg.sender];
         if (entry.turn != Turn.NONE) revert ContestRunning(msg.sender);
@@ -92,7 +93,7 @@ contract OuterContest is IOuterContest {
     function postNodes(TaskId task, uint32 round, address rival, bytes32[] calldata nodes) external {
         Contest storage entry = _onTurn(task, round, rival, Turn.POSTER);
         if (msg.sender != entry.posted.account) revert NotPoster(entry.posted.account, msg.sender);
-        TaskTerms memory terms = registry.termsOf(task);
+        TaskTerms memory terms = Terms.load(registry, task);
         uint256 count = 1 << _levelsDown(entry.level, _depth(terms));
         if (nodes.length != count) revert WrongNodeCount(count, nodes.length);
         bytes32 root = PositionalMerkle.rootOf(nodes);
@@ -105,7 +106,7 @@ contract OuterContest is IOuterContest {
     function nameChild(TaskId task, uint32 round, uint32 child) external {
         Contest storage entry = _onTurn(task, round, msg.sender, Turn.RIVAL);
         if (child >= entry.children.length) revert WrongChild(child);
-        TaskTerms memory terms = registry.termsOf(task);
+        TaskTerms memory terms = Terms.load(registry, task);
         uint256 down = _levelsDown(entry.level, _depth(terms));
         entry.node = entry.children[child];
         entry.level += uint32(down);
@@ -124,7 +125,7 @@ contract OuterContest is IOuterContest {
         LeafProof[] calldata deltas
     ) external {
         Contest storage entry = _onTurn(task, round, rival, Turn.LEAF);
-        TaskTerms memory terms = registry.termsOf(task);
+        TaskTerms memory terms = Terms.load(registry, task);
         bytes32 expected = 0;
         if (entry.index < _leafCount(terms)) {
             _requireInputs(task, round, entry.index, _leafCount(terms), weights, momentum, deltas);
@@ -139,7 +140,7 @@ contract OuterContest is IOuterContest {
         if (_isReplaced(task, round, entry)) return _endWithoutLoss(task, round, entry);
         if (block.number < entry.clockBlock) revert ClockRunning(entry.clockBlock, block.number);
         if (entry.turn == Turn.POSTER) {
-            _endAgainstPoster(task, round, entry, registry.termsOf(task), "silent");
+            _endAgainstPoster(task, round, entry, Terms.load(registry, task), "silent");
         } else {
             _endAgainstRival(task, round, entry, "silent");
         }
@@ -194,7 +195,7 @@ contract OuterContest is IOuterContest {
         LeafProof calldata lastWeights,
         LeafProof calldata delta
     ) external {
-        uint256 count = _leafCount(registry.termsOf(task));
+        uint256 count = _leafCount(Terms.load(registry, task));
         (bytes32 weightsRoot,) = ledger.globalOf(task, round);
         (,,,, bytes32 deltaRoot) = ledger.claimOf(task, round, slot);
         _requireLeaf(weightsRoot, globalWeights, leafIndex, count);
@@ -224,8 +225,7 @@ contract OuterContest is IOuterContest {
     {
         (, bool opened,) = auditBook.openedOf(task, round, slot, draw, 0);
         if (!opened) revert LastStateUnknown(slot, draw);
-        (, StateHeader memory last) = auditBook.endOf(task, round, slot, draw);
-        return last.weightsRoot;
+        return auditBook.lastOf(task, round, slot).weightsRoot;
     }
 
     function _requireLeaf(bytes32 root, LeafProof calldata leaf, uint256 index, uint256 count) private pure {

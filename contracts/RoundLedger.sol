@@ -18,9 +18,9 @@ import {IRandomness} from "./interfaces/IRandomness.sol";
 import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
 import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
-import {RoundFrame, RoundReader} from "./RoundReader.sol";
+import {Frames, RoundFrame, RoundReader} from "./RoundReader.sol";
+import {Boundaries} from "./libraries/Boundaries.sol";
 import {Hashing} from "./libraries/Hashing.sol";
-import {PositionalMerkle} from "./libraries/PositionalMerkle.sol";
 import {Checkpoints} from "@openzeppelin/contracts/utils/structs/Checkpoints.sol";
 
 /// @title The life of a solver's claim and of the round's outer root, as one state machine driven by block numbers.
@@ -58,13 +58,13 @@ contract RoundLedger is IRoundLedger {
     struct Claim {
         bytes32 claimRoot;
         bytes32 deltaRoot;
-        uint256 escalatedDraws;
         ClaimStatus status;
         bool settled;
         bool excluded;
         bool forfeited;
         bool calledLate;
         uint32 startLocalStep;
+        uint32 escalatedDraws;
         uint64 acceptedBlock;
     }
 
@@ -103,7 +103,7 @@ contract RoundLedger is IRoundLedger {
 
     /// @notice What the primaries of one claim came to; bit j of `escalated`: that of draw j does not accept.
     struct Tally {
-        uint256 escalated;
+        uint32 escalated;
         bool leavesMissing;
     }
 
@@ -151,8 +151,12 @@ contract RoundLedger is IRoundLedger {
         _requireStart(expected, start.header);
         (claim.claimRoot, claim.deltaRoot, claim.startLocalStep) = (claimRoot, deltaRoot, expected.localStep);
         claim.status = ClaimStatus.COMMITTED;
-        _requireBoundary(task, round, f.segmentCount, msg.sender, claimRoot, 0, start);
+        Boundaries.requireOpened(_domainOf(task), round, msg.sender, claimRoot, f.segmentCount, 0, start);
         emit Committed(task, round, slot, msg.sender, claimRoot, deltaRoot);
+    }
+
+    function _domainOf(TaskId task) private view returns (bytes32) {
+        return Hashing.domain(block.chainid, address(registry), task);
     }
 
     function _slotOf(TaskId task, uint32 round, address solver) private view returns (uint32) {
@@ -180,23 +184,6 @@ contract RoundLedger is IRoundLedger {
             start.localStep = carried.localStep;
         } else {
             (start.firstMomentRoot, start.secondMomentRoot) = (f.zeroRoot, f.zeroRoot);
-        }
-    }
-
-    function _requireBoundary(
-        TaskId task,
-        uint32 round,
-        uint256 segmentCount,
-        address solver,
-        bytes32 claimRoot,
-        uint32 boundary,
-        BoundaryProof calldata proof
-    ) private view {
-        bytes32 stateRoot = Hashing.stateRoot(proof.header);
-        bytes32 leaf =
-            Hashing.boundaryLeaf(registry.domainOf(task), round, solver, boundary, proof.salt, stateRoot);
-        if (!PositionalMerkle.verify(claimRoot, leaf, boundary, segmentCount + 1, proof.path)) {
-            revert BoundaryMismatch(claimRoot, boundary);
         }
     }
 
@@ -238,6 +225,13 @@ contract RoundLedger is IRoundLedger {
         if (_judge(f, slot) == before) revert NothingDue(slot, before);
     }
 
+    function judgeClaims(TaskId task, uint32 round, uint32 from, uint32 to) external {
+        RoundFrame memory f = _trainedFrame(task, round);
+        for (uint32 slot = from; slot < to && slot < f.solvers; ++slot) {
+            _judge(f, slot);
+        }
+    }
+
     /// @dev Through as many stages as are due; each looks at the clock itself.
     function _judge(RoundFrame memory f, uint32 slot) private returns (ClaimStatus) {
         if (slot >= f.solvers) revert SlotUnknown(slot, f.solvers);
@@ -258,37 +252,29 @@ contract RoundLedger is IRoundLedger {
             return;
         }
         if (block.number < f.startEnd) return;
-        (bool starts, bool ends) = _allOpened(f, slot);
+        (bool starts, bool ends, bool accepts) = audits.summaryOf(f.task, f.round, slot, f.segmentDraws);
         if (!starts) return _fail(f, slot, ClaimStatus.VOID, "start", true);
         if (block.number < f.showEnd) return;
+        if (accepts) return _accept(f, slot);
         Tally memory tally = _tallyPrimaries(f, slot);
         if (!ends) return _fail(f, slot, ClaimStatus.VOID, "end", true);
-        if (tally.escalated == 0) return _accept(f, slot);
         if (block.number < f.openEnd) return;
         if (tally.leavesMissing) return _fail(f, slot, ClaimStatus.VOID, "leaves", true);
         if (block.number >= f.compareEnd) _escalate(f, slot, tally.escalated);
-    }
-
-    function _allOpened(RoundFrame memory f, uint32 slot) private view returns (bool starts, bool ends) {
-        (starts, ends) = (true, true);
-        for (uint32 draw = 0; draw < f.segmentDraws; ++draw) {
-            (bool start, bool end,) = audits.openedOf(f.task, f.round, slot, draw, PHASE_PRIMARY);
-            (starts, ends) = (starts && start, ends && end);
-        }
     }
 
     /// @dev Leaves are due where the auditor's result is there, differs and waits: enforce gives REJECTS when no leaves were drawn.
     function _tallyPrimaries(RoundFrame memory f, uint32 slot) private returns (Tally memory tally) {
         for (uint32 draw = 0; draw < f.segmentDraws; ++draw) {
             AuditStatus status = audits.enforce(AuditRef(f.task, f.round, slot, draw, 0));
-            if (status != AuditStatus.ACCEPTS) tally.escalated |= 1 << draw;
+            if (status != AuditStatus.ACCEPTS) tally.escalated |= uint32(1 << draw);
             if (status != AuditStatus.REVEALED) continue;
             (,, bool leaves) = audits.openedOf(f.task, f.round, slot, draw, PHASE_PRIMARY);
             if (!leaves) tally.leavesMissing = true;
         }
     }
 
-    function _escalate(RoundFrame memory f, uint32 slot, uint256 draws) private {
+    function _escalate(RoundFrame memory f, uint32 slot, uint32 draws) private {
         Claim storage claim = _rounds[f.task][f.round].claims[slot];
         (claim.escalatedDraws, claim.calledLate) = (draws, block.number >= f.callEnd);
         _setStatus(f, slot, ClaimStatus.ESCALATED, "primary");
@@ -343,7 +329,7 @@ contract RoundLedger is IRoundLedger {
     }
 
     function _burnUnservedFee(RoundFrame memory f, AuditRef memory ref) private {
-        (, address auditor) = _drawnOf(f, ref);
+        (, address auditor) = _drawnOf(ref);
         vault.burnFee(Hashing.enrolmentExposure(f.task, f.round, auditor), f.noShowFee, "unserved");
     }
 
@@ -364,7 +350,7 @@ contract RoundLedger is IRoundLedger {
         entry.claims[slot].acceptedBlock = uint64(block.number);
         ++entry.accepted;
         if (!f.carryMoments) return;
-        (, StateHeader memory last) = audits.endOf(f.task, f.round, slot, 0);
+        StateHeader memory last = audits.lastOf(f.task, f.round, slot);
         _carried[f.task][_solverAt(f, slot)] =
             Carried(last.firstMomentRoot, last.secondMomentRoot, last.localStep);
     }
@@ -443,30 +429,54 @@ contract RoundLedger is IRoundLedger {
     function settleClaim(TaskId task, uint32 round, uint32 slot) external {
         RoundFrame memory f = _frame(task, round);
         if (slot >= f.solvers) revert SlotUnknown(slot, f.solvers);
-        Round storage entry = _rounds[task][round];
+        if (_rounds[task][round].claims[slot].settled) revert AlreadySettled(slot);
+        _requireSettling(f);
+        if (_isDisputed(f, slot)) revert DisputeOpen(slot);
+        _settleClaim(f, slot);
+    }
+
+    /// @dev What is settled or disputed is left out, so that nobody can make a page revert.
+    function settleClaims(TaskId task, uint32 round, uint32 from, uint32 to) external {
+        RoundFrame memory f = _frame(task, round);
+        _requireSettling(f);
+        for (uint32 slot = from; slot < to && slot < f.solvers; ++slot) {
+            bool settled = _rounds[task][round].claims[slot].settled;
+            if (!settled && !_isDisputed(f, slot)) _settleClaim(f, slot);
+        }
+    }
+
+    function _requireSettling(RoundFrame memory f) private view {
+        if (f.status == RoundStatus.EMPTY) return;
+        if (!_isTrained(f.status)) revert RoundNotTrained(f.status);
+        uint256 opens = _settleBlock(f, _rounds[f.task][f.round]);
+        if (block.number < opens) revert OutsideWindow(opens, type(uint256).max, block.number);
+    }
+
+    function _isDisputed(RoundFrame memory f, uint32 slot) private view returns (bool) {
+        if (f.status == RoundStatus.EMPTY) return false;
+        return disputes.openCount(TaskId.unwrap(f.task), f.round, slot) != 0;
+    }
+
+    function _settleClaim(RoundFrame memory f, uint32 slot) private {
+        Round storage entry = _rounds[f.task][f.round];
         Claim storage claim = entry.claims[slot];
-        if (claim.settled) revert AlreadySettled(slot);
         if (f.status != RoundStatus.EMPTY) _finishClaim(f, entry, slot);
         (claim.settled, entry.settled) = (true, entry.settled + 1);
-        ++_progress[task].settledClaims;
-        emit ClaimSettled(task, round, slot, claim.status);
+        ++_progress[f.task].settledClaims;
+        emit ClaimSettled(f.task, f.round, slot, claim.status);
         _payAndRelease(f, claim, slot);
     }
 
     /// @dev Brings the claim to its last verdict and deals with its late audit; nothing moves after this.
     function _finishClaim(RoundFrame memory f, Round storage entry, uint32 slot) private {
-        if (!_isTrained(f.status)) revert RoundNotTrained(f.status);
-        uint256 opens = _settleBlock(f, entry);
-        if (block.number < opens) revert OutsideWindow(opens, type(uint256).max, block.number);
-        if (disputes.openCount(TaskId.unwrap(f.task), f.round, slot) != 0) revert DisputeOpen(slot);
         _judge(f, slot);
-        _judgeLate(f, entry.claims[slot], slot);
+        if (entry.lateSeed != 0) _judgeLate(f, entry.claims[slot], slot);
     }
 
     /// @dev REVEALED at the end: the late auditor waits for a solver that did not open its end or its leaves.
     function _judgeLate(RoundFrame memory f, Claim storage claim, uint32 slot) private {
         AuditRef memory ref = AuditRef(f.task, f.round, slot, f.segmentDraws, 0);
-        (, address auditor) = _drawnOf(f, ref);
+        (, address auditor) = _drawnOf(ref);
         if (auditor == address(0)) return;
         (bool start, bool end,) = audits.openedOf(f.task, f.round, slot, ref.draw, PHASE_LATE);
         bool waiting = audits.enforce(ref) == AuditStatus.REVEALED;
@@ -479,20 +489,11 @@ contract RoundLedger is IRoundLedger {
 
     /// @dev A convicted solver's exposure is gone already. The escrow covers every pay of every round.
     function _payAndRelease(RoundFrame memory f, Claim storage claim, uint32 slot) private {
-        if (claim.claimRoot != 0) _settleAudits(f, slot);
+        if (claim.claimRoot != 0) audits.settle(f.task, f.round, slot);
         if (claim.status == ClaimStatus.CONVICTED) return;
-        vault.release(_solverExposure(f, slot));
+        address solver = vault.release(_solverExposure(f, slot));
         if (claim.status != ClaimStatus.ACCEPTED || claim.forfeited) return;
-        vault.pay(f.task, _solverAt(f, slot), f.solverPay, "solver");
-    }
-
-    function _settleAudits(RoundFrame memory f, uint32 slot) private {
-        for (uint32 draw = 0; draw < f.segmentDraws; ++draw) {
-            for (uint32 rank = 0; rank < RANKS; ++rank) {
-                audits.settle(AuditRef(f.task, f.round, slot, draw, rank));
-            }
-        }
-        audits.settle(AuditRef(f.task, f.round, slot, f.segmentDraws, 0));
+        vault.pay(f.task, solver, f.solverPay, "solver");
     }
 
     /// @dev Waits for all claims: a fee that is still to be burned must find its exposure.
@@ -568,7 +569,7 @@ contract RoundLedger is IRoundLedger {
 
     // The round's frame -------------------------------------------------------------------------------------------
     function _frame(TaskId task, uint32 round) private view returns (RoundFrame memory) {
-        return _reader.frameOf(task, round);
+        return Frames.load(_reader, task, round);
     }
 
     function _trainedFrame(TaskId task, uint32 round) private view returns (RoundFrame memory f) {
@@ -609,12 +610,16 @@ contract RoundLedger is IRoundLedger {
         return entry.postedBlock != 0 && !entry.contested && block.number >= entry.postedBlock + f.merge;
     }
 
+    function _drawnOf(AuditRef memory ref) private view returns (uint32, address) {
+        Round storage entry = _rounds[ref.task][ref.round];
+        return _reader.drawnOf(ref, entry.drawSeed, _lateSeedOf(ref, entry));
+    }
+
     /// @dev A claim that was accepted after the late clock started has no late audit: nobody could answer it in time.
-    function _drawnOf(RoundFrame memory f, AuditRef memory ref) private view returns (uint32, address) {
-        Round storage entry = _rounds[f.task][f.round];
+    function _lateSeedOf(AuditRef memory ref, Round storage entry) private view returns (bytes32) {
         uint256 acceptedBlock = entry.claims[ref.slot].acceptedBlock;
-        bool late = acceptedBlock != 0 && acceptedBlock <= _mergedBlock(f, entry);
-        return _reader.drawnOf(f, ref, entry.drawSeed, late ? entry.lateSeed : bytes32(0));
+        if (entry.lateSeed == 0 || acceptedBlock == 0) return 0;
+        return acceptedBlock <= _mergedBlock(_frame(ref.task, ref.round), entry) ? entry.lateSeed : bytes32(0);
     }
 
     // Views -------------------------------------------------------------------------------------------------------
@@ -628,6 +633,15 @@ contract RoundLedger is IRoundLedger {
         return (solver, claim.status, claim.settled, claim.claimRoot, claim.deltaRoot);
     }
 
+    function groundOf(TaskId task, uint32 round, uint32 slot)
+        external
+        view
+        returns (bytes32 claimRoot, uint32 startLocalStep)
+    {
+        Claim storage claim = _rounds[task][round].claims[slot];
+        return (claim.claimRoot, claim.startLocalStep);
+    }
+
     function drawSeedOf(TaskId task, uint32 round)
         external
         view
@@ -637,7 +651,7 @@ contract RoundLedger is IRoundLedger {
     }
 
     function drawnOf(AuditRef calldata ref) external view returns (uint32 segment, address auditor) {
-        return _drawnOf(_frame(ref.task, ref.round), ref);
+        return _drawnOf(ref);
     }
 
     function outerOf(TaskId task, uint32 round)
@@ -732,6 +746,6 @@ contract RoundLedger is IRoundLedger {
         (, uint32 segmentCount) = _reader.sizesOf(task);
         address solver = registry.enrolledAt(task, round, Role.SOLVER, slot);
         bytes32 claimRoot = _rounds[task][round].claims[slot].claimRoot;
-        _requireBoundary(task, round, segmentCount, solver, claimRoot, boundary, proof);
+        Boundaries.requireOpened(_domainOf(task), round, solver, claimRoot, segmentCount, boundary, proof);
     }
 }

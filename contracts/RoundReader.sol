@@ -6,6 +6,7 @@ import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
 import {Clock, Deadlines} from "./libraries/Clock.sol";
 import {Draw} from "./libraries/Draw.sol";
 import {Hashing} from "./libraries/Hashing.sol";
+import {Terms} from "./libraries/Terms.sol";
 
 /// @notice Everything about a round that does not change while a call runs, as far as the ledger needs it. Blocks, wei and counts.
 /// @param trainOpens first block of the training window
@@ -25,7 +26,6 @@ struct RoundFrame {
     uint32 innerSteps;
     uint32 segmentCount;
     uint32 segmentDraws;
-    uint32 lateRate;
     bool carryMoments;
     uint256 noShowFee;
     uint256 solverPay;
@@ -49,6 +49,28 @@ struct RoundFrame {
     uint256 lateSpan;
 }
 
+/// @title Fetches a frame without decoding it word by word: the reader made it itself, and every field is a word.
+library Frames {
+    uint256 internal constant FRAME_BYTES = 33 * 32;
+
+    function load(RoundReader reader, TaskId task, uint32 round) internal view returns (RoundFrame memory f) {
+        bytes4 selector = RoundReader.frameOf.selector;
+        uint256 size = FRAME_BYTES;
+        assembly ("memory-safe") {
+            f := mload(0x40)
+            mstore(f, selector)
+            mstore(add(f, 4), task)
+            mstore(add(f, 36), round)
+            let found := staticcall(gas(), reader, f, 68, f, size)
+            if iszero(found) {
+                returndatacopy(f, 0, returndatasize())
+                revert(f, returndatasize())
+            }
+            mstore(0x40, add(f, size))
+        }
+    }
+}
+
 /// @title What follows for a round from its terms, its start block and its seeds alone.
 /// @dev Has no state and moves nothing. It is a contract of its own because the ledger with it would exceed the size that the chain admits
 /// (EIP-170); the ledger creates it.
@@ -61,26 +83,31 @@ contract RoundReader {
 
     /// @notice Steps and segments of every round of a task.
     function sizesOf(TaskId task) external view returns (uint32 innerSteps, uint32 segmentCount) {
-        TaskTerms memory terms = registry.termsOf(task);
+        TaskTerms memory terms = Terms.load(registry, task);
         return (terms.innerSteps, terms.innerSteps / terms.segmentSteps);
     }
 
     // Frame -------------------------------------------------------------------------------------------------------
+    /// @dev What lies in memory is the encoding of the answer: every field is a word.
     function frameOf(TaskId task, uint32 round) external view returns (RoundFrame memory f) {
         uint256 startBlock;
-        TaskTerms memory terms = registry.termsOf(task);
+        TaskTerms memory terms = Terms.load(registry, task);
         (f.task, f.round) = (task, round);
         (f.status, startBlock,, f.solvers, f.verifiers, f.whistleblowers) = registry.roundOf(task, round);
         _setTerms(f, terms);
         _setAmounts(f, terms);
         _setDeadlines(f, terms, startBlock);
+        uint256 size = Frames.FRAME_BYTES;
+        assembly ("memory-safe") {
+            return(f, size)
+        }
     }
 
     function _setTerms(RoundFrame memory f, TaskTerms memory terms) private pure {
         f.submitter = terms.submitter;
         (f.initialWeightsRoot, f.zeroRoot) = (terms.initialWeightsRoot, terms.zeroRoot);
         (f.innerSteps, f.segmentCount) = (terms.innerSteps, terms.innerSteps / terms.segmentSteps);
-        (f.segmentDraws, f.lateRate) = (terms.segmentDraws, terms.lateRate);
+        f.segmentDraws = terms.segmentDraws;
         f.carryMoments = terms.carryMoments == 1;
     }
 
@@ -105,30 +132,42 @@ contract RoundReader {
     // Draws -------------------------------------------------------------------------------------------------------
     /// @notice The segment and the auditor of one audit; auditor 0: there is no such audit.
     /// @param lateSeed 0: no late audit of this claim is drawn
-    function drawnOf(RoundFrame memory f, AuditRef memory ref, bytes32 drawSeed, bytes32 lateSeed)
+    function drawnOf(AuditRef memory ref, bytes32 drawSeed, bytes32 lateSeed)
         external
-        view
-        returns (uint32 segment, address auditor)
-    {
-        if (drawSeed == 0 || ref.slot >= f.solvers) return (0, address(0));
-        bytes32 slotSeed = Hashing.slotSeed(drawSeed, ref.slot);
-        uint256[] memory segments = Draw.segments(slotSeed, f.segmentDraws, f.segmentCount);
-        if (ref.draw == segments.length && ref.rank == 0) return _lateOf(f, ref.slot, segments, lateSeed);
-        if (ref.draw >= segments.length || ref.rank >= Draw.AUDITORS_PER_DRAW) return (0, address(0));
-        uint256 index = Draw.auditors(slotSeed, ref.draw, f.verifiers)[ref.rank];
-        return
-            (uint32(segments[ref.draw]), registry.enrolledAt(f.task, f.round, Role.VERIFIER, uint32(index)));
-    }
-
-    function _lateOf(RoundFrame memory f, uint32 slot, uint256[] memory segments, bytes32 lateSeed)
-        private
         view
         returns (uint32, address)
     {
+        (,,, uint32 solvers, uint32 verifiers, uint32 whistleblowers) = registry.roundOf(ref.task, ref.round);
+        if (drawSeed == 0 || ref.slot >= solvers) return (0, address(0));
+        TaskTerms memory terms = Terms.load(registry, ref.task);
+        bytes32 slotSeed = Hashing.slotSeed(drawSeed, ref.slot);
+        uint256[] memory segments =
+            Draw.segments(slotSeed, terms.segmentDraws, terms.innerSteps / terms.segmentSteps);
+        if (ref.draw == segments.length && ref.rank == 0) {
+            return _lateOf(ref, terms, segments, lateSeed, whistleblowers);
+        }
+        if (ref.draw >= segments.length || ref.rank >= Draw.AUDITORS_PER_DRAW) return (0, address(0));
+        uint256 index = Draw.auditors(slotSeed, ref.draw, verifiers)[ref.rank];
+        return (
+            uint32(segments[ref.draw]),
+            registry.enrolledAt(ref.task, ref.round, Role.VERIFIER, uint32(index))
+        );
+    }
+
+    function _lateOf(
+        AuditRef memory ref,
+        TaskTerms memory terms,
+        uint256[] memory segments,
+        bytes32 lateSeed,
+        uint32 whistleblowers
+    ) private view returns (uint32, address) {
         if (lateSeed == 0) return (0, address(0));
+        uint256 segmentCount = terms.innerSteps / terms.segmentSteps;
         (bool due, uint256 segment, uint256 index) =
-            Draw.lateAudit(lateSeed, slot, f.lateRate, segments, f.segmentCount, f.whistleblowers);
+            Draw.lateAudit(lateSeed, ref.slot, terms.lateRate, segments, segmentCount, whistleblowers);
         if (!due) return (0, address(0));
-        return (uint32(segment), registry.enrolledAt(f.task, f.round, Role.WHISTLEBLOWER, uint32(index)));
+        return (
+            uint32(segment), registry.enrolledAt(ref.task, ref.round, Role.WHISTLEBLOWER, uint32(index))
+        );
     }
 }

@@ -5,12 +5,14 @@ import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IERC20Permit} from "@openzeppelin/contracts/token/ERC20/extensions/IERC20Permit.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {ExposureId, TaskId} from "./Types.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
 
 /// @title The one place where tokens lie. It knows accounts, exposures and escrows; why something is locked or slashed is the modules' business.
 /// @dev Books first, token last, and no entry while a token call runs: a token with hooks finds nothing to exploit.
 contract StakeVault is IStakeVault, ReentrancyGuardTransient {
+    using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
     /// @dev Where burned tokens go: not every token has a burn function.
@@ -19,16 +21,18 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     uint256 public constant SHARE_DIVISOR = 4;
 
     /// @dev `staked` holds everything of the account that was not paid out; `locked` and `unbonding` are parts of it and may overlap.
+    /// Two words, the first of which every exposure moves.
     struct Account {
-        uint256 staked;
-        uint256 locked;
-        uint256 unbonding;
-        uint256 readyBlock;
+        uint128 staked;
+        uint128 locked;
+        uint128 unbonding;
+        uint128 readyBlock;
     }
 
+    /// @dev One word: 2^96 of the smallest unit are 79 thousand million tokens of 18 decimals.
     struct Exposure {
         address account;
-        uint256 amountWei;
+        uint96 amountWei;
     }
 
     IERC20 private immutable _token;
@@ -71,7 +75,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
 
     function _deposit(uint256 amountWei) private {
         if (amountWei == 0) revert ZeroAmount(msg.sender);
-        _accounts[msg.sender].staked += amountWei;
+        _accounts[msg.sender].staked += amountWei.toUint128();
         emit Deposited(msg.sender, amountWei);
         _receive(msg.sender, amountWei);
     }
@@ -81,9 +85,9 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         Account storage account = _accounts[msg.sender];
         uint256 most = account.staked - account.unbonding;
         if (amountWei > most) revert TooLittleStake(msg.sender, most, amountWei);
-        account.unbonding += amountWei;
+        account.unbonding += amountWei.toUint128();
         // One clock an account: a second request starts it again for all.
-        account.readyBlock = block.number + unbondingBlocks;
+        account.readyBlock = (block.number + unbondingBlocks).toUint128();
         emit UnbondingStarted(msg.sender, amountWei, account.readyBlock);
     }
 
@@ -93,8 +97,8 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         if (amountWei == 0 || block.number < account.readyBlock) {
             revert NothingToWithdraw(msg.sender, account.readyBlock, block.number);
         }
-        account.unbonding -= amountWei;
-        account.staked -= amountWei;
+        account.unbonding -= amountWei.toUint128();
+        account.staked -= amountWei.toUint128();
         emit Withdrawn(msg.sender, amountWei);
         _token.safeTransfer(msg.sender, amountWei);
     }
@@ -121,13 +125,14 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         if (_exposures[exposure].account != address(0)) revert ExposureExists(exposure);
         uint256 free = freeOf(account);
         if (free < amountWei) revert TooLittleStake(account, free, amountWei);
-        _exposures[exposure] = Exposure(account, amountWei);
-        _accounts[account].locked += amountWei;
+        _exposures[exposure] = Exposure(account, amountWei.toUint96());
+        _accounts[account].locked += amountWei.toUint128();
         emit Exposed(exposure, account, amountWei);
     }
 
-    function release(ExposureId exposure) external onlyModule {
-        (address account, uint256 amountWei) = _end(exposure);
+    function release(ExposureId exposure) external onlyModule returns (address account) {
+        uint256 amountWei;
+        (account, amountWei) = _end(exposure);
         emit Released(exposure, account, amountWei);
     }
 
@@ -155,8 +160,8 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     {
         Exposure storage entry = _existing(exposure);
         burnedWei = _min(amountWei, entry.amountWei);
-        entry.amountWei -= burnedWei;
-        _accounts[entry.account].locked -= burnedWei;
+        entry.amountWei -= burnedWei.toUint96();
+        _accounts[entry.account].locked -= burnedWei.toUint128();
         _takeStake(entry.account, burnedWei);
         burnPending += burnedWei;
         emit FeeBurned(exposure, entry.account, burnedWei, reason);
@@ -175,7 +180,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         Exposure storage entry = _existing(exposure);
         (account, amountWei) = (entry.account, entry.amountWei);
         delete _exposures[exposure];
-        _accounts[account].locked -= amountWei;
+        _accounts[account].locked -= amountWei.toUint128();
     }
 
     function _existing(ExposureId exposure) private view returns (Exposure storage entry) {
@@ -186,7 +191,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     /// @dev Stake that was just unlocked leaves the account; what was announced to leave cannot be more than what is left.
     function _takeStake(address owner, uint256 amountWei) private {
         Account storage account = _accounts[owner];
-        account.staked -= amountWei;
+        account.staked -= amountWei.toUint128();
         if (account.unbonding > account.staked) account.unbonding = account.staked;
     }
 
@@ -251,7 +256,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
 
     function freeOf(address owner) public view returns (uint256) {
         Account storage account = _accounts[owner];
-        uint256 bound = account.locked + account.unbonding;
+        uint256 bound = uint256(account.locked) + account.unbonding;
         return account.staked > bound ? account.staked - bound : 0;
     }
 

@@ -9,6 +9,7 @@ import {ITaskRegistry} from "./interfaces/ITaskRegistry.sol";
 import {Clock, Deadlines} from "./libraries/Clock.sol";
 import {Draw} from "./libraries/Draw.sol";
 import {Hashing} from "./libraries/Hashing.sol";
+import {Terms} from "./libraries/Terms.sol";
 import {TermsCheck} from "./libraries/TermsCheck.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
@@ -18,7 +19,7 @@ contract TaskRegistry is ITaskRegistry {
     /// @dev Twice what its rounds can take, so that rounds that nobody starts in time do not eat the last ones.
     uint256 private constant EXPIRY_FACTOR = 2;
 
-    /// @param solvers enrolled in all rounds together: as many claims are to be settled
+    /// @param solvers enrolled in all rounds before the current one: as many claims are to be settled
     struct Task {
         address terms;
         uint32 round;
@@ -33,13 +34,17 @@ contract TaskRegistry is ITaskRegistry {
         uint32 index;
     }
 
+    /// @dev One word, the beacon and the seats. The counts have room for more than any task may have (TermsCheck).
     struct Round {
         RoundStatus status;
         uint64 startBlock;
         uint64 enrolEnd;
         uint64 beaconEnd;
+        uint16 solvers;
+        uint16 verifiers;
+        uint16 whistleblowers;
         bytes32 beacon;
-        mapping(Role => address[]) enrolled;
+        mapping(Role => mapping(uint32 => address)) enrolled;
         mapping(address => Seat) seats;
     }
 
@@ -96,7 +101,8 @@ contract TaskRegistry is ITaskRegistry {
         (bool over, uint256 overBlock) = _finish(task, entry.round);
         if (!over || entry.round + 1 != entry.rounds) return entry.expiryBlock;
         (uint256 settledClaims, uint256 openMerges) = ledger.progressOf(task);
-        if (settledClaims == entry.solvers && openMerges == 0) return block.number;
+        uint256 solvers = entry.solvers + _rounds[task][entry.round].solvers;
+        if (settledClaims == solvers && openMerges == 0) return block.number;
         uint256 settledBlock = overBlock + vault.unbondingBlocks();
         return settledBlock < entry.expiryBlock ? settledBlock : entry.expiryBlock;
     }
@@ -110,13 +116,14 @@ contract TaskRegistry is ITaskRegistry {
         }
         if (current.seats[msg.sender].role != Role.NONE) revert AlreadyEnrolled(msg.sender);
         TaskTerms memory terms = _termsOf(task);
-        address[] storage enrolled = current.enrolled[role];
         uint32 capacity = _capacity(terms, role);
-        uint32 index = uint32(enrolled.length);
+        uint32 index = _countOf(current, role);
         if (index >= capacity) revert RoundFull(role, capacity);
-        enrolled.push(msg.sender);
+        current.enrolled[role][index] = msg.sender;
         current.seats[msg.sender] = Seat(role, index);
-        if (role == Role.SOLVER) ++_tasks[task].solvers;
+        if (role == Role.SOLVER) ++current.solvers;
+        else if (role == Role.VERIFIER) ++current.verifiers;
+        else ++current.whistleblowers;
         emit Enrolled(task, round, role, msg.sender, index);
         uint256 stakeWei = role == Role.SOLVER ? terms.amounts.solverStake : terms.amounts.enrolStake;
         vault.expose(Hashing.enrolmentExposure(task, round, msg.sender), msg.sender, stakeWei);
@@ -126,6 +133,11 @@ contract TaskRegistry is ITaskRegistry {
         if (role == Role.SOLVER) return terms.maxSolvers;
         if (role == Role.VERIFIER) return terms.maxVerifiers;
         return role == Role.WHISTLEBLOWER ? terms.maxWhistleblowers : 0;
+    }
+
+    function _countOf(Round storage current, Role role) private view returns (uint32) {
+        if (role == Role.SOLVER) return current.solvers;
+        return role == Role.VERIFIER ? current.verifiers : current.whistleblowers;
     }
 
     function sealBeacon(TaskId task, uint32 round, bytes calldata proof) external {
@@ -138,8 +150,7 @@ contract TaskRegistry is ITaskRegistry {
             revert OutsideWindow(beaconBlock + 1, current.beaconEnd, block.number);
         }
         if (
-            current.enrolled[Role.SOLVER].length == 0
-                || current.enrolled[Role.VERIFIER].length < Draw.MIN_VERIFIERS
+            current.solvers == 0 || current.verifiers < Draw.MIN_VERIFIERS
         ) {
             _setEmpty(task, round, current);
         } else {
@@ -161,7 +172,7 @@ contract TaskRegistry is ITaskRegistry {
         if (next >= entry.rounds || block.number > lastStart) revert TaskFinished(task);
         (bool over, uint256 overBlock) = _finish(task, entry.round);
         if (!over) revert NotYet(overBlock, block.number);
-        entry.round = next;
+        (entry.round, entry.solvers) = (next, entry.solvers + _rounds[task][entry.round].solvers);
         (bytes32 weightsRoot, bytes32 momentumRoot) = ledger.globalOf(task, next);
         _startRound(task, next, _termsOf(task), weightsRoot, momentumRoot);
     }
@@ -240,7 +251,7 @@ contract TaskRegistry is ITaskRegistry {
     }
 
     function _termsOf(TaskId task) private view returns (TaskTerms memory) {
-        return abi.decode(SSTORE2.read(_knownTask(task).terms), (TaskTerms));
+        return Terms.decode(SSTORE2.read(_knownTask(task).terms));
     }
 
     function expiryBlock(TaskId task) external view returns (uint256) {
@@ -272,9 +283,7 @@ contract TaskRegistry is ITaskRegistry {
     {
         Round storage current = _rounds[task][round];
         (status, startBlock, beacon) = (_statusOf(current), current.startBlock, current.beacon);
-        solvers = uint32(current.enrolled[Role.SOLVER].length);
-        verifiers = uint32(current.enrolled[Role.VERIFIER].length);
-        whistleblowers = uint32(current.enrolled[Role.WHISTLEBLOWER].length);
+        (solvers, verifiers, whistleblowers) = (current.solvers, current.verifiers, current.whistleblowers);
     }
 
     function enrolledAt(TaskId task, uint32 round, Role role, uint32 index) external view returns (address) {
@@ -289,7 +298,7 @@ contract TaskRegistry is ITaskRegistry {
     function shardOf(TaskId task, uint32 round, uint32 slot) external view returns (uint32) {
         Round storage current = _rounds[task][round];
         if (current.beacon == 0) revert WrongStatus(uint8(RoundStatus.TRAINING), uint8(_statusOf(current)));
-        return uint32(Draw.shard(current.beacon, slot, current.enrolled[Role.SOLVER].length));
+        return uint32(Draw.shard(current.beacon, slot, current.solvers));
     }
 
     function peerOf(address account) external view returns (string memory url, bytes32 certificateSha256) {

@@ -46,6 +46,8 @@ interface IRoundLedger {
     /// compareEnd (ACCEPTED from showEnd on where every primary accepts), ACCEPTED or VOID after reserveCompareEnd. Applies no-show fees and slashes
     /// silent auditors; reserves called when half of their replay window was over pay none. Anybody; reverts when nothing is due.
     function judge(TaskId task, uint32 round, uint32 slot) external;
+    /// @notice The same of slots [from, to); those of which nothing is due stay as they are.
+    function judgeClaims(TaskId task, uint32 round, uint32 from, uint32 to) external;
 
     /// @notice Posts the outer root over the accepted claims, with mergeBond. Needs every claim judged finally. Anybody with stake.
     /// With no accepted claim nothing is posted: the verdict on the last claim merges the old root by itself (poster 0, no bond, no pay).
@@ -60,6 +62,8 @@ interface IRoundLedger {
     /// @notice Pays and releases everything of one claim: the solver, its auditors. From `settleBlockOf` on with no dispute open (at once in an EMPTY
     /// round); judges first what nobody judged, and forfeits the pay of a solver that was silent in its late audit. Anybody.
     function settleClaim(TaskId task, uint32 round, uint32 slot) external;
+    /// @notice The same of slots [from, to), a page of a large round; claims that are settled or disputed are left out.
+    function settleClaims(TaskId task, uint32 round, uint32 from, uint32 to) external;
 
     /// @notice Releases the enrolment exposures of verifiers and whistleblowers [from, to) (verifiers first, then whistleblowers) once every claim of the round is settled. Anybody; again at no harm.
     function settleEnrolments(TaskId task, uint32 round, uint32 from, uint32 to) external;
@@ -77,6 +81,8 @@ interface IRoundLedger {
         external
         view
         returns (address solver, ClaimStatus status, bool settled, bytes32 claimRoot, bytes32 deltaRoot);
+    /// @notice What openings of a claim are checked against: its root, and the local step that it starts with.
+    function groundOf(TaskId task, uint32 round, uint32 slot) external view returns (bytes32 claimRoot, uint32 startLocalStep);
     function drawSeedOf(TaskId task, uint32 round) external view returns (bytes32 drawSeed, bytes32 lateSeed);
     /// @notice The segment and the auditor that the draw gave to an audit; auditor 0: no such audit is drawn. Never changes once it is drawn.
     function drawnOf(AuditRef calldata ref) external view returns (uint32 segment, address auditor);

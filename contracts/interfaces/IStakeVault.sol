@@ -59,11 +59,11 @@ interface IStakeVault {
     function burn() external;
 
     // Modules only ------------------------------------------------------------------------------------------------
-    /// @notice Locks free stake of `account` under `exposure`. An exposure that has ended is forgotten; its name can be used again.
+    /// @notice Locks free stake of `account` under `exposure`. An exposure that has ended is forgotten; its name can be used again. At most 2^96 - 1.
     function expose(ExposureId exposure, address account, uint256 amountWei) external;
 
-    /// @notice Unlocks what is left of an exposure.
-    function release(ExposureId exposure) external;
+    /// @notice Unlocks what is left of an exposure; says whose it was.
+    function release(ExposureId exposure) external returns (address account);
 
     /// @notice Takes the whole of an exposure: to `finder` at most `finderCapWei` and at most a quarter, to `submitter` at most
     /// `submitterCapWei` and at most a quarter, the rest (at least half) burned. finder or submitter 0: its part is burned.

@@ -137,12 +137,24 @@ def open_boundary(party: Party, index: int, boundary: int) -> BoundaryProof:
     return BoundaryProof(header, salt, tuple(path))
 
 
+async def open_starts(party: Party, index: int, boundaries: list[int]) -> None:
+    """Open the starts of draws 0, 1, ... in one transaction."""
+    starts = [open_boundary(party, index, boundary) for boundary in boundaries]
+    await party.chain.audit_book.open_starts(party.task, index, starts)
+
+
+async def open_ends(party: Party, index: int, boundaries: list[int], last: int) -> None:
+    """Open the ends of draws 0, 1, ... and the last state in one transaction."""
+    ends = [open_boundary(party, index, boundary) for boundary in boundaries]
+    await party.chain.audit_book.open_ends(party.task, index, ends, open_boundary(party, index, last))
+
+
 async def open_end_leaves(party: Party, index: int, draw: int, phase: int, indices: tuple[int, ...]) -> None:
     """Open the drawn leaves of the end state of a draw."""
     end = get_opening(party.round(index), get_own_slot(party, index), draw).end
     assert end is not None
     leaves = await asyncio.to_thread(open_state_leaves, party, end, indices)
-    await party.chain.audit_book.open_leaves(party.task, index, draw, phase, leaves)
+    await party.chain.audit_book.open_leaves(party.task, index, draw, phase, end, leaves)
 
 
 def get_own_slot(party: Party, index: int) -> int:

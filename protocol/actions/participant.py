@@ -6,6 +6,7 @@ A role is a `Participant` with the list of its own duties. All that a node ever 
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from protocol.actions import (
     attention,
@@ -30,6 +31,7 @@ from protocol.actions.suspicion import (
     list_slanders,
     list_suspicions,
 )
+from protocol.actions.together import Together, hold_commitments, join_calls
 from protocol.spec import calls, dispute_moves
 from protocol.spec.calls import Call
 from protocol.spec.clock import NEVER
@@ -114,6 +116,8 @@ class Participant:
     own_replays: int = 0
     done: set[Hashable] = field(default_factory=set)
     own_roots: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
+    sending: set[Call] = field(default_factory=set)
+    """What is under way with others in one transaction."""
 
     async def run(self) -> None:
         """Take part until the task is closed, or everything of its last round is settled."""
@@ -142,8 +146,11 @@ class Participant:
 
     def _list_actions(self, state: RoundState, block: int) -> Iterator[Hashable]:
         me = self.party.account
-        yield from (duty for duty in self.list_duties(state, me, block) if self._is_open(duty))
-        yield from get_my_keeper_actions(state, me, block)
+        duties = (duty for duty in self.list_duties(state, me, block) if self._is_open(duty))
+        yield from join_calls(state, hold_commitments(state, duties, block))
+        yield from join_calls(
+            state, (call for call in get_my_keeper_actions(state, me, block) if call not in self.sending)
+        )
         yield from list_suspicions(self.party, state, self.done)
         yield from (todo for todo in self._list_own_accord(state, block) if todo not in self.done)
         if state.outer is not None and state.outer.poster != me:
@@ -161,6 +168,8 @@ class Participant:
     def _is_open(self, duty: Call) -> bool:
         """Off-chain duties stay due until the call that follows them; here they are done once the
         journal has the result."""
+        if duty in self.sending:
+            return False
         match duty:
             case calls.Train():
                 return duty.round not in self.party.memory.claims
@@ -234,6 +243,8 @@ class Participant:
         """Do one thing that is due."""
         if isinstance(action, Call):
             await self._perform_call(action)
+        elif isinstance(action, Together):
+            await self._perform_together(action)
         elif isinstance(action, Move):
             await self._perform_move(action)
         else:
@@ -292,6 +303,31 @@ class Participant:
         """The randomness that a seal takes, as its contract wants it shown."""
         block = get_sealed_block(self.party.round(call.round), call, self.party.view.head_block)
         return await self.party.chain.randomness.prove(block)
+
+    async def _perform_together(self, together: Together) -> None:
+        self.sending.update(together.calls)
+        try:
+            await self._send_together(list(together.calls))
+        finally:
+            self.sending.difference_update(together.calls)
+
+    async def _send_together(self, same: list[Any]) -> None:
+        party, first, last = self.party, same[0], same[-1]
+        match first:
+            case calls.OpenStart():
+                await claim.open_starts(party, first.round, [call.boundary for call in same])
+            case calls.OpenEnd():
+                await claim.open_ends(
+                    party, first.round, [call.boundary for call in same], first.last_boundary
+                )
+            case calls.CommitReplay():
+                await replay.commit_replays(party, [call.audit for call in same])
+            case calls.Reveal():
+                await replay.reveals(party, [call.audit for call in same])
+            case calls.Judge():
+                await party.chain.ledger.judge_claims(party.task, first.round, first.slot, last.slot + 1)
+            case calls.SettleClaim():
+                await party.chain.ledger.settle_claims(party.task, first.round, first.slot, last.slot + 1)
 
     async def _audit(self, call: calls.Replay | calls.CommitReplay) -> None:
         """Replay or commit; when the start state cannot be had in time, say so instead of staying silent."""

@@ -146,17 +146,32 @@ async def prepare_replay(party: Party, audit: AuditRef, segment: int, train: Tra
 async def commit_replay(party: Party, audit: AuditRef, segment: int, train: Train) -> None:
     """Commit to the result of a replay, blind."""
     made = await prepare_replay(party, audit, segment, train)
+    await party.chain.audit_book.commit_replay(audit, _seal(party, audit, made))
+
+
+async def commit_replays(party: Party, audits: list[AuditRef]) -> None:
+    """Commit to replays that are done, in one transaction."""
+    seals = [_seal(party, audit, party.memory.audits[(audit.round, *audit.key)]) for audit in audits]
+    await party.chain.audit_book.commit_replays(audits, seals)
+
+
+def _seal(party: Party, audit: AuditRef, made: AuditMade) -> bytes:
     end_root = codec.compute_state_root(header_of(made))
-    commitment = codec.compute_audit_commitment(
-        party.domain, audit.round, audit.slot, audit.draw, audit.rank, party.account, end_root, made.salt
-    )
-    await party.chain.audit_book.commit_replay(audit, commitment)
+    place = (audit.round, audit.slot, audit.draw, audit.rank)
+    return codec.compute_audit_commitment(party.domain, *place, party.account, end_root, made.salt)
 
 
 async def reveal(party: Party, audit: AuditRef) -> None:
     """Reveal the end state that was committed to."""
     made = party.memory.audits[(audit.round, *audit.key)]
     await party.chain.audit_book.reveal(audit, header_of(made), made.salt)
+
+
+async def reveals(party: Party, audits: list[AuditRef]) -> None:
+    """Reveal several in one transaction."""
+    made = [party.memory.audits[(audit.round, *audit.key)] for audit in audits]
+    headers, salts = [header_of(one) for one in made], [one.salt for one in made]
+    await party.chain.audit_book.reveals(audits, headers, salts)
 
 
 @dataclass(frozen=True)
@@ -205,7 +220,11 @@ async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]
     own = _get_own_end(party, audit)
     replayed = await asyncio.to_thread(open_state_leaves, party, own, (*indices, *extra))
     rate_sum, path = get_schedule_proof(party, audit.round, drawn.segment)
-    receipt = await party.chain.audit_book.compare_leaves(audit, claimed, replayed, extra, rate_sum, path)
+    claimed_end = get_opening(party.round(audit.round), audit.slot, audit.draw).end
+    assert claimed_end is not None
+    receipt = await party.chain.audit_book.compare_leaves(
+        audit, (claimed_end, own), claimed, replayed, extra, rate_sum, path
+    )
     return Judgement(receipt.find("AuditJudged").arguments["worst"])
 
 

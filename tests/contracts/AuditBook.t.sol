@@ -233,24 +233,38 @@ contract AuditBookTest is World {
     function test_openLeaves_latePhaseOfPrimaryDraw_reverts() public {
         playToLeaves(NEAR);
         StateLeaves[] memory leaves = leavesOf(endState(refOf(0, 0, 0)), 1);
+        StateHeader memory end = headerOf(endState(refOf(0, 0, 0)));
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongPhase.selector, 0, 2));
         vm.prank(solvers[0]);
-        audits.openLeaves(task, round, 0, 2, leaves);
+        audits.openLeaves(task, round, 0, 2, end, leaves);
     }
 
     function test_openLeaves_wrongLeaf_reverts() public {
         playToLeaves(NEAR);
         StateLeaves[] memory leaves = leavesOf(moved(endState(refOf(0, 0, 0)), 1), 1);
+        StateHeader memory end = headerOf(endState(refOf(0, 0, 0)));
         expectError(IAuditBook.LeafMismatch.selector);
         vm.prank(solvers[0]);
-        audits.openLeaves(task, round, 0, 0, leaves);
+        audits.openLeaves(task, round, 0, 0, end, leaves);
+    }
+
+    /// @dev Leaves of another state, under its own header: only the hash of the one that was opened is kept.
+    function test_openLeaves_otherHeader_reverts() public {
+        playToLeaves(NEAR);
+        State memory other = moved(endState(refOf(0, 0, 0)), 1);
+        StateLeaves[] memory leaves = leavesOf(other, 1);
+        StateHeader memory end = headerOf(other);
+        expectError(IAuditBook.HeaderMismatch.selector);
+        vm.prank(solvers[0]);
+        audits.openLeaves(task, round, 0, 0, end, leaves);
     }
 
     function test_openLeaves_tooFew_reverts() public {
         playToLeaves(NEAR);
+        StateHeader memory end = headerOf(endState(refOf(0, 0, 0)));
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongLeafCount.selector, 1, 0));
         vm.prank(solvers[0]);
-        audits.openLeaves(task, round, 0, 0, new StateLeaves[](0));
+        audits.openLeaves(task, round, 0, 0, end, new StateLeaves[](0));
     }
 
     function test_compareLeaves_notOpened_reverts() public {
@@ -258,9 +272,29 @@ contract AuditBookTest is World {
         AuditRef memory ref = refOf(0, 0, 0);
         address auditor = auditorOf(ref);
         StateLeaves[] memory none = new StateLeaves[](0);
+        StateHeader[2] memory ends;
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.LeavesNotOpened.selector, 0, 0, 0));
         vm.prank(auditor);
-        audits.compareLeaves(ref, none, none, new uint32[](0), 0, new bytes32[](0));
+        audits.compareLeaves(ref, ends, none, none, new uint32[](0), 0, new bytes32[](0));
+    }
+
+    /// @dev Either header that is not the one of the books: to be judged by another state would be to choose the verdict.
+    function test_compareLeaves_otherHeader_reverts() public {
+        playToLeaves(FAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        StateLeaves[] memory leaves = leavesOf(endState(ref), 1);
+        bytes32[] memory path = Trees.path(scheduleLeaves(terms), segmentOf(ref));
+        StateHeader memory claimed = headerOf(endState(ref));
+        StateHeader memory replayed = headerOf(moved(endState(ref), FAR));
+        address auditor = auditorOf(ref);
+        for (uint256 i = 0; i < 2; ++i) {
+            StateHeader memory same = i == 0 ? claimed : replayed;
+            StateHeader[2] memory ends = [same, same];
+            expectError(IAuditBook.HeaderMismatch.selector);
+            vm.prank(auditor);
+            audits.compareLeaves(ref, ends, leaves, leaves, new uint32[](0), LEARNING_RATE_SUM, path);
+        }
     }
 
     function test_compareLeaves_near_succeeds() public {
@@ -313,7 +347,7 @@ contract AuditBookTest is World {
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotModule.selector, address(this)));
         audits.enforce(ref);
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotModule.selector, address(this)));
-        audits.settle(ref);
+        audits.settle(task, round, 0);
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.NotModule.selector, address(this)));
         audits.convictAuditor(ref, stranger, "x");
     }
@@ -384,16 +418,22 @@ contract AuditBookTest is World {
         StateLeaves[] memory claimed = leavesOf(endState(ref), count);
         StateLeaves[] memory replayed = leavesOf(moved(endState(ref), NEAR), count);
         address auditor = auditorOf(ref);
+        StateHeader[2] memory ends = _endsOf(ref);
         expectError(selector);
         vm.prank(auditor);
-        audits.compareLeaves(ref, claimed, replayed, extra, sum, path);
+        audits.compareLeaves(ref, ends, claimed, replayed, extra, sum, path);
     }
 
     function _compareWith(AuditRef memory ref, uint256 count, uint32[] memory extra, uint256 sum) private {
         bytes32[] memory path = Trees.path(scheduleLeaves(terms), segmentOf(ref));
         StateLeaves[] memory claimed = leavesOf(endState(ref), count);
         StateLeaves[] memory replayed = leavesOf(moved(endState(ref), NEAR), count);
+        StateHeader[2] memory ends = _endsOf(ref);
         vm.prank(auditorOf(ref));
-        audits.compareLeaves(ref, claimed, replayed, extra, sum, path);
+        audits.compareLeaves(ref, ends, claimed, replayed, extra, sum, path);
+    }
+
+    function _endsOf(AuditRef memory ref) private view returns (StateHeader[2] memory) {
+        return [headerOf(endState(ref)), headerOf(moved(endState(ref), NEAR))];
     }
 }

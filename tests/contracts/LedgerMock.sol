@@ -103,11 +103,7 @@ contract LedgerMock {
         return (lastOpened, lastOpened, false);
     }
 
-    function endOf(TaskId, uint32, uint32, uint32)
-        external
-        view
-        returns (StateHeader memory, StateHeader memory)
-    {
-        return (last, last);
+    function lastOf(TaskId, uint32, uint32) external view returns (StateHeader memory) {
+        return last;
     }
 }

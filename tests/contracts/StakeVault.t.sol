@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {ExposureId, TaskId} from "../../contracts/Types.sol";
 import {StakeVault} from "../../contracts/StakeVault.sol";
 import {DevToken} from "../../contracts/devnet/DevToken.sol";
@@ -119,7 +120,7 @@ contract StakeVaultTest is Test {
         _unbond(alice, 7);
     }
 
-    function testFuzz_withdraw_exposedStake_cannotLeave(uint128 stakeWei, uint256 exposedWei) public {
+    function testFuzz_withdraw_exposedStake_cannotLeave(uint96 stakeWei, uint256 exposedWei) public {
         vm.assume(stakeWei > 1);
         exposedWei = bound(exposedWei, 1, stakeWei);
         _deposit(alice, stakeWei);
@@ -136,7 +137,7 @@ contract StakeVaultTest is Test {
 
     /// @dev Livepeer #162 (unbonded stake became unslashable), EigenLayer (a withdrawal that reverts after a slash).
     function testFuzz_slash_unbondingStake_staysSlashable(
-        uint128 stakeWei,
+        uint96 stakeWei,
         uint256 exposedWei,
         uint256 unbondWei
     ) public {
@@ -166,7 +167,7 @@ contract StakeVaultTest is Test {
     }
 
     // Exposures ---------------------------------------------------------------------------------------------------
-    function testFuzz_expose_twoExposures_shareNothing(uint128 stakeWei, uint256 first, uint256 second)
+    function testFuzz_expose_twoExposures_shareNothing(uint96 stakeWei, uint256 first, uint256 second)
         public
     {
         first = bound(first, 1, uint256(stakeWei) + 1);
@@ -209,8 +210,22 @@ contract StakeVaultTest is Test {
         vault.burnFee(BOND, 1, "again");
     }
 
+    /// @dev An exposure is one word. More of one has no room, and is refused rather than cut.
+    function test_expose_beyond96Bits_reverts() public {
+        uint256 most = type(uint96).max;
+        _deposit(alice, 2 * most);
+        vm.expectRevert(
+            abi.encodeWithSelector(SafeCast.SafeCastOverflowedUintDowncast.selector, 96, most + 1)
+        );
+        vault.expose(OTHER, alice, most + 1);
+        vault.expose(BOND, alice, most);
+        assertEq(vault.lockedOf(alice), most, "all of it");
+        vault.slash(BOND, address(0), 0, address(0), 0, "wrong");
+        assertEq(vault.burnPending(), most, "all of it");
+    }
+
     function testFuzz_slash_anySplit_burnsAtLeastHalf(
-        uint128 amountWei,
+        uint96 amountWei,
         uint256 finderCap,
         uint256 submitterCap
     ) public {
@@ -235,7 +250,7 @@ contract StakeVaultTest is Test {
         assertEq(token.balanceOf(vault.DEAD()), 100, "gone");
     }
 
-    function testFuzz_burnFee_thenSlash_takesOnlyTheExposure(uint128 amountWei, uint256 feeWei) public {
+    function testFuzz_burnFee_thenSlash_takesOnlyTheExposure(uint96 amountWei, uint256 feeWei) public {
         vm.assume(amountWei > 0);
         _deposit(alice, amountWei);
         vault.expose(BOND, alice, amountWei);
@@ -245,7 +260,7 @@ contract StakeVaultTest is Test {
         assertEq(vault.stakeOf(alice), 0, "never more than the exposure");
     }
 
-    function testFuzz_forfeit_part_goesToTheOther(uint128 amountWei, uint256 toWei) public {
+    function testFuzz_forfeit_part_goesToTheOther(uint96 amountWei, uint256 toWei) public {
         vm.assume(amountWei > 0);
         _deposit(alice, amountWei);
         vault.expose(BOND, alice, amountWei);

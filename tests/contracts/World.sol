@@ -382,8 +382,9 @@ abstract contract World is Test {
 
     function openLeaves(AuditRef memory ref, uint32 phase) internal {
         StateLeaves[] memory leaves = leavesOf(endState(ref), terms.leafDraws);
+        StateHeader memory end = headerOf(endState(ref));
         vm.prank(solvers[ref.slot]);
-        audits.openLeaves(task, round, ref.draw, phase, leaves);
+        audits.openLeaves(task, round, ref.draw, phase, end, leaves);
     }
 
     function compareLeaves(AuditRef memory ref, State memory end) internal {
@@ -391,8 +392,9 @@ abstract contract World is Test {
         StateLeaves[] memory claimed = leavesOf(endState(ref), terms.leafDraws);
         StateLeaves[] memory replayed = leavesOf(end, terms.leafDraws);
         bytes32[] memory path = Trees.path(scheduleLeaves(terms), index);
+        StateHeader[2] memory ends = [headerOf(endState(ref)), headerOf(end)];
         vm.prank(auditorOf(ref));
-        audits.compareLeaves(ref, claimed, replayed, new uint32[](0), LEARNING_RATE_SUM, path);
+        audits.compareLeaves(ref, ends, claimed, replayed, new uint32[](0), LEARNING_RATE_SUM, path);
     }
 
     // A round up to a stage, everybody honest ---------------------------------------------------------------------

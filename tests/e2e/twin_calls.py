@@ -134,8 +134,8 @@ def _open_end(maker: CallMaker, call: calls.OpenEnd) -> tuple[Any, ...]:
 
 
 def _open_leaves(maker: CallMaker, call: calls.OpenLeaves) -> tuple[Any, ...]:
-    end = maker.segment_of(maker.slot, call.draw) + 1
-    return call.draw, call.phase, maker.claims.state_at(maker.slot, end).prove_leaves(call.indices)
+    end = maker.claims.state_at(maker.slot, maker.segment_of(maker.slot, call.draw) + 1)
+    return call.draw, call.phase, end.header, end.prove_leaves(call.indices)
 
 
 def _commit(maker: CallMaker, call: calls.CommitClaim) -> tuple[Any, ...]:
@@ -159,9 +159,10 @@ def _reveal(maker: CallMaker, call: calls.Reveal) -> tuple[Any, ...]:
 
 def _compare(maker: CallMaker, call: calls.CompareLeaves) -> tuple[Any, ...]:
     ref, segment = call.audit, maker.segment_of(call.audit.slot, call.audit.draw)
-    claimed = maker.claims.state_at(ref.slot, segment + 1).prove_leaves(call.indices)
-    replayed = maker.found_by(ref).prove_leaves(call.indices)
-    return ref, claimed, replayed, (), LEARNING_RATE_SUM, prove_schedule(maker.state.terms, segment)
+    claimed, replayed = maker.claims.state_at(ref.slot, segment + 1), maker.found_by(ref)
+    ends = (claimed.header, replayed.header)
+    leaves = (claimed.prove_leaves(call.indices), replayed.prove_leaves(call.indices))
+    return ref, ends, *leaves, (), LEARNING_RATE_SUM, prove_schedule(maker.state.terms, segment)
 
 
 Arguments = Callable[[CallMaker, Any], tuple[Any, ...]]

@@ -38,7 +38,7 @@ class Parameter:
     @property
     def is_list(self) -> bool:
         """Whether the value is a dynamic array of what the other fields describe."""
-        return self.kind.endswith("[]")
+        return self.kind.endswith("]")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _parse_parameter(item: Mapping[str, Any]) -> Parameter:
     if kind.startswith("tuple"):
         kind = f"({','.join(part.kind for part in items)})" + kind.removeprefix("tuple")
     # "struct StateLeaves[]", "enum IDisputeGame.Stage" -> "StateLeaves", "Stage"
-    type_name = item.get("internalType", "").split(" ")[-1].split(".")[-1].removesuffix("[]")
+    type_name = item.get("internalType", "").split(" ")[-1].split(".")[-1].split("[")[0]
     return Parameter(to_snake_case(item["name"]), kind, type_name, items, item.get("indexed", False))
 
 

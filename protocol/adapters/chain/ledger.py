@@ -19,6 +19,13 @@ class ClaimInfo(NamedTuple):
     delta_root: bytes
 
 
+class Ground(NamedTuple):
+    """The root of a claim, and the local step that it starts with."""
+
+    claim_root: bytes
+    start_local_step: int
+
+
 class DrawSeeds(NamedTuple):
     """Seeds of a round's draws, zero until sealed."""
 
@@ -83,6 +90,10 @@ class RoundLedger(Proxy):
         """Compute a claim's verdict as far as the clock allows. Anybody may; refused when nothing is due."""
         return await self._send("judge", task, round, slot)
 
+    async def judge_claims(self, task: bytes, round: int, first: int, end: int) -> Receipt:
+        """The same for slots [first, end); those of which nothing is due stay as they are. Anybody may."""
+        return await self._send("judgeClaims", task, round, first, end)
+
     async def post_outer(self, task: bytes, round: int, weights_root: bytes, momentum_root: bytes) -> Receipt:
         """Post the outer root over the accepted claims, with the merge bond."""
         return await self._send("postOuter", task, round, weights_root, momentum_root)
@@ -99,6 +110,10 @@ class RoundLedger(Proxy):
         """Pay and release everything of one claim, from `settle_block_of` on. Anybody may."""
         return await self._send("settleClaim", task, round, slot)
 
+    async def settle_claims(self, task: bytes, round: int, first: int, end: int) -> Receipt:
+        """The same for slots [first, end); settled and disputed ones are left out. Anybody may."""
+        return await self._send("settleClaims", task, round, first, end)
+
     async def settle_enrolments(self, task: bytes, round: int, first: int, end: int) -> Receipt:
         """Release the enrolment exposures [first, end), verifiers first, then whistleblowers. Anybody may."""
         return await self._send("settleEnrolments", task, round, first, end)
@@ -106,6 +121,10 @@ class RoundLedger(Proxy):
     async def claim_of(self, task: bytes, round: int, slot: int) -> ClaimInfo:
         """The claim of one slot."""
         return await self._read(ClaimInfo, "claimOf", task, round, slot)
+
+    async def ground_of(self, task: bytes, round: int, slot: int) -> Ground:
+        """What openings of a claim are checked against."""
+        return await self._read(Ground, "groundOf", task, round, slot)
 
     async def draw_seed_of(self, task: bytes, round: int) -> DrawSeeds:
         """The seeds of the draw and of the late draw."""

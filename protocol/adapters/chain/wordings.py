@@ -366,6 +366,9 @@ WORDINGS: dict[str, Wording] = {
     "WrongHeader": Wording("this is not the block's header", "{expected_hash}", "{actual_hash}", _SHOW),
     "WrongInputCount": Wording("a wrong number of inputs", "{expected}", "{actual}", _PROOF),
     "WrongLeafBytes": Wording("the leaves have another length", "{expected} bytes", "{actual} bytes", _PROOF),
+    "WrongCount": Wording(
+        "a list is too long or too short", "{expected}", "{actual}", "Give every audit its own entry."
+    ),
     "WrongLeafCount": Wording("a wrong number of leaves", "{expected}", "{actual}", _PROOF),
     "WrongNodeCount": Wording("a wrong number of nodes", "{expected}", "{actual}", _PROOF),
     "WrongOpeningBytes": Wording(

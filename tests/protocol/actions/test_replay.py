@@ -81,7 +81,7 @@ async def test_the_worst_leaf_is_opened_beside_the_drawn_ones(solver: Lone) -> N
     audited.verifier.chain.answers["compare_leaves"] = judge_as(Judgement.REJECT)
     for drawn, extra in (((0, 5), [2]), ((2, 5), [])):
         await replay.compare_leaves(audited.verifier.party, REF, drawn)
-        ref, claimed, replayed, sent_extra, rate_sum, path = audited.verifier.chain.sent[-1][1]
+        ref, ends, claimed, replayed, sent_extra, rate_sum, path = audited.verifier.chain.sent[-1][1]
         assert ref == REF and sent_extra == extra and len(claimed) == len(replayed) == len(drawn) + len(extra)
         differing = [a.weights.data != b.weights.data for a, b in zip(claimed, replayed, strict=True)]
         assert differing == [index == 2 for index in (*drawn, *extra)]
@@ -98,9 +98,10 @@ async def test_an_end_that_is_not_served_is_compared_as_the_chain_has_it(solver:
     audited.withhold()
     audited.verifier.chain.answers["compare_leaves"] = judge_as(Judgement.REJECT)
     await replay.compare_leaves(audited.verifier.party, REF, (2, 5))
-    [(_, claimed, replayed, extra, _, _)] = audited.verifier.chain.list_sent("compare_leaves")
+    [(_, ends, claimed, replayed, extra, _, _)] = audited.verifier.chain.list_sent("compare_leaves")
     assert list(claimed) == open_state_leaves(solver.party, end, [2, 5])
     own = audited.boundary(audited.segment + 1)
+    assert ends == (end, own)
     assert list(replayed) == open_state_leaves(audited.verifier.party, own, [2, 5]) and not extra
 
 

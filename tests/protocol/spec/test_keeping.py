@@ -6,6 +6,7 @@ from protocol.spec import calls
 from protocol.spec.keeping import (
     SPREAD_BLOCKS,
     Due,
+    get_claim_page,
     get_keeper_actions,
     get_my_keeper_actions,
     is_turn,
@@ -52,8 +53,10 @@ def test_half_of_a_short_window_is_for_everybody() -> None:
 
 def test_rotations_differ_between_calls() -> None:
     state = make_parties(14)
-    first = {slot: list_turns(state, Due(calls.Judge(0, slot), 100), 100)[0] for slot in range(40)}
-    assert len(set(first.values())) > 8
+    first = {slot: list_turns(state, Due(calls.Judge(0, slot), 100), 100)[0] for slot in range(400)}
+    pages = {page: {first[s] for s in first if get_claim_page(state, s) == page} for page in range(40)}
+    assert {len(senders) for senders in pages.values()} == {1}
+    assert len({sender for senders in pages.values() for sender in senders}) > 8
     kinds = (calls.SealBeacon, calls.SealDraw, calls.SealLate, calls.Advance, calls.SettleMerge)
     assert len({list_turns(state, Due(kind(0), 100), 100)[0] for kind in kinds}) > 1
 
