@@ -26,6 +26,11 @@ interface Vm {
     // Storage
     function load(address target, bytes32 slot) external view returns (bytes32);
     function store(address target, bytes32 slot, bytes32 value) external;
+    // Runs
+    function snapshotState() external returns (uint256 id);
+    function revertToState(uint256 id) external returns (bool success);
+    function envOr(string calldata name, string calldata fallback_) external view returns (string memory);
+    function writeLine(string calldata path, string calldata line) external;
     // Files
     function readFile(string calldata path) external view returns (string memory);
     function parseJsonStringArray(string calldata json, string calldata key)
