@@ -1,0 +1,135 @@
+"""Known kinds of mistakes in the contracts, looked for by slither; what it finds at medium or above is mended
+or has its reason here.
+
+`./dev slither`. It wants another web3 than the nodes, so it lives in a virtual environment of its own, which
+the first call makes. Writes build/slither/findings.json.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scripts.toolchain import ROOT, forge_path
+
+VERSION = "0.11.6"
+BUILD = ROOT / "build" / "slither"
+JUDGED = ("High", "Medium")
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Why findings of `check` whose description matches `pattern` are none."""
+
+    check: str
+    pattern: str
+    reason: str
+
+
+WAIVERS = (
+    Waiver("divide-before-multiply", r"^Openings\.openRun", "Rounds down to the start of a leaf on purpose."),
+    Waiver(
+        "divide-before-multiply", r"^Enclosure\.", "Both bounds of the enclosure count what division loses."
+    ),
+    Waiver(
+        "divide-before-multiply",
+        r"^(Float32\.div|ExactStep\.divide)\(",
+        "Quotient times divisor is compared with the dividend: whether a remainder is left.",
+    ),
+    Waiver(
+        "divide-before-multiply",
+        r"^AuditBook\._requireSchedule",
+        "innerSteps is a multiple of segmentSteps: TermsCheck.",
+    ),
+    Waiver(
+        "divide-before-multiply", r"^OuterMath\.", "The number of a block, then the place where it starts."
+    ),
+    Waiver("incorrect-equality", r"^RoundLedger\.isEscalated", "One bit."),
+    Waiver("incorrect-equality", r"^RoundLedger\._judgePrimaries", "A seed is zero until it is drawn."),
+    Waiver("incorrect-equality", r"^TaskRegistry\.indexOf", "Two roles, an enumeration."),
+    Waiver(
+        "reentrancy-no-eth",
+        r"^Reentrancy in RoundLedger\.",
+        "It calls only the vault and the audit book, fixed at construction; on these paths neither calls a "
+        "token or anybody else.",
+    ),
+    Waiver("uninitialized-local", r"", "Starts at zero, as Solidity's locals do."),
+    Waiver("unused-return", r"ignores return value by \(.*None", "Only a part of the tuple is asked for."),
+    Waiver(
+        "unused-return",
+        r"ignores return value by vault\.(pay|slash|burnFee)\(",
+        "What was moved stands in the vault's books and events.",
+    ),
+    Waiver("unused-return", r"_merged\[f\.task\]\.push", "The value before and after, both known."),
+    Waiver("unused-return", r"queue\.popFront\(\)", "The dispute that ends is known."),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run slither; 1 where it found something without a reason, or a reason has nothing left to explain."""
+    if arguments:
+        print(f"./dev slither takes no arguments, got {' '.join(arguments)}", file=sys.stderr)
+        return 2
+    findings = find(install())
+    bare = [finding for finding in findings if not explain(finding)]
+    idle = [waiver for waiver in WAIVERS if not any(explains(waiver, finding) for finding in findings)]
+    for finding in bare:
+        print(f"{finding['impact']} {finding['check']}: {finding['description'].strip()}\n")
+    for waiver in idle:
+        print(f"nothing left to explain: {waiver.check} {waiver.pattern}")
+    print(
+        f"{len(findings)} findings at medium or above, {len(bare)} without a reason, {len(idle)} idle reasons"
+    )
+    return 1 if bare or idle else 0
+
+
+def install() -> Path:
+    """Return slither's own virtual environment, made where it is missing."""
+    home = BUILD / "venv"
+    if not (home / "bin" / "slither").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+        pip = [str(home / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, f"slither-analyzer=={VERSION}"], check=True)
+    return home
+
+
+def find(home: Path) -> list[dict[str, Any]]:
+    """Compile the contracts without the optimizer and return what slither finds at medium or above."""
+    path = os.pathsep.join([str(home / "bin"), str(forge_path().parent), os.environ.get("PATH", os.defpath)])
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "FOUNDRY_OUT": str(BUILD / "out"),
+        "FOUNDRY_CACHE_PATH": str(BUILD / "cache"),
+        "FOUNDRY_OPTIMIZER": "false",
+    }
+    build = ["forge", "build", "--build-info", "--skip", "*/tests/**", "--", "contracts"]
+    subprocess.run(build, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    out = BUILD / "findings.json"
+    out.unlink(missing_ok=True)
+    analyse = ["slither", ".", "--ignore-compile", "--foundry-out-directory", str(BUILD / "out")]
+    options = ["--filter-paths", "node_modules|tests", "--json", str(out)]
+    subprocess.run([*analyse, *options], cwd=ROOT, env=environment, capture_output=True)
+    if not out.exists():
+        raise RuntimeError(f"slither wrote nothing: expected {out}; run it by hand: {' '.join(analyse)}")
+    found: list[dict[str, Any]] = json.loads(out.read_text())["results"].get("detectors", [])
+    return [finding for finding in found if finding["impact"] in JUDGED]
+
+
+def explain(finding: dict[str, Any]) -> str:
+    """Return the reason why a finding is none, empty where nobody gave one."""
+    return next((waiver.reason for waiver in WAIVERS if explains(waiver, finding)), "")
+
+
+def explains(waiver: Waiver, finding: dict[str, Any]) -> bool:
+    """Whether the waiver is about this finding."""
+    return waiver.check == finding["check"] and bool(re.search(waiver.pattern, finding["description"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
