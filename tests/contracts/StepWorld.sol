@@ -24,7 +24,7 @@ abstract contract StepWorld is World {
     uint32 internal constant POSITIONS = 160;
     uint32 internal constant TOKEN_COUNT = 2000;
     uint32 internal constant DATASET_TOKENS = 2500;
-    /// @dev The step that is named: the second of the segment, from step 1 of the round to step 2.
+    /// @dev The step that is named, unless a test says otherwise: the second of the segment, from step 1 of the round to step 2.
     uint32 internal constant STEP = 1;
 
     /// @dev What a cheat adds to one element of one buffer of its trace.
@@ -109,11 +109,17 @@ abstract contract StepWorld is World {
         return LeafProof(leaves[leaf], Trees.path(Trees.hashAll(leaves), leaf));
     }
 
-    /// @dev First token of a row of the named step of slot 0.
-    function rowStart(uint256 row) internal view returns (uint256) {
+    /// @dev Whose step is in dispute, and which one of its round.
+    function namedStep() internal view virtual returns (uint32 slot, uint32 step) {
+        return (0, STEP);
+    }
+
+    /// @dev First token of a row of the named step.
+    function rowStart(uint256 row) internal view virtual returns (uint256) {
+        (uint32 slot, uint32 step) = namedStep();
         (,, bytes32 beacon,,,) = registry.roundOf(task, round);
-        uint256 shard = registry.shardOf(task, round, 0);
-        return Draw.sampleStart(beacon, shard, STEP, row, TOKEN_COUNT, ROW_TOKENS);
+        uint256 shard = registry.shardOf(task, round, slot);
+        return Draw.sampleStart(beacon, shard, step, row, TOKEN_COUNT, ROW_TOKENS);
     }
 
     function scalarAt(uint256 index, uint256 which) internal pure returns (uint32) {
@@ -142,7 +148,8 @@ abstract contract StepWorld is World {
         if (buffer == TOKENS || buffer == LABELS) {
             bits = tokenAt(rowStart(i / ROW_TOKENS) + i % ROW_TOKENS + (buffer == LABELS ? 1 : 0));
         } else if (buffer == SCALARS) {
-            bits = scalarAt(STEP, i);
+            State memory s = stateBefore();
+            bits = scalarAt(i == 0 ? s.globalStep : s.localStep, i);
         }
         if (buffer == _lieBuffer && i == _lieElement) bits += _lie;
     }
@@ -167,6 +174,11 @@ abstract contract StepWorld is World {
         }
     }
 
+    /// @dev The state before the named step.
+    function stateBefore() internal view virtual returns (State memory) {
+        return stateAt(0, STEP);
+    }
+
     /// @dev The states before and after the named step.
     function headersAround() internal view virtual returns (StateHeader memory start, StateHeader memory end) {
         return (headerOf(stateAt(0, STEP)), headerOf(stateAt(0, STEP + 1)));
@@ -189,7 +201,7 @@ abstract contract StepWorld is World {
         returns (IReferee.BufferOpening memory opening)
     {
         if (buffer < 3) {
-            State memory s = stateAt(0, STEP);
+            State memory s = stateBefore();
             LeafProof memory proof =
                 leafProof(buffer == 0 ? s.weight : buffer == 1 ? s.firstMoment : s.secondMoment);
             (opening.leaves, opening.path) = (proof.data, proof.path);

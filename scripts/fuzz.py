@@ -1,0 +1,180 @@
+"""The invariants of the whole protocol under the fuzzer, for a million calls and more.
+
+`./dev fuzz` runs `tests/contracts/invariant` in batches, each with a seed of its own, and goes on where it
+was stopped; results count for these very sources only. Writes build/fuzz/report.json.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts.toolchain import ROOT, forge_path
+
+BUILD = ROOT / "build" / "fuzz"
+TEST = "tests/contracts/invariant/Protocol.t.sol"
+CALLS = 1_000_000
+"""What a whole campaign makes."""
+LEAST_SUCCESS = 0.2
+"""Of each handler's calls: a run that mostly reverts proves nothing."""
+LEAST_ENDS = 1000
+"""How often each end must be reached."""
+ENDS = (
+    *(f"claim {status}" for status in ("ACCEPTED", "VOID", "CONVICTED", "DROPPED")),
+    *(f"audit {status}" for status in ("ACCEPTS", "REJECTS", "UNSERVED", "ABSTAINED", "SLASHED")),
+    *(f"round {status}" for status in ("MERGED", "EMPTY")),
+    *(f"dispute CONVICTED, {how}" for how in ("silent", "withheld", "operation", "token", "scalar")),
+    "dispute CONVICTED, after it was closed",
+    "dispute CLOSED",
+    "dispute dismissed",
+    "claim CONVICTED, pseudo-gradient",
+    *(f"contest lost by {who}, {how}" for who in ("poster", "rival") for how in ("leaf", "silent")),
+    "contest replaced",
+    "task closed, all settled",
+    "task left behind",
+)
+"""Every end that a claim, an audit, a round, a dispute, a contest or a task can come to."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is left of the campaign and write the report; 1 where it falls short."""
+    options = _parse(arguments)
+    folder = BUILD / hash_sources()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    started, seed = time.monotonic(), len(list(folder.glob("*.json")))
+    while count_calls(read_runs(folder)) < options.calls:
+        if options.seconds and time.monotonic() - started > options.seconds:
+            break
+        seed += 1
+        run_batch(folder, seed, options.runs, options.depth)
+        print(render(make_report(folder)), flush=True)
+    report = make_report(folder)
+    (BUILD / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    print(render(report))
+    return 0 if is_enough(report, options.calls) else 1
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev fuzz", description=__doc__)
+    parser.add_argument("--calls", type=int, default=CALLS, help="stop after so many (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=0, help="stop after the batch that passes this")
+    parser.add_argument("--runs", type=int, default=20, help="runs of a batch (default: %(default)s)")
+    parser.add_argument("--depth", type=int, default=500, help="calls of a run (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def run_batch(folder: Path, seed: int, runs: int, depth: int) -> None:
+    """Run one batch; keep its counts in `seed`.jsonl, its result in `seed`.json, all it said if it failed.
+
+    Raises RuntimeError where forge could not run the test at all."""
+    counts = folder / f"{seed}.jsonl"
+    counts.unlink(missing_ok=True)
+    environment = {
+        **os.environ,
+        "FOUNDRY_PROFILE": "fuzz",
+        "FOUNDRY_INVARIANT_RUNS": str(runs),
+        "FOUNDRY_INVARIANT_DEPTH": str(depth),
+        "FUZZ_COUNTS": str(counts.relative_to(ROOT)),
+    }
+    command = [str(forge_path()), "test", "--match-path", TEST, "--fuzz-seed", str(seed), "-vvv"]
+    started = time.monotonic()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    failed = "[FAIL" in done.stdout
+    if done.returncode and not failed:
+        raise RuntimeError(
+            f"forge ran no test: expected exit status 0, got {done.returncode}\n{done.stderr[-2000:]}"
+        )
+    if failed:
+        (folder / f"{seed}.log").write_text(done.stdout)
+    reasons = re.findall(r"^\[FAIL: (.*)\]", done.stdout, re.MULTILINE)
+    result = {"seed": seed, "violations": sorted(set(reasons)), "seconds": time.monotonic() - started}
+    (folder / f"{seed}.json").write_text(json.dumps(result) + "\n")
+
+
+def read_runs(folder: Path) -> dict[str, Counter[str]]:
+    """Return the counts of each run by its name; forge plays a batch's last run again to show it."""
+    lines = (line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines())
+    runs = (json.loads(line) for line in lines)
+    return {run["run"]: Counter(run["counts"]) for run in runs}
+
+
+def count_calls(runs: Mapping[str, Counter[str]]) -> int:
+    """Return how many calls the fuzzer made in all runs."""
+    return sum(n for counts in runs.values() for name, n in counts.items() if name.startswith("calls "))
+
+
+def make_report(folder: Path) -> dict[str, Any]:
+    """Return what the campaign has found so far."""
+    runs = read_runs(folder)
+    total = sum(runs.values(), Counter[str]())
+    results = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    success = dict(_rates(total))
+    source_hash = hash_sources()
+    return {
+        "calls": count_calls(runs),
+        "violations": sum(len(result["violations"]) for result in results),
+        "lowest_handler_success": min(success.values(), default=0.0),
+        "mutation_score": _read("mutate", "score", source_hash),
+        "proved": _read("prove", "proved", source_hash),
+        "runs": len(runs),
+        "handler_success": success,
+        "ends": {end: total[end] for end in ENDS},
+        "rarest_end": min((total[end], end) for end in ENDS),
+        "moves": {name: n for name, n in sorted(total.items()) if name.startswith("done ")},
+        "failures": {str(result["seed"]): result["violations"] for result in results if result["violations"]},
+        "seconds": sum(result["seconds"] for result in results),
+        "source_hash": source_hash,
+    }
+
+
+def _rates(total: Counter[str]) -> Iterator[tuple[str, float]]:
+    """Which part of each handler's calls did something."""
+    for name, calls in sorted(total.items()):
+        if name.startswith("calls "):
+            handler = name.removeprefix("calls ")
+            yield handler, total[f"success {handler}"] / calls
+
+
+def _read(campaign: str, field: str, source_hash: str) -> Any:
+    """Return a field of another campaign's report, None where there is none about these sources."""
+    path = ROOT / "build" / campaign / "report.json"
+    if not path.exists():
+        return None
+    report = json.loads(path.read_text())
+    return report.get(field) if report.get("source_hash") == source_hash else None
+
+
+def is_enough(report: Mapping[str, Any], calls: int = CALLS) -> bool:
+    """Whether a campaign shows what it must."""
+    enough = report["calls"] >= calls and min(report["ends"].values()) >= LEAST_ENDS
+    return enough and not report["violations"] and report["lowest_handler_success"] >= LEAST_SUCCESS
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """Return the report in one line."""
+    rarest, end = report["rarest_end"]
+    return (
+        f"{report['calls']} calls, {report['violations']} violations, lowest handler success "
+        f"{report['lowest_handler_success']:.2f}, rarest end {rarest} ({end}), {report['seconds']:.0f} s"
+    )
+
+
+def hash_sources(root: Path = ROOT) -> str:
+    """Return SHA-256 hex over every .sol file of contracts/ and tests/contracts/, paths included."""
+    digest = hashlib.sha256()
+    paths = (path for folder in ("contracts", "tests/contracts") for path in (root / folder).rglob("*.sol"))
+    for name in sorted(path.relative_to(root).as_posix() for path in paths):
+        digest.update(f"{name}\0".encode() + hashlib.sha256((root / name).read_bytes()).digest())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""What a campaign of the fuzzer counts, and when it is enough."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts import fuzz
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two batches; forge has played the last run of the first one again."""
+    monkeypatch.setattr(fuzz, "ROOT", tmp_path)
+    ends = dict.fromkeys(fuzz.ENDS, 600)
+    first = {"run": "1", "counts": {"calls keeper": 3, "success keeper": 3, "calls thief": 1, **ends}}
+    second = {"run": "2", "counts": {"calls keeper": 7, "calls thief": 1, "success thief": 2, **ends}}
+    (tmp_path / "1.jsonl").write_text(json.dumps(first) + "\n" + json.dumps(first) + "\n")
+    (tmp_path / "2.jsonl").write_text(json.dumps(second) + "\n")
+    for seed in (1, 2):
+        (tmp_path / f"{seed}.json").write_text(json.dumps({"seed": seed, "violations": [], "seconds": 2.0}))
+    return tmp_path
+
+
+def test_report_counts_each_run_once(folder: Path) -> None:
+    report = fuzz.make_report(folder)
+    assert (report["calls"], report["runs"], report["violations"]) == (12, 2, 0)
+    assert report["handler_success"] == {"keeper": 0.3, "thief": 1.0}
+    assert report["lowest_handler_success"] == 0.3
+    assert report["ends"]["round EMPTY"] == 1200
+    assert report["mutation_score"] is None and report["proved"] is None
+    assert fuzz.is_enough(report, 12) and not fuzz.is_enough(report, 13)
+
+
+@pytest.mark.parametrize(
+    "change", [{"violations": 1}, {"lowest_handler_success": 0.19}, {"ends": {"round EMPTY": 999}}]
+)
+def test_a_campaign_that_falls_short_is_not_enough(folder: Path, change: dict[str, object]) -> None:
+    assert not fuzz.is_enough({**fuzz.make_report(folder), **change}, 12)
+
+
+def test_a_violation_is_counted_by_its_reason(folder: Path) -> None:
+    broken = {"seed": 3, "violations": ['Broken("solvency", 1, 2)'], "seconds": 1.0}
+    (folder / "3.json").write_text(json.dumps(broken))
+    assert fuzz.make_report(folder)["violations"] == 1
+
+
+def test_other_campaigns_count_for_the_same_sources_only(folder: Path) -> None:
+    report = folder / "build" / "mutate" / "report.json"
+    report.parent.mkdir(parents=True)
+    report.write_text(json.dumps({"score": 0.96, "source_hash": "of other sources"}))
+    assert fuzz.make_report(folder)["mutation_score"] is None
+    report.write_text(json.dumps({"score": 0.96, "source_hash": fuzz.hash_sources()}))
+    assert fuzz.make_report(folder)["mutation_score"] == 0.96
+
+
+def test_every_end_that_is_awaited_is_counted_by_the_bots() -> None:
+    sources = "".join(path.read_text() for path in Path("tests/contracts/invariant").glob("*.sol"))
+    for end in fuzz.ENDS:
+        kind = end.split(", ")[-1]
+        assert f'"{end}"' in sources or f'"{kind}"' in sources, end
