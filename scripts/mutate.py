@@ -1,0 +1,185 @@
+"""Mutation testing of the contracts: does some test fail for every guard, comparison and write that is wrong?
+
+`./dev mutate` goes on where it was stopped; the results count for these very sources only.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from scripts.compile import CompileError
+from scripts.mutation.campaign import (
+    BaselineBroken,
+    Campaign,
+    Result,
+    Runner,
+    append_result,
+    read_results,
+)
+from scripts.mutation.operators import Mutant
+from scripts.mutation.project import Plan, build_project, hash_sources, make_plan, write_project
+from scripts.toolchain import ROOT, ToolMissing
+
+BUILD = ROOT / "build" / "mutate"
+REPORT = BUILD / "report.json"
+SURVIVORS = ROOT / "tests" / "contracts" / "mutation" / "survivors.toml"
+BAR = 0.9
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what is left of the campaign and write the report; 1 where the score is below BAR."""
+    parser = argparse.ArgumentParser(prog="./dev mutate", description="Mutation testing of the contracts.")
+    parser.add_argument("--sample", type=int, metavar="N", help="stop after the first N of the shuffled list")
+    parser.add_argument(
+        "--only", metavar="FILE", help="mutants of files whose path ends so, e.g. StakeVault.sol"
+    )
+    parser.add_argument("--threads", type=int, default=0, help="threads of forge; 0 (default) is one a core")
+    parser.add_argument(
+        "--again", action="store_true", help="run survivors once more: the tests are better now"
+    )
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options)
+    except (CompileError, ToolMissing, BaselineBroken) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def choose(mutants: Iterable[Mutant], only: str | None, sample: int | None) -> list[Mutant]:
+    """Return the mutants to run, shuffled by a hash: what a stopped run has seen is a fair sample."""
+    wanted = [mutant for mutant in mutants if only is None or mutant.path.endswith(only)]
+    wanted.sort(key=lambda mutant: hashlib.sha256(f"{mutant.number}:{mutant.key}".encode()).digest())
+    return wanted[:sample]
+
+
+def read_reasons(path: Path = SURVIVORS) -> dict[str, str]:
+    """Return why a mutant may survive, by key. The file is a list of tables with `mutants` and `reason`."""
+    if not path.is_file():
+        return {}
+    entries = tomllib.loads(path.read_text()).get("survivor", [])
+    return {key: entry["reason"] for entry in entries for key in entry["mutants"]}
+
+
+def make_report(
+    plan: Plan, results: dict[int, Result], reasons: dict[str, str], left_out: list[str]
+) -> dict[str, Any]:
+    """Return what the campaign found so far. `score` is killed / run, survivors with a reason included."""
+    run = [mutant for mutant in plan.mutants if mutant.number in results]
+    killed = {mutant.number for mutant in run if results[mutant.number].killed}
+    survivors = [mutant for mutant in run if mutant.number not in killed]
+    names = {mutant.key for mutant in survivors}
+    return {
+        "source_hash": hash_sources(),
+        "mutants": len(plan.mutants),
+        "run": len(run),
+        "complete": len(run) == len(plan.mutants),
+        "killed": len(killed),
+        "score": len(killed) / len(run) if run else None,
+        "seconds_per_mutant": sum(results[m.number].seconds for m in run) / len(run) if run else None,
+        "by_file": _group(run, killed, lambda mutant: mutant.path),
+        "by_kind": _group(run, killed, lambda mutant: mutant.kind),
+        "survivors": [
+            {
+                "mutant": mutant.key,
+                "line": mutant.line,
+                "kind": mutant.kind,
+                "reason": reasons.get(mutant.key, ""),
+            }
+            for mutant in survivors
+        ],
+        "without_reason": sum(mutant.key not in reasons for mutant in survivors),
+        "reasons_of_no_survivor": sorted(set(reasons) - names) if len(run) == len(plan.mutants) else [],
+        "tests_left_out": left_out,
+        "not_mutated": plan.unmutated,
+    }
+
+
+def _run(options: argparse.Namespace) -> int:
+    plan = make_plan()
+    chosen = choose(plan.mutants, options.only, options.sample)
+    if options.list:
+        print("\n".join(f"{mutant.number:>5} line {mutant.line:>4}  {mutant.key}" for mutant in chosen))
+        return 0
+    folder = BUILD / _hash_plan(plan)
+    _prepare(plan, folder)
+    log = folder / "results.jsonl"
+    results = read_results(log)
+    if options.again:
+        results = {number: result for number, result in results.items() if result.killed}
+    campaign = Campaign(Runner(folder / "project", options.threads), plan.gas_tests)
+    failed, seconds = campaign.measure_baseline()
+    left_out = failed + plan.gas_tests
+    print(
+        f"{len(plan.mutants)} mutants; all tests take {seconds:.0f} s of processor time, without {left_out}"
+    )
+    # What killed a mutant in earlier sources is likely to kill it in these: tried first, never taken as read.
+    hints = {old.key: old.by for path in BUILD.glob("*/results.jsonl") for old in read_results(path).values()}
+    for mutant in plan.mutants:
+        campaign.learn(mutant, hints.get(mutant.key, ""))
+    try:
+        for mutant in chosen:
+            if mutant.number not in results:
+                result = campaign.judge(mutant)
+                results[mutant.number] = result
+                append_result(log, result)
+                print(_line(mutant, result), flush=True)
+    finally:
+        report = make_report(plan, results, read_reasons(), left_out)
+        REPORT.write_text(json.dumps(report, indent=1) + "\n")
+        print(render(report))
+    return 0 if report["score"] is not None and report["score"] >= BAR else 1
+
+
+def render(report: dict[str, Any]) -> str:
+    """Return the report as a table, by file and by kind, then what survived without a reason."""
+    rows = [
+        f"{name:<44}{part['killed']:>6} of {part['run']:>5}{part['killed'] / part['run']:>8.1%}"
+        for part_name in ("by_file", "by_kind")
+        for name, part in report[part_name].items()
+    ]
+    bare = [entry["mutant"] for entry in report["survivors"] if not entry["reason"]]
+    last = f"{report['killed']} of {report['run']} mutants killed (of {report['mutants']} in all)"
+    return "\n".join([*rows, last, *(f"survived, no reason given: {key}" for key in bare)])
+
+
+def _prepare(plan: Plan, folder: Path) -> None:
+    """Write and compile the copy, unless that was done to its end."""
+    done = folder / "built"
+    if done.is_file():
+        return
+    print(f"compiling {len(plan.mutants)} mutants into one copy (minutes)", flush=True)
+    write_project(plan, folder / "project")
+    build_project(folder / "project")
+    done.touch()
+
+
+def _hash_plan(plan: Plan) -> str:
+    """Return SHA-256 hex, cut to 16, over the copy's texts and the shared vectors: what results hold for."""
+    digest = hashlib.sha256(json.dumps(plan.texts, sort_keys=True).encode())
+    for path in sorted((ROOT / "tests" / "vectors").glob("*")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _group(run: list[Mutant], killed: set[int], name: Any) -> dict[str, dict[str, int]]:
+    groups: dict[str, dict[str, int]] = {}
+    for mutant in run:
+        part = groups.setdefault(name(mutant), {"run": 0, "killed": 0})
+        part["run"] += 1
+        part["killed"] += mutant.number in killed
+    return dict(sorted(groups.items()))
+
+
+def _line(mutant: Mutant, result: Result) -> str:
+    verdict = f"killed by {result.by}" if result.killed else "SURVIVED"
+    return f"{result.seconds:>6.1f} s  {mutant.key}: {verdict}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""Runs the tests against one mutant after the other and keeps what was found, line by line."""
+
+import json
+import math
+import re
+import resource
+import shutil
+import signal
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from scripts.mutation.operators import Mutant
+from scripts.toolchain import forge_path
+
+# How many of the tests that killed a file's other mutants are tried before all others.
+FIRST_TRIES = 12
+# A mutant that makes a loop endless is killed by the clock: after so many times what all tests take.
+PATIENCE = 6.0
+
+
+class BaselineBroken(RuntimeError):
+    """The mutated copy does not pass its own tests with no mutant on."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a mutant; `by` is the `suite:test` that failed, or `time`; empty for a survivor.
+
+    `seconds` is processor time.
+    """
+
+    number: int
+    key: str
+    killed: bool
+    by: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One run of forge: the tests that failed and those that passed, as `suite:test`, or out of time.
+
+    `seconds` is processor time.
+    """
+
+    failed: list[str]
+    passed: list[str]
+    timed_out: bool
+    seconds: float
+
+
+class Runner:
+    """Runs forge on the compiled copy in `folder` with one mutant on, with `threads` at once."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        self._folder, self._threads = folder, threads
+
+    def run(
+        self, number: int, filters: list[str], limit_s: float | None = None, fail_fast: bool = True
+    ) -> Verdict:
+        """Run the tests that forge's `filters` leave, for at most `limit_s` seconds of processor time.
+
+        Processor time, for a busy machine must not count as an endless loop. Raises RuntimeError where forge
+        does not answer.
+        """
+        for cached in ("fuzz", "invariant"):
+            shutil.rmtree(self._folder / "cache" / cached, ignore_errors=True)
+        command = [str(forge_path()), "test", "--json", "--block-base-fee-per-gas", str(number)]
+        command += ["-j", str(self._threads), *(["--fail-fast"] if fail_fast else []), *filters]
+        if limit_s is not None:
+            command = ["sh", "-c", f'ulimit -t {math.ceil(limit_s)} && exec "$@"', "forge", *command]
+        before = _processor_time_s()
+        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True)
+        seconds = _processor_time_s() - before
+        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return Verdict([], [], True, seconds)
+        if "No tests found" in done.stdout + done.stderr:
+            return Verdict([], [], False, seconds)
+        try:
+            suites = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            found = f"{done.stdout}{done.stderr}"[:2000]
+            raise RuntimeError(f"forge gave no results for mutant {number}:\n{found}") from None
+        failed, passed = _sort_tests(suites)
+        return Verdict(failed, passed, False, seconds)
+
+
+class Campaign:
+    """Decides for each mutant whether a test fails. `learn` results of an earlier run before going on."""
+
+    def __init__(self, runner: Runner, gas_tests: Iterable[str]) -> None:
+        self._runner = runner
+        self._excluded = set(gas_tests)
+        self._killers: dict[str, Counter[str]] = defaultdict(Counter)
+        self._suites: list[str] = []
+        self._limit_s = 0.0
+
+    def measure_baseline(self) -> tuple[list[str], float]:
+        """Run all tests with no mutant on; return those left out (they fail on the copy) and the seconds.
+
+        Raises BaselineBroken where hardly anything passes.
+        """
+        verdict = self._runner.run(0, self._without(), fail_fast=False)
+        if len(verdict.failed) > len(verdict.passed) or not verdict.passed:
+            raise BaselineBroken(
+                f"the mutated copy fails with no mutant on: expected most tests to pass, "
+                f"got {len(verdict.passed)} passed and these failed: {verdict.failed[:20]}"
+            )
+        self._excluded |= {_test_name(name) for name in verdict.failed}
+        self._suites = sorted({name.split(":")[0] for name in verdict.passed})
+        self._limit_s = max(30.0, PATIENCE * verdict.seconds)
+        return sorted(verdict.failed), verdict.seconds
+
+    def learn(self, mutant: Mutant, by: str) -> None:
+        """Remember which test killed a mutant: it is likely to kill its neighbours."""
+        if ":" in by:
+            self._killers[mutant.function][by] += 1
+            self._killers[mutant.path][by] += 1
+
+    def judge(self, mutant: Mutant) -> Result:
+        """Run the likeliest tests, then the suites of the mutant's file, then the others."""
+        by, seconds = "", 0.0
+        for filters in self._stages(mutant):
+            verdict = self._runner.run(mutant.number, filters, self._limit_s)
+            seconds += verdict.seconds
+            by = "time" if verdict.timed_out else next(iter(verdict.failed), "")
+            if by:
+                break
+        self.learn(mutant, by)
+        return Result(mutant.number, mutant.key, bool(by), by, round(seconds, 2))
+
+    def _stages(self, mutant: Mutant) -> Iterable[list[str]]:
+        """Yield forge's filters, the likeliest tests first. Names seen before are tried by name."""
+        names = _most_common(self._killers[mutant.function], self._killers[mutant.path])
+        if names:
+            yield ["--match-test", f"^({'|'.join(names)})\\b"]
+        stem = PurePosixPath(mutant.path).stem
+        near = [path for path in self._suites if PurePosixPath(path).name.startswith(stem)]
+        near += [name.split(":")[0] for name in self._killers[mutant.path]]
+        if near:
+            chosen = "{" + ",".join(sorted({*near, "none"})) + "}"
+            yield ["--match-path", chosen, *self._without()]
+            yield ["--no-match-path", chosen, *self._without()]
+        else:
+            yield self._without()
+
+    def _without(self) -> list[str]:
+        names = "|".join(map(re.escape, sorted(self._excluded)))
+        return ["--no-match-test", f"^({names})\\("] if names else []
+
+
+def read_results(path: Path) -> dict[int, Result]:
+    """Return the results that an earlier run left in `path`; a half-written last line does not count."""
+    results = {}
+    for line in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            result = Result(**json.loads(line))
+        except (json.JSONDecodeError, TypeError):
+            continue
+        results[result.number] = result
+    return results
+
+
+def append_result(path: Path, result: Result) -> None:
+    """Write one result behind the others; a line is whole or does not count."""
+    with open(path, "a") as file:
+        file.write(json.dumps(asdict(result)) + "\n")
+
+
+def _sort_tests(suites: dict[str, Any]) -> tuple[list[str], list[str]]:
+    failed: list[str] = []
+    passed: list[str] = []
+    for suite, outcome in suites.items():
+        for name, test in outcome["test_results"].items():
+            (failed if test["status"] == "Failure" else passed).append(f"{suite}:{name}")
+    return failed, passed
+
+
+def _processor_time_s() -> float:
+    """Return the processor time of all child processes that ended so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _test_name(name: str) -> str:
+    return name.split(":")[-1].split("(")[0]
+
+
+def _most_common(*counters: Counter[str]) -> list[str]:
+    names: list[str] = []
+    for counter in counters:
+        for name, _ in counter.most_common(FIRST_TRIES):
+            plain = _test_name(name)
+            if plain not in names and plain != "setUp" and len(names) < FIRST_TRIES:
+                names.append(plain)
+    return names

@@ -1,0 +1,231 @@
+"""Mutants of the contracts: every place is found, the copy of all of them is the original until one is on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts import mutate, prove
+from scripts.mutation.campaign import Campaign, Result, Runner, append_result, read_results
+from scripts.mutation.edits import Edit, apply_edits
+from scripts.mutation.operators import Mutant
+from scripts.mutation.project import Plan, build_project, make_plan, write_project
+from scripts.toolchain import ROOT
+
+PRAGMA = "// SPDX-License-Identifier: Apache-2.0\npragma solidity ^0.8.30;\n"
+PURSE = (
+    PRAGMA
+    + """
+contract Purse {
+    error Refused(uint256 most);
+    struct Entry { uint128 amount; uint128 block_; }
+    uint256 public constant MOST = 2 > 1 ? 10 : 20;
+    uint256 public total;
+    bool public closed;
+    address private immutable _owner;
+    mapping(address => Entry) private _entries;
+    uint256[] private _log;
+
+    modifier onlyOwner() {
+        if (msg.sender != _owner) revert Refused(0);
+        _;
+    }
+
+    constructor() {
+        _owner = msg.sender;
+    }
+
+    function add(uint256 amount) external returns (uint256) {
+        if (amount > MOST) revert Refused(MOST);
+        Entry storage entry = _entries[msg.sender];
+        (entry.amount, entry.block_) = (uint128(amount), uint128(block.number));
+        if (closed) total = 0; else total += amount;
+        _log.push(amount);
+        _check(amount);
+        return _least(amount, total);
+    }
+
+    function close(bool yes) external onlyOwner returns (bool) {
+        closed = yes;
+        return closed;
+    }
+
+    function _check(uint256 amount) private pure {
+        require(amount != 7 && amount != 8, "unlucky");
+        assembly { pop(amount) }
+    }
+
+    function _least(uint256 a, uint256 b) private pure returns (uint256 least) {
+        least = a < b ? a : b; // pure
+    }
+}
+"""
+)
+PURSE_TEST = (
+    PRAGMA
+    + """
+import {Purse} from "../../contracts/Purse.sol";
+contract PurseTest {
+    bool public constant IS_TEST = true;
+    function _six() private pure returns (uint256) { return 6; }
+    function test_add_everything() external {
+        Purse purse = new Purse();
+        require(purse.add(_six()) == 6 && purse.total() == 6, "first");
+        require(purse.add(4) == 4 && purse.total() == 10, "second");
+        try purse.add(11) { revert("too much"); } catch (bytes memory) {}
+    }
+    function test_close_asOwner_closes() external {
+        Purse purse = new Purse();
+        require(purse.close(true) && purse.closed(), "closed");
+    }
+    function test_gas_isMeasured() external view {
+        require(gasleft() > 0, "gas");
+    }
+}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with one contract and its tests."""
+    root = tmp_path_factory.mktemp("purse")
+    for folder in ("contracts", "tests/contracts", "tests/vectors"):
+        (root / folder).mkdir(parents=True)
+    (root / "contracts" / "Purse.sol").write_text(PURSE)
+    (root / "tests" / "contracts" / "Purse.t.sol").write_text(PURSE_TEST)
+    (root / "foundry.toml").write_text((ROOT / "foundry.toml").read_text())
+    (root / "node_modules").symlink_to((ROOT / "node_modules").resolve())
+    return root
+
+
+@pytest.fixture(scope="module")
+def plan(project: Path) -> Plan:
+    return make_plan(project)
+
+
+def find(plan: Plan, function: str) -> set[tuple[str, str, str]]:
+    """Return (kind, original, mutated) of a function's mutants."""
+    found = [mutant for mutant in plan.mutants if mutant.function == f"Purse.{function}"]
+    return {(mutant.kind, mutant.original, mutant.mutated) for mutant in found}
+
+
+def test_edits_nest_and_the_later_of_two_is_outside() -> None:
+    edits = [
+        Edit(2, 3, lambda inner: f"<{inner}>"),
+        Edit(0, 5, lambda inner: f"({inner})"),
+        Edit(2, 3, lambda inner: f"[{inner}]"),
+    ]
+    assert apply_edits(b"a b c d", edits) == "(a [<b>] c) d"
+
+
+def test_guards_comparisons_and_writes_are_found(plan: Plan) -> None:
+    assert find(plan, "add") == {
+        ("guard", "amount > MOST", "false"),
+        ("comparison", "amount > MOST", "amount >= MOST"),
+        ("write", "uint128(amount)", "entry.amount"),
+        ("write", "uint128(block.number)", "entry.block_"),
+        ("guard", "closed", "!(closed)"),
+        ("write", "total = 0", "(nothing)"),
+        ("write", "total += amount", "(nothing)"),
+        ("write", "_log.push(amount)", "(nothing)"),
+        ("guard", "_check(amount)", "(nothing)"),
+    }
+    assert find(plan, "_check") == {
+        ("guard", "amount != 7 && amount != 8", "true"),
+        ("comparison", "amount != 7 && amount != 8", "(amount != 7) || (amount != 8)"),
+        ("comparison", "amount != 7", "amount == 7"),
+        ("comparison", "amount != 8", "amount == 8"),
+    }
+
+
+def test_modifiers_and_immutables_are_found(plan: Plan) -> None:
+    assert ("guard", "close() onlyOwner", "(no modifier)") in find(plan, "close")
+    assert ("guard", "msg.sender != _owner", "false") in find(plan, "onlyOwner")
+    assert ("write", "_owner = msg.sender", "(nothing)") in find(plan, "constructor")
+
+
+def test_constants_and_local_variables_are_no_mutants(plan: Plan) -> None:
+    texts = [mutant.original for mutant in plan.mutants]
+    assert not [text for text in texts if "2 > 1" in text or text.startswith("least =")]
+
+
+def test_assembly_is_said_to_be_left_alone(plan: Plan) -> None:
+    line = PURSE[: PURSE.index("assembly")].count("\n") + 1
+    assert plan.unmutated == [f"contracts/Purse.sol:{line}: assembly"]
+
+
+def test_tests_that_measure_gas_are_known(plan: Plan) -> None:
+    assert plan.gas_tests == ["test_gas_isMeasured"]
+
+
+def test_campaign_kills_what_is_tested_and_nothing_else(plan: Plan, tmp_path: Path, project: Path) -> None:
+    write_project(plan, tmp_path, project)
+    build_project(tmp_path)
+    campaign = Campaign(Runner(tmp_path, 1), plan.gas_tests)
+    assert campaign.measure_baseline()[0] == []
+    results = {mutant.key: campaign.judge(mutant) for mutant in plan.mutants}
+    survivors = {key.split(": ", 1)[1] for key, result in results.items() if not result.killed}
+    assert survivors == {
+        "amount > MOST => amount >= MOST",
+        "uint128(amount) => entry.amount",
+        "uint128(block.number) => entry.block_",
+        "total = 0 => (nothing)",
+        "_log.push(amount) => (nothing)",
+        "_check(amount) => (nothing)",
+        "amount != 7 && amount != 8 => true",
+        "amount != 7 && amount != 8 => (amount != 7) || (amount != 8)",
+        "a < b => a <= b",
+        "msg.sender != _owner => false",
+        "close() onlyOwner => (no modifier)",
+    }
+
+
+def test_results_survive_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    log = tmp_path / "results.jsonl"
+    result = Result(1, "key", True, "suite:test", 1.5)
+    append_result(log, result)
+    log.write_text(log.read_text() + '{"number": 2, "key')
+    assert read_results(log) == {1: result}
+
+
+def make_mutant(number: int, path: str = "contracts/A.sol") -> Mutant:
+    return Mutant(number, path, number, "A.f", "guard", f"a{number}", "false")
+
+
+def test_report_counts_survivors_with_a_reason_as_survivors() -> None:
+    mutants = [make_mutant(number) for number in (1, 2, 3, 4)]
+    results = {n: Result(n, mutants[n - 1].key, n == 1, "", 1.0) for n in (1, 2, 3)}
+    report = mutate.make_report(Plan(mutants, [], {}, []), results, {mutants[1].key: "no way to tell"}, [])
+    assert (report["killed"], report["run"], report["complete"]) == (1, 3, False)
+    assert report["score"] == 1 / 3 and report["without_reason"] == 1
+    assert [entry["reason"] for entry in report["survivors"]] == ["no way to tell", ""]
+
+
+def test_sample_is_spread_and_always_the_same() -> None:
+    mutants = [make_mutant(n, "contracts/A.sol" if n <= 500 else "contracts/B.sol") for n in range(1, 1001)]
+    first = mutate.choose(mutants, None, 100)
+    assert first == mutate.choose(reversed(mutants), None, 100)
+    assert 30 <= sum(mutant.path == "contracts/A.sol" for mutant in first) <= 70
+    assert {mutant.path for mutant in mutate.choose(mutants, "B.sol", None)} == {"contracts/B.sol"}
+
+
+def test_every_reason_names_code_that_is_there() -> None:
+    """What is excused must exist: a reason for code that is gone hides the next survivor there."""
+    reasons = mutate.read_reasons()
+    for key in reasons:
+        path, function, rest = key.split(":", 2)
+        original = rest.split(" => ")[0].strip().removeprefix(function.split(".")[-1] + "() ")
+        assert original in " ".join((ROOT / path).read_text().split()), f"survivors.toml: no such code: {key}"
+    assert all(len(reason) > 20 for reason in reasons.values())
+
+
+def test_a_proof_with_a_loop_cut_short_is_none() -> None:
+    tests = [
+        {"name": "check_a(uint8)", "exitcode": 0, "num_bounded_loops": 0, "num_paths": [3, 1, 0]},
+        {"name": "check_b()", "exitcode": 0, "num_bounded_loops": 1},
+        {"name": "check_c()", "exitcode": 1},
+    ]
+    report = prove.make_report(tests, 1.0)
+    assert (report["proved"], report["not_proved"]) == (["check_a"], ["check_b", "check_c"])
+    assert json.dumps(report)
