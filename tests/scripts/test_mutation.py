@@ -220,12 +220,17 @@ def test_every_reason_names_code_that_is_there() -> None:
     assert all(len(reason) > 20 for reason in reasons.values())
 
 
-def test_a_proof_with_a_loop_cut_short_is_none() -> None:
+def test_a_proof_with_a_loop_cut_short_or_of_nothing_is_none() -> None:
     tests = [
         {"name": "check_a(uint8)", "exitcode": 0, "num_bounded_loops": 0, "num_paths": [3, 1, 0]},
         {"name": "check_b()", "exitcode": 0, "num_bounded_loops": 1},
         {"name": "check_c()", "exitcode": 1},
+        {"name": "refute_d()", "exitcode": 1},
+        {"name": "refute_e()", "exitcode": 0},
     ]
     report = prove.make_report(tests, 1.0)
-    assert (report["proved"], report["not_proved"]) == (["check_a"], ["check_b", "check_c"])
+    assert (report["proved"], report["not_proved"]) == (
+        ["check_a", "refute_d"],
+        ["check_b", "check_c", "refute_e"],
+    )
     assert json.dumps(report)
