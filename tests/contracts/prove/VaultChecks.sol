@@ -90,21 +90,34 @@ abstract contract VaultChecks {
         (address account, ExposureId exposure) = (_account(m.account), m.second ? SECOND : FIRST);
         bool own = m.kind <= CLAIM;
         if (own) vm.prank(account);
-        if (m.kind == DEPOSIT) vault.deposit(m.amountWei);
-        else if (m.kind == UNBOND) vault.requestUnbond(m.amountWei);
-        else if (m.kind == WITHDRAW) vault.withdraw();
-        else if (m.kind == CLAIM) vault.claim();
-        else if (m.kind == BURN) vault.burn();
-        else if (m.kind == EXPOSE) vault.expose(exposure, account, m.amountWei);
-        else if (m.kind == RELEASE) vault.release(exposure);
-        else if (m.kind == SLASH) {
+        if (m.kind == DEPOSIT) {
+            vault.deposit(m.amountWei);
+        } else if (m.kind == UNBOND) {
+            vault.requestUnbond(m.amountWei);
+        } else if (m.kind == WITHDRAW) {
+            vault.withdraw();
+        } else if (m.kind == CLAIM) {
+            vault.claim();
+        } else if (m.kind == BURN) {
+            vault.burn();
+        } else if (m.kind == EXPOSE) {
+            vault.expose(exposure, account, m.amountWei);
+        } else if (m.kind == RELEASE) {
+            vault.release(exposure);
+        } else if (m.kind == SLASH) {
             address finder = _account(m.finder);
             vault.slash(exposure, finder, m.finderCapWei, _account(m.submitter), m.submitterCapWei, "wrong");
-        } else if (m.kind == BURN_FEE) vault.burnFee(exposure, m.amountWei, "silent");
-        else if (m.kind == FORFEIT) vault.forfeit(exposure, account, m.amountWei, "lost");
-        else if (m.kind == FUND) vault.fundEscrow(TASK, account, m.amountWei);
-        else if (m.kind == PAY) vault.pay(TASK, account, m.amountWei, "work");
-        else vault.closeEscrow(TASK, account);
+        } else if (m.kind == BURN_FEE) {
+            vault.burnFee(exposure, m.amountWei, "silent");
+        } else if (m.kind == FORFEIT) {
+            vault.forfeit(exposure, account, m.amountWei, "lost");
+        } else if (m.kind == FUND) {
+            vault.fundEscrow(TASK, account, m.amountWei);
+        } else if (m.kind == PAY) {
+            vault.pay(TASK, account, m.amountWei, "work");
+        } else {
+            vault.closeEscrow(TASK, account);
+        }
     }
 
     /// @dev What the vault owes: stakes (free and locked), credits, escrow, and what is to be burned.
@@ -128,7 +141,8 @@ abstract contract VaultChecks {
         _enter();
         (uint256 heldWei, uint256 owedWei) = (token.balanceOf(address(vault)), _owedWei());
         vm.assume(heldWei >= owedWei);
-        try this.play(m) {} catch {
+        try this.play(m) {}
+        catch {
             return;
         }
         assert(token.balanceOf(address(vault)) + owedWei == heldWei + _owedWei());
@@ -143,7 +157,8 @@ abstract contract VaultChecks {
             vm.assume(vault.lockedOf(account) >= _exposedWei(account));
             others[i] = vault.lockedOf(account) - _exposedWei(account);
         }
-        try this.play(m) {} catch {
+        try this.play(m) {}
+        catch {
             return;
         }
         for (uint8 i = 0; i < 3; ++i) {
@@ -162,7 +177,8 @@ abstract contract VaultChecks {
             vm.assume(unbondingWei <= vault.stakeOf(account));
             vm.assume(vault.lockedOf(account) >= _exposedWei(account));
         }
-        try this.play(m) {} catch {
+        try this.play(m) {}
+        catch {
             return;
         }
         for (uint8 i = 0; i < 3; ++i) {
@@ -178,11 +194,13 @@ abstract contract VaultChecks {
         if (m.kind != SLASH && m.kind != FORFEIT && m.kind != RELEASE) return;
         if (again.kind < RELEASE || again.kind > FORFEIT || again.second != m.second) return;
         _enter();
-        try this.play(m) {} catch {
+        try this.play(m) {}
+        catch {
             return;
         }
         bool twice = true;
-        try this.play(again) {} catch {
+        try this.play(again) {}
+        catch {
             twice = false;
         }
         assert(!twice);
@@ -197,7 +215,8 @@ abstract contract VaultChecks {
         for (uint8 i = 0; i < 3; ++i) {
             beforeWei[i] = vault.stakeOf(_account(i));
         }
-        try this.play(m) {} catch {
+        try this.play(m) {}
+        catch {
             return;
         }
         for (uint8 i = 0; i < 3; ++i) {

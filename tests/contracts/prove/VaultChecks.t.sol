@@ -45,7 +45,7 @@ contract VaultChecksTest is VaultChecks {
     function _fit(Move memory m, uint256 seed) private {
         _seed = seed;
         (m.kind, m.account, m.finder, m.submitter) =
-            (m.kind % KINDS, m.account % 3, m.finder % 4, m.submitter % 4);
+        (m.kind % KINDS, m.account % 3, m.finder % 4, m.submitter % 4);
         (m.amountWei, m.finderCapWei) = (m.amountWei % STAKE_WEI, m.finderCapWei % STAKE_WEI);
         m.submitterCapWei %= STAKE_WEI;
     }
@@ -70,7 +70,9 @@ contract VaultChecksTest is VaultChecks {
         _checkBacking(m);
     }
 
-    function testFuzz_slashOnce_endedExposure_isGone(uint256 seed, Move memory m, Move memory again) external {
+    function testFuzz_slashOnce_endedExposure_isGone(uint256 seed, Move memory m, Move memory again)
+        external
+    {
         _fit(again, seed);
         _fit(m, seed);
         _fitEnd(m);
