@@ -101,7 +101,7 @@ def _run_halmos(halmos: Path, checks: list[str]) -> list[dict[str, Any]]:
         "FOUNDRY_LINT_LINT_ON_BUILD": "false",
     }
     command = [str(halmos), "--root", str(ROOT), "--contract", PROOF, "--loop", "16"]
-    # Of what is not decided in time both ways are followed; the default, a millisecond, is nothing on a busy machine.
+    # Where it runs out both ways are followed; the default is a millisecond, nothing on a busy machine.
     command += ["--solver-timeout-branching", "1s"]
     command += ["--forge-build-out", str((BUILD / "out").relative_to(ROOT)), "--json-output", str(result)]
     command += ["--function", f"^({'|'.join(checks) or 'check_|refute_'})"]
