@@ -130,6 +130,14 @@ contract RoundLedgerTest is World {
         assertEq(weights, terms.initialWeightsRoot, "an EMPTY round changes nothing");
     }
 
+    /// @dev Nothing is judged in an EMPTY round, so this check stands alone and says what is wrong.
+    function test_settleClaim_emptyRoundUnknownSlot_reverts() public {
+        enrolAll(1);
+        rollTo(deadlines().beaconEnd);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.SlotUnknown.selector, 1, 1));
+        ledger.settleClaim(task, round, 1);
+    }
+
     function test_settleClaim_enrolling_reverts() public {
         enrolAll(1);
         vm.expectRevert(abi.encodeWithSelector(IRoundLedger.RoundNotTrained.selector, RoundStatus.ENROLLING));
