@@ -173,7 +173,7 @@ abstract contract Handler is Properties {
         if (kind == 10) return (address(ledger), abi.encodeCall(ledger.setContested, (task, round, true)));
         AuditRef memory ref = refOf(slot, uint32(seed >> 160) % 2, uint32(seed >> 170) % 3);
         if (kind == 11) return (address(audits), abi.encodeCall(audits.enforce, (ref)));
-        if (kind == 12) return (address(audits), abi.encodeCall(audits.settle, (ref)));
+        if (kind == 12) return (address(audits), abi.encodeCall(audits.settle, (task, round, slot)));
         return (address(audits), abi.encodeCall(audits.convictAuditor, (ref, sender, "mine")));
     }
 
