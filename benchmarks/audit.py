@@ -122,6 +122,7 @@ class Bench:
             spec=SimpleNamespace(terms=terms, training=self.spec),
             task=AUDIT.task,
             account=account,
+            config=SimpleNamespace(home=store.folder),
             round=lambda index: SimpleNamespace(draw_seed=SEED, solvers=(account,)),
         )
         return cast(Party, party)

@@ -15,7 +15,6 @@ from protocol.spec.drawn import compute_late_draws, compute_slot_draws
 from protocol.spec.duties import get_auditor_actions, get_solver_actions
 from protocol.spec.float32 import nearest
 from protocol.spec.game_events import DisputeConvicted, DisputeOpened, Slashed
-from protocol.spec.params import TOKEN_WEI
 from protocol.spec.round import RoundState, get_claim
 from protocol.spec.schedule import compute_learning_rate
 from protocol.spec.statuses import ClaimStatus, Role
@@ -36,7 +35,6 @@ PLAN = replace(
     schedule=ScheduleConfig(nearest(2e-3), warmup_steps=4, total_steps=SEGMENTS),
     max_whistleblowers=1,
     late_rate=0,
-    amounts=replace(TINY_PLAN.amounts, no_show_fee=11 * TOKEN_WEI),
 )
 CHEATS = ("cheat-0", "cheat-1")
 ATTEMPTS = 3
@@ -59,7 +57,7 @@ def make_riding_train() -> Train:
         for step in range(inner_step, inner_step + steps):
             rate = compute_learning_rate(spec.schedule, state.global_step, state.local_step)
             state, losses = train_segment(state, spec, batches, step, 1)
-            push = 0.5 * (ACCEPT.tau_w * 2.0**-64 * rate + ACCEPT.floor_w * 2.0**-149)
+            push = 0.5 * 2.0**-64 * (ACCEPT.tau_w * rate + ACCEPT.tau_r * state.weights.abs())
             push *= 1_000 if step == FALSE_SEGMENT else 1
             state = replace(state, weights=state.weights + push)
         return state, losses

@@ -93,7 +93,8 @@ def test_begin_round_carries_or_resets(state: TrainingState, corpus: Corpus, spe
 def test_a_misshapen_state_is_refused(
     name: str, state: TrainingState, corpus: Corpus, spec: TrainingSpec
 ) -> None:
-    for bad in (state.weights[:-1], state.weights.double(), state.weights.view(1, -1)):
+    w = state.weights
+    for bad in (w[:-1], torch.cat((w, w[:1])), w.double(), w.view(1, -1)):
         with pytest.raises(InvalidInput, match=f"does not fit the task at {name}"):
             advance(replace(state, **{name: bad}), batch_of(corpus, spec, 0), spec)  # type: ignore[arg-type]
 
