@@ -369,11 +369,14 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Step 11: merge ----------------------------------------------------------------------------------------------
-    function postOuter(TaskId task, uint32 round, bytes32 weightsRoot, bytes32 momentumRoot) external {
+    function postOuter(TaskId task, uint32 round, uint32 included, bytes32 weightsRoot, bytes32 momentumRoot)
+        external
+    {
         RoundFrame memory f = _trainedFrame(task, round);
         Round storage entry = _rounds[task][round];
         if (entry.postedBlock != 0) revert AlreadyMerged();
         if (entry.judged != f.solvers) revert NotJudged(entry.judged, f.solvers);
+        if (included != entry.accepted) revert OtherSet(included, entry.accepted);
         _post(f, entry, msg.sender, weightsRoot, momentumRoot);
         ++_progress[task].openMerges;
         ExposureId bond = Hashing.outerExposure(task, round, msg.sender, weightsRoot, momentumRoot);

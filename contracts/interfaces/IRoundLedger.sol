@@ -27,6 +27,7 @@ interface IRoundLedger {
     error AlreadySealed();
     error NothingDue(uint32 slot, ClaimStatus actual);
     error NotJudged(uint32 judged, uint32 expected);
+    error OtherSet(uint32 included, uint32 accepted);
     error RoundNotTrained(RoundStatus actual);
     error SlotUnknown(uint32 slot, uint32 solvers);
     error AlreadyMerged();
@@ -51,7 +52,9 @@ interface IRoundLedger {
 
     /// @notice Posts the outer root over the accepted claims, with mergeBond. Needs every claim judged finally. Anybody with stake.
     /// With no accepted claim nothing is posted: the verdict on the last claim merges the old root by itself (poster 0, no bond, no pay).
-    function postOuter(TaskId task, uint32 round, bytes32 weightsRoot, bytes32 momentumRoot) external;
+    /// @param included how many claims the root is over. Once all are judged the set only shrinks, so that the count names it: a root over
+    /// the set before a conviction is refused, instead of costing its honest poster the bond.
+    function postOuter(TaskId task, uint32 round, uint32 included, bytes32 weightsRoot, bytes32 momentumRoot) external;
 
     /// @notice Releases the bond of the poster whose root stands and credits its mergePay, once the merge window is over and no contest runs. Anybody.
     function settleMerge(TaskId task, uint32 round) external;

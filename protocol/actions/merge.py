@@ -18,8 +18,12 @@ from protocol.spec.round import get_included
 
 async def post_outer(party: Party, index: int) -> None:
     """Compute the outer step after round `index` and post its root."""
+    # Counted before: a claim that falls meanwhile makes the post refused, and it is computed again.
+    included = len(get_included(party.round(index)))
     header, _ = await party.model.compute_next(index)
-    await party.chain.ledger.post_outer(party.task, index, header.weights_root, header.momentum_root)
+    await party.chain.ledger.post_outer(
+        party.task, index, included, header.weights_root, header.momentum_root
+    )
 
 
 async def check_outer(party: Party, index: int) -> None:

@@ -19,6 +19,7 @@ from protocol.spec.round import (
     get_audit_deadlines,
     get_claim,
     get_enrolled,
+    get_included,
     get_late_deadlines,
     get_merge_by,
     get_opening,
@@ -170,6 +171,8 @@ def _check_post_outer(state: RoundState, call: calls.PostOuter, sender: str, blo
     judged = sum(claim.status in FINAL_CLAIM_STATUSES for claim in state.claims.values())
     if judged != len(state.solvers):
         return _refuse("NotJudged", judged=judged, expected=len(state.solvers))
+    if len(call.included) != (accepted := len(get_included(state))):
+        return _refuse("OtherSet", included=len(call.included), accepted=accepted)
     return None
 
 

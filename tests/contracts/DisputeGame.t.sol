@@ -866,8 +866,7 @@ contract DisputeGameTest is StepWorld {
 
     function test_timeout_conviction_nextOnOtherClaimProceeds_succeeds() public {
         playToAccepted();
-        vm.prank(stranger);
-        ledger.postOuter(task, 0, terms.initialWeightsRoot, terms.zeroRoot);
+        postOuter(terms.initialWeightsRoot, terms.zeroRoot);
         rollTo(vm.getBlockNumber() + terms.windows.merge);
         registry.advance(task);
         (round, starts[0].globalStep) = (1, 4);

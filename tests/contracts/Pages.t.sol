@@ -104,8 +104,7 @@ contract PagesTest is World {
 
     function _playToSettlement() private {
         _playToJudged();
-        vm.prank(stranger);
-        ledger.postOuter(task, round, "weights", "momentum");
+        postOuter("weights", "momentum");
         rollTo(ledger.settleBlockOf(task, round));
     }
 
@@ -139,8 +138,7 @@ contract PagesTest is World {
         _playToJudged();
         ClaimRef memory claim = ClaimRef(refOf(0, 0, 0), 0, true);
         disputes.sealOpening(sha256(abi.encode(claim, stranger, SALT)));
-        vm.prank(stranger);
-        ledger.postOuter(task, round, "weights", "momentum");
+        postOuter("weights", "momentum");
         rollTo(ledger.settleBlockOf(task, round) - 1);
         vm.prank(stranger);
         disputes.openDispute(claim, SALT);

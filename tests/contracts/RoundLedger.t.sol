@@ -405,14 +405,14 @@ contract RoundLedgerTest is World {
         playToShow(0);
         vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NotJudged.selector, 0, 1));
         vm.prank(solvers[0]);
-        ledger.postOuter(task, round, "weights", "momentum");
+        ledger.postOuter(task, round, 0, "weights", "momentum");
     }
 
     function test_postOuter_twice_reverts() public {
         playToMerged();
         expectError(IRoundLedger.AlreadyMerged.selector);
         vm.prank(verifiers[0]);
-        ledger.postOuter(task, round, "other", "momentum");
+        ledger.postOuter(task, round, 1, "other", "momentum");
     }
 
     function test_settleMerge_windowOpen_reverts() public {
@@ -464,8 +464,7 @@ contract RoundLedgerTest is World {
         settleAll();
         assertEq(vault.creditOf(solvers[0]), 50, "paid");
         assertAllFree();
-        vm.prank(stranger);
-        ledger.postOuter(task, round, "weights", "momentum");
+        postOuter("weights", "momentum");
         assertEq(ledger.mergedBlockOf(task, round), mergeBy, "a late post moves no clock");
     }
 

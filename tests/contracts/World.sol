@@ -459,10 +459,20 @@ abstract contract World is Test {
         commitReplay(ref, moved(endState(ref), shift));
     }
 
+    /// @dev How many claims an honest poster's root is over.
+    function includedCount() internal view returns (uint32) {
+        return uint32(ledger.includedOf(task, round).length);
+    }
+
+    function postOuter(bytes32 weightsRoot, bytes32 momentumRoot) internal {
+        uint32 included = includedCount();
+        vm.prank(stranger);
+        ledger.postOuter(task, round, included, weightsRoot, momentumRoot);
+    }
+
     function playToMerged() internal {
         playToAccepted();
-        vm.prank(stranger);
-        ledger.postOuter(task, round, "weights", "momentum");
+        postOuter("weights", "momentum");
     }
 
     function playToLate() internal {

@@ -145,7 +145,7 @@ def _commit(maker: CallMaker, call: calls.CommitClaim) -> tuple[Any, ...]:
 
 def _post_outer(maker: CallMaker, call: calls.PostOuter) -> tuple[Any, ...]:
     """Any roots: nobody contests them here (OuterContest has its own tests)."""
-    return sha256_of(b"weights"), sha256_of(b"momentum")
+    return len(call.included), sha256_of(b"weights"), sha256_of(b"momentum")
 
 
 def _commit_replay(maker: CallMaker, call: calls.CommitReplay) -> tuple[Any, ...]:

@@ -94,9 +94,11 @@ class RoundLedger(Proxy):
         """The same for slots [first, end); those of which nothing is due stay as they are. Anybody may."""
         return await self._send("judgeClaims", task, round, first, end)
 
-    async def post_outer(self, task: bytes, round: int, weights_root: bytes, momentum_root: bytes) -> Receipt:
-        """Post the outer root over the accepted claims, with the merge bond."""
-        return await self._send("postOuter", task, round, weights_root, momentum_root)
+    async def post_outer(
+        self, task: bytes, round: int, included: int, weights_root: bytes, momentum_root: bytes
+    ) -> Receipt:
+        """Post the outer root over the accepted claims, `included` of them, with the merge bond."""
+        return await self._send("postOuter", task, round, included, weights_root, momentum_root)
 
     async def settle_merge(self, task: bytes, round: int) -> Receipt:
         """Release the bond of the poster whose root stands and credit its pay. Anybody may."""

@@ -209,6 +209,12 @@ WORDINGS: dict[str, Wording] = {
         "{judged}",
         "Call judge on the others first: anybody may.",
     ),
+    "OtherSet": Wording(
+        "the outer root is over another set of claims",
+        "a root over {accepted} claims",
+        "over {included}",
+        "Compute it again: a claim was convicted meanwhile.",
+    ),
     "NotMerged": Wording(
         "the outer root does not stand yet", "block {ready_block} or later", "block {block_number}", _WAIT
     ),

@@ -29,7 +29,8 @@ abstract contract Descent is Play {
 
     /// @dev Sometimes the forger is first, sometimes nobody posts until the late clock runs anyway.
     function _post(bool honest) private returns (bool) {
-        if (!_allJudged() || ledger.includedOf(task, round).length == 0) return false;
+        uint32 included = uint32(ledger.includedOf(task, round).length);
+        if (!_allJudged() || included == 0) return false;
         uint256 dice = _dice("poster", 0, 0) % 5;
         if (!honest && dice > 1) return false;
         bool late = vm.getBlockNumber() >= _phase(RESERVES).compareEnd + terms.windows.merge;
@@ -37,7 +38,7 @@ abstract contract Descent is Play {
         address poster = honest ? merger : forger;
         (bytes32 weightsRoot, bytes32 momentumRoot) = _rootsOf(honest ? 0 : 1 + dice);
         if (vault.freeOf(poster) < terms.amounts.mergeBond) _refill(poster);
-        bytes memory data = abi.encodeCall(ledger.postOuter, (task, round, weightsRoot, momentumRoot));
+        bytes memory data = abi.encodeCall(ledger.postOuter, (task, round, included, weightsRoot, momentumRoot));
         _bonds[_lap].push(Hashing.outerExposure(task, round, poster, weightsRoot, momentumRoot));
         return _attempt(poster, address(ledger), data, "postOuter");
     }

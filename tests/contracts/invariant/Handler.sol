@@ -257,6 +257,7 @@ abstract contract Handler is Properties {
             did = _send(stranger, address(vault), abi.encodeCall(vault.burn, ()));
             _require(did, "burns are burned", 1, 0);
         }
+        (leavingWei,) = vault.unbondingOf(account);
         uint256 mostWei = vault.stakeOf(account) - leavingWei;
         // The honest keep what they work with.
         if (isHonest[account]) mostWei = mostWei > WEALTH_WEI ? mostWei - WEALTH_WEI : 0;

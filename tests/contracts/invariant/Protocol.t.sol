@@ -59,7 +59,7 @@ contract ProtocolInvariantTest is Test {
     /// @dev Handler health: what mostly finds nothing to do proves nothing. The long campaign asks for more.
     function test_handlers_everyOne_doesSomething() public {
         bytes4[] memory selectors = this.targetSelectors()[0].selectors;
-        for (uint256 i = 0; i < 16 * selectors.length; ++i) {
+        for (uint256 i = 0; i < 40 * selectors.length; ++i) {
             uint256 seed = uint256(keccak256(abi.encode(i)));
             (bool ok, bytes memory reason) =
                 address(play).call(abi.encodeWithSelector(selectors[seed % selectors.length], seed >> 8));

@@ -39,7 +39,7 @@ async def test_the_posted_root_is_the_computed_one(audited: Audited) -> None:
     await merge.post_outer(audited.solver.party, 0)
     right = await get_right(audited)
     [sent] = audited.solver.chain.list_sent("post_outer")
-    assert sent == (TASK, 0, right.weights_root, right.momentum_root)
+    assert sent == (TASK, 0, 1, right.weights_root, right.momentum_root)
 
 
 @pytest.mark.parametrize(("is_weight_right", "tensor"), [(False, 0), (True, 1)])
@@ -51,7 +51,7 @@ async def test_another_root_is_contested_in_the_tensor_that_differs(
     post_outer(audited, weights_root, bytes(32), MALLORY)
     await merge.check_outer(audited.verifier.party, 0)
     [sent] = audited.verifier.chain.list_sent("contest")
-    assert sent == (TASK, 0, right.weights_root, right.momentum_root, tensor)
+    assert sent == (TASK, 0, 1, right.weights_root, right.momentum_root, tensor)
 
 
 async def test_the_right_root_is_left_alone(audited: Audited) -> None:

@@ -19,7 +19,7 @@ from protocol.spec.drawn import compute_leaf_indices, get_auditor, get_drawn
 from protocol.spec.duties import get_auditor_actions, get_next_deadline, get_solver_actions
 from protocol.spec.guards import check_call, has_poster
 from protocol.spec.keeping import get_keeper_actions
-from protocol.spec.round import RoundState, get_audit_ref, get_phase, get_slot
+from protocol.spec.round import RoundState, get_audit_ref, get_included, get_phase, get_slot
 from protocol.spec.statuses import AuditRef, Role
 from tests.protocol.spec.simulator import Simulator, make_account, make_round, make_terms
 
@@ -173,7 +173,8 @@ class Play:
         yield calls.Enrol(0, Role.WHISTLEBLOWER)
         yield calls.CommitClaim(0)
         yield from (kind(0) for kind in (calls.SealBeacon, calls.SealDraw, calls.SealLate, calls.Advance))
-        yield from (calls.Judge(0, 0), calls.Judge(0, 9), calls.PostOuter(0, ()), calls.SettleMerge(0))
+        included = get_included(self.sim.state)
+        yield from (calls.Judge(0, 0), calls.Judge(0, 9), calls.PostOuter(0, included), calls.SettleMerge(0))
         yield from (calls.SettleClaim(0, 0), calls.SettleClaim(0, 9), calls.SettleEnrolments(0, 0, 9))
         yield from (calls.SealLeaves(0, phase) for phase in range(4))
 

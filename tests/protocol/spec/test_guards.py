@@ -186,6 +186,7 @@ def test_posting_waits_for_all_verdicts_and_is_once() -> None:
     state, sender, call, block = play_to("postOuter")
     assert name_of(state, call, KEEPER, block) is None
     assert name_of(replace(state, claims={}), call, KEEPER, block) == "NotJudged"
+    assert name_of(state, calls.PostOuter(0, (0, 1)), KEEPER, block) == "OtherSet"
     state, _, _, block = play_to("sealLate")
     assert name_of(state, call, KEEPER, block) == "AlreadyMerged"
 
