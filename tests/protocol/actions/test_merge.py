@@ -51,7 +51,7 @@ async def test_another_root_is_contested_in_the_tensor_that_differs(
     post_outer(audited, weights_root, bytes(32), MALLORY)
     await merge.check_outer(audited.verifier.party, 0)
     [sent] = audited.verifier.chain.list_sent("contest")
-    assert sent == (TASK, 0, 1, right.weights_root, right.momentum_root, tensor)
+    assert sent == (TASK, 0, right.weights_root, right.momentum_root, tensor)
 
 
 async def test_the_right_root_is_left_alone(audited: Audited) -> None:
