@@ -2,7 +2,7 @@
 with.
 
 Who is honest does what its node would do (`duties`, `keeping`, `dispute_moves`); a plot leaves things out or
-does others. Blocks that seal a draw are made again until the draw is the one that is asked for, so that rare
+does others. The randomness of a draw is fixed so that the draw is the one that is asked for: rare
 outcomes are measured as often as common ones.
 """
 
@@ -38,7 +38,7 @@ from tests.protocol.spec.play import get_label
 WEALTH_WEI = 10**6 * TOKEN_WEI
 STAKE_WEI = WEALTH_WEI // 2
 MAX_ATTEMPTS = 20_000
-"""Blocks made for one draw: the rarest deal asked for comes once in 1,300."""
+"""Words tried for one draw: the rarest deal asked for comes once in 1,300."""
 MAX_BLOCKS = 3_000
 """A round that takes more blocks with something in them does not end."""
 
@@ -255,7 +255,7 @@ class Round:
         return min(get_next_deadline(self.state, block), self.court.get_next_deadline(block))
 
     def wait_until(self, block: int) -> None:
-        """Empty blocks; those whose prevrandao deals cards are made again until the cards are right."""
+        """Empty blocks; before one that deals cards its randomness is fixed, so that the cards are right."""
         marks = {self.state.deadlines.draw_block: self.try_draw}
         late = get_late_deadlines(self.state, self.chain.head + 1)
         if late is not None:
@@ -264,7 +264,7 @@ class Round:
             if self.chain.head < mark <= block and mark not in self.rigged:
                 self.chain.mine_to(mark - 1)
                 self.rigged.add(mark)
-                self.chain.mine_until(marks[mark], MAX_ATTEMPTS)
+                self.chain.fix_randomness(marks[mark], MAX_ATTEMPTS)
         self.chain.mine_to(block)
 
     def try_draw(self, randomness: bytes) -> bool:

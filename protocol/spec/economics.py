@@ -67,14 +67,14 @@ def compute_worst_span_blocks(windows: Windows) -> int:
 
 
 # --- What each amount must be -------------------------------------------------------------------------------
-GAS_SOLVER = 1_700_000
+GAS_SOLVER = 1_100_000
 """gas of a solver's round: enrol, commit, and its share of the calls that anybody may send. This figure and
 those below are a little above what `./dev bench economics` measures (eight accounts a round)."""
-GAS_SOLVER_DRAW = 300_000
+GAS_SOLVER_DRAW = 150_000
 """gas of opening one draw: start, end, leaves."""
-GAS_AUDIT = 350_000
+GAS_AUDIT = 250_000
 """gas of one audit: commit and reveal."""
-GAS_ENROL = 700_000
+GAS_ENROL = 900_000
 """gas of an auditor's round without any audit: enrolment, its share of the calls that anybody may send."""
 GAS_MERGE = 400_000
 """gas of posting an outer root and settling it."""

@@ -1,36 +1,38 @@
 """Does the ledger draw as the published odds say? Asks the deployed ledger's own draw code 10,000 times.
 
 RoundLedger keeps that code in the RoundReader that its constructor creates. Seeds are given in the call, so
-nothing has to be mined; the registry is overridden for these calls by one that names the same auditor always.
+nothing has to be mined; the registry is overridden for these calls by one with a single round of the setting,
+which names the same auditor always.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 
 from protocol.adapters.chain import Deployment
 from protocol.adapters.chain.abi import Entry, decode_values, encode_call, find_function, load_abi
+from protocol.spec.codec import encode_terms
 from protocol.spec.odds import compute_detection_probability, count_draws
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statuses import AuditRef
 from scripts.deploy import compute_creation_address
 from tests.e2e.cheats import list_spoiled_segments
 from tests.e2e.plan import build_plan
+from tests.protocol.spec.simulator import make_terms
 
 DRAWS = 10_000
-BATCH_CALLS = 500
+BATCH_CALLS = 150
 """Anvil takes two megabytes a request."""
 FIRST_CREATION_NONCE = 1
 """Of a contract (EIP-161)."""
-SAME_AUDITOR_CODE = "0x600160005260206000f3"
-"""Returns the word 1 to every call: account 1."""
+COUNTS = (1, 5, 1)
+"""Solvers, verifiers and whistleblowers of the round."""
 NORMAL_99 = 2.5758
 """Two-sided 99 % of the standard normal distribution."""
 CHI_SQUARED_99 = {1: 6.635, 2: 9.210, 3: 11.345, 5: 15.086, 9: 21.666, 14: 29.141}
@@ -111,7 +113,7 @@ async def ask_ledger(rpc_url: str, deployment: Deployment, setting: Setting) -> 
     """DRAWS claims drawn by the deployed code, each from seeds of its own."""
     reader = compute_creation_address(deployment.ledger, FIRST_CREATION_NONCE)
     entry = find_function(load_abi("RoundReader"), "drawnOf")
-    overrides = {deployment.registry: {"code": SAME_AUDITOR_CODE}}
+    overrides = {deployment.registry: {"code": "0x" + build_registry(setting).hex()}}
     calls = [{"to": reader, "data": "0x" + data.hex()} for data in _list_calls(entry, setting)]
     answers: list[tuple[int, str]] = []
     async with aiohttp.ClientSession() as session:
@@ -125,21 +127,48 @@ async def ask_ledger(rpc_url: str, deployment: Deployment, setting: Setting) -> 
     return [_to_drawn(answers[start : start + each]) for start in range(0, len(answers), each)]
 
 
-def _list_calls(entry: Entry, setting: Setting) -> Iterator[bytes]:
-    frame_items = entry.inputs[0].items
-    blank: dict[str, Any] = {item.name: bytes(32) if item.kind == "bytes32" else 0 for item in frame_items}
-    blank |= {item.name: "0x" + "00" * 20 for item in frame_items if item.kind == "address"}
-    counts = {"solvers": 1, "verifiers": 5, "whistleblowers": 1}
-    terms = {
-        "segment_count": setting.segments,
-        "segment_draws": setting.draws,
-        "late_rate": setting.late_rate,
+def build_registry(setting: Setting) -> bytes:
+    """Code of a registry that answers the three questions of a draw: counts, terms, and account 1 for whoever
+    is enrolled."""
+    terms = replace(
+        make_terms(),
+        inner_steps=setting.segments,
+        segment_steps=1,
+        segment_draws=setting.draws,
+        late_rate=setting.late_rate,
+    )
+    words = [number.to_bytes(32) for number in (0, 0, 0, *COUNTS)]
+    answers = {
+        "roundOf": b"".join(words),
+        "termsOf": encode_terms(terms),
+        "enrolledAt": (1).to_bytes(32),
     }
-    frame = SimpleNamespace(**{**blank, **counts, **terms, "carry_moments": True})
+    abi = load_abi("ITaskRegistry")
+    return _assemble({find_function(abi, name).selector: answer for name, answer in answers.items()})
+
+
+def _assemble(answers: Mapping[bytes, bytes]) -> bytes:
+    """EVM code that returns fixed bytes for each selector, and reverts for any other."""
+    # PUSH0 CALLDATALOAD PUSH1 224 SHR; then for each: DUP1 PUSH4 EQ PUSH2 JUMPI; at last PUSH0 PUSH0 REVERT.
+    head, case, jump = bytes.fromhex("5f3560e01c"), 11, 14
+    bodies = len(head) + case * len(answers) + 3
+    data = bodies + jump * len(answers)
+    cases, targets, blobs = [], [], b""
+    for number, (selector, answer) in enumerate(answers.items()):
+        target = (bodies + jump * number).to_bytes(2)
+        cases.append(b"\x80\x63" + selector + b"\x14\x61" + target + b"\x57")
+        size, place = len(answer).to_bytes(2), (data + len(blobs)).to_bytes(2)
+        # JUMPDEST PUSH2 size PUSH2 place PUSH0 CODECOPY PUSH2 size PUSH0 RETURN
+        targets.append(b"\x5b\x61" + size + b"\x61" + place + b"\x5f\x39\x61" + size + b"\x5f\xf3")
+        blobs += answer
+    return head + b"".join(cases) + bytes.fromhex("5f5ffd") + b"".join(targets) + blobs
+
+
+def _list_calls(entry: Entry, setting: Setting) -> Iterator[bytes]:
     for index in range(DRAWS):
         seeds = [sha256(f"{kind}/{index}".encode()).digest() for kind in ("draw", "late")]
         for draw in range(setting.draws + 1):
-            yield encode_call(entry, [frame, AuditRef(ZERO_WORD, 0, 0, draw, 0), *seeds])
+            yield encode_call(entry, [AuditRef(ZERO_WORD, 0, 0, draw, 0), *seeds])
 
 
 def _to_request(number: int, call: dict[str, str], overrides: dict[str, Any]) -> dict[str, Any]:

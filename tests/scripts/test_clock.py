@@ -113,7 +113,7 @@ async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
     async with run_test_chain(tmp_path) as net:
         vault = net.chain.deployment.vault
         sender = Sender(net.chain.connection, net.account, CHAIN_ID, QUICK)
-        receipt = await sender.send("", compute_creation_code("TaskRegistry", [vault, vault]), "TaskRegistry")
+        receipt = await sender.send("", compute_creation_code("TaskRegistry", [vault] * 3), "TaskRegistry")
         deployment = replace(net.chain.deployment, registry=str(receipt["contractAddress"]).lower())
         async with open_chain(net.rpc_url, deployment, net.account, poll_s=POLL_S, patience=QUICK) as chain:
             yield replace(net, chain=chain)

@@ -27,7 +27,7 @@ contract VaultChecksTest is VaultChecks {
             vault.requestUnbond(_draw(STAKE_WEI));
         }
         vault.slash(OTHER, _account(0), _draw(STAKE_WEI), _account(1), _draw(STAKE_WEI), "before");
-        if (_seed % 3 > 0) vm.roll(block.number + 50);
+        if (_seed % 3 > 0) vm.roll(vm.getBlockNumber() + 50);
     }
 
     /// @dev An account with tokens of its own: the one that has no number funds the escrow.

@@ -36,7 +36,7 @@ async def record_run(module: ModuleType, patch: pytest.MonkeyPatch) -> tuple[lis
         steps.append(("join", party, task))
 
     class Recorder:
-        def __init__(self, party: str, list_duties: ListDuties) -> None:
+        def __init__(self, party: str, list_duties: ListDuties, **_: Any) -> None:
             duties.append(list_duties)
 
         async def run(self) -> None:
