@@ -8,6 +8,7 @@ import logging
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,6 +46,10 @@ SWITCH_S = 5e-5
 """A hundredth of Python's default."""
 
 log = logging.getLogger(__name__)
+
+
+SEARCHES_AT_ONCE = 4
+"""Traces that are searched at the same time; others wait their turn."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,11 @@ class Party:
     """What the chain does, from the deployment on: each batch is to be folded into the view, once."""
     task: bytes = b""
     steps: StepDesk = field(default_factory=StepDesk)
+    searchers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(SEARCHES_AT_ONCE, "search"), repr=False
+    )
+    """Threads of searches for a fault. A search waits for what asyncio's own threads load: among those, a few
+    disputes at once would wait for each other for ever, and this node's own answers with them."""
     _joined: "Joined | None" = field(default=None, repr=False)
 
     @property
@@ -227,4 +237,6 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         announced = await chain.registry.peer_of(chain.address)
         if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
             await chain.registry.announce(url, identity.fingerprint)
-        yield Party(config, chain, store, journal, client, view, status, chain.follow(), steps=desk)
+        party = Party(config, chain, store, journal, client, view, status, chain.follow(), steps=desk)
+        stack.callback(party.searchers.shutdown, wait=False, cancel_futures=True)
+        yield party

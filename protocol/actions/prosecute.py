@@ -111,7 +111,8 @@ async def find_fault(
         get_inner_step(party, dispute)
     )
     try:
-        return await asyncio.to_thread(_search, party, built, start, batch, claimed)
+        search = partial(_search, party, built, start, batch, claimed)
+        return await asyncio.get_running_loop().run_in_executor(party.searchers, search)
     finally:
         remote.evict()
         party.say(

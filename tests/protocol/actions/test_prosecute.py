@@ -1,6 +1,10 @@
 """What a challenger does about a posted trace; whole disputes are in tests/e2e/test_conviction.py."""
 
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +54,29 @@ async def test_prosecute_unserved_demands_one_leaf_and_asks_again(
     with pytest.raises(EnvironmentFault, match="down"):
         await prosecute.prosecute(verifier.party, demanded)
     assert len(verifier.chain.list_sent("demand_leaf")) == 1
+
+
+async def test_searches_leave_threads_for_what_they_wait_for(
+    solver: Lone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two searches, each waiting for a buffer that is loaded in a thread, where there is one thread."""
+    audited, loop = await audit_claim(solver), asyncio.get_running_loop()
+    remote = SimpleNamespace(roots=(), make_provider=lambda: None, evict=lambda: None, received_bytes=0)
+
+    async def get(*_: object) -> SimpleNamespace:
+        return remote
+
+    def search(*_: object) -> None:
+        asyncio.run_coroutine_threadsafe(asyncio.to_thread(time.sleep, 0.01), loop).result()
+
+    for name, replacement in {"fetch_state": get, "open_remote": get, "_search": search}.items():
+        monkeypatch.setattr(prosecute, name, replacement)
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    dispute = make_traced(audited.segment, 0)
+    assert dispute.trace is not None
+    async with asyncio.timeout(5):
+        party, trace = audited.verifier.party, dispute.trace
+        await asyncio.gather(*(prosecute.find_fault(party, dispute, trace) for _ in range(2)))
 
 
 @pytest.mark.parametrize("is_label", [False, True])
