@@ -4,6 +4,7 @@ is here.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -83,7 +84,7 @@ def spoil(data: bytes) -> bytes:
 
 UNTRACED = "LeavesMismatch"
 """The error where a root stands in a state or in the program."""
-MISMATCH = f"{UNTRACED}|TraceMismatch|WrongOpeningBytes|IndexOutside"
+MISMATCH = f"{UNTRACED}|TraceMismatch|BufferMismatch|WrongOpeningBytes|IndexOutside"
 """One of these, by what is read first."""
 
 
@@ -157,10 +158,14 @@ def vary_whole(step: KnownStep, true: OperationFault) -> Iterator[Variation]:
 def vary_openings(step: KnownStep, true: OperationFault) -> Iterator[Variation]:
     """Each run and each sibling spoiled, constants as well: they are no claimant's to choose."""
     place, is_indexed = 0, step.tree.program.nodes[true.node.number].operation in INDEXED
-    for name, buffer, size in list_pieces(step.tree, true):
+    pieces = list(list_pieces(step.tree, true))
+    runs = Counter(buffer for name, buffer, _ in pieces if name == "run")
+    for name, buffer, size in pieces:
         is_traced = step.tree.program.buffers[buffer].role not in SMALL_LEAVES
         # Another index chooses another run, which the bytes behind it do not fit.
-        expected = MISMATCH if is_indexed else "TraceMismatch" if is_traced else UNTRACED
+        # Two runs of one buffer must give one root, which is looked at before the trace is.
+        mismatch = "BufferMismatch" if runs[buffer] > 1 else "TraceMismatch"
+        expected = MISMATCH if is_indexed else mismatch if is_traced else UNTRACED
         openings = true.openings[:place] + spoil(true.openings[place:])
         yield f"a spoiled {name} of buffer {buffer}", expected, replace(true, openings=openings)
         place += size

@@ -91,7 +91,7 @@ contract VaultChecksTest is VaultChecks {
         _seed = 1;
         _enter();
         for (uint8 kind = 0; kind < KINDS; ++kind) {
-            vm.roll(block.number + 50);
+            vm.roll(vm.getBlockNumber() + 50);
             if (kind == EXPOSE) vault.release(SECOND);
             if (kind == SLASH) vault.expose(FIRST, _account(2), 1);
             this.play(Move(kind, kind == CLAIM ? 0 : 2, 0, 1, kind == EXPOSE || kind >= BURN_FEE, 1, 1, 1));
