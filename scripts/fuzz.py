@@ -5,7 +5,6 @@ was stopped; results count for these very sources only. Writes build/fuzz/report
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from scripts.mutation.project import hash_sources
 from scripts.toolchain import ROOT, forge_path
 
 BUILD = ROOT / "build" / "fuzz"
@@ -165,15 +165,6 @@ def render(report: Mapping[str, Any]) -> str:
         f"{report['calls']} calls, {report['violations']} violations, lowest handler success "
         f"{report['lowest_handler_success']:.2f}, rarest end {rarest} ({end}), {report['seconds']:.0f} s"
     )
-
-
-def hash_sources(root: Path = ROOT) -> str:
-    """Return SHA-256 hex over every .sol file of contracts/ and tests/contracts/, paths included."""
-    digest = hashlib.sha256()
-    paths = (path for folder in ("contracts", "tests/contracts") for path in (root / folder).rglob("*.sol"))
-    for name in sorted(path.relative_to(root).as_posix() for path in paths):
-        digest.update(f"{name}\0".encode() + hashlib.sha256((root / name).read_bytes()).digest())
-    return digest.hexdigest()
 
 
 if __name__ == "__main__":

@@ -12,10 +12,9 @@ from heapq import nlargest
 import torch
 from torch import Tensor
 
-from protocol.compute.model import parameter_layout
 from protocol.compute.room import relax
 from protocol.compute.step import PiecewiseState, TrainingState
-from protocol.spec.containers import Limits, ModelConfig
+from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import LEAF_ELEMENTS, LEARNING_RATE_FRACTION_BITS, TAU_FRACTION_BITS, UNIT_EXPONENT
 from protocol.spec.tolerance import Element, Judgement, judge_element
@@ -188,16 +187,6 @@ def _judge_exactly(
 def _read_element(state: PiecewiseState, index: int) -> Element:
     vectors = state.cut(index, index + 1).vectors
     return Element(*(int(vector.view(torch.int32)) & 0xFFFFFFFF for vector in vectors))
-
-
-def measure_norms(claimed: TrainingState, replayed: TrainingState, model: ModelConfig) -> dict[str, float]:
-    """Relative L2 distance of the weights by parameter name: for people and for looking closer; it convicts
-    nobody."""
-    result = {}
-    for p in parameter_layout(model):
-        a, b = (state.weights[p.offset : p.offset + p.size].double() for state in (claimed, replayed))
-        result[p.name] = float((a - b).norm() / b.norm().clamp(min=2.0**-149))
-    return result
 
 
 def _is_unsound(state: TrainingState) -> Tensor:

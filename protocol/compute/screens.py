@@ -189,11 +189,6 @@ def measure_tensors(
     )
 
 
-def find_worst(distances: tuple[TensorDistance, ...]) -> TensorDistance:
-    """The tensor that lies farthest off; the first one of equals."""
-    return max(distances, key=lambda distance: distance.worst)
-
-
 def _relate(states: tuple[PiecewiseState, ...], start: int, stop: int) -> list[float]:
     """|claimed - replayed| / |replayed - begun| of elements start .. stop of W, m and v."""
     norms: list[list[tuple[float, float]]] = [[], [], []]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts import fuzz
+from scripts.mutation.project import hash_sources
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_other_campaigns_count_for_the_same_sources_only(folder: Path) -> None:
     report.parent.mkdir(parents=True)
     report.write_text(json.dumps({"score": 0.96, "source_hash": "of other sources"}))
     assert fuzz.make_report(folder)["mutation_score"] is None
-    report.write_text(json.dumps({"score": 0.96, "source_hash": fuzz.hash_sources()}))
+    report.write_text(json.dumps({"score": 0.96, "source_hash": hash_sources()}))
     assert fuzz.make_report(folder)["mutation_score"] == 0.96
 
 

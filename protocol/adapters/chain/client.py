@@ -43,11 +43,6 @@ class Chain:
         """The latest block."""
         return await self.connection.head()
 
-    async def block_hash(self, number: int) -> bytes | None:
-        """Hash of a block on the chain as it stands, None above its head."""
-        block = await self.connection.block(number)
-        return block.block_hash if block else None
-
     def heads(self) -> AsyncIterator[Head]:
         """The latest block now and whenever it changes; see Connection.heads."""
         return self.connection.heads()

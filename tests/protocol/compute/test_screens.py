@@ -9,13 +9,17 @@ import torch
 from benchmarks.setting import train_plainly
 from protocol.compute import screens
 from protocol.compute.data import Corpus, get_batch
-from protocol.compute.screens import find_worst, measure_tensors, screen_step
+from protocol.compute.screens import TensorDistance, measure_tensors, screen_step
 from protocol.compute.step import TrainingState, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 
 Change = Callable[[TrainingState], TrainingState]
+
+
+def find_worst(distances: tuple[TensorDistance, ...]) -> TensorDistance:
+    return max(distances, key=lambda distance: distance.worst)
 
 
 def train(state: TrainingState, spec: TrainingSpec, corpus: Corpus, steps: int) -> TrainingState:

@@ -92,13 +92,6 @@ async def test_waiting_for_a_block_ends_at_it(net: TestChain) -> None:
     assert (await net.chain.wait_for_block(1)).number >= 1
 
 
-async def test_block_hashes_are_those_of_the_chain(net: TestChain) -> None:
-    head = await net.chain.head()
-    assert await net.chain.block_hash(head.number) == head.block_hash
-    assert await net.chain.block_hash(head.number - 1) == head.parent_hash
-    assert await net.chain.block_hash(head.number + 1) is None
-
-
 async def test_a_silent_chain_is_asked_again(net: TestChain, monkeypatch: pytest.MonkeyPatch) -> None:
     real, failures = Connection.head, [EnvironmentFault(what="x", expected="", actual="", remedy="")] * 3
 
