@@ -67,7 +67,7 @@ def compute_worst_span_blocks(windows: Windows) -> int:
 
 
 # --- What each amount must be -------------------------------------------------------------------------------
-GAS_SOLVER = 1_100_000
+GAS_SOLVER = 1_300_000
 """gas of a solver's round: enrol, commit, and its share of the calls that anybody may send. This figure and
 those below are a little above what `./dev bench economics` measures (eight accounts a round)."""
 GAS_SOLVER_DRAW = 150_000
