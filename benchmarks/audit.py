@@ -170,25 +170,59 @@ class Relay:
         writer.close()
 
 
-@asynccontextmanager
-async def open_wire(folder: Path) -> AsyncIterator[tuple[BlobStore, BlobStore, BlobClient, Peer, Relay]]:
-    """(the solver's store, the auditor's, its client, the solver as a peer, the relay)"""
-    theirs, mine = (BlobStore(folder / name, is_durable=False) for name in ("solver", "auditor"))
-    solver, auditor = AccountKey(Account.create()), AccountKey(Account.create())
-    identity = load_or_create_identity(folder)
+async def serve(folder: Path) -> None:
+    """The solver, in a process of its own: serves the store in `folder`. Prints its account, the relay's port
+    and the fingerprint of its certificate, then for every line of input the bytes that were relayed."""
+    solver, identity = AccountKey(Account.create()), load_or_create_identity(folder)
     policy = ReadPolicy(lambda account: True, lambda *request: True, dict)
-    server = BlobServer(theirs, solver.address, DOMAIN, identity, policy)
+    store = BlobStore(folder, is_durable=False)
+    server = BlobServer(store, solver.address, DOMAIN, identity, policy)
     relay = Relay(await server.start())
     listener = await asyncio.start_server(relay.pass_on, "127.0.0.1", 0)
-    peer = Peer(
-        solver.address.lower(),
-        f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}",
-        identity.fingerprint,
-    )
-    async with BlobClient(mine, RequestSigner(auditor, DOMAIN)) as client:
-        yield theirs, mine, client, peer, relay
-    listener.close()
+    port = listener.sockets[0].getsockname()[1]
+    print(json.dumps([solver.address.lower(), port, identity.fingerprint.hex()]), flush=True)
+    while await asyncio.to_thread(sys.stdin.readline):
+        print(relay.bytes, flush=True)
     await server.stop()
+
+
+@dataclass(frozen=True)
+class Wire:
+    """The solver's store, the solver as a peer, and its process."""
+
+    store: BlobStore
+    peer: Peer
+    process: asyncio.subprocess.Process
+
+    async def count_bytes(self) -> int:
+        """What the relay passed on so far, both ways."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(b"\n")
+        return int(await self.process.stdout.readline())
+
+
+@asynccontextmanager
+async def open_wire() -> AsyncIterator[Wire]:
+    """A solver that serves whatever is put into its store."""
+    with tempfile.TemporaryDirectory() as name:
+        pipe = asyncio.subprocess.PIPE
+        command = (sys.executable, "-m", "benchmarks.audit", "--serve", name)
+        process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+        assert process.stdin and process.stdout
+        account, port, fingerprint = json.loads(await process.stdout.readline())
+        peer = Peer(account, f"https://127.0.0.1:{port}", bytes.fromhex(fingerprint))
+        yield Wire(BlobStore(Path(name), is_durable=False), peer, process)
+        process.stdin.close()
+        await process.wait()
+
+
+@asynccontextmanager
+async def open_auditor() -> AsyncIterator[tuple[BlobStore, BlobClient]]:
+    """An auditor's empty store and its client."""
+    with tempfile.TemporaryDirectory() as name:
+        store = BlobStore(Path(name), is_durable=False)
+        async with BlobClient(store, RequestSigner(AccountKey(Account.create()), DOMAIN)) as client:
+            yield store, client
 
 
 def prepare_claim(bench: Bench, store: BlobStore, state: TrainingState) -> tuple[StateHeader, StateHeader]:
@@ -219,21 +253,21 @@ async def audit(
 async def measure_time_and_bytes(bench: Bench, turns: int) -> dict[str, object]:
     """Ratios of audit to training by turn, and bytes of an audit over those of the state."""
     ratios, moved, seconds = list[float](), list[float](), list[float]()
-    state_bytes, report_bytes, payload = 12 * bench.parameters, 0, 0.0
+    state_bytes, report_bytes = 12 * bench.parameters, 0
     state = bench.train(begin_round(init_parameters(bench.spec.model, 1), 0))
-    for turn in range(turns):
-        with tempfile.TemporaryDirectory() as folder:
-            async with open_wire(Path(folder)) as (theirs, mine, client, peer, relay):
-                start, end = prepare_claim(bench, theirs, state)
+    async with open_wire() as wire:
+        start, end = prepare_claim(bench, wire.store, state)
+        payload = count_payload(bench, start, end) / state_bytes
+        for turn in range(turns):
+            async with open_auditor() as (mine, client):
                 bare = 0.0 if turn % 2 else time_training(bench, state)
-                began = time.perf_counter()
-                report = await audit(bench, mine, client, peer, start, end)
+                before, began = await wire.count_bytes(), time.perf_counter()
+                report = await audit(bench, mine, client, wire.peer, start, end)
                 seconds.append(time.perf_counter() - began)
                 bare = bare or time_training(bench, state)
                 ratios.append(seconds[-1] / bare)
-                moved.append(relay.bytes / state_bytes)
+                moved.append((await wire.count_bytes() - before) / state_bytes)
                 report_bytes = len(report)
-                payload = count_payload(bench, start, end) / state_bytes
     return {
         "time_ratio": statistics.median(ratios),
         "time_ratios": ratios,
@@ -359,7 +393,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS, help="audits that are timed")
     parser.add_argument("--worker", nargs=3, metavar=("FOLDER", "CASE", "KIND"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.serve:
+        return asyncio.run(serve(arguments.serve))
     if arguments.worker:
         folder, case, kind = arguments.worker
         return run_worker(Path(folder), case, kind == "audit")

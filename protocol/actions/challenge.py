@@ -9,15 +9,14 @@ import secrets
 
 from protocol.actions import replay
 from protocol.actions.attention import publish_audit, publish_unserved
+from protocol.actions.global_model import get_start
 from protocol.actions.party import Party
 from protocol.actions.replay import NotServed, compare_ends, get_server
-from protocol.actions.states import open_leaf
 from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain import ContractRefused
 from protocol.adapters.records import AccusationMade
 from protocol.compute.compare import Verdict
-from protocol.compute.digest import build_delta_tree, build_tensor_tree
 from protocol.compute.facts import compute_step_facts
 from protocol.compute.openings import prove_node
 from protocol.compute.outer import encode_delta
@@ -120,8 +119,8 @@ async def examine_pseudo_gradient(party: Party, index: int, slot: int, draw: int
     if expected == delta:
         return
     leaf = next(i for i in range(len(delta)) if expected[i] != delta[i]) // DELTA_LEAF_BYTES
-    trees = (build_tensor_tree(begin.weights), build_tensor_tree(weights), build_delta_tree(delta))
+    start_ref = refer_tensor(get_start(party.round(index)).weights_root, count)
+    refs = (start_ref, weights_ref, delta_ref)
+    opened = [proof for ref in refs for proof in party.store.open_leaves(ref, [leaf])]
     party.say(f"round {index} slot {slot}: leaf {leaf} of the pseudo-gradient is wrong: proving it")
-    await party.chain.outer_contest.prove_pseudo_gradient(
-        party.task, index, slot, draw, leaf, *(open_leaf(tree, leaf) for tree in trees)
-    )
+    await party.chain.outer_contest.prove_pseudo_gradient(party.task, index, slot, draw, leaf, *opened)

@@ -8,11 +8,11 @@ import asyncio
 
 from protocol.actions.global_model import get_start
 from protocol.actions.party import Party
-from protocol.actions.states import open_leaf
 from protocol.adapters.blobs import refer_delta, refer_tensor
-from protocol.compute.digest import ByteTree, build_byte_tree, build_delta_tree
+from protocol.compute.digest import ByteTree, build_byte_tree
 from protocol.spec.containers import OuterHeader
 from protocol.spec.contest import ContestState, Turn, compute_nodes_below, find_differing
+from protocol.spec.merkle import count_tensor_leaves
 from protocol.spec.round import get_included
 
 
@@ -64,15 +64,12 @@ async def end_contest(party: Party, contest: ContestState) -> None:
 
 async def _compute_leaf(party: Party, contest: ContestState) -> None:
     state, start = party.round(contest.round), get_start(party.round(contest.round))
-    weights, momentum = (_build_tree(party, root) for root in (start.weights_root, start.momentum_root))
     count = party.spec.terms.parameter_count
-    deltas = [
-        build_delta_tree(party.store.get(refer_delta(state.claims[slot].delta_root, count)))
-        for slot in get_included(state)
-    ]
+    refs = [refer_tensor(root, count) for root in (start.weights_root, start.momentum_root)]
+    refs += [refer_delta(state.claims[slot].delta_root, count) for slot in get_included(state)]
     # Beyond the last leaf no input is needed, and none exists.
-    leaf = min(contest.index, weights.leaf_count - 1)
-    opened = [open_leaf(tree, leaf) for tree in (weights, momentum, *deltas)]
+    leaf = min(contest.index, count_tensor_leaves(count) - 1)
+    opened = [proof for ref in refs for proof in party.store.open_leaves(ref, [leaf])]
     await party.chain.outer_contest.compute_leaf(
         party.task, contest.round, contest.rival, opened[0], opened[1], opened[2:]
     )

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from protocol.actions.party import Party
 from protocol.actions.tensors import StoredTensor, load_tensor, open_tensor
-from protocol.adapters.blobs import BlobRef, get_chunk_level, refer_state
+from protocol.adapters.blobs import get_chunk_level, refer_state
 from protocol.adapters.wire.session import Peer
-from protocol.compute.digest import ByteTree, build_state_trees, build_tensor_tree
+from protocol.compute.digest import build_state_trees
 from protocol.compute.room import relax
 from protocol.compute.step import TrainingState
-from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
+from protocol.spec.containers import StateHeader, StateLeaves
 
 
 def keep_state(party: Party, state: TrainingState) -> StateHeader:
@@ -85,19 +85,8 @@ async def fetch_tensors(party: Party, peers: list[Peer], header: StateHeader) ->
 
 
 def open_state_leaves(party: Party, header: StateHeader, indices: Sequence[int]) -> list[StateLeaves]:
-    """The same leaves of W, m and v of a state in the store, with their paths. Looks at one of the three at a
-    time. Raises as `load_state` does."""
+    """The same leaves of W, m and v of a state in the store, with their paths. Raises as
+    `BlobStore.open_leaves` does."""
     refs = refer_state(header, party.spec.terms.parameter_count)
-    proofs = [_open_leaves(party, ref, indices) for ref in refs]
+    proofs = [party.store.open_leaves(ref, indices) for ref in refs]
     return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]
-
-
-def _open_leaves(party: Party, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
-    tree = build_tensor_tree(load_tensor(party.store, ref))
-    return [open_leaf(tree, index) for index in indices]
-
-
-def open_leaf(tree: ByteTree, index: int) -> LeafProof:
-    """One leaf with its path."""
-    data, path = tree.open_leaf(index)
-    return LeafProof(data, tuple(path))

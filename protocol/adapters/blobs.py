@@ -8,7 +8,7 @@ manifests. A tree pads its last leaf, so a root alone does not fix the length.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from protocol.spec import merkle
-from protocol.spec.containers import StateHeader
+from protocol.spec.containers import LeafProof, StateHeader
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, ZERO_WORD
 
@@ -333,12 +333,25 @@ def get_chunk_level(levels: merkle.Levels) -> list[bytes]:
 
 def fold_chunks(chunk_roots: Sequence[bytes]) -> bytes:
     """Root of the tree whose subtrees at CHUNK_DEPTH are `chunk_roots` (at least one)."""
-    nodes, padding = list(chunk_roots), _EMPTY_SUBTREES[CHUNK_DEPTH]
-    while len(nodes) > 1:
-        nodes += [padding] if len(nodes) % 2 else []
-        nodes = [merkle.hash_node(nodes[i], nodes[i + 1]) for i in range(0, len(nodes), 2)]
-        padding = merkle.hash_node(padding, padding)
-    return nodes[0]
+    return merkle.stack_levels(chunk_roots, _EMPTY_SUBTREES[CHUNK_DEPTH])[-1][0]
+
+
+def open_leaves(
+    ref: BlobRef, chunk_roots: Sequence[bytes], chunk: bytes, indices: Iterable[int]
+) -> Iterator[LeafProof]:
+    """Leaves of one chunk, padding included, with their paths, from the chunk and the roots of all: nothing
+    is judged here."""
+    size, padding = ref.key.kind.leaf_bytes, _EMPTY_SUBTREES[CHUNK_DEPTH]
+    levels = merkle.compute_levels(_hash_leaves(chunk, ref))
+    above = merkle.stack_levels(chunk_roots, padding)
+    for index in indices:
+        number, within = divmod(index, CHUNK_LEAVES)
+        path = merkle.compute_path(levels, within)
+        if len(chunk_roots) > 1:
+            path += _EMPTY_SUBTREES[len(path) : CHUNK_DEPTH]
+            path += merkle.compute_path(above, number, padding)
+        leaf = chunk[within * size : (within + 1) * size]
+        yield LeafProof(leaf.ljust(size, b"\0"), tuple(path))
 
 
 def _list_empty_subtrees() -> tuple[bytes, ...]:

@@ -17,19 +17,23 @@ from pathlib import Path
 from typing import BinaryIO
 
 from protocol.adapters.blobs import (
+    CHUNK_LEAVES,
     ROOT_BYTES,
     BlobKey,
     BlobKind,
     BlobRef,
     BlobVerifier,
     fold_chunks,
+    open_leaves,
     refer_bytes,
     refer_roots,
     split_roots,
 )
 from protocol.adapters.files import require_private_folder, sync_folder
 from protocol.adapters.mapping import map_file
+from protocol.adapters.unchanged import UnchangedFiles
 from protocol.spec import merkle
+from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 READ_BYTES = 256 * 1024
@@ -50,6 +54,7 @@ class BlobStore:
         self.folder = folder
         self._is_durable = is_durable
         self._incoming = folder / "incoming"
+        self._judged = UnchangedFiles()
         for path in (folder, self._incoming, *(folder / kind.value for kind in BlobKind)):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         require_private_folder(folder)
@@ -171,12 +176,38 @@ class BlobStore:
         return b"".join(pieces)
 
     def open_map(self, ref: BlobRef) -> memoryview:
-        """The same bytes, at least one, judged as by `get`, but mapped into memory instead of read: not to be
-        written to. Raises as `get` does."""
-        self._judge(ref, self.open_range(ref.key))
-        return map_file(self.get_path(ref.key))
+        """The same bytes, at least one, but mapped into memory instead of read: not to be written to. Judged
+        as by `get`, unless this process wrote or judged this very file a moment ago. Raises as `get` does."""
+        path = self.get_path(ref.key)
+        if not self.has(ref) or not self._judged.knows(path):
+            with self._judged.remember(path):
+                self._judge(ref, self.open_range(ref.key))
+        return map_file(path)
 
-    def _judge(self, ref: BlobRef, pieces: Iterable[bytes]) -> None:
+    def open_leaves(self, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
+        """Leaves of a tree, padding included, with their paths. Reads and judges the chunks that hold them,
+        and all of the blob only where its chunk roots are lost. Raises as `get` does; InvalidInput where
+        there is no such leaf."""
+        found: dict[int, LeafProof] = {}
+        for chunk in {index // CHUNK_LEAVES for index in indices}:
+            inside = [index for index in indices if index // CHUNK_LEAVES == chunk]
+            found.update(zip(inside, self._open_chunk(ref, chunk, inside), strict=True))
+        return [found[index] for index in indices]
+
+    def _open_chunk(self, ref: BlobRef, chunk: int, indices: Sequence[int]) -> list[LeafProof]:
+        place = ref.locate_chunks(range(chunk, chunk + 1))
+        data = b"".join(self.open_range(ref.key, place.start, place.stop))
+        roots: Sequence[bytes] = split_roots(self.get_chunk_roots(ref.key))
+        if len(roots) == ref.chunk_count:
+            proofs = list(open_leaves(ref, roots, data, indices))
+            # One that holds tells that chunk and roots are right, and with them all others.
+            if merkle.fold_path(merkle.hash_leaf(proofs[0].data), indices[0], proofs[0].path) == ref.key.root:
+                return proofs
+        roots = self._judge(ref, self.open_range(ref.key))
+        return list(open_leaves(ref, roots, data, indices))
+
+    def _judge(self, ref: BlobRef, pieces: Iterable[bytes]) -> tuple[bytes, ...]:
+        """The blob's chunk roots, if the pieces are all of it."""
         verifier = BlobVerifier(ref, source=str(self.folder))
         try:
             for piece in pieces:
@@ -185,6 +216,7 @@ class BlobStore:
         except ProtocolFault as fault:
             self.delete(ref.key)
             raise _damaged(fault) from fault
+        return verifier.chunk_roots
 
     def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
         """The roots of a trace's buffers, empty where the list is absent. Raises EnvironmentFault when it is
@@ -317,7 +349,9 @@ class BlobWriter:
             if self._store._is_durable:
                 os.fsync(self._file.fileno())
             self._file.close()
-            return self._store._adopt(self._temporary, self._key, b"".join(self._verifier.chunk_roots))
+            path = self._store._adopt(self._temporary, self._key, b"".join(self._verifier.chunk_roots))
+        with self._store._judged.remember(path):
+            return path
 
     def close(self) -> None:
         """Remove what was not committed."""

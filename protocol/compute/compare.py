@@ -16,13 +16,23 @@ from protocol.compute.room import relax
 from protocol.compute.step import PiecewiseState, TrainingState
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import LEAF_ELEMENTS, LEARNING_RATE_FRACTION_BITS, TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.params import (
+    LEAF_ELEMENTS,
+    LEARNING_RATE_FRACTION_BITS,
+    MAGNITUDE_LIMIT_UNITS,
+    TAU_FRACTION_BITS,
+    UNIT_EXPONENT,
+)
 from protocol.spec.tolerance import Element, Judgement, judge_element
 
 EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""
 PART_ELEMENTS = 1 << 16
 """Elements that are compared at a time."""
+
+
+UNSOUND_FROM = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
+"""Elements of this magnitude cannot be judged."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +99,13 @@ def _iterate_ratios(
 
 def _differ(a: Tensor, b: Tensor) -> Tensor:
     """|a - b| exactly in float64 (nearly so where the exponents lie 29 apart); NaN becomes infinity."""
-    return (a.double() - b.double()).abs().nan_to_num(nan=float("inf"), posinf=float("inf"))
+    return (a.double() - b.double()).abs_().nan_to_num_(nan=float("inf"), posinf=float("inf"))
 
 
 def _divide(distance: Tensor, allowance: Tensor) -> Tensor:
-    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0."""
-    return torch.where(distance == 0, 0.0, distance / allowance)
+    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0. Both finite, or the element is
+    unsound."""
+    return (distance / allowance).nan_to_num_(nan=0.0, posinf=float("inf"))
 
 
 def _find_largest(ratios: Tensor) -> tuple[float, int]:
@@ -119,12 +130,12 @@ def _compute_excesses(
 ) -> Iterator[Tensor]:
     """By each set of limits; what they share is computed once."""
     apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
-    unsound = _is_unsound(claimed)
+    unsound, scales = _find_unsound(claimed, replayed), _measure_scales(replayed)
     for limits in several:
-        allowances = compute_allowances(replayed, rate, limits)
+        allowances = _allow(scales, rate, limits)
         weights, first, second = map(_divide, apart, allowances)
         excess = torch.maximum(torch.maximum(weights, first), second)
-        yield excess.masked_fill_(unsound, float("inf"))
+        yield excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
 
 
 def compute_allowances(
@@ -132,12 +143,22 @@ def compute_allowances(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What the limits allow |dW|, |dm| and |dv| to be, by element: float64, in the units of W, m and v.
     `learning_rate_sum` in units of 2^-64."""
-    scale = replayed.second_moment.double()
-    rate = learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
+    return _allow(_measure_scales(replayed), learning_rate_sum, limits)
+
+
+def _measure_scales(replayed: TrainingState) -> tuple[Tensor, Tensor, Tensor]:
+    """|W|, sqrt(v) and v in float64."""
+    second = replayed.second_moment.double()
+    return replayed.weights.double().abs(), second.sqrt(), second
+
+
+def _allow(scales: tuple[Tensor, Tensor, Tensor], rate: int, limits: Limits) -> tuple[Tensor, Tensor, Tensor]:
+    weights, root, second = scales
+    moved = _tau(limits.tau_w) * rate * 2.0**-LEARNING_RATE_FRACTION_BITS
     return (
-        _tau(limits.tau_w) * rate + _tau(limits.tau_r) * replayed.weights.double().abs(),
-        _tau(limits.tau_m) * (scale.sqrt() + _units(limits.eps_m)),
-        _tau(limits.tau_v) * scale + _units(limits.floor_v),
+        _tau(limits.tau_r) * weights + moved,
+        _tau(limits.tau_m) * (root + _units(limits.eps_m)),
+        _tau(limits.tau_v) * second + _units(limits.floor_v),
     )
 
 
@@ -189,10 +210,18 @@ def _read_element(state: PiecewiseState, index: int) -> Element:
     return Element(*(int(vector.view(torch.int32)) & 0xFFFFFFFF for vector in vectors))
 
 
-def _is_unsound(state: TrainingState) -> Tensor:
-    """Elements that no limit can judge (`tolerance.is_sound`)."""
-    bad = [~(vector.abs() < 2.0**64) for vector in state.vectors]
-    return bad[0] | bad[1] | bad[2] | (state.second_moment < 0)
+def _find_unsound(*states: TrainingState) -> Tensor | None:
+    """Elements that no limit can judge (`tolerance.is_sound`) in any of the states; None where there are
+    none, which a look at the extremes tells."""
+    if all(map(_is_sound, states)):
+        return None
+    bad = [~(vector.abs() < UNSOUND_FROM) for state in states for vector in state.vectors]
+    return torch.stack(bad + [state.second_moment < 0 for state in states]).any(dim=0)
+
+
+def _is_sound(state: TrainingState) -> bool:
+    bounds = [tuple(map(float, vector.aminmax())) for vector in state.vectors]
+    return bounds[-1][0] >= 0 and all(-UNSOUND_FROM < low <= high < UNSOUND_FROM for low, high in bounds)
 
 
 def _tau(value: int) -> float:

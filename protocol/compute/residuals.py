@@ -72,9 +72,9 @@ def _compute_part(
 
 
 def _divide(claimed: Tensor, replayed: Tensor, allowed: Tensor) -> Tensor:
-    apart = claimed.double() - replayed.double()
-    ratio = torch.where(apart == 0, 0.0, apart / allowed).nan_to_num(nan=MOST_LIMITS)
-    return ratio.clamp(-MOST_LIMITS, MOST_LIMITS).float()
+    apart = (claimed.double() - replayed.double()).nan_to_num_(nan=float("inf"))
+    # 0 / 0 = 0
+    return (apart / allowed).nan_to_num_(nan=0.0).clamp_(-MOST_LIMITS, MOST_LIMITS).float()
 
 
 # --- Reduced ------------------------------------------------------------------------------------------------

@@ -49,8 +49,14 @@ def compute_levels(leaves: Sequence[bytes]) -> Levels:
             where=f"leaf {index}",
             remedy="Hash data with hash_leaf first.",
         )
-    levels, padding = [list(leaves)], ZERO_WORD
-    for _ in range(compute_depth(len(leaves))):
+    return stack_levels(leaves)
+
+
+def stack_levels(nodes: Sequence[bytes], padding: bytes = ZERO_WORD) -> Levels:
+    """All levels from `nodes` of one height up, unchecked. `padding`: the node of that height over nothing,
+    which the zero word is among leaves."""
+    levels = [list(nodes)]
+    for _ in range(compute_depth(len(nodes))):
         levels.append(_compute_parents(levels[-1], padding))
         padding = hash_node(padding, padding)
     return levels
@@ -70,8 +76,8 @@ def compute_root(leaves: Sequence[bytes]) -> bytes:
     return compute_levels(leaves)[-1][0]
 
 
-def compute_path(levels: Levels, index: int) -> list[bytes]:
-    """The siblings of leaf `index` from the leaf upwards, padding included."""
+def compute_path(levels: Levels, index: int, padding: bytes = ZERO_WORD) -> list[bytes]:
+    """The siblings of leaf `index` from the leaf upwards, padding included (as in `stack_levels`)."""
     if not 0 <= index < len(levels[0]):
         raise InvalidInput(
             what="no such leaf",
@@ -79,7 +85,7 @@ def compute_path(levels: Levels, index: int) -> list[bytes]:
             actual=index,
             remedy="Pass an index of this tree.",
         )
-    path, padding = [], ZERO_WORD
+    path = []
     for nodes in levels[:-1]:
         sibling = index ^ 1
         path.append(nodes[sibling] if sibling < len(nodes) else padding)

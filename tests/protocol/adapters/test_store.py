@@ -5,11 +5,27 @@ from pathlib import Path
 import pytest
 
 from protocol.adapters import store as store_module
-from protocol.adapters.blobs import CHUNK_DEPTH, TRACE_KINDS, BlobKey, BlobKind, refer_bytes, refer_tensor
+from protocol.adapters import unchanged
+from protocol.adapters.blobs import (
+    CHUNK_DEPTH,
+    TRACE_KINDS,
+    BlobKey,
+    BlobKind,
+    BlobVerifier,
+    refer_bytes,
+    refer_tensor,
+)
 from protocol.adapters.store import BlobStore
+from protocol.adapters.unchanged import UnchangedFiles
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_roots, make_tensor, make_trace_tensor
+from tests.protocol.adapters.parties import (
+    CHUNK_ELEMENTS,
+    compute_levels,
+    make_roots,
+    make_tensor,
+    make_trace_tensor,
+)
 
 
 @pytest.fixture
@@ -90,9 +106,109 @@ def test_open_map_shows_the_bytes_where_they_lie(store: BlobStore) -> None:
 def test_open_map_of_a_damaged_blob_is_refused(store: BlobStore) -> None:
     data, ref = make_tensor(300)
     store.put(ref, data)
-    store.get_path(ref.key).write_bytes(data[::-1])
+    damage(store.get_path(ref.key), data[::-1])
     with pytest.raises(EnvironmentFault, match="damaged"):
         store.open_map(ref)
+    assert not store.has(ref)
+
+
+def damage(path: Path, data: bytes) -> None:
+    """Write at another time than now: clocks of files tick every few milliseconds."""
+    path.write_bytes(data)
+    os.utime(path, (1000, 1000))
+
+
+def test_what_was_judged_a_moment_ago_is_mapped_as_it_is(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = []
+
+    def note(verifier: BlobVerifier, data: bytes) -> None:
+        judged.append(data)
+
+    data, ref = make_tensor(300)
+    store.put(ref, data)
+    with monkeypatch.context() as patch:
+        patch.setattr(BlobVerifier, "update", note)
+        assert store.open_map(ref)[:] == data
+    assert not judged
+    other = BlobStore(store.folder)
+    for _ in range(2):
+        assert other.open_map(ref)[:] == data
+    monkeypatch.setattr(unchanged, "REMEMBERED_SECONDS", 0)
+    monkeypatch.setattr(BlobVerifier, "update", note)
+    with pytest.raises(EnvironmentFault, match="too short"):
+        other.open_map(ref)
+    assert judged
+
+
+def test_another_file_is_judged_again(store: BlobStore) -> None:
+    data, ref = make_tensor(300)
+    store.put(ref, data)
+    store.open_map(ref)
+    damage(store.get_path(ref.key), data[:-1] + b"\0")
+    with pytest.raises(EnvironmentFault, match="do not match their root"):
+        store.open_map(ref)
+
+
+def test_files_are_not_remembered_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unchanged, "MAX_REMEMBERED", 2)
+    files = UnchangedFiles()
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.touch()
+        with files.remember(path):
+            pass
+    assert [files.knows(path) for path in paths] == [False, True, True]
+    with pytest.raises(ValueError), files.remember(paths[0]):
+        raise ValueError
+    assert not files.knows(paths[0])
+    with files.remember(tmp_path / "absent"):
+        pass
+    assert not files.knows(tmp_path / "absent")
+
+
+# --- leaves -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("elements", [1, 300, CHUNK_ELEMENTS, 2 * CHUNK_ELEMENTS + 300, 5 * CHUNK_ELEMENTS])
+def test_leaves_are_opened_as_the_whole_tree_would(store: BlobStore, elements: int) -> None:
+    data, ref = make_tensor(elements)
+    store.put(ref, data)
+    levels = merkle.compute_data_levels(data)
+    last = len(levels[0]) - 1
+    indices = sorted({last, 0, 7, 1030, last // 2} & set(range(last + 1)), reverse=True)
+    for index, proof in zip(indices, store.open_leaves(ref, indices), strict=True):
+        assert proof.data == data[1024 * index : 1024 * (index + 1)].ljust(1024, b"\0")
+        assert list(proof.path) == merkle.compute_path(levels, index)
+    for none in (last + 1, -1):
+        with pytest.raises(InvalidInput):
+            store.open_leaves(ref, [0, none])
+
+
+def test_leaves_of_a_pseudo_gradient_are_opened(store: BlobStore) -> None:
+    data = bytes(range(1, 251)) * 260 * 5
+    root = compute_levels(data, 260)[-1][0]
+    ref = store.put_delta(root, data)
+    [proof] = store.open_leaves(ref, [1100])
+    assert proof.data == data[1100 * 260 : 1101 * 260]
+    assert merkle.is_valid_path(root, merkle.hash_leaf(proof.data), 1100, 1250, proof.path)
+
+
+@pytest.mark.parametrize("left", [b"", bytes(96), bytes(31)])
+def test_lost_chunk_roots_cost_one_look_at_all(store: BlobStore, left: bytes) -> None:
+    data, ref = make_tensor(2 * CHUNK_ELEMENTS + 300)
+    store.put(ref, data)
+    expected = store.open_leaves(ref, [2000])
+    store.get_path(ref.key).with_suffix(".chunks").write_bytes(left)
+    assert store.open_leaves(ref, [2000]) == expected
+
+
+def test_a_leaf_of_a_damaged_chunk_is_never_shown(store: BlobStore) -> None:
+    data, ref = make_tensor(2 * CHUNK_ELEMENTS)
+    store.put(ref, data)
+    store.get_path(ref.key).write_bytes(data[:5000] + b"\0" + data[5001:])
+    assert store.open_leaves(ref, [1024])
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        store.open_leaves(ref, [0])
     assert not store.has(ref)
 
 

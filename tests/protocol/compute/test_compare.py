@@ -76,6 +76,8 @@ def test_unsound_claims_are_infinitely_far_and_rejected(
     verdict = judge_state(claimed, trained, RATE, ACCEPT, REJECT)
     assert (verdict.judgement, verdict.element, verdict.leaf) == (Judgement.REJECT, 700, 2)
     assert verdict.excess == float("inf")
+    # Nor is anything near a replay that went wrong.
+    assert float(compute_excess(trained, claimed, RATE, ACCEPT)[700]) == float("inf")
 
 
 def test_a_negative_second_moment_is_rejected(trained: TrainingState) -> None:
