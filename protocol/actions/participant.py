@@ -14,6 +14,7 @@ from protocol.actions import (
     challenge,
     claim,
     defend,
+    fallen,
     merge,
     prosecute,
     replay,
@@ -108,7 +109,7 @@ class EndContest:
 class Participant:
     """One role on one task. `list_duties` gives the role's own calls in a round; `compute` is what all of
     them trust; `own_replays` segments a round are replayed of its own accord at most (0: no round is
-    reviewed)."""
+    reviewed, and auditors of fallen claims are judged by what is at hand)."""
 
     party: Party
     list_duties: Callable[[RoundState, str, int], tuple[Call, ...]]
@@ -162,6 +163,7 @@ class Participant:
             state, self.party.account, block
         ):
             yield ShowClaim(state.index)
+        yield from fallen.list_judgements(self.party, state, block, self.done, self.own_replays)
         if self.own_replays and review.is_review_due(state, block):
             yield review.ReviewRound(state.index)
 
@@ -370,6 +372,9 @@ class Participant:
                 self.done.add(action)
             case OpenAccusation():
                 await challenge.open_accusation(self.party, action.made)
+            case fallen.JudgeAudits():
+                await fallen.judge_audits(self.party, action, self.compute.train)
+                self.done.add(action)
             case ShowClaim():
                 await boundaries.show_claim(self.party, action.round)
                 self.done.add(action)

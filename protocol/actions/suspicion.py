@@ -11,10 +11,12 @@ from protocol.actions.challenge import to_claim
 from protocol.actions.memory import header_of
 from protocol.actions.party import Party
 from protocol.adapters.records import AccusationMade
-from protocol.spec.dispute import DisputeState
+from protocol.spec.dispute import DisputeState, count_queue
 from protocol.spec.drawn import get_drawn
 from protocol.spec.duties import list_audits_of
+from protocol.spec.economics import is_bond_worth
 from protocol.spec.round import RoundState, get_audit, get_claim, get_opening, get_slot
+from protocol.spec.settlement import REVEALED_STATUSES
 from protocol.spec.statuses import AuditRef, AuditStatus, ClaimRef, ClaimStatus, Stage
 from protocol.spec.tolerance import Judgement
 
@@ -71,12 +73,27 @@ def is_disputable(state: RoundState, slot: int) -> bool:
 
 def list_accusations(party: Party, state: RoundState) -> Iterator[OpenAccusation]:
     """Accusations written down for this round that nobody pursues yet."""
-    disputes = party.view.disputes[party.task].disputes.values()
+    book = party.view.disputes[party.task]
     for made in party.memory.accusations:
-        known = [dispute for dispute in disputes if dispute.claim == to_claim(made)]
-        is_due = made.round == state.index and is_disputable(state, made.slot)
-        if is_due and not is_pursued(known, party.account):
+        if made.round != state.index or not is_standing(party, state, made):
+            continue
+        known = [dispute for dispute in book.disputes.values() if dispute.claim == to_claim(made)]
+        if not is_pursued(known, party.account):
             yield OpenAccusation(made)
+
+
+def is_standing(party: Party, state: RoundState, made: AccusationMade) -> bool:
+    """Whether a dispute on what is accused can still gain anything."""
+    if made.by_solver:
+        return is_disputable(state, made.slot)
+    audit = get_audit(state, (made.slot, made.draw, made.rank))
+    if made.slot in state.settled_slots or audit.status not in REVEALED_STATUSES:
+        return False
+    if made.slot == get_slot(state, party.account):
+        return is_disputable(state, made.slot)
+    # Nothing of this node's own is at stake: it is for the finder's share alone.
+    queued = count_queue(party.view.disputes[party.task], audit.auditor)
+    return is_bond_worth(state.terms.amounts, queued)
 
 
 def is_pursued(disputes: Sequence[DisputeState], me: str) -> bool:

@@ -298,6 +298,24 @@ def _compute_challenge_wei(sampling: Sampling, figures: Figures) -> int:
     return ceil(GAS_CHALLENGE * figures.gas_price_wei + audit + _compute_trace_wei(sampling, figures))
 
 
+def compute_finder_wei(amounts: Amounts) -> int:
+    """What whoever convicts an auditor gets of its stake."""
+    return min(amounts.finder_cap, amounts.audit_stake // SHARE_DIVISOR)
+
+
+def is_second_look_worth(amounts: Amounts, sampling: Sampling, figures: Figures) -> bool:
+    """Whether the finder's share of an auditor's stake pays for the replay that shows its sentence false and
+    for the challenge that proves it."""
+    replay = Fraction(figures.cost_wei, sampling.segments)
+    return compute_finder_wei(amounts) >= replay + _compute_challenge_wei(sampling, figures)
+
+
+def is_bond_worth(amounts: Amounts, queued: int) -> bool:
+    """Whether to open a dispute on an auditor of whom `queued` others are open: each doubles the bond, and
+    half of it is more than the finder's share where the proof fails."""
+    return amounts.dispute_bond << queued <= 2 * compute_finder_wei(amounts)
+
+
 def _require(name: str, actual_wei: int, least_wei: Fraction | int, rule: str, because: str) -> Requirement:
     return Requirement(name, actual_wei, max(1, ceil(least_wei)), rule, because)
 

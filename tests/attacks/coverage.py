@@ -41,6 +41,7 @@ def _entry(number: str, what: str, **tests: str) -> Entry:
     return Entry(number, what, {globals()[file]: tuple(names.split()) for file, names in tests.items()})
 
 
+ACCOMPLICES = "tests/e2e/test_accomplices.py"
 CONTEST = "tests/e2e/test_contest.py"
 ROUND = "tests/e2e/test_round.py"
 CONVICTION = "tests/e2e/test_conviction.py"
@@ -111,7 +112,8 @@ ENTRIES = (
     _entry("25", "accept without work", ROUND="test_cheats_lose_and_the_honest_do_not",
            AUDITS="test_commitReplay_startNotOpened_reverts",
            MONEY="test_a_verifier_that_invents_its_result_does_not_gain"),
-    _entry("26", "handing a root around", AUDITS="test_reveal_copiedCommitment_reverts"),
+    _entry("26", "handing a root around", AUDITS="test_reveal_copiedCommitment_reverts",
+           ACCOMPLICES="test_who_hands_in_a_false_root_falls_with_its_claim"),
     _entry("27", "bribery, collusion", MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
     _entry("28", "false accusation", HONEST_DISPUTES="test_honest_parties_stand_every_kind_of_harassment",
            DISPUTES="test_timeout_proveOver_closes_succeeds test_proveOperation_withinBound_reverts"),

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from protocol.actions.claim import Train
 from protocol.actions.defend import Compute
+from protocol.actions.fallen import JudgeAudits
 from protocol.actions.loop import Due
 from protocol.actions.narrate import narrate
 from protocol.actions.participant import ComputeOwnRoots, Participant, Prosecute
@@ -34,7 +35,14 @@ from protocol.spec.merkle import Levels, compute_levels
 from protocol.spec.statuses import Role
 
 NOISE = 1e-3
-ACCUSING_ACTIONS = (ComputeOwnRoots, Prosecute, ExamineEnd, ExaminePseudoGradient, OpenAccusation)
+ACCUSING_ACTIONS = (
+    ComputeOwnRoots,
+    Prosecute,
+    ExamineEnd,
+    ExaminePseudoGradient,
+    JudgeAudits,
+    OpenAccusation,
+)
 
 
 class Cheat(Participant):

@@ -113,3 +113,19 @@ def test_derived_amounts_hold_and_make_a_task(
 def test_a_reward_below_the_cost_is_refused() -> None:
     with pytest.raises(InvalidInput, match="solver_pay"):
         economics.derive_amounts(TOKEN_WEI, SAMPLING, replace(FIGURES, cost_wei=TOKEN_WEI))
+
+
+def test_a_second_look_is_worth_a_replay_and_a_challenge() -> None:
+    # A replay to find it, one to name the step, a trace of ten steps; 1.3 million gas.
+    least = 2 * FIGURES.cost_wei // 4 + FIGURES.cost_wei * 10 // 40 + 13 * TOKEN_WEI // 100
+    for more, is_worth in ((-1, False), (0, True)):
+        amounts = replace(DEVNET.amounts, finder_cap=least + more)
+        assert economics.is_second_look_worth(amounts, SAMPLING, FIGURES) is is_worth
+        # The cap is not all: nobody gets more than a quarter of the stake.
+        amounts = replace(DEVNET.amounts, audit_stake=4 * (least + more))
+        assert economics.is_second_look_worth(amounts, SAMPLING, FIGURES) is is_worth
+
+
+def test_a_bond_is_worth_twice_the_finder_s_share() -> None:
+    amounts = replace(DEVNET.amounts, dispute_bond=10, finder_cap=10, audit_stake=1000)
+    assert [economics.is_bond_worth(amounts, queued) for queued in range(3)] == [True, True, False]
