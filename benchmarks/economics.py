@@ -45,6 +45,7 @@ QUICK = (
     "honest whistleblower",
     "lazy solver",
     "dropper of unfavourable shards",
+    "verifier handed a false root",
     "delayer: opens a dispute and never moves",
 )
 
@@ -218,7 +219,7 @@ def compare_with_honest(agents: list[dict[str, Any]]) -> None:
 def main() -> None:
     """Plays, prints a table and writes the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="five agents, one round of each outcome")
+    parser.add_argument("--quick", action="store_true", help="six agents, one round of each outcome")
     parser.add_argument("--only", action="append", help="this agent (several times for several)")
     options = parser.parse_args()
     report = run_economics(options.only or (QUICK if options.quick else None), 1 if options.quick else None)

@@ -14,7 +14,7 @@ from protocol.spec import calls
 
 SOLVER, RIVAL = "solver-0", "solver-1"
 VERIFIER, SECOND = VERIFIER_NAMES[:2]
-WATCHER, HUNTER = WATCHER_NAMES
+WATCHER = WATCHER_NAMES[0]
 SUBMITTER = "submitter"
 OWNED = frozenset({SOLVER, VERIFIER, SECOND, WATCHER})
 """A solver with half of the verifiers and half of the whistleblowers."""
@@ -28,9 +28,9 @@ def always(_: object) -> str:
     return ""
 
 
-def count_primaries(name: str) -> LabelDraws:
-    """How often somebody is drawn first."""
-    return lambda draws: str(sum(draw.auditors[0] == name for draw in draws))
+def count_primaries(*names: str) -> LabelDraws:
+    """How often one of these is drawn first."""
+    return lambda draws: str(sum(draw.auditors[0] in names for draw in draws))
 
 
 def count_ranks(name: str) -> LabelDraws:
@@ -217,9 +217,9 @@ def _cheating_solvers() -> tuple[Agent, ...]:
             False,
             tuple(sorted(owned)),
             {SOLVER: LAZY, **cartel},
-            label_draws=meet(ALL, owned),
+            label_draws=count_primaries(*owned),
             label_late=meet_late(ALL, owned),
-            accepted=lambda label: label == "unmet",
+            accepted=lambda label: label == "2",
             convicted_by="the referee",
         ),
         Agent(
@@ -238,6 +238,7 @@ def _cheating_solvers() -> tuple[Agent, ...]:
             tuple(sorted(owned)),
             {SOLVER: served, **cartel},
             label_draws=describe_served(owned),
+            label_late=draw_late(WATCHER),
             accepted=lambda label: all(one in ("own", "reserves 2") for one in label.split(", ")),
             convicted_by="the fee",
         ),
@@ -329,11 +330,12 @@ def _cheating_auditors() -> tuple[Agent, ...]:
             convicted_by="the referee",
         ),
         Agent(
-            "verifier handed a false root, where others dispute auditors of fallen claims too",
+            "verifier handed a false root",
             False,
             (VERIFIER,),
-            {SOLVER: LAZY, VERIFIER: SERVANT, HUNTER: Plot(hunts=True)},
+            {SOLVER: LAZY, VERIFIER: SERVANT},
             label_draws=count_primaries(VERIFIER),
+            label_late=is_late,
             accepted=lambda label: label == "2",
             convicted_by="the referee, where another auditor's replay shows the solver",
         ),
@@ -395,15 +397,6 @@ def _short_of_the_aim() -> tuple[Agent, ...]:
             {VERIFIER: SERVANT},
             label_draws=count_primaries(VERIFIER),
             slots=2,
-            convicted_by="nothing",
-        ),
-        Agent(
-            "verifier handed a false root, where nobody does",
-            False,
-            (VERIFIER,),
-            {SOLVER: LAZY, VERIFIER: SERVANT},
-            label_draws=count_primaries(VERIFIER),
-            accepted=lambda label: label == "2",
             convicted_by="nothing",
         ),
         Agent(

@@ -1,8 +1,8 @@
 """The disputes of a round: who accuses whom, and every move of the game up to the referee's word.
 
 An honest party accuses whoever it knows to be wrong: an auditor the solver whose end is not what it replayed,
-a solver the auditor who put its right claim beyond the limits. Who hunts also accuses auditors who let a
-claim through that fell. A plot accuses without a reason, stops half-way, or does not defend itself.
+a solver the auditor who put its right claim beyond the limits, an auditor those who let a false segment of a
+fallen claim through. A plot accuses without a reason, stops half-way, or does not defend itself.
 """
 
 from collections import defaultdict
@@ -27,16 +27,26 @@ from benchmarks.economy.ground import (
 from protocol.spec import dispute_moves as moves
 from protocol.spec.clock import NEVER
 from protocol.spec.containers import TaskTerms
-from protocol.spec.dispute import OPEN_STAGES, DisputeBook, DisputeState, process_book_event
+from protocol.spec.dispute import OPEN_STAGES, DisputeBook, DisputeState, count_queue, process_book_event
 from protocol.spec.dispute_moves import Move
 from protocol.spec.drawn import get_drawn
 from protocol.spec.duties import list_audits_of
-from protocol.spec.economics import TRACE_STEPS
+from protocol.spec.economics import TRACE_STEPS, is_bond_worth
 from protocol.spec.events import Event
 from protocol.spec.hashing import sha256_of
-from protocol.spec.round import RoundState, get_audit, get_claim, get_opening, get_slot
+from protocol.spec.params import DEFAULT_OWN_REPLAYS
+from protocol.spec.round import (
+    DrawKey,
+    RoundState,
+    get_audit,
+    get_claim,
+    get_opening,
+    get_settle_block,
+    get_slot,
+    is_accepting,
+)
 from protocol.spec.settlement import REVEALED_STATUSES
-from protocol.spec.statuses import AuditStatus, ClaimRef, ClaimStatus, Stage
+from protocol.spec.statuses import AuditStatus, ClaimRef, ClaimStatus, Role, Stage
 from protocol.spec.tolerance import Judgement
 from tests.e2e.twin_chain import Sending
 from tests.e2e.twin_step import make_facts, prove_node
@@ -75,6 +85,8 @@ class Court:
         self.claims = MarketClaims(state)
         self.found: Mapping[tuple[int, int, int], State] = {}
         self.work: dict[str, Fraction] = defaultdict(Fraction)
+        self.replayed: dict[str, set[DrawKey]] = defaultdict(set)
+        """By whistleblower: the draws of fallen claims that it has replayed."""
 
     def fold(
         self,
@@ -90,7 +102,7 @@ class Court:
         self.claims = MarketClaims(state, claims.spoiled)
 
     # Accusing -----------------------------------------------------------------------------------------------
-    def list_accused(self, player: "Player") -> Iterator[ClaimRef]:
+    def list_accused(self, player: "Player", block: int) -> Iterator[ClaimRef]:
         """Whom a player accuses as things stand."""
         state, slot = self.state, get_slot(self.state, player.account)
         if state.draw_seed is None:
@@ -111,14 +123,48 @@ class Court:
                 continue
             if key[0] == slot and is_slander:
                 yield name_audit(state, key)
-            if player.plot.hunts and self.is_accomplice(key):
-                yield name_audit(state, key)
+        yield from self.list_accomplices(player, block)
 
-    def is_accomplice(self, key: tuple[int, int, int]) -> bool:
-        """Whether an auditor stands by a false sentence of a claim that has fallen."""
-        is_fallen = get_claim(self.state, key[0]).status == ClaimStatus.CONVICTED
-        is_shown = get_audit(self.state, key).status in REVEALED_STATUSES
-        return is_fallen and is_shown and self.read(name_audit(self.state, key)).is_false
+    def list_accomplices(self, player: "Player", block: int) -> Iterator[ClaimRef]:
+        """Auditors of a fallen claim who accept a segment that the player finds false (`fallen.py`)."""
+        plot = player.plot
+        is_honest = not (plot.invents or plot.copies or plot.accuses)
+        if not is_honest or player.role not in (Role.VERIFIER, Role.WHISTLEBLOWER):
+            return
+        for key, audit in self.state.audits.items():
+            claim = name_audit(self.state, key)
+            is_other = audit.auditor != player.account and self.name_of(audit.auditor) not in plot.partners
+            is_wanted = is_other and is_accepting(self.state, key) and self.is_free(claim, player)
+            if not is_wanted or not self.is_fallen(player, key[0], block):
+                continue
+            if self.has_replayed(player, key[:2]) and self.read(claim).is_false:
+                yield claim
+
+    def is_free(self, claim: ClaimRef, player: "Player") -> bool:
+        """Whether nobody disputes an auditor yet, and it is worth the bond."""
+        queued = count_queue(self.book, get_audit(self.state, claim.audit.key).auditor)
+        is_worth = is_bond_worth(self.state.terms.amounts, queued)
+        return is_worth and not self.is_pursued(claim, player.account)
+
+    def is_fallen(self, player: "Player", slot: int, block: int) -> bool:
+        """Whether a claim has fallen to a player, and its auditors can be disputed (`fallen.is_fallen`)."""
+        end = get_settle_block(self.state, block)
+        mine = [one.claim for one in self.accusations.values() if one.opener == player.account]
+        is_accused = any(claim.by_solver and claim.audit.slot == slot for claim in mine)
+        is_last = is_accused and block >= end - self.state.terms.windows.dispute
+        return block < end and (get_claim(self.state, slot).status == ClaimStatus.CONVICTED or is_last)
+
+    def has_replayed(self, player: "Player", draw: DrawKey) -> bool:
+        """Whether a player has an own result of a draw's segment: from its audit, or from a replay of its own
+        accord, which it makes here if it may."""
+        audits = [ref.key for ref in list_audits_of(self.state, player.account)]
+        if any(key[:2] == draw and key in self.found for key in audits):
+            return True
+        made = self.replayed[player.name]
+        if draw not in made and player.role == Role.WHISTLEBLOWER and len(made) < DEFAULT_OWN_REPLAYS:
+            made.add(draw)
+            self.work[player.name] += REPLAY
+        return draw in made
 
     def read(self, claim: ClaimRef) -> Sentence:
         """What a claimant said."""
@@ -127,7 +173,7 @@ class Court:
 
     def list_openings(self, player: "Player", block: int) -> Iterator[Sending]:
         """Seals of new accusations, openings of sealed ones."""
-        for claim in self.list_accused(player):
+        for claim in self.list_accused(player, block):
             if self.is_open(claim, player) and not self.is_pursued(claim, player.account):
                 salt = sha256_of(f"{player.account} {claim}".encode())
                 made = Accusation(player.account, claim, salt)

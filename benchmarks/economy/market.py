@@ -51,8 +51,8 @@ class Plot:
     never sends (`get_label`); serves: whom it serves its states (None: everybody); copies: slots whose solver
     hands it the end, so that it replays nothing; invents: it hands in what nobody computed; words: what it
     says instead of auditing, by slot; accuses: segments of solvers' claims that it disputes without a reason;
-    moves, defends: whether it goes on with a dispute as its opener, as its claimant; hunts: it disputes
-    auditors too who let a convicted claim through; partners: whom it leaves alone."""
+    moves, defends: whether it goes on with a dispute as its opener, as its claimant; partners: whom it leaves
+    alone."""
 
     spoiled: frozenset[int] = frozenset()
     works: bool = True
@@ -64,7 +64,6 @@ class Plot:
     accuses: tuple[tuple[int, int], ...] = ()
     moves: bool = True
     defends: bool = True
-    hunts: bool = False
     partners: frozenset[str] = frozenset()
 
 

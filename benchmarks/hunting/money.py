@@ -13,7 +13,7 @@ from itertools import chain, combinations
 from node.submit import TaskPlan
 from protocol.spec.deterrence import compute_burned_wei
 from protocol.spec.odds import compute_detection_probability, compute_owned_majority
-from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TOKEN_WEI
+from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
 from tests.e2e.plan import build_plan
 
 OWNED = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
@@ -135,11 +135,12 @@ class Play:
 def list_plays(deal: Deal) -> tuple[Play, ...]:
     """What they earn beyond honest work."""
     invented = deal.audit_price - deal.audit_pay - deal.audit_loss
+    copied = deal.audit_price - compute_fall(deal) * (deal.audit_pay + deal.audit_loss)
     return (
         Play("18", "one more draw after a bad one", -deal.pay),
         Play("19", "nothing computed, only one's own verifiers served", compute_serving_net(deal, OWNED)),
         Play("25", "verifier invents its result", invented),
-        Play("26", "verifier is handed a false root", invented),
+        Play("26", "verifier is handed a false root", copied),
         Play("26", "verifier is handed an honest root", deal.audit_price),
         Play("27", "idle solver and half of all auditors", compute_net(deal, 1.0, 1.0, OWNED)),
         Play("28", "false accusation", -deal.dispute_bond),
@@ -149,6 +150,13 @@ def list_plays(deal: Deal) -> tuple[Play, ...]:
         Play("33", "silence after the draw", deal.audit_price - deal.audit_pay - deal.no_show_fee),
         Play("33b", "a broken trace against those who accepted", -deal.loss),
     )
+
+
+def compute_fall(deal: Deal) -> Fraction:
+    """The chance that a claim without any work falls although one verifier hands in what its solver gave it:
+    somebody else is drawn first onto another segment, or audits late. Then a whistleblower's replay takes the
+    verifier with it."""
+    return 1 - Fraction(1, deal.verifiers) ** (deal.draws - 1) * (1 - Fraction(deal.late_rate, LATE_RATE_ONE))
 
 
 def compute_serving_net(deal: Deal, owned: Fraction) -> Fraction:

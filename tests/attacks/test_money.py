@@ -9,6 +9,7 @@ from benchmarks.hunting.money import (
     OWNED,
     compute_bearable_gain,
     compute_capture,
+    compute_fall,
     compute_net,
     compute_serving_net,
     list_plays,
@@ -16,7 +17,7 @@ from benchmarks.hunting.money import (
 )
 from protocol.spec.deterrence import compute_least_no_show_fee_wei
 from protocol.spec.odds import compute_detection_probability
-from protocol.spec.params import TOKEN_WEI
+from protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
 
 DEAL = read_deal()
 EVERY = frozenset(range(DEAL.segments))
@@ -68,6 +69,14 @@ def test_serving_only_one_s_own_verifiers_does_not_pay() -> None:
 
 def test_a_verifier_that_invents_its_result_does_not_gain() -> None:
     [play] = [play for play in list_plays(DEAL) if play.name == "verifier invents its result"]
+    assert play.net < -DEAL.audit_stake / 2
+
+
+def test_a_false_root_costs_whoever_hands_it_in_unless_the_claim_stands() -> None:
+    # The other one of two draws is its own with one in five, and half of all accepted claims are looked at.
+    assert compute_fall(DEAL) == 1 - Fraction(1, 5) * Fraction(1, 2)
+    assert compute_fall(replace(DEAL, late_rate=LATE_RATE_ONE)) == 1
+    [play] = [play for play in list_plays(DEAL) if play.name == "verifier is handed a false root"]
     assert play.net < -DEAL.audit_stake / 2
 
 

@@ -53,6 +53,17 @@ def test_a_lazy_solver_falls_by_the_referee_and_a_dropper_by_the_fee(report: dic
     assert delayed["claim"] == "ACCEPTED" and delayed["tokens"] <= -10
 
 
+def test_who_hands_in_a_false_root_falls_where_its_claim_does(report: dict[str, Any]) -> None:
+    [found] = [one["outcomes"] for one in report["agents"] if one["name"] == "verifier handed a false root"]
+    stakes = {one["outcome"]: (one["claim"], one["tokens"]) for one in found}
+    assert stakes == {
+        "0": ("CONVICTED", 0.0),
+        "1": ("CONVICTED", -50.0),
+        "2": ("ACCEPTED", 2.0),
+        "2, late": ("CONVICTED", -100.0),
+    }
+
+
 def test_gas_is_what_amounts_are_derived_with(report: dict[str, Any]) -> None:
     found = {one["name"]: one["outcomes"] for one in report["agents"]}
     [solver] = found["honest solver"]
