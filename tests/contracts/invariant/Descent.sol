@@ -39,7 +39,7 @@ abstract contract Descent is Play {
         (bytes32 weightsRoot, bytes32 momentumRoot) = _rootsOf(honest ? 0 : 1 + dice);
         if (vault.freeOf(poster) < terms.amounts.mergeBond) _refill(poster);
         bytes memory data = abi.encodeCall(ledger.postOuter, (task, round, included, weightsRoot, momentumRoot));
-        _bonds[_lap].push(Hashing.outerExposure(task, round, poster, weightsRoot, momentumRoot));
+        _addBond(Hashing.outerExposure(task, round, poster, weightsRoot, momentumRoot));
         return _attempt(poster, address(ledger), data, "postOuter");
     }
 
@@ -58,6 +58,15 @@ abstract contract Descent is Play {
         (uint32 weight, uint32 momentum) = _outerBits();
         weightsRoot = _remember(lie & 1 == 1 ? weight + LIE : weight);
         momentumRoot = _remember(lie & 2 == 2 ? momentum + LIE : momentum);
+    }
+
+    /// @dev Once: who posts the same root again after it was replaced has the same exposure again.
+    function _addBond(ExposureId bond) private {
+        ExposureId[] storage bonds = _bonds[_lap];
+        for (uint256 i = 0; i < bonds.length; ++i) {
+            if (ExposureId.unwrap(bonds[i]) == ExposureId.unwrap(bond)) return;
+        }
+        bonds.push(bond);
     }
 
     // Contests ----------------------------------------------------------------------------------------------------
@@ -90,7 +99,7 @@ abstract contract Descent is Play {
         did = _attempt(rival, address(contest), data, "contest");
         if (!did) return false;
         _setDone("contest", uint160(poster), uint160(rival));
-        _bonds[_lap].push(Hashing.outerExposure(task, round, rival, weightsRoot, momentumRoot));
+        _addBond(Hashing.outerExposure(task, round, rival, weightsRoot, momentumRoot));
         _contested[_lap][rival] = poster;
     }
 
