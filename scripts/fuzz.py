@@ -13,14 +13,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+from scripts import prove
 from scripts.mutation.project import hash_sources
 from scripts.toolchain import ROOT, forge_path
 
 BUILD = ROOT / "build" / "fuzz"
 TEST = "tests/contracts/invariant/Protocol.t.sol"
+INVARIANT = "invariant_everyProperty"
 CALLS = 1_000_000
 """What a whole campaign makes."""
 LEAST_SUCCESS = 0.2
@@ -47,15 +52,27 @@ ENDS = (
 def main(arguments: list[str]) -> int:
     """Run what is left of the campaign and write the report; 1 where it falls short."""
     options = _parse(arguments)
-    folder = BUILD / hash_sources()[:16]
+    folder = BUILD / hash_sources(start=TEST)[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    started, seed = time.monotonic(), len(list(folder.glob("*.json")))
-    while count_calls(read_runs(folder)) < options.calls:
-        if options.seconds and time.monotonic() - started > options.seconds:
-            break
-        seed += 1
-        run_batch(folder, seed, options.runs, options.depth)
-        print(render(make_report(folder)), flush=True)
+    _run_forge(["build"], {"FOUNDRY_PROFILE": "fuzz"})
+    done = {int(path.stem) for path in folder.glob("*.json")}
+    seeds = (seed for seed in count(1) if seed not in done)
+    until = time.monotonic() + (options.seconds or float("inf"))
+    lock = Lock()
+
+    def play() -> None:
+        while time.monotonic() < until:
+            with lock:
+                if count_calls(read_runs(folder)) >= options.calls:
+                    return
+                seed = next(seeds)
+            run_batch(folder, seed, options.runs, options.depth)
+            with lock:
+                print(render(make_report(folder)), flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for job in [pool.submit(play) for _ in range(options.jobs)]:
+            job.result()
     report = make_report(folder)
     (BUILD / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     print(render(report))
@@ -67,6 +84,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--calls", type=int, default=CALLS, help="stop after so many (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=0, help="stop after the batch that passes this")
     parser.add_argument("--runs", type=int, default=20, help="runs of a batch (default: %(default)s)")
+    cores = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=cores, help="batches at once (default: %(default)s)")
     parser.add_argument("--depth", type=int, default=500, help="calls of a run (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -78,25 +97,34 @@ def run_batch(folder: Path, seed: int, runs: int, depth: int) -> None:
     counts = folder / f"{seed}.jsonl"
     counts.unlink(missing_ok=True)
     environment = {
-        **os.environ,
         "FOUNDRY_PROFILE": "fuzz",
         "FOUNDRY_INVARIANT_RUNS": str(runs),
         "FOUNDRY_INVARIANT_DEPTH": str(depth),
+        "FOUNDRY_INVARIANT_FAILURE_PERSIST_DIR": str(folder / f"{seed}.failures"),
         "FUZZ_COUNTS": str(counts.relative_to(ROOT)),
     }
-    command = [str(forge_path()), "test", "--match-path", TEST, "--fuzz-seed", str(seed), "-vvv"]
+    command = ["test", "--match-path", TEST, "--match-test", INVARIANT]
+    command += ["--fuzz-seed", str(seed), "-j", "1", "-vvv"]
     started = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    failed = "[FAIL" in done.stdout
-    if done.returncode and not failed:
-        raise RuntimeError(
-            f"forge ran no test: expected exit status 0, got {done.returncode}\n{done.stderr[-2000:]}"
-        )
-    if failed:
-        (folder / f"{seed}.log").write_text(done.stdout)
-    reasons = re.findall(r"^\[FAIL: (.*)\]", done.stdout, re.MULTILINE)
+    said = _run_forge(command, environment)
+    reasons = re.findall(r"^\[FAIL: (.*)\]", said, re.MULTILINE)
+    if reasons:
+        (folder / f"{seed}.log").write_text(said)
     result = {"seed": seed, "violations": sorted(set(reasons)), "seconds": time.monotonic() - started}
     (folder / f"{seed}.json").write_text(json.dumps(result) + "\n")
+
+
+def _run_forge(arguments: list[str], environment: Mapping[str, str]) -> str:
+    """Return what forge says, also of tests that fail."""
+    command = [str(forge_path()), *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    if done.returncode and "[FAIL" not in done.stdout:
+        raise RuntimeError(
+            f"forge ran nothing: expected exit status 0, got {done.returncode}\n{done.stderr[-2000:]}"
+        )
+    return done.stdout
 
 
 def read_runs(folder: Path) -> dict[str, Counter[str]]:
@@ -117,13 +145,12 @@ def make_report(folder: Path) -> dict[str, Any]:
     total = sum(runs.values(), Counter[str]())
     results = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     success = dict(_rates(total))
-    source_hash = hash_sources()
     return {
         "calls": count_calls(runs),
         "violations": sum(len(result["violations"]) for result in results),
         "lowest_handler_success": min(success.values(), default=0.0),
-        "mutation_score": _read("mutate", "score", source_hash),
-        "proved": _read("prove", "proved", source_hash),
+        "mutation_score": _read("mutate", "score", hash_sources()),
+        "proved": _read("prove", "proved", hash_sources(start=prove.SOURCE)),
         "runs": len(runs),
         "handler_success": success,
         "ends": {end: total[end] for end in ENDS},
@@ -131,7 +158,7 @@ def make_report(folder: Path) -> dict[str, Any]:
         "moves": {name: n for name, n in sorted(total.items()) if name.startswith("done ")},
         "failures": {str(result["seed"]): result["violations"] for result in results if result["violations"]},
         "seconds": sum(result["seconds"] for result in results),
-        "source_hash": source_hash,
+        "source_hash": hash_sources(start=TEST),
     }
 
 

@@ -83,10 +83,12 @@ class Plan:
     gas_tests: list[str]
 
 
-def hash_sources(root: Path = ROOT) -> str:
-    """Return SHA-256 hex over every .sol file of contracts/ and tests/contracts/, paths included."""
+def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
+    """Return SHA-256 hex over the .sol file `start`, relative to `root`, and all that it imports, paths
+    included; over every file of contracts/ and tests/contracts/ where none is named."""
+    paths = read_sources(root, start) if start else _list_sources(root)
     digest = hashlib.sha256()
-    for path in _list_sources(root):
+    for path in paths:
         digest.update(f"{path}\0".encode() + hashlib.sha256((root / path).read_bytes()).digest())
     return digest.hexdigest()
 

@@ -55,6 +55,17 @@ def test_other_campaigns_count_for_the_same_sources_only(folder: Path) -> None:
     assert fuzz.make_report(folder)["mutation_score"] == 0.96
 
 
+def test_a_proof_counts_while_what_it_imports_is_the_same(tmp_path: Path) -> None:
+    for name, text in {"A": 'import "./B.sol";', "B": "", "C": ""}.items():
+        (tmp_path / f"{name}.sol").write_text(text)
+    (tmp_path / "foundry.toml").write_text(Path("foundry.toml").read_text())
+    before = hash_sources(tmp_path, "A.sol")
+    (tmp_path / "C.sol").write_text("contract C {}")
+    assert hash_sources(tmp_path, "A.sol") == before
+    (tmp_path / "B.sol").write_text("contract B {}")
+    assert hash_sources(tmp_path, "A.sol") != before
+
+
 def test_every_end_that_is_awaited_is_counted_by_the_bots() -> None:
     sources = "".join(path.read_text() for path in Path("tests/contracts/invariant").glob("*.sol"))
     for end in fuzz.ENDS:
