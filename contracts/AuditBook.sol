@@ -94,10 +94,15 @@ contract AuditBook is IAuditBook {
         uint256 leafCount;
     }
 
+    /// @notice Where all money lies.
     IStakeVault public immutable vault;
+    /// @notice Tasks, peers and rounds.
     ITaskRegistry public immutable registry;
+    /// @notice Claims, verdicts and settlement.
     IRoundLedger public immutable ledger;
+    /// @notice Disputes on single claims.
     address public immutable disputes;
+    /// @notice Where the seeds of draws come from.
     IRandomness public immutable randomness;
 
     /// @dev Headers are in the events; what is kept of them is their hash, and whoever needs one brings it.
@@ -121,11 +126,13 @@ contract AuditBook is IAuditBook {
     }
 
     // Step 5: start -----------------------------------------------------------------------------------------------
+    /// @inheritdoc IAuditBook
     function openStart(TaskId task, uint32 round, uint32 draw, BoundaryProof calldata start) external {
         Context memory c = _contextOf(task, round);
         _openStart(c, _claimOfSender(c), draw, start);
     }
 
+    /// @inheritdoc IAuditBook
     function openStarts(TaskId task, uint32 round, BoundaryProof[] calldata starts) external {
         Context memory c = _contextOf(task, round);
         Claim memory claim = _claimOfSender(c);
@@ -167,10 +174,12 @@ contract AuditBook is IAuditBook {
     }
 
     // Step 6: blind replay ----------------------------------------------------------------------------------------
+    /// @inheritdoc IAuditBook
     function commitReplay(AuditRef calldata ref, bytes32 commitment) external {
         _commitReplay(_contextOf(ref.task, ref.round), ref, commitment);
     }
 
+    /// @inheritdoc IAuditBook
     function commitReplays(AuditRef[] calldata refs, bytes32[] calldata commitments) external {
         _requireCount(refs.length, commitments.length);
         Context memory c;
@@ -187,11 +196,13 @@ contract AuditBook is IAuditBook {
         vault.expose(Hashing.auditExposure(ref), msg.sender, c.terms.amounts.auditStake);
     }
 
+    /// @inheritdoc IAuditBook
     function sayUnserved(AuditRef calldata ref) external {
         _takeUp(_contextOf(ref.task, ref.round), ref, AuditStatus.UNSERVED);
         emit Unserved(ref.task, ref.round, ref.slot, ref.draw, ref.rank, msg.sender);
     }
 
+    /// @inheritdoc IAuditBook
     function abstain(AuditRef calldata ref) external {
         _takeUp(_contextOf(ref.task, ref.round), ref, AuditStatus.ABSTAINED);
         emit Abstained(ref.task, ref.round, ref.slot, ref.draw, ref.rank, msg.sender);
@@ -210,6 +221,7 @@ contract AuditBook is IAuditBook {
     }
 
     // Step 7: show ------------------------------------------------------------------------------------------------
+    /// @inheritdoc IAuditBook
     function openEnd(
         TaskId task,
         uint32 round,
@@ -223,6 +235,7 @@ contract AuditBook is IAuditBook {
         _keepLast(c, claim, last);
     }
 
+    /// @inheritdoc IAuditBook
     function openEnds(TaskId task, uint32 round, BoundaryProof[] calldata ends, BoundaryProof calldata last)
         external
     {
@@ -261,10 +274,12 @@ contract AuditBook is IAuditBook {
         else _last[key].weightsRoot = last.header.weightsRoot;
     }
 
+    /// @inheritdoc IAuditBook
     function reveal(AuditRef calldata ref, StateHeader calldata end, bytes32 salt) external {
         _reveal(_contextOf(ref.task, ref.round), ref, end, salt);
     }
 
+    /// @inheritdoc IAuditBook
     function reveals(AuditRef[] calldata refs, StateHeader[] calldata ends, bytes32[] calldata salts)
         external
     {
@@ -313,9 +328,11 @@ contract AuditBook is IAuditBook {
     }
 
     // Step 8: leaves ----------------------------------------------------------------------------------------------
+    /// @inheritdoc IAuditBook
     function sealLeaves(TaskId task, uint32 round, uint32 phase, bytes calldata proof) external {
         if (phase > PHASE_LATE) revert WrongPhase(0, phase);
-        if (_leafSeeds[task][round][phase] != 0) revert AlreadySealed();
+        bytes32 sealed_ = _leafSeeds[task][round][phase];
+        if (sealed_ != 0) revert AlreadySealed(sealed_);
         Phase memory p = _phaseOf(_contextOf(task, round), phase);
         _requireWindow(p.leavesBlock + 1, p.leavesEnd);
         bytes32 value = randomness.read(p.leavesBlock, proof);
@@ -324,6 +341,7 @@ contract AuditBook is IAuditBook {
         emit LeavesSealed(task, round, phase, seed);
     }
 
+    /// @inheritdoc IAuditBook
     function openLeaves(
         TaskId task,
         uint32 round,
@@ -393,6 +411,7 @@ contract AuditBook is IAuditBook {
         }
     }
 
+    /// @inheritdoc IAuditBook
     function compareLeaves(
         AuditRef calldata ref,
         StateHeader[2] calldata ends,
@@ -464,6 +483,7 @@ contract AuditBook is IAuditBook {
     }
 
     // Modules only ------------------------------------------------------------------------------------------------
+    /// @inheritdoc IAuditBook
     function enforce(AuditRef calldata ref) external returns (AuditStatus) {
         if (msg.sender != address(ledger)) revert NotModule(msg.sender);
         Lanes.Lane memory lane = _laneOf(ref);
@@ -503,6 +523,7 @@ contract AuditBook is IAuditBook {
         }
     }
 
+    /// @inheritdoc IAuditBook
     function settle(TaskId task, uint32 round, uint32 slot) external {
         if (msg.sender != address(ledger)) revert NotModule(msg.sender);
         TaskTerms memory terms = Terms.load(registry, task);
@@ -530,6 +551,7 @@ contract AuditBook is IAuditBook {
             status == AuditStatus.REVEALED || status == AuditStatus.ACCEPTS || status == AuditStatus.REJECTS;
     }
 
+    /// @inheritdoc IAuditBook
     function convictAuditor(AuditRef calldata ref, address finder, bytes32 reason) external {
         if (msg.sender != disputes) revert NotModule(msg.sender);
         Lanes.Lane memory lane = _laneOf(ref);
@@ -665,10 +687,12 @@ contract AuditBook is IAuditBook {
     }
 
     // Views -------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IAuditBook
     function statusOf(AuditRef calldata ref) external view returns (AuditStatus) {
         return _laneOf(ref).statusOf(ref.rank);
     }
 
+    /// @inheritdoc IAuditBook
     function openedOf(TaskId task, uint32 round, uint32 slot, uint32 draw, uint32 phase)
         external
         view
@@ -678,6 +702,7 @@ contract AuditBook is IAuditBook {
         return (lane.has(Lanes.START), lane.has(Lanes.END), lane.hasLeaves(phase));
     }
 
+    /// @inheritdoc IAuditBook
     function summaryOf(TaskId task, uint32 round, uint32 slot, uint32 draws)
         external
         view
@@ -692,20 +717,24 @@ contract AuditBook is IAuditBook {
         }
     }
 
+    /// @inheritdoc IAuditBook
     function startOf(TaskId task, uint32 round, uint32 slot, uint32 draw) external view returns (bytes32) {
         return _starts[_drawKey(AuditRef(task, round, slot, draw, 0))];
     }
 
+    /// @inheritdoc IAuditBook
     function lastOf(TaskId task, uint32 round, uint32 slot) external view returns (StateHeader memory) {
         return _last[_slotKey(task, round, slot)];
     }
 
+    /// @inheritdoc IAuditBook
     function revealedOf(AuditRef calldata ref) external view returns (bytes32) {
         if (!_isRevealed(_laneOf(ref).statusOf(ref.rank))) return 0;
         bytes32 own = _results[_auditKey(ref)];
         return own == 0 ? _ends[_drawKey(ref)] : own;
     }
 
+    /// @inheritdoc IAuditBook
     function leafSeedOf(TaskId task, uint32 round, uint32 phase) external view returns (bytes32) {
         return _leafSeeds[task][round][phase];
     }

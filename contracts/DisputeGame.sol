@@ -14,6 +14,7 @@ import {
     TaskTerms
 } from "./Types.sol";
 import {IAuditBook} from "./interfaces/IAuditBook.sol";
+import {IDisputeGame} from "./interfaces/IDisputeGame.sol";
 import {IReferee} from "./interfaces/IReferee.sol";
 import {IRoundLedger} from "./interfaces/IRoundLedger.sol";
 import {IStakeVault} from "./interfaces/IStakeVault.sol";
@@ -38,10 +39,13 @@ import {Terms} from "./libraries/Terms.sol";
 /// that the task gives. What does not bind cannot be posted, so there is nothing to prove about it.
 /// @dev Step roots are kept as one hash, and of the named step the two roots that count; who needs more finds it in the events.
 contract DisputeGame is DisputeQueue {
+    /// @notice Demands that one challenger may make in a dispute.
     uint32 public constant MAX_DEMANDS_EACH = 8;
+    /// @notice Demands that all but the opener may make in a dispute.
     /// @dev Of all challengers but the opener together: strangers cannot stretch a dispute without end, nor crowd out its opener.
     uint32 public constant MAX_DEMANDS_OTHERS = 32;
 
+    /// @inheritdoc IDisputeGame
     IReferee public immutable referee;
 
     mapping(DisputeId => mapping(uint32 => StepProofs.Demand)) private _demands;
@@ -58,6 +62,7 @@ contract DisputeGame is DisputeQueue {
     }
 
     // D1: roots ---------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     function postStepRoots(DisputeId dispute, bytes32[] calldata roots, BoundaryProof[] calldata ends)
         external
     {
@@ -115,6 +120,7 @@ contract DisputeGame is DisputeQueue {
     }
 
     // D2: name, trace ---------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     function nameStep(DisputeId dispute, uint32 step, bytes32[] calldata roots) external {
         Dispute storage d = _onClock(dispute, Stage.NAME);
         if (msg.sender != d.opener) revert NotOpener(d.opener, msg.sender);
@@ -127,6 +133,7 @@ contract DisputeGame is DisputeQueue {
         emit StepNamed(dispute, step, d.clockBlock);
     }
 
+    /// @inheritdoc IDisputeGame
     function postTrace(
         DisputeId dispute,
         StepFacts calldata facts,
@@ -168,6 +175,7 @@ contract DisputeGame is DisputeQueue {
     }
 
     // D3: demands -------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     function demandLeaf(
         DisputeId dispute,
         StepFacts calldata facts,
@@ -201,6 +209,7 @@ contract DisputeGame is DisputeQueue {
         vault.forfeit(exposure, claimant, feeWei, "demand");
     }
 
+    /// @inheritdoc IDisputeGame
     function answerDemand(
         DisputeId dispute,
         uint32 demand,
@@ -209,7 +218,9 @@ contract DisputeGame is DisputeQueue {
     ) external {
         Dispute storage d = _at(dispute, Stage.PROVE);
         if (msg.sender != d.claimant) revert NotClaimant(d.claimant, msg.sender);
-        if (demand != d.demandsAnswered || demand == d.demandsMade) revert DemandUnknown(demand);
+        if (demand != d.demandsAnswered || demand == d.demandsMade) {
+            revert DemandUnknown(demand, d.demandsAnswered, d.demandsMade);
+        }
         if (block.number >= d.demandClock) revert ClockOver(d.demandClock, block.number);
         StepProofs.requireHeader(d.origin, start);
         StepProofs.requireAnswer(_demands[dispute][demand], d.result, start, opening);
@@ -220,6 +231,7 @@ contract DisputeGame is DisputeQueue {
     }
 
     // D3: proofs --------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     function proveOperation(
         DisputeId dispute,
         StepFacts calldata facts,
@@ -231,10 +243,11 @@ contract DisputeGame is DisputeQueue {
         Dispute storage d = _provable(dispute, facts);
         StepProofs.requireHeader(d.origin, start);
         IReferee.StepContext memory context = IReferee.StepContext(facts, start, d.result);
-        if (!referee.judge(context, node, element, openings)) revert NoFault();
+        if (!referee.judge(context, node, element, openings)) revert NoFault(element);
         _convict(dispute, d, "operation");
     }
 
+    /// @inheritdoc IDisputeGame
     function proveToken(
         DisputeId dispute,
         StepFacts calldata facts,
@@ -248,7 +261,7 @@ contract DisputeGame is DisputeQueue {
         uint256 claimed = StepProofs.tracedElement(facts, d.result, buffer, position, opening);
         uint256 place = _sampleStart(d, facts, position / facts.sequenceTokens)
             + position % facts.sequenceTokens + (isLabel ? 1 : 0);
-        if (claimed == StepProofs.datasetToken(facts, place, dataset)) revert NoFault();
+        if (claimed == StepProofs.datasetToken(facts, place, dataset)) revert NoFault(position);
         _convict(dispute, d, "data");
     }
 
@@ -264,6 +277,7 @@ contract DisputeGame is DisputeQueue {
         return Draw.sampleStart(beacon, shard, innerStep, row, facts.tokenCount, facts.sequenceTokens);
     }
 
+    /// @inheritdoc IDisputeGame
     function proveScalar(
         DisputeId dispute,
         StepFacts calldata facts,
@@ -276,7 +290,7 @@ contract DisputeGame is DisputeQueue {
         StepProofs.requireHeader(d.origin, start);
         uint32 claimed =
             StepProofs.tracedElement(facts, d.result, StepProofs.SCALARS_BUFFER, which, opening);
-        if (claimed == StepProofs.scalarOf(facts, start, which, scalars)) revert NoFault();
+        if (claimed == StepProofs.scalarOf(facts, start, which, scalars)) revert NoFault(which);
         _convict(dispute, d, "data");
     }
 
@@ -289,6 +303,7 @@ contract DisputeGame is DisputeQueue {
     }
 
     // D4: clocks --------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     function timeout(DisputeId dispute) external {
         Dispute storage d = _disputes[dispute];
         if (!_isActive(d.stage)) revert WrongStage(Stage.PROVE, d.stage);
@@ -324,6 +339,7 @@ contract DisputeGame is DisputeQueue {
     }
 
     // Views -------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     function stageOf(DisputeId dispute)
         external
         view
@@ -333,6 +349,7 @@ contract DisputeGame is DisputeQueue {
         return (d.stage, _clockOf(d), d.claimant, d.opener);
     }
 
+    /// @inheritdoc IDisputeGame
     function traceOf(DisputeId dispute)
         external
         view
@@ -342,6 +359,7 @@ contract DisputeGame is DisputeQueue {
         if (d.isTraced) (step, startRoot, traceRoot) = (d.step, d.origin, d.result);
     }
 
+    /// @inheritdoc IDisputeGame
     function demandsOf(DisputeId dispute)
         external
         view

@@ -20,6 +20,7 @@ import {DoubleEndedQueue} from "@openzeppelin/contracts/utils/structs/DoubleEnde
 abstract contract DisputeQueue is IDisputeGame {
     using DoubleEndedQueue for DoubleEndedQueue.Bytes32Deque;
 
+    /// @notice Disputes that may wait for one claimant in a task.
     /// @dev The bond has doubled 32 times by then: no stake reaches it, and the shift cannot overflow.
     uint256 public constant MAX_QUEUE = 32;
 
@@ -56,9 +57,13 @@ abstract contract DisputeQueue is IDisputeGame {
         bytes32 result;
     }
 
+    /// @notice Where all money lies.
     IStakeVault public immutable vault;
+    /// @notice Tasks, peers and rounds.
     ITaskRegistry public immutable registry;
+    /// @notice Claims, verdicts and settlement.
     IRoundLedger public immutable ledger;
+    /// @notice The blind audits.
     IAuditBook public immutable audits;
 
     mapping(DisputeId => Dispute) internal _disputes;
@@ -70,6 +75,7 @@ abstract contract DisputeQueue is IDisputeGame {
     }
 
     // Openings ----------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     /// @dev The first seal counts: whoever copies a hash can only make it older.
     function sealOpening(bytes32 sealHash) external {
         Dispute storage d = _disputes[DisputeId.wrap(sealHash)];
@@ -77,6 +83,7 @@ abstract contract DisputeQueue is IDisputeGame {
         emit OpeningSealed(msg.sender, sealHash);
     }
 
+    /// @inheritdoc IDisputeGame
     function openDispute(ClaimRef calldata claim, bytes32 salt) external returns (DisputeId dispute) {
         dispute = DisputeId.wrap(sha256(abi.encode(claim, msg.sender, salt)));
         _requireSealed(dispute);
@@ -234,14 +241,17 @@ abstract contract DisputeQueue is IDisputeGame {
     }
 
     // Views -------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputeGame
     function openCount(bytes32 task, uint32 round, uint32 slot) external view returns (uint256) {
         return _openCounts[_slotKey(task, round, slot)];
     }
 
+    /// @inheritdoc IDisputeGame
     function claimOf(DisputeId dispute) external view returns (ClaimRef memory) {
         return _claimOf(_disputes[dispute]);
     }
 
+    /// @inheritdoc IDisputeGame
     function activeOf(bytes32 task, address claimant)
         external
         view

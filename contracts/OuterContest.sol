@@ -15,6 +15,7 @@ import {Terms} from "./libraries/Terms.sol";
 /// @title Settles a wrong outer root, or a wrong pseudo-gradient, by computing one leaf of it (docs/spec.md, section 5).
 /// @notice The contract computes; it never votes. An honest poster only has to open its own tree, an honest rival only to follow the difference down.
 contract OuterContest is IOuterContest {
+    /// @notice Levels of the tree that a poster opens in one move.
     /// @dev 16 nodes a move: three moves reach any leaf of a million parameters.
     uint256 public constant FANOUT_LEVELS = 4;
     uint8 private constant WEIGHTS = 0;
@@ -41,9 +42,13 @@ contract OuterContest is IOuterContest {
         bytes32[] children;
     }
 
+    /// @notice Where all money lies.
     IStakeVault public immutable vault;
+    /// @notice Tasks, peers and rounds.
     ITaskRegistry public immutable registry;
+    /// @notice Claims, verdicts and settlement.
     IRoundLedger public immutable ledger;
+    /// @notice The blind audits.
     IAuditBook public immutable auditBook;
 
     mapping(TaskId => mapping(uint32 => mapping(address => Contest))) private _contests;
@@ -55,6 +60,7 @@ contract OuterContest is IOuterContest {
     }
 
     // Contest -----------------------------------------------------------------------------------------------------
+    /// @inheritdoc IOuterContest
     function contest(TaskId task, uint32 round, bytes32 weightsRoot, bytes32 momentumRoot, uint8 tensor)
         external
     {
@@ -64,9 +70,10 @@ contract OuterContest is IOuterContest {
         if (entry.turn != Turn.NONE) revert ContestRunning(msg.sender);
         if (posted.account == msg.sender) revert OwnRoot(msg.sender);
         Stand memory rival = Stand(msg.sender, weightsRoot, momentumRoot);
-        if (_rootOf(posted, tensor) == _rootOf(rival, tensor)) revert SameRoot();
+        bytes32 root = _rootOf(posted, tensor);
+        if (root == _rootOf(rival, tensor)) revert SameRoot(root);
         (entry.posted, entry.rival, entry.tensor, entry.node) =
-        (posted, rival, tensor, _rootOf(posted, tensor));
+        (posted, rival, tensor, root);
         ++_running[_exposureOf(task, round, posted)];
         _turnTo(entry, _depth(terms) == 0 ? Turn.LEAF : Turn.POSTER, terms.windows.respond);
         emit Contested(task, round, msg.sender, weightsRoot, momentumRoot, tensor, entry.clockBlock);
@@ -83,13 +90,14 @@ contract OuterContest is IOuterContest {
         uint256 postedBlock;
         (posted, postedBlock) = _postedOf(task, round);
         if (posted.account == address(0) || ledger.includedOf(task, round).length == 0) {
-            revert NothingToContest();
+            revert NothingToContest(posted.account);
         }
         if (block.number >= postedBlock + mergeBlocks) {
             revert ClockOver(postedBlock + mergeBlocks, block.number);
         }
     }
 
+    /// @inheritdoc IOuterContest
     function postNodes(TaskId task, uint32 round, address rival, bytes32[] calldata nodes) external {
         Contest storage entry = _onTurn(task, round, rival, Turn.POSTER);
         if (msg.sender != entry.posted.account) revert NotPoster(entry.posted.account, msg.sender);
@@ -103,9 +111,10 @@ contract OuterContest is IOuterContest {
         emit NodesPosted(task, round, rival, entry.level, entry.index, nodes, entry.clockBlock);
     }
 
+    /// @inheritdoc IOuterContest
     function nameChild(TaskId task, uint32 round, uint32 child) external {
         Contest storage entry = _onTurn(task, round, msg.sender, Turn.RIVAL);
-        if (child >= entry.children.length) revert WrongChild(child);
+        if (child >= entry.children.length) revert WrongChild(child, entry.children.length);
         TaskTerms memory terms = Terms.load(registry, task);
         uint256 down = _levelsDown(entry.level, _depth(terms));
         entry.node = entry.children[child];
@@ -116,6 +125,7 @@ contract OuterContest is IOuterContest {
         emit ChildNamed(task, round, msg.sender, entry.level, entry.index, entry.clockBlock);
     }
 
+    /// @inheritdoc IOuterContest
     function computeLeaf(
         TaskId task,
         uint32 round,
@@ -135,6 +145,7 @@ contract OuterContest is IOuterContest {
         else _endAgainstPoster(task, round, entry, terms, "leaf");
     }
 
+    /// @inheritdoc IOuterContest
     function timeout(TaskId task, uint32 round, address rival) external {
         Contest storage entry = _existing(task, round, rival);
         if (_isReplaced(task, round, entry)) return _endWithoutLoss(task, round, entry);
@@ -185,6 +196,7 @@ contract OuterContest is IOuterContest {
         return PositionalMerkle.leafHash(tensor == WEIGHTS ? newWeights : newMomentum);
     }
 
+    /// @inheritdoc IOuterContest
     function provePseudoGradient(
         TaskId task,
         uint32 round,
@@ -201,7 +213,7 @@ contract OuterContest is IOuterContest {
         _requireLeaf(weightsRoot, globalWeights, leafIndex, count);
         _requireLeaf(_lastWeightsRoot(task, round, slot, draw), lastWeights, leafIndex, count);
         _requireLeaf(deltaRoot, delta, leafIndex, count);
-        if (!_isFault(globalWeights.data, lastWeights.data, delta.data)) revert NoFault();
+        if (!_isFault(globalWeights.data, lastWeights.data, delta.data)) revert NoFault(leafIndex);
         emit PseudoGradientConvicted(task, round, slot, leafIndex);
         ledger.convictSolver(task, round, slot, msg.sender, "pseudo-gradient");
     }
@@ -345,6 +357,7 @@ contract OuterContest is IOuterContest {
         return depth - level < FANOUT_LEVELS ? depth - level : FANOUT_LEVELS;
     }
 
+    /// @inheritdoc IOuterContest
     function contestOf(TaskId task, uint32 round, address rival)
         external
         view

@@ -14,6 +14,7 @@ import {StepNode} from "./libraries/StepNode.sol";
 contract Referee is IReferee {
     using Runs for Run;
 
+    /// @inheritdoc IReferee
     function judge(
         StepContext calldata context,
         NodeProof calldata node,

@@ -32,8 +32,8 @@ import {Checkpoints} from "@openzeppelin/contracts/utils/structs/Checkpoints.sol
 ///  v                      |  |  +-----------------------------------> ESCALATED -- each draw ----+
 /// DROPPED (F)             |  |                                            | judge at reserveCompareEnd
 ///                         |  +--> VOID <----------------------------------+
-///                         |       no draw: no fault; start, end or leaves not opened: F; fewer than 2 of 3: no F;
-///                         v       2 of 3 UNSERVED: F of the solver and of each who said so
+///                         |       no draw: no fault; start, end or leaves not opened: F; fewer than 2 of 3: no F, and where nobody
+///                         v       REJECTS the pay is burned; 2 of 3 UNSERVED: F of the solver and of each who said so
 ///                      CONVICTED  from any stage but NONE and DROPPED, by a dispute or a wrong pseudo-gradient: the stake
 /// ```
 /// All claims final: somebody posts the outer root over the accepted ones with a bond, and the merge window runs; with none accepted the
@@ -50,11 +50,21 @@ contract RoundLedger is IRoundLedger {
     uint32 private constant PHASE_PRIMARY = 0;
     uint32 private constant PHASE_LATE = 2;
     uint256 private constant MAJORITY = 2;
+    /// @dev Of the fees that silent auditors burned their solver gets at most one part in two: its own auditors cost it more than it gets.
+    uint256 private constant SILENCE_DIVISOR = 2;
+    /// @dev Why a draw without a majority voids its claim: nobody but ACCEPTS spoke, nobody rejects, somebody rejects.
+    bytes32 private constant SILENT = "silent";
+    bytes32 private constant UNDECIDED = "undecided";
+    bytes32 private constant REJECTED = "rejected";
+    /// @dev The weight of what the solver failed to do.
+    uint256 private constant FAULT = 4;
 
     /// @param acceptedBlock 0: never accepted; stays when the claim is convicted, so that its late audit stays drawn
     /// @param excluded convicted before the outer root was posted
     /// @param escalatedDraws bit j: the reserves of draw j were called
     /// @param calledLate they had less than half of their replay window left
+    /// @param payBurned VOID though nobody rejects: the pay does not go back to the submitter
+    /// @param silencePayWei what of it the solver gets, since its auditors said nothing and burned at least twice that
     struct Claim {
         bytes32 claimRoot;
         bytes32 deltaRoot;
@@ -63,9 +73,11 @@ contract RoundLedger is IRoundLedger {
         bool excluded;
         bool forfeited;
         bool calledLate;
+        bool payBurned;
         uint32 startLocalStep;
         uint32 escalatedDraws;
         uint64 acceptedBlock;
+        uint256 silencePayWei;
     }
 
     /// @param judged claims with a final status
@@ -107,11 +119,17 @@ contract RoundLedger is IRoundLedger {
         bool leavesMissing;
     }
 
+    /// @notice Where all money lies.
     IStakeVault public immutable vault;
+    /// @notice Tasks, peers and rounds.
     ITaskRegistry public immutable registry;
+    /// @notice The blind audits.
     IAuditBook public immutable audits;
+    /// @notice Disputes on single claims.
     IDisputeGame public immutable disputes;
+    /// @notice Contests of outer roots.
     address public immutable contest;
+    /// @notice Where the seeds of draws come from.
     IRandomness public immutable randomness;
     RoundReader private immutable _reader;
 
@@ -135,6 +153,7 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Step 3: commit ----------------------------------------------------------------------------------------------
+    /// @inheritdoc IRoundLedger
     function commit(
         TaskId task,
         uint32 round,
@@ -188,19 +207,21 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Steps 4 and 12: draws ---------------------------------------------------------------------------------------
+    /// @inheritdoc IRoundLedger
     function sealDraw(TaskId task, uint32 round, bytes calldata proof) external {
         RoundFrame memory f = _trainedFrame(task, round);
         Round storage entry = _rounds[task][round];
-        if (entry.drawSeed != 0) revert AlreadySealed();
+        if (entry.drawSeed != 0) revert AlreadySealed(entry.drawSeed);
         bytes32 value = _randomness(f.drawBlock, f.drawEnd, proof);
         entry.drawSeed = Hashing.drawSeed(registry.domainOf(task), round, value);
         emit DrawSealed(task, round, entry.drawSeed);
     }
 
+    /// @inheritdoc IRoundLedger
     function sealLate(TaskId task, uint32 round, bytes calldata proof) external {
         RoundFrame memory f = _trainedFrame(task, round);
         Round storage entry = _rounds[task][round];
-        if (entry.lateSeed != 0) revert AlreadySealed();
+        if (entry.lateSeed != 0) revert AlreadySealed(entry.lateSeed);
         uint256 merged = _mergedBlock(f, entry);
         if (merged == 0) revert NotMerged(f.mergeBy, block.number);
         bytes32 value = _randomness(merged + f.delay, merged + f.seal, proof);
@@ -219,12 +240,14 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Steps 9 and 10: verdicts ------------------------------------------------------------------------------------
+    /// @inheritdoc IRoundLedger
     function judge(TaskId task, uint32 round, uint32 slot) external {
         RoundFrame memory f = _trainedFrame(task, round);
         ClaimStatus before = _rounds[task][round].claims[slot].status;
         if (_judge(f, slot) == before) revert NothingDue(slot, before);
     }
 
+    /// @inheritdoc IRoundLedger
     function judgeClaims(TaskId task, uint32 round, uint32 from, uint32 to) external {
         RoundFrame memory f = _trainedFrame(task, round);
         for (uint32 slot = from; slot < to && slot < f.solvers; ++slot) {
@@ -282,14 +305,28 @@ contract RoundLedger is IRoundLedger {
 
     /// @dev All draws are looked at before the verdict, so that every silent reserve is dealt with.
     function _judgeReserves(RoundFrame memory f, uint32 slot, Claim storage claim) private {
+        uint256 burnedWei = vault.burnPending();
         bytes32 reason;
         for (uint32 draw = 0; draw < f.segmentDraws; ++draw) {
             if ((claim.escalatedDraws >> draw) & 1 == 0) continue;
             bytes32 found = _judgeDraw(f, slot, draw, claim.calledLate);
-            if (reason == 0 || reason == "rejected") reason = found == 0 ? reason : found;
+            if (_weightOf(found) > _weightOf(reason)) reason = found;
         }
-        if (reason == 0) _accept(f, slot);
-        else _fail(f, slot, ClaimStatus.VOID, reason, reason != "rejected");
+        if (reason == 0) return _accept(f, slot);
+        claim.payBurned = reason == SILENT || reason == UNDECIDED;
+        if (reason == SILENT) {
+            uint256 shareWei = (vault.burnPending() - burnedWei) / SILENCE_DIVISOR;
+            claim.silencePayWei = shareWei < f.solverPay ? shareWei : f.solverPay;
+        }
+        _fail(f, slot, ClaimStatus.VOID, reason, _weightOf(reason) == FAULT);
+    }
+
+    /// @dev The heaviest reason of its draws is that of the claim.
+    function _weightOf(bytes32 reason) private pure returns (uint256) {
+        if (reason == 0) return 0;
+        if (reason == SILENT) return 1;
+        if (reason == UNDECIDED) return 2;
+        return reason == REJECTED ? 3 : FAULT;
     }
 
     /// @return reason why the draw voids the claim; 0 when two of its three auditors accept
@@ -303,13 +340,20 @@ contract RoundLedger is IRoundLedger {
         }
         if (_count(found, AuditStatus.REVEALED) > 0) return "leaves";
         if (_count(found, AuditStatus.ACCEPTS) >= MAJORITY) return 0;
-        if (_count(found, AuditStatus.UNSERVED) < MAJORITY) return "rejected";
+        if (_count(found, AuditStatus.UNSERVED) < MAJORITY) return _reasonOf(found);
         for (uint32 rank = 0; rank < RANKS; ++rank) {
             if (found[rank] == AuditStatus.UNSERVED) {
                 _burnUnservedFee(f, AuditRef(f.task, f.round, slot, draw, rank));
             }
         }
         return "unserved";
+    }
+
+    /// @dev A draw without a majority. One UNSERVED says no more than an abstention: it costs nothing either.
+    function _reasonOf(AuditStatus[RANKS] memory found) private pure returns (bytes32) {
+        if (_count(found, AuditStatus.REJECTS) > 0) return REJECTED;
+        uint256 others = RANKS - _count(found, AuditStatus.NONE) - _count(found, AuditStatus.ACCEPTS);
+        return others == 0 ? SILENT : UNDECIDED;
     }
 
     /// @dev Whoever was called late may say nothing at no cost; for what it committed it answers as always.
@@ -369,12 +413,13 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Step 11: merge ----------------------------------------------------------------------------------------------
+    /// @inheritdoc IRoundLedger
     function postOuter(TaskId task, uint32 round, uint32 included, bytes32 weightsRoot, bytes32 momentumRoot)
         external
     {
         RoundFrame memory f = _trainedFrame(task, round);
         Round storage entry = _rounds[task][round];
-        if (entry.postedBlock != 0) revert AlreadyMerged();
+        if (entry.postedBlock != 0) revert AlreadyMerged(entry.poster, entry.postedBlock);
         if (entry.judged != f.solvers) revert NotJudged(entry.judged, f.solvers);
         if (included != entry.accepted) revert OtherSet(included, entry.accepted);
         _post(f, entry, msg.sender, weightsRoot, momentumRoot);
@@ -415,12 +460,15 @@ contract RoundLedger is IRoundLedger {
         emit RoundMerged(f.task, f.round, block.number + f.merge, weightsRoot, momentumRoot);
     }
 
+    /// @inheritdoc IRoundLedger
     /// @dev The poster fetches its own: nothing else waits for it, so a long contest delays nobody.
     function settleMerge(TaskId task, uint32 round) external {
         RoundFrame memory f = _trainedFrame(task, round);
         Round storage entry = _rounds[task][round];
         if (!_isMerged(f, entry)) revert NotMerged(entry.postedBlock + f.merge, block.number);
-        if (entry.mergeSettled || entry.poster == address(0)) revert AlreadyMerged();
+        if (entry.mergeSettled || entry.poster == address(0)) {
+            revert AlreadyMerged(entry.poster, entry.postedBlock);
+        }
         entry.mergeSettled = true;
         --_progress[task].openMerges;
         vault.release(Hashing.outerExposure(task, round, entry.poster, entry.weightsRoot, entry.momentumRoot));
@@ -429,6 +477,7 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Step 13: settlement -----------------------------------------------------------------------------------------
+    /// @inheritdoc IRoundLedger
     function settleClaim(TaskId task, uint32 round, uint32 slot) external {
         RoundFrame memory f = _frame(task, round);
         if (slot >= f.solvers) revert SlotUnknown(slot, f.solvers);
@@ -438,6 +487,7 @@ contract RoundLedger is IRoundLedger {
         _settleClaim(f, slot);
     }
 
+    /// @inheritdoc IRoundLedger
     /// @dev What is settled or disputed is left out, so that nobody can make a page revert.
     function settleClaims(TaskId task, uint32 round, uint32 from, uint32 to) external {
         RoundFrame memory f = _frame(task, round);
@@ -495,10 +545,18 @@ contract RoundLedger is IRoundLedger {
         if (claim.claimRoot != 0) audits.settle(f.task, f.round, slot);
         if (claim.status == ClaimStatus.CONVICTED) return;
         address solver = vault.release(_solverExposure(f, slot));
+        if (claim.payBurned) return _burnPay(f, claim.silencePayWei, solver);
         if (claim.status != ClaimStatus.ACCEPTED || claim.forfeited) return;
         vault.pay(f.task, solver, f.solverPay, "solver");
     }
 
+    /// @dev A claim that nobody rejects is paid for though too few accept it, so that no submitter saves by auditors of its own.
+    function _burnPay(RoundFrame memory f, uint256 solverWei, address solver) private {
+        if (solverWei > 0) vault.pay(f.task, solver, solverWei, SILENT);
+        vault.burnEscrow(f.task, f.solverPay - solverWei, "void");
+    }
+
+    /// @inheritdoc IRoundLedger
     /// @dev Waits for all claims: a fee that is still to be burned must find its exposure.
     function settleEnrolments(TaskId task, uint32 round, uint32 from, uint32 to) external {
         RoundFrame memory f = _frame(task, round);
@@ -525,6 +583,7 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Modules only ------------------------------------------------------------------------------------------------
+    /// @inheritdoc IRoundLedger
     function convictSolver(TaskId task, uint32 round, uint32 slot, address finder, bytes32 reason) external {
         if (msg.sender != address(disputes) && msg.sender != contest) revert NotModule(msg.sender);
         RoundFrame memory f = _trainedFrame(task, round);
@@ -547,6 +606,7 @@ contract RoundLedger is IRoundLedger {
         if (claim.status == ClaimStatus.ACCEPTED) --entry.accepted;
     }
 
+    /// @inheritdoc IRoundLedger
     function replaceOuter(
         TaskId task,
         uint32 round,
@@ -559,6 +619,7 @@ contract RoundLedger is IRoundLedger {
         _setOuter(_frame(task, round), entry, poster, weightsRoot, momentumRoot);
     }
 
+    /// @inheritdoc IRoundLedger
     function setContested(TaskId task, uint32 round, bool contested) external {
         _requireContest(task, round).contested = contested;
     }
@@ -567,7 +628,9 @@ contract RoundLedger is IRoundLedger {
     function _requireContest(TaskId task, uint32 round) private view returns (Round storage entry) {
         if (msg.sender != contest) revert NotModule(msg.sender);
         entry = _rounds[task][round];
-        if (entry.poster == address(0) || isMerged(task, round)) revert AlreadyMerged();
+        if (entry.poster == address(0) || isMerged(task, round)) {
+            revert AlreadyMerged(entry.poster, entry.postedBlock);
+        }
     }
 
     // The round's frame -------------------------------------------------------------------------------------------
@@ -626,6 +689,7 @@ contract RoundLedger is IRoundLedger {
     }
 
     // Views -------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IRoundLedger
     function claimOf(TaskId task, uint32 round, uint32 slot)
         external
         view
@@ -636,6 +700,7 @@ contract RoundLedger is IRoundLedger {
         return (solver, claim.status, claim.settled, claim.claimRoot, claim.deltaRoot);
     }
 
+    /// @inheritdoc IRoundLedger
     function groundOf(TaskId task, uint32 round, uint32 slot)
         external
         view
@@ -645,6 +710,7 @@ contract RoundLedger is IRoundLedger {
         return (claim.claimRoot, claim.startLocalStep);
     }
 
+    /// @inheritdoc IRoundLedger
     function drawSeedOf(TaskId task, uint32 round)
         external
         view
@@ -653,10 +719,12 @@ contract RoundLedger is IRoundLedger {
         return (_rounds[task][round].drawSeed, _rounds[task][round].lateSeed);
     }
 
+    /// @inheritdoc IRoundLedger
     function drawnOf(AuditRef calldata ref) external view returns (uint32 segment, address auditor) {
         return _drawnOf(ref);
     }
 
+    /// @inheritdoc IRoundLedger
     function outerOf(TaskId task, uint32 round)
         external
         view
@@ -672,10 +740,12 @@ contract RoundLedger is IRoundLedger {
         return (entry.poster, entry.weightsRoot, entry.momentumRoot, entry.postedBlock, entry.contested);
     }
 
+    /// @inheritdoc IRoundLedger
     function isMerged(TaskId task, uint32 round) public view returns (bool) {
         return _isMerged(_frame(task, round), _rounds[task][round]);
     }
 
+    /// @inheritdoc IRoundLedger
     function globalOf(TaskId task, uint32 round)
         external
         view
@@ -691,6 +761,7 @@ contract RoundLedger is IRoundLedger {
         return (entry.weightsRoot, entry.momentumRoot);
     }
 
+    /// @inheritdoc IRoundLedger
     function expectedStart(TaskId task, uint32 round, address solver)
         external
         view
@@ -699,6 +770,7 @@ contract RoundLedger is IRoundLedger {
         return _expectedStart(_frame(task, round), solver);
     }
 
+    /// @inheritdoc IRoundLedger
     /// @dev Shards are a rotation of the slots, so the slot of shard x is x minus the shard of slot 0.
     function includedOf(TaskId task, uint32 round) external view returns (uint32[] memory slots) {
         Round storage entry = _rounds[task][round];
@@ -713,22 +785,27 @@ contract RoundLedger is IRoundLedger {
         }
     }
 
+    /// @inheritdoc IRoundLedger
     function isEscalated(TaskId task, uint32 round, uint32 slot, uint32 draw) external view returns (bool) {
         return (_rounds[task][round].claims[slot].escalatedDraws >> draw) & 1 == 1;
     }
 
+    /// @inheritdoc IRoundLedger
     function mergedBlockOf(TaskId task, uint32 round) external view returns (uint256) {
         return _mergedBlock(_frame(task, round), _rounds[task][round]);
     }
 
+    /// @inheritdoc IRoundLedger
     function settleBlockOf(TaskId task, uint32 round) external view returns (uint256) {
         return _settleBlock(_frame(task, round), _rounds[task][round]);
     }
 
+    /// @inheritdoc IRoundLedger
     function progressOf(TaskId task) external view returns (uint256 settledClaims, uint256 openMerges) {
         return (_progress[task].settledClaims, _progress[task].openMerges);
     }
 
+    /// @inheritdoc IRoundLedger
     function stepsOf(TaskId task, uint32 round, uint32 slot, uint32 innerStep)
         external
         view
@@ -739,6 +816,7 @@ contract RoundLedger is IRoundLedger {
         globalStep = round * innerSteps + innerStep;
     }
 
+    /// @inheritdoc IRoundLedger
     function verifyBoundary(
         TaskId task,
         uint32 round,

@@ -9,8 +9,37 @@ import {Hashing} from "./libraries/Hashing.sol";
 import {Terms} from "./libraries/Terms.sol";
 
 /// @notice Everything about a round that does not change while a call runs, as far as the ledger needs it. Blocks, wei and counts.
+/// @param task the task
+/// @param round index of the round
+/// @param status where the round stands
+/// @param solvers how many are enrolled
+/// @param verifiers how many are enrolled
+/// @param whistleblowers how many are enrolled
+/// @param submitter who funds the task
+/// @param initialWeightsRoot tensor tree of the initial parameters
+/// @param zeroRoot tensor tree of a zero vector
+/// @param innerSteps steps of a round
+/// @param segmentCount segments of a round
+/// @param segmentDraws segments audited of each claim
+/// @param carryMoments whether m, v and the local step carry over
+/// @param noShowFee F
+/// @param solverPay to each accepted solver
+/// @param mergePay to the poster of the root that stands
+/// @param mergeBond exposed by whoever posts a root
+/// @param finderCap most that a finder gets of one slash
+/// @param delay from a deadline to the block whose randomness is taken
+/// @param seal in which it must be handed in
+/// @param merge length of the merge window
 /// @param trainOpens first block of the training window
+/// @param trainEnd end of the training window
+/// @param drawBlock whose randomness gives the draw
+/// @param drawEnd end of its sealing
+/// @param startEnd end of the openings of starts
+/// @param showEnd end of openings of ends and of reveals
+/// @param openEnd end of the openings of leaves
+/// @param compareEnd end of comparisons
 /// @param callEnd reserves that are called before it have half of their replay window or more
+/// @param reserveCompareEnd the same of the reserves
 /// @param mergeBy the block by which a round that can be merged should be; late deadlines start there at the latest
 /// @param lateSpan from the merged block to disputeEnd
 struct RoundFrame {
@@ -82,13 +111,20 @@ contract RoundReader {
     }
 
     /// @notice Steps and segments of every round of a task.
+    /// @param task the task
+    /// @return innerSteps steps of a round
+    /// @return segmentCount segments of a round
     function sizesOf(TaskId task) external view returns (uint32 innerSteps, uint32 segmentCount) {
         TaskTerms memory terms = Terms.load(registry, task);
         return (terms.innerSteps, terms.innerSteps / terms.segmentSteps);
     }
 
     // Frame -------------------------------------------------------------------------------------------------------
+    /// @notice The frame of a round.
     /// @dev What lies in memory is the encoding of the answer: every field is a word.
+    /// @param task the task
+    /// @param round index of the round in its task, from 0
+    /// @return f the frame
     function frameOf(TaskId task, uint32 round) external view returns (RoundFrame memory f) {
         uint256 startBlock;
         TaskTerms memory terms = Terms.load(registry, task);
@@ -131,7 +167,11 @@ contract RoundReader {
 
     // Draws -------------------------------------------------------------------------------------------------------
     /// @notice The segment and the auditor of one audit; auditor 0: there is no such audit.
+    /// @param ref the audit
+    /// @param drawSeed 0: nothing is drawn
     /// @param lateSeed 0: no late audit of this claim is drawn
+    /// @return index of the segment in the round
+    /// @return who was drawn
     function drawnOf(AuditRef memory ref, bytes32 drawSeed, bytes32 lateSeed)
         external
         view

@@ -15,9 +15,11 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
-    /// @dev Where burned tokens go: not every token has a burn function.
+    /// @notice Where burned tokens go.
+    /// @dev Not every token has a burn function.
     address public constant DEAD = 0x000000000000000000000000000000000000dEaD;
-    /// @dev Finder and submitter get at most one part in four each: at least half of every slash is burned.
+    /// @notice Finder and submitter get at most one part in so many of a slash, each.
+    /// @dev So at least half of every slash is burned.
     uint256 public constant SHARE_DIVISOR = 4;
 
     /// @dev `staked` holds everything of the account that was not paid out; `locked` and `unbonding` are parts of it and may overlap.
@@ -36,14 +38,20 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     }
 
     IERC20 private immutable _token;
+    /// @inheritdoc IStakeVault
     uint256 public immutable unbondingBlocks;
+    /// @inheritdoc IStakeVault
     uint256 public burnPending;
 
+    /// @inheritdoc IStakeVault
     mapping(address => bool) public isModule;
     mapping(address => Account) private _accounts;
     mapping(ExposureId => Exposure) private _exposures;
+    /// @inheritdoc IStakeVault
     mapping(TaskId => uint256) public escrowOf;
+    /// @notice Whether what was left of a task's escrow has gone back.
     mapping(TaskId => bool) public isClosed;
+    /// @inheritdoc IStakeVault
     mapping(address => uint256) public creditOf;
 
     modifier onlyModule() {
@@ -59,10 +67,12 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     }
 
     // Accounts ----------------------------------------------------------------------------------------------------
+    /// @inheritdoc IStakeVault
     function deposit(uint256 amountWei) external nonReentrant {
         _deposit(amountWei);
     }
 
+    /// @inheritdoc IStakeVault
     function depositWithPermit(uint256 amountWei, uint256 deadline, uint8 v, bytes32 r, bytes32 s)
         external
         nonReentrant
@@ -80,6 +90,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         _receive(msg.sender, amountWei);
     }
 
+    /// @inheritdoc IStakeVault
     function requestUnbond(uint256 amountWei) external {
         if (amountWei == 0) revert ZeroAmount(msg.sender);
         Account storage account = _accounts[msg.sender];
@@ -91,6 +102,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         emit UnbondingStarted(msg.sender, amountWei, account.readyBlock);
     }
 
+    /// @inheritdoc IStakeVault
     function withdraw() external nonReentrant {
         Account storage account = _accounts[msg.sender];
         uint256 amountWei = _min(account.unbonding, account.staked - account.locked);
@@ -103,6 +115,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         _token.safeTransfer(msg.sender, amountWei);
     }
 
+    /// @inheritdoc IStakeVault
     function claim() external nonReentrant {
         uint256 amountWei = creditOf[msg.sender];
         if (amountWei == 0) revert ZeroAmount(msg.sender);
@@ -111,6 +124,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         _token.safeTransfer(msg.sender, amountWei);
     }
 
+    /// @inheritdoc IStakeVault
     function burn() external nonReentrant {
         uint256 amountWei = burnPending;
         if (amountWei == 0) revert ZeroAmount(DEAD);
@@ -120,6 +134,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     }
 
     // Exposures ---------------------------------------------------------------------------------------------------
+    /// @inheritdoc IStakeVault
     function expose(ExposureId exposure, address account, uint256 amountWei) external onlyModule {
         if (amountWei == 0) revert ZeroAmount(account);
         if (_exposures[exposure].account != address(0)) revert ExposureExists(exposure);
@@ -130,12 +145,14 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         emit Exposed(exposure, account, amountWei);
     }
 
+    /// @inheritdoc IStakeVault
     function release(ExposureId exposure) external onlyModule returns (address account) {
         uint256 amountWei;
         (account, amountWei) = _end(exposure);
         emit Released(exposure, account, amountWei);
     }
 
+    /// @inheritdoc IStakeVault
     function slash(
         ExposureId exposure,
         address finder,
@@ -153,6 +170,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         emit Slashed(exposure, account, finder, amountWei, finderWei, submitterWei, reason);
     }
 
+    /// @inheritdoc IStakeVault
     function burnFee(ExposureId exposure, uint256 amountWei, bytes32 reason)
         external
         onlyModule
@@ -167,6 +185,7 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
         emit FeeBurned(exposure, entry.account, burnedWei, reason);
     }
 
+    /// @inheritdoc IStakeVault
     function forfeit(ExposureId exposure, address to, uint256 toWei, bytes32 reason) external onlyModule {
         (address account, uint256 amountWei) = _end(exposure);
         _takeStake(account, amountWei);
@@ -202,25 +221,45 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     }
 
     // Escrows -----------------------------------------------------------------------------------------------------
+    /// @inheritdoc IStakeVault
     function fundEscrow(TaskId task, address from, uint256 amountWei) external onlyModule nonReentrant {
         escrowOf[task] += amountWei;
         emit EscrowFunded(task, amountWei);
         _receive(from, amountWei);
     }
 
+    /// @inheritdoc IStakeVault
     function pay(TaskId task, address account, uint256 amountWei, bytes32 reason)
         external
         onlyModule
         returns (uint256 paidWei)
     {
         if (isClosed[task]) return 0;
-        uint256 escrowWei = escrowOf[task];
-        if (escrowWei < amountWei) revert EscrowTooSmall(task, escrowWei, amountWei);
+        uint256 escrowWei = _requireEscrow(task, amountWei);
         paidWei = _credit(account, amountWei);
         escrowOf[task] = escrowWei - paidWei;
         emit Paid(task, account, paidWei, reason);
     }
 
+    /// @inheritdoc IStakeVault
+    function burnEscrow(TaskId task, uint256 amountWei, bytes32 reason)
+        external
+        onlyModule
+        returns (uint256 burnedWei)
+    {
+        if (isClosed[task]) return 0;
+        escrowOf[task] = _requireEscrow(task, amountWei) - amountWei;
+        burnedWei = amountWei;
+        burnPending += burnedWei;
+        emit EscrowBurned(task, burnedWei, reason);
+    }
+
+    function _requireEscrow(TaskId task, uint256 amountWei) private view returns (uint256 escrowWei) {
+        escrowWei = escrowOf[task];
+        if (escrowWei < amountWei) revert EscrowTooSmall(task, escrowWei, amountWei);
+    }
+
+    /// @inheritdoc IStakeVault
     function closeEscrow(TaskId task, address submitter) external onlyModule returns (uint256 amountWei) {
         amountWei = escrowOf[task];
         escrowOf[task] = 0;
@@ -238,28 +277,34 @@ contract StakeVault is IStakeVault, ReentrancyGuardTransient {
     }
 
     // Views -------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IStakeVault
     function token() external view returns (address) {
         return address(_token);
     }
 
+    /// @inheritdoc IStakeVault
     function stakeOf(address account) external view returns (uint256) {
         return _accounts[account].staked;
     }
 
+    /// @inheritdoc IStakeVault
     function lockedOf(address account) external view returns (uint256) {
         return _accounts[account].locked;
     }
 
+    /// @inheritdoc IStakeVault
     function unbondingOf(address account) external view returns (uint256 amountWei, uint256 readyBlock) {
         return (_accounts[account].unbonding, _accounts[account].readyBlock);
     }
 
+    /// @inheritdoc IStakeVault
     function freeOf(address owner) public view returns (uint256) {
         Account storage account = _accounts[owner];
         uint256 bound = uint256(account.locked) + account.unbonding;
         return account.staked > bound ? account.staked - bound : 0;
     }
 
+    /// @inheritdoc IStakeVault
     function exposureOf(ExposureId exposure) external view returns (address account, uint256 amountWei) {
         Exposure storage entry = _exposures[exposure];
         return (entry.account, entry.amountWei);

@@ -53,8 +53,11 @@ contract TaskRegistry is ITaskRegistry {
         bytes32 certificateSha256;
     }
 
+    /// @notice Where all money lies.
     IStakeVault public immutable vault;
+    /// @notice Claims, verdicts and settlement.
     IRoundLedger public immutable ledger;
+    /// @notice Where the seeds of draws come from.
     IRandomness public immutable randomness;
 
     mapping(TaskId => Task) private _tasks;
@@ -66,11 +69,13 @@ contract TaskRegistry is ITaskRegistry {
     }
 
     // Peers and tasks ---------------------------------------------------------------------------------------------
+    /// @inheritdoc ITaskRegistry
     function announce(string calldata url, bytes32 certificateSha256) external {
         _peers[msg.sender] = Peer(url, certificateSha256);
         emit Announced(msg.sender, url, certificateSha256);
     }
 
+    /// @inheritdoc ITaskRegistry
     function createTask(TaskTerms calldata terms, bytes calldata training) external returns (TaskId task) {
         if (msg.sender != terms.submitter) revert NotSubmitter(terms.submitter, msg.sender);
         TermsCheck.check(terms, vault.unbondingBlocks());
@@ -88,6 +93,7 @@ contract TaskRegistry is ITaskRegistry {
         return uint192(block.number + played + vault.unbondingBlocks());
     }
 
+    /// @inheritdoc ITaskRegistry
     function closeTask(TaskId task) external {
         Task storage entry = _openTask(task);
         uint256 readyBlock = _closableBlock(task, entry);
@@ -108,6 +114,7 @@ contract TaskRegistry is ITaskRegistry {
     }
 
     // Rounds ------------------------------------------------------------------------------------------------------
+    /// @inheritdoc ITaskRegistry
     function enrol(TaskId task, uint32 round, Role role) external {
         if (_openTask(task).round != round) revert WrongRound(_tasks[task].round, round);
         Round storage current = _rounds[task][round];
@@ -140,6 +147,7 @@ contract TaskRegistry is ITaskRegistry {
         return role == Role.VERIFIER ? current.verifiers : current.whistleblowers;
     }
 
+    /// @inheritdoc ITaskRegistry
     function sealBeacon(TaskId task, uint32 round, bytes calldata proof) external {
         Round storage current = _knownRound(task, round);
         if (current.status != RoundStatus.ENROLLING) {
@@ -164,6 +172,7 @@ contract TaskRegistry is ITaskRegistry {
         emit BeaconSealed(task, round, current.beacon);
     }
 
+    /// @inheritdoc ITaskRegistry
     function advance(TaskId task) external {
         Task storage entry = _openTask(task);
         uint32 next = entry.round + 1;
@@ -238,10 +247,12 @@ contract TaskRegistry is ITaskRegistry {
     }
 
     // Views -------------------------------------------------------------------------------------------------------
+    /// @inheritdoc ITaskRegistry
     function domainOf(TaskId task) public view returns (bytes32) {
         return Hashing.domain(block.chainid, address(this), task);
     }
 
+    /// @inheritdoc ITaskRegistry
     /// @dev What is stored is the encoding of the answer: to decode it first would cost whoever asks more than all the rest.
     function termsOf(TaskId task) external view returns (TaskTerms memory) {
         bytes memory encoded = SSTORE2.read(_knownTask(task).terms);
@@ -254,10 +265,12 @@ contract TaskRegistry is ITaskRegistry {
         return Terms.decode(SSTORE2.read(_knownTask(task).terms));
     }
 
+    /// @inheritdoc ITaskRegistry
     function expiryBlock(TaskId task) external view returns (uint256) {
         return _knownTask(task).expiryBlock;
     }
 
+    /// @inheritdoc ITaskRegistry
     /// @dev Every solver accepted in every round, every auditor of every draw called and revealing, one late audit a claim.
     function escrowFor(TaskTerms calldata terms) public pure returns (uint256) {
         uint256 audits = uint256(terms.segmentDraws) * Draw.AUDITORS_PER_DRAW;
@@ -265,10 +278,12 @@ contract TaskRegistry is ITaskRegistry {
         return terms.rounds * (terms.maxSolvers * claimWei + terms.amounts.mergePay);
     }
 
+    /// @inheritdoc ITaskRegistry
     function currentRound(TaskId task) external view returns (uint32) {
         return _knownTask(task).round;
     }
 
+    /// @inheritdoc ITaskRegistry
     function roundOf(TaskId task, uint32 round)
         external
         view
@@ -286,21 +301,25 @@ contract TaskRegistry is ITaskRegistry {
         (solvers, verifiers, whistleblowers) = (current.solvers, current.verifiers, current.whistleblowers);
     }
 
+    /// @inheritdoc ITaskRegistry
     function enrolledAt(TaskId task, uint32 round, Role role, uint32 index) external view returns (address) {
         return _rounds[task][round].enrolled[role][index];
     }
 
+    /// @inheritdoc ITaskRegistry
     function indexOf(TaskId task, uint32 round, Role role, address account) external view returns (uint32) {
         Seat memory seat = _rounds[task][round].seats[account];
         return seat.role == role && role != Role.NONE ? seat.index + 1 : 0;
     }
 
+    /// @inheritdoc ITaskRegistry
     function shardOf(TaskId task, uint32 round, uint32 slot) external view returns (uint32) {
         Round storage current = _rounds[task][round];
         if (current.beacon == 0) revert WrongStatus(uint8(RoundStatus.TRAINING), uint8(_statusOf(current)));
         return uint32(Draw.shard(current.beacon, slot, current.solvers));
     }
 
+    /// @inheritdoc ITaskRegistry
     function peerOf(address account) external view returns (string memory url, bytes32 certificateSha256) {
         Peer storage peer = _peers[account];
         return (peer.url, peer.certificateSha256);

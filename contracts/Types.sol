@@ -12,6 +12,7 @@ type ExposureId is bytes32;
 /// @notice Names one dispute: SHA-256 over claim, segment, opener and salt.
 type DisputeId is bytes32;
 
+/// @notice What an account does in a round.
 enum Role {
     NONE,
     SOLVER,
@@ -59,6 +60,19 @@ enum Judgement {
 }
 
 /// @notice Lengths of the windows of a round and the clocks of a dispute, in blocks.
+/// @param enrol for enrolments
+/// @param delay from a deadline to the block whose randomness is taken
+/// @param seal in which that randomness must be handed in; longer than delay
+/// @param train from the beacon's block: to train and commit
+/// @param start for the solver to open starts
+/// @param replay for auditors to commit, and again for reserves
+/// @param show for ends and reveals
+/// @param open for the solver to open leaves
+/// @param merge in which a posted outer root can be contested
+/// @param dispute after the late audits, in which disputes can be opened
+/// @param respond for each answer of a party in a dispute or a contest
+/// @param name for the opener to name a step
+/// @param prove to prove a fault, once the trace is there
 struct Windows {
     uint32 enrol;
     uint32 delay;
@@ -80,7 +94,7 @@ struct Windows {
 /// @param auditStake exposed by an auditor from its blind commitment to settlement of the claim
 /// @param enrolStake exposed by a verifier or whistleblower from enrolment to settlement; pays its no-show fees
 /// @param noShowFee F, burned
-/// @param solverPay to each accepted solver a round
+/// @param solverPay to each accepted solver a round; burned where too few accept a claim and nobody rejects it
 /// @param auditPay to each primary or reserve that revealed
 /// @param latePay to each late auditor that revealed
 /// @param mergePay to whoever posted the outer root that stands
@@ -104,6 +118,11 @@ struct Amounts {
 }
 
 /// @notice One set of element-wise limits. `tau*` in units of 2^-64; `epsM` and `floorV` in units of 2^-149.
+/// @param tauM of the first moment, relative
+/// @param epsM of the first moment, absolute
+/// @param tauV of the second moment, relative
+/// @param floorV of the second moment, absolute
+/// @param tauW of the weights, in learning rates
 /// @param tauR allows for the rounding of W, relative to its magnitude
 struct Limits {
     uint64 tauM;
@@ -134,6 +153,10 @@ struct Limits {
 /// @param carryMoments 1: m, v and the local step carry over from the solver's last accepted claim; 0: zero at each round
 /// @param outerLearningRate float32 bits
 /// @param outerMomentum float32 bits
+/// @param windows in blocks
+/// @param amounts in wei
+/// @param accept what an audit ACCEPTS within
+/// @param reject what it REJECTS beyond
 struct TaskTerms {
     address submitter;
     bytes32 salt;
@@ -161,6 +184,11 @@ struct TaskTerms {
 }
 
 /// @notice Everything that a training state consists of (`docs/spec.md`, section 2).
+/// @param weightsRoot tensor tree of W
+/// @param firstMomentRoot tensor tree of m
+/// @param secondMomentRoot tensor tree of v
+/// @param localStep steps of the solver's optimiser, which its bias corrections count
+/// @param globalStep steps over all rounds, which the schedule counts
 struct StateHeader {
     bytes32 weightsRoot;
     bytes32 firstMomentRoot;
@@ -198,6 +226,9 @@ struct StepFacts {
 }
 
 /// @notice A salted boundary leaf and its path in the claim tree.
+/// @param header the state
+/// @param salt hides the state until it is opened
+/// @param path siblings up to the claim's root
 struct BoundaryProof {
     StateHeader header;
     bytes32 salt;
@@ -205,12 +236,17 @@ struct BoundaryProof {
 }
 
 /// @notice One leaf of a tensor tree and its path.
+/// @param data its bytes
+/// @param path siblings up to the tensor's root
 struct LeafProof {
     bytes data;
     bytes32[] path;
 }
 
 /// @notice The same leaf of all three tensors of a state.
+/// @param weights of W
+/// @param firstMoment of m
+/// @param secondMoment of v
 struct StateLeaves {
     LeafProof weights;
     LeafProof firstMoment;
@@ -218,12 +254,19 @@ struct StateLeaves {
 }
 
 /// @notice Names one round of one task.
+/// @param task the task
+/// @param round index of the round in its task, from 0
 struct RoundRef {
     TaskId task;
     uint32 round;
 }
 
 /// @notice Names one audit. rank 0 primary, 1 and 2 reserves; draw == segmentDraws is the late audit, rank 0.
+/// @param task the task
+/// @param round index of the round in its task, from 0
+/// @param slot the claim: index of its solver among the enrolled
+/// @param draw index of the draw; segmentDraws is the late audit
+/// @param rank 0 primary, 1 and 2 reserves
 struct AuditRef {
     TaskId task;
     uint32 round;
@@ -233,6 +276,8 @@ struct AuditRef {
 }
 
 /// @notice Names one sentence "from A, k steps, to C" that somebody is answerable for.
+/// @param audit the audit; of a solver's claim only task, round and slot
+/// @param segment index of the segment in the round
 /// @param bySolver true: the solver's own claim on `segment`; false: the audit's claim (segment must be the audit's)
 struct ClaimRef {
     AuditRef audit;

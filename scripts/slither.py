@@ -62,7 +62,7 @@ WAIVERS = (
     Waiver("unused-return", r"ignores return value by \(.*None", "Only a part of the tuple is asked for."),
     Waiver(
         "unused-return",
-        r"ignores return value by vault\.(pay|slash|burnFee)\(",
+        r"ignores return value by vault\.(pay|slash|burnFee|burnEscrow)\(",
         "What was moved stands in the vault's books and events.",
     ),
     Waiver("unused-return", r"_merged\[f\.task\]\.push", "The value before and after, both known."),

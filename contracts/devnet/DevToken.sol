@@ -9,6 +9,8 @@ contract DevToken is ERC20Permit {
     constructor() ERC20("Touchstone Devnet", "tDEV") ERC20Permit("Touchstone Devnet") {}
 
     /// @notice The faucet.
+    /// @param to who gets them
+    /// @param amountWei wei of the staked token
     function mint(address to, uint256 amountWei) external {
         _mint(to, amountWei);
     }

@@ -12,7 +12,13 @@ library Draw {
     uint256 internal constant SLOT_STRIDE = 256;
     uint256 internal constant LATE_RATE_ONE = 1 << 16;
 
+    /// @notice More is drawn than there is.
+    /// @param count how many are drawn
+    /// @param n how many there are
     error NothingToDraw(uint256 count, uint256 n);
+    /// @notice Audited segments would touch each other.
+    /// @param needed segments that the draws need
+    /// @param actual segments of a round
     error TooFewSegments(uint256 needed, uint256 actual);
 
     // Primitives --------------------------------------------------------------------------------------------------

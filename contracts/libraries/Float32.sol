@@ -19,7 +19,10 @@ library Float32 {
     uint256 private constant EVEN_BYTES = type(uint256).max / 0x0101; // 0x00ff00ff...
     uint256 private constant EVEN_PAIRS = type(uint256).max / 0x00010001; // 0x0000ffff0000ffff...
 
+    /// @notice An operand is infinite or no number.
+    /// @param bits its float32 bits
     error NotFinite(uint32 bits);
+    /// @notice A divisor is zero.
     error DivisionByZero();
 
     // Exact values ------------------------------------------------------------------------------------------------

@@ -50,9 +50,19 @@ library Judge {
     int256 private constant LEAST_NORMAL_POWER = -126;
     int256 private constant SAFE_POWER = 127;
 
+    /// @notice The program language has no such operation.
+    /// @param operation code of the operation
     error UnknownOperation(uint8 operation);
+    /// @notice There is no such format of product sums.
+    /// @param numericFormat what was given; 0 float32, 1 tf32, 2 bf16
     error UnknownFormat(uint32 numericFormat);
+    /// @notice The operation takes another number of operands.
+    /// @param expected what it takes
+    /// @param actual what it has
     error WrongOperandCount(uint256 expected, uint256 actual);
+    /// @notice The operation takes another number of terms.
+    /// @param operation code of the operation
+    /// @param actual what it has
     error WrongTermCount(uint8 operation, uint256 actual);
 
     /// @notice Whether `claimed` is a fault. Reverts on what is no operation of a valid program, never on values.

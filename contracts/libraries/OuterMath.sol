@@ -22,6 +22,9 @@ library OuterMath {
     /// @dev Below it every integer is a float32: the partial sum needs no rounding.
     uint256 private constant EXACT_LIMIT = 1 << 24;
 
+    /// @notice A leaf of another length.
+    /// @param expected bytes that are due
+    /// @param actual bytes that were given
     error WrongLeafBytes(uint256 expected, uint256 actual);
 
     /// @notice The optimizer's numbers, float32 bits.

@@ -13,6 +13,7 @@ library PositionalMerkle {
     /// @dev Buffers that one operation touches at most.
     uint256 internal constant MAX_SET = 4;
 
+    /// @notice The chain's SHA-256 did not answer.
     /// @dev The precompile had not even the gas for one hash.
     error HashFailed();
 

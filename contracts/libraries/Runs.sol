@@ -20,6 +20,9 @@ library Runs {
     uint256 private constant MAGNITUDES = 0x7fffffff * ONES;
     uint256 private constant SIGNS = 0x80000000 * ONES;
 
+    /// @notice An operand reaches beyond its data.
+    /// @param expected bytes that it needs
+    /// @param actual bytes that are there
     error RunOutside(uint256 expected, uint256 actual);
 
     /// @notice Element 0.

@@ -15,7 +15,10 @@ library Terms {
     uint256 private constant LIMITS_BYTES = 6 * 32;
     uint256 private constant POINTERS_BYTES = 4 * 32;
 
+    /// @notice What the registry answers is no task's terms.
     /// @dev The answer of the registry is not the encoding of terms.
+    /// @param expected bytes of terms
+    /// @param actual bytes of the answer
     error WrongTermsBytes(uint256 expected, uint256 actual);
 
     /// @notice The terms of a task; reverts as the registry does where there is no such task.

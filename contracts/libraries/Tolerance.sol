@@ -26,6 +26,9 @@ library Tolerance {
     /// @dev A hostile schedule leaf is capped, so that no comparison can overflow.
     uint256 private constant LEARNING_RATE_SUM_MAX = type(uint128).max;
 
+    /// @notice A leaf of another length.
+    /// @param expected bytes that are due
+    /// @param actual bytes that were given
     error WrongLeafBytes(uint256 expected, uint256 actual);
 
     /// @notice One element of a state, float32 bits.

@@ -8,10 +8,12 @@ import {BlockHeader} from "../libraries/BlockHeader.sol";
 /// @notice Unlike the block's hash, which its builder may try out at will, it has one value for each choice of who publishes its block and who
 /// does not (docs/decisions/0020-randomness.md). For chains whose prevrandao comes from their validators' RANDAO.
 contract BlockRandomness is IRandomness {
+    /// @inheritdoc IRandomness
     function read(uint256 ofBlock, bytes calldata proof) external view returns (bytes32 randomness) {
         (randomness,) = BlockHeader.read(ofBlock, proof);
     }
 
+    /// @inheritdoc IRandomness
     function drandRound(uint256) external pure returns (uint64) {
         return 0;
     }

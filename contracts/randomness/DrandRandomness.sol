@@ -12,6 +12,7 @@ import {BLS} from "solady/utils/ext/ithaca/BLS.sol";
 contract DrandRandomness is IRandomness {
     uint256 private constant POINT_BYTES = 128;
 
+    /// @inheritdoc IRandomness
     /// @param proof the signature as a point of G1 (EIP-2537), then the header
     function read(uint256 ofBlock, bytes calldata proof) external view returns (bytes32 randomness) {
         if (proof.length < POINT_BYTES) revert ProofTooShort(POINT_BYTES, proof.length);
@@ -22,6 +23,7 @@ contract DrandRandomness is IRandomness {
         return sha256(abi.encode(prevrandao, Quicknet.randomness(signature)));
     }
 
+    /// @inheritdoc IRandomness
     function drandRound(uint256 timestamp_) external pure returns (uint64) {
         return Quicknet.roundAfter(timestamp_);
     }

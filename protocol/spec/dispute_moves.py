@@ -280,7 +280,8 @@ def _check_answer(state: DisputeState, move: AnswerDemand, sender: str, block: i
     if sender != state.claimant:
         return _refuse("NotClaimant", expected=state.claimant, actual=sender)
     if move.demand != state.answered or not state.has_open_demand:
-        return _refuse("DemandUnknown", demand=move.demand)
+        made = len(state.demands)
+        return _refuse("DemandUnknown", demand=move.demand, answered=state.answered, made=made)
     if block >= state.demand_clock:
         return _refuse("ClockOver", clock_block=state.demand_clock, block_number=block)
     return _check_facts(

@@ -229,6 +229,15 @@ class Paid(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EscrowBurned(Event):
+    """A part of an escrow was burned: the pay of a void claim that nobody rejects."""
+
+    task: bytes
+    amount_wei: int
+    reason: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
 class EscrowClosed(Event):
     """The rest of an escrow was credited to the submitter."""
 

@@ -14,6 +14,7 @@ from protocol.spec.clock import NEVER
 from protocol.spec.drawn import Drawn, compute_leaf_indices, get_auditor, get_drawn
 from protocol.spec.params import PHASE_LATE, PHASE_PRIMARY, PHASE_RESERVES
 from protocol.spec.round import (
+    OuterRoot,
     RoundState,
     get_audit,
     get_audit_deadlines,
@@ -145,7 +146,7 @@ def _check_seal_draw(state: RoundState, call: calls.SealDraw, sender: str, block
     if refusal := _check_trained(state, block):
         return refusal
     if state.draw_seed is not None:
-        return _refuse("AlreadySealed")
+        return _refuse("AlreadySealed", seed=state.draw_seed)
     return _check_window(state.deadlines.draw_block + 1, state.deadlines.draw_end, block)
 
 
@@ -167,7 +168,7 @@ def _check_post_outer(state: RoundState, call: calls.PostOuter, sender: str, blo
     if refusal := _check_trained(state, block):
         return refusal
     if state.outer is not None:
-        return _refuse("AlreadyMerged")
+        return _refuse_merged(state.outer)
     judged = sum(claim.status in FINAL_CLAIM_STATUSES for claim in state.claims.values())
     if judged != len(state.solvers):
         return _refuse("NotJudged", judged=judged, expected=len(state.solvers))
@@ -187,7 +188,13 @@ def _check_settle_merge(state: RoundState, call: calls.SettleMerge, sender: str,
     if not is_merged(state, block):
         known = {} if state.ready_block is None else {"ready_block": state.ready_block}
         return _refuse("NotMerged", **known, block_number=block)
-    return _refuse("AlreadyMerged") if state.is_merge_settled or not has_poster(state) else None
+    if state.outer is None or (not state.is_merge_settled and has_poster(state)):
+        return None
+    return _refuse_merged(state.outer)
+
+
+def _refuse_merged(outer: OuterRoot) -> RuleViolation:
+    return _refuse("AlreadyMerged", poster=outer.poster, posted_block=outer.posted_block)
 
 
 def has_poster(state: RoundState) -> bool:
@@ -199,7 +206,7 @@ def _check_seal_late(state: RoundState, call: calls.SealLate, sender: str, block
     if refusal := _check_trained(state, block):
         return refusal
     if state.late_seed is not None:
-        return _refuse("AlreadySealed")
+        return _refuse("AlreadySealed", seed=state.late_seed)
     late = get_late_deadlines(state, block)
     if late is None:
         return _refuse("NotMerged", ready_block=get_merge_by(state), block_number=block)
@@ -366,7 +373,7 @@ def _check_seal_leaves(state: RoundState, call: calls.SealLeaves, sender: str, b
     if not PHASE_PRIMARY <= call.phase <= PHASE_LATE:
         return _refuse("WrongPhase", draw=0, phase=call.phase)
     if call.phase in state.leaf_seeds:
-        return _refuse("AlreadySealed")
+        return _refuse("AlreadySealed", seed=state.leaf_seeds[call.phase])
     clock = get_audit_deadlines(state, call.phase, block)
     # Before the merge is known every late window is empty: it closes at block 0.
     return _check_window((clock.leaves_block if clock else 0) + 1, clock.leaves_end if clock else 0, block)

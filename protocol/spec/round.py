@@ -43,7 +43,8 @@ class Claim:
     """A solver's claim; roots are empty where nothing was committed.
 
     changed_block: when the status last changed; accepted_block: when it was accepted, 0 if never;
-    is_excluded: convicted before the outer root was posted; escalated_draws: whose reserves were called."""
+    is_excluded: convicted before the outer root was posted; escalated_draws: whose reserves were called, in
+    escalated_block."""
 
     solver: str
     claim_root: bytes = b""
@@ -54,6 +55,7 @@ class Claim:
     accepted_block: int = 0
     is_excluded: bool = False
     escalated_draws: frozenset[int] = frozenset()
+    escalated_block: int = 0
 
 
 @dataclass(frozen=True)
@@ -296,6 +298,7 @@ def _process_judged(state: RoundState, event: events.ClaimJudged) -> RoundState:
         changes["accepted_block"] = event.block_number
     elif event.status == ClaimStatus.ESCALATED:
         draws = range(state.terms.segment_draws)
+        changes["escalated_block"] = event.block_number
         changes["escalated_draws"] = frozenset(d for d in draws if not is_accepting(state, (slot, d, 0)))
     elif event.status == ClaimStatus.CONVICTED:
         changes["is_excluded"] = claim.is_excluded or state.outer is None

@@ -8,6 +8,8 @@ from protocol.spec.params import MIN_VERIFIERS
 from protocol.spec.round import AuditKey, RoundState, get_audit, get_claim, get_opening, is_empty
 from protocol.spec.statuses import AuditStatus, ClaimStatus
 from protocol.spec.verdict import (
+    PAY_BURNING,
+    SILENT,
     Enforcement,
     Penalty,
     PenaltyKind,
@@ -15,16 +17,21 @@ from protocol.spec.verdict import (
     apply_verdict,
     enforce,
     judge,
+    was_called_late,
 )
 
 REVEALED_STATUSES = frozenset({AuditStatus.REVEALED, AuditStatus.ACCEPTS, AuditStatus.REJECTS})
 """Paid at settlement, and disputable."""
+SILENCE_DIVISOR = 2
+"""Of the fees that silent reserves burned their solver gets at most one part in two."""
 
 
 @dataclass(frozen=True)
 class Settlement:
     """What settling a claim does. verdicts: what nobody had judged; penalties: beyond those of the verdicts;
-    forfeit_reason: why an accepted solver's late audit cost it F and its pay, empty where it did not."""
+    forfeit_reason: why an accepted solver's late audit cost it F and its pay, empty where it did not;
+    silence_pay_wei: what a solver whose auditors said nothing gets of its pay (as far as their enrolments
+    held the fees); burned_pay_wei: what a void claim keeps from its submitter."""
 
     verdicts: tuple[Verdict, ...] = ()
     penalties: tuple[Penalty, ...] = ()
@@ -32,6 +39,8 @@ class Settlement:
     paid_auditors: tuple[str, ...] = ()
     is_solver_paid: bool = False
     forfeit_reason: str = ""
+    silence_pay_wei: int = 0
+    burned_pay_wei: int = 0
 
 
 def settle(state: RoundState, slot: int, block: int) -> Settlement:
@@ -46,6 +55,8 @@ def settle(state: RoundState, slot: int, block: int) -> Settlement:
     own = [Penalty(claim.solver, PenaltyKind.FEE, tag_word(forfeit))] if forfeit else []
     done = [late, *_end_silences(state, slot, block)]
     changed = [one for one in done if one.status != AuditStatus.NONE]
+    is_burned = claim.status == ClaimStatus.VOID and claim.reason in PAY_BURNING
+    silence_pay_wei = _compute_silence_pay(state, slot) if is_burned else 0
     paid = [get_audit(state, one.key).auditor for one in changed if one.status in REVEALED_STATUSES]
     return Settlement(
         verdicts=verdicts,
@@ -54,7 +65,19 @@ def settle(state: RoundState, slot: int, block: int) -> Settlement:
         paid_auditors=tuple(paid),
         is_solver_paid=claim.status == ClaimStatus.ACCEPTED and not forfeit,
         forfeit_reason=forfeit,
+        silence_pay_wei=silence_pay_wei,
+        burned_pay_wei=state.terms.amounts.solver_pay - silence_pay_wei if is_burned else 0,
     )
+
+
+def _compute_silence_pay(state: RoundState, slot: int) -> int:
+    """Of a claim that is void because nobody spoke: a part of what its reserves burned for that, in wei."""
+    claim, amounts = get_claim(state, slot), state.terms.amounts
+    if claim.reason != tag_word(SILENT) or was_called_late(state, slot):
+        return 0
+    keys = [(slot, draw, rank) for draw in claim.escalated_draws for rank in range(1, MIN_VERIFIERS)]
+    silent = sum(get_audit(state, key).status == AuditStatus.NONE for key in keys)
+    return min(amounts.solver_pay, silent * amounts.no_show_fee // SILENCE_DIVISOR)
 
 
 def _find_forfeit(state: RoundState, slot: int, late: Enforcement) -> str:

@@ -29,6 +29,12 @@ from protocol.spec.tolerance import Judgement
 
 MAJORITY = 2
 """of the three auditors of an escalated draw."""
+SILENT, UNDECIDED, REJECTED = "silent", "undecided", "rejected"
+"""Why a draw without a majority voids its claim: nobody but who accepts spoke, nobody rejects, somebody
+rejects. From light to grave; whatever the solver failed to do is graver."""
+BLAMELESS = (SILENT, UNDECIDED, REJECTED)
+PAY_BURNING = frozenset({tag_word(SILENT), tag_word(UNDECIDED)})
+"""Reasons of a void claim whose pay does not go back to the submitter."""
 
 
 class PenaltyKind(IntEnum):
@@ -162,7 +168,7 @@ def _judge_reserves(state: RoundState, slot: int, block: int) -> Verdict:
     done = [one for draw in draws for one in found[draw] if one.key[2] > 0]
     if not reasons:
         return _verdict(slot, ClaimStatus.ACCEPTED, "accepted", done)
-    reason = next((reason for reason in reasons if reason != "rejected"), "rejected")
+    reason = max(reasons, key=_weigh_reason)
     unserved = [
         Penalty(get_audit(state, one.key).auditor, PenaltyKind.FEE, tag_word("unserved"))
         for draw in draws
@@ -170,14 +176,18 @@ def _judge_reserves(state: RoundState, slot: int, block: int) -> Verdict:
         for one in found[draw]
         if one.status == AuditStatus.UNSERVED
     ]
-    return _fail(state, slot, reason, done, fee=reason != "rejected", more=unserved)
+    return _fail(state, slot, reason, done, fee=reason not in BLAMELESS, more=unserved)
+
+
+def _weigh_reason(reason: str) -> int:
+    return BLAMELESS.index(reason) if reason in BLAMELESS else len(BLAMELESS)
 
 
 def was_called_late(state: RoundState, slot: int) -> bool:
     """Whether the reserves of an escalated claim were called when half of their replay window was over:
     whoever of them says nothing then pays no fee."""
     call_end = state.deadlines.compare_end + state.terms.windows.replay // 2
-    return get_claim(state, slot).changed_block >= call_end
+    return get_claim(state, slot).escalated_block >= call_end
 
 
 def _enforce_called(state: RoundState, key: AuditKey, block: int, is_late: bool) -> Enforcement:
@@ -192,7 +202,12 @@ def _judge_draw(found: list[Enforcement]) -> str:
         return "leaves"
     if statuses.count(AuditStatus.ACCEPTS) >= MAJORITY:
         return ""
-    return "unserved" if statuses.count(AuditStatus.UNSERVED) >= MAJORITY else "rejected"
+    if statuses.count(AuditStatus.UNSERVED) >= MAJORITY:
+        return "unserved"
+    if AuditStatus.REJECTS in statuses:
+        return REJECTED
+    is_silent = set(statuses) <= {AuditStatus.NONE, AuditStatus.ACCEPTS}
+    return SILENT if is_silent else UNDECIDED
 
 
 def _verdict(

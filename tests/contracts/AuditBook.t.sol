@@ -207,7 +207,8 @@ contract AuditBookTest is World {
     // Leaves ------------------------------------------------------------------------------------------------------
     function test_sealLeaves_twice_reverts() public {
         playToLeaves(NEAR);
-        expectError(IAuditBook.AlreadySealed.selector);
+        bytes32 seed = audits.leafSeedOf(task, round, 0);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.AlreadySealed.selector, seed));
         audits.sealLeaves(task, round, 0, "");
     }
 

@@ -595,7 +595,7 @@ contract DisputeGameTest is StepWorld {
     function test_proveOperation_withinBound_reverts() public {
         DisputeId id = _playToProve();
         _expectFault(7);
-        refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+        refuseNext(abi.encodeWithSelector(IDisputeGame.NoFault.selector, 8));
         _proveOperation(id, stranger, 8);
     }
 
@@ -678,9 +678,9 @@ contract DisputeGameTest is StepWorld {
     function test_proveToken_rightToken_reverts() public {
         DisputeId id = _playToProve();
         for (uint32 i = 0; i < 2; ++i) {
-            refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+            refuseNext(abi.encodeWithSelector(IDisputeGame.NoFault.selector, 3));
             _proveToken(id, i == 1, 3, 0);
-            refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+            refuseNext(abi.encodeWithSelector(IDisputeGame.NoFault.selector, POSITIONS - 1));
             _proveToken(id, i == 1, POSITIONS - 1, 0);
         }
     }
@@ -746,7 +746,7 @@ contract DisputeGameTest is StepWorld {
     function test_proveScalar_rightScalars_reverts() public {
         DisputeId id = _playToProve();
         for (uint32 which = 0; which < 3; ++which) {
-            refuseNext(abi.encodePacked(IDisputeGame.NoFault.selector));
+            refuseNext(abi.encodeWithSelector(IDisputeGame.NoFault.selector, which));
             _proveScalar(id, which, STEP);
         }
     }

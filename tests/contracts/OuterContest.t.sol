@@ -313,10 +313,10 @@ contract OuterContestTest is Fixture {
     // Refusals ----------------------------------------------------------------------------------------------------
     function test_contest_refusals() public {
         bytes32[] memory wrong = _wrongAt(newWeights, 1);
-        bytes memory nothing = abi.encodeWithSelector(IOuterContest.NothingToContest.selector);
+        bytes memory nothing = abi.encodeWithSelector(IOuterContest.NothingToContest.selector, address(0));
         _contestOr(nothing, rival, newWeights, newMomentum, 0);
         _post(newWeights, newMomentum);
-        bytes memory same = abi.encodeWithSelector(IOuterContest.SameRoot.selector);
+        bytes memory same = abi.encodeWithSelector(IOuterContest.SameRoot.selector, Trees.root(newWeights));
         _contestOr(same, rival, newWeights, _wrongAt(newMomentum, 1), 0);
         _contestOr(
             abi.encodeWithSelector(IOuterContest.WrongTensor.selector, 2), rival, wrong, newMomentum, 2
@@ -355,7 +355,7 @@ contract OuterContestTest is Fixture {
         );
         _name(rival, 0);
         _open(rival, newWeights);
-        vm.expectRevert(abi.encodeWithSelector(IOuterContest.WrongChild.selector, 16));
+        vm.expectRevert(abi.encodeWithSelector(IOuterContest.WrongChild.selector, 16, 16));
         _name(rival, 16);
         LeafProof memory none = LeafProof("", new bytes32[](0));
         vm.expectRevert(
@@ -388,7 +388,7 @@ contract OuterContestTest is Fixture {
         ledger.setLast(StateHeader(Trees.root(Trees.hashAll(last)), 0, 0, 0, 0));
         (bytes[] memory claimed) = deltas[0];
         LeafProof[3] memory given = [_proof(weights, index), _proof(last, index), _proof(claimed, index)];
-        vm.expectRevert(IOuterContest.NoFault.selector);
+        vm.expectRevert(abi.encodeWithSelector(IOuterContest.NoFault.selector, index));
         game.provePseudoGradient(task, 0, 0, 1, index, given[0], given[1], given[2]);
     }
 

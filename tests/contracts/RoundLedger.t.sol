@@ -19,6 +19,10 @@ import {World} from "./World.sol";
 /// @title Claims, verdicts, merging and settlement; every time-out that judges a claim, with the party silent.
 contract RoundLedgerTest is World {
     uint256 private constant FEE = 10;
+    uint8 private constant SILENT = 0;
+    uint8 private constant UNSERVED = 1;
+    uint8 private constant ABSTAINS = 2;
+    uint8 private constant ACCEPTS = 3;
 
     // Commit ------------------------------------------------------------------------------------------------------
     function test_commit_twice_reverts() public {
@@ -398,6 +402,189 @@ contract RoundLedgerTest is World {
 
     function _callEnd() private view returns (uint256) {
         return deadlines().compareEnd + terms.windows.replay / 2;
+    }
+
+    // Too few accept, and nobody rejects --------------------------------------------------------------------------
+    function test_judge_everyAuditorSilent_paysHalfOfTheirFees_succeeds() public {
+        playToDraw();
+        _playWords([SILENT, SILENT, SILENT]);
+        _assertVoidFor("silent", FEE, 50 - FEE);
+        assertEq(vault.burnPending(), 3 * FEE + 50 - FEE, "three fees, and the rest of the pay");
+    }
+
+    function test_judge_everyAuditorSilent_paysNoMoreThanTheSolversPay_succeeds() public {
+        _useFee(60);
+        playToDraw();
+        _playWords([SILENT, SILENT, SILENT]);
+        _assertVoidFor("silent", 50, 0);
+        assertEq(vault.burnPending(), 180, "three fees");
+    }
+
+    function test_judge_oneAcceptsAndTwoSilent_paysHalfOfTheReservesFee_succeeds() public {
+        playToDraw();
+        _playWords([SILENT, ACCEPTS, SILENT]);
+        _assertVoidFor("silent", FEE / 2, 50 - FEE / 2);
+    }
+
+    /// @dev Three verifiers with 100 at stake audit two claims and burn 60 for each silence, as far as it goes: what is paid is
+    /// half of what was burned, not of what was due.
+    function test_judge_everyAuditorSilentTwice_paysHalfOfWhatBurned_succeeds() public {
+        _useFee(60);
+        _playTwoSilentClaims();
+        uint256 lostWei = 0;
+        for (uint256 i = 0; i < 3; ++i) {
+            assertTrue(lossOf(verifiers[i]) <= 100, "no more than it staked");
+            lostWei += lossOf(verifiers[i]);
+        }
+        uint256 paidWei = vault.creditOf(solvers[0]) + vault.creditOf(solvers[1]);
+        assertTrue(paidWei > 0 && 2 * paidWei <= lostWei, "whoever owns them all loses");
+        assertTrue(paidWei < 100, "not twice the whole pay");
+    }
+
+    function _playTwoSilentClaims() private {
+        while (verifiers.length > 3) {
+            verifiers.pop();
+        }
+        playToTrain(2);
+        commit(0);
+        commit(1);
+        sealDraw();
+        openStart(refOf(0, 0, 0));
+        openStart(refOf(1, 0, 0));
+        rollTo(deadlines().replayEnd);
+        openEnd(refOf(0, 0, 0));
+        openEnd(refOf(1, 0, 0));
+        rollTo(deadlines().compareEnd);
+        ledger.judgeClaims(task, round, 0, 2);
+        rollTo(deadlines().reserveCompareEnd);
+        ledger.judgeClaims(task, round, 0, 2);
+        settleAll();
+    }
+
+    function test_judge_allAbstain_burnsThePay_succeeds() public {
+        playToDraw();
+        _playWords([ABSTAINS, ABSTAINS, ABSTAINS]);
+        _assertVoidFor("undecided", 0, 50);
+        assertEq(vault.burnPending(), 50, "the pay");
+    }
+
+    function test_judge_twoAbstainAndOneAccepts_burnsThePay_succeeds() public {
+        playToDraw();
+        _playWords([ABSTAINS, ACCEPTS, ABSTAINS]);
+        _assertVoidFor("undecided", 0, 50);
+    }
+
+    /// @dev A lone UNSERVED costs nothing, so that it may save nothing.
+    function test_judge_oneUnservedAndTwoAbstain_burnsThePay_succeeds() public {
+        playToDraw();
+        _playWords([UNSERVED, ABSTAINS, ABSTAINS]);
+        _assertVoidFor("undecided", 0, 50);
+    }
+
+    function test_judge_oneAbstainsAndTwoSilent_paysNobody_succeeds() public {
+        playToDraw();
+        _playWords([ABSTAINS, SILENT, SILENT]);
+        _assertVoidFor("undecided", 0, 50);
+        assertEq(vault.burnPending(), 2 * FEE + 50, "fees and pay");
+    }
+
+    function test_judge_reserveDoesNotRevealAndTwoSilent_paysNobody_succeeds() public {
+        playToStart();
+        rollTo(deadlines().replayEnd);
+        openEnd(refOf(0, 0, 0));
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        playReserve(1, 0);
+        rollTo(deadlines().reserveCompareEnd);
+        ledger.judge(task, round, 0);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 0, "no pay of a slash");
+    }
+
+    function test_judge_twoUnserved_payGoesBack_succeeds() public {
+        playToDraw();
+        _playWords([UNSERVED, UNSERVED, ABSTAINS]);
+        ledger.judge(task, round, 0);
+        settleAll();
+        assertEq(lossOf(solvers[0]), FEE, "F");
+        assertEq(vault.escrowOf(task), registry.escrowFor(terms), "the submitter owes nothing");
+    }
+
+    function test_judge_oneRejectsAndTwoSilent_payGoesBack_succeeds() public {
+        playToEscalated();
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoidFor("rejected", 0, 0);
+    }
+
+    function test_judge_calledLate_everyAuditorSilent_burnsThePay_succeeds() public {
+        playToStart();
+        rollTo(deadlines().replayEnd);
+        openEnd(refOf(0, 0, 0));
+        rollTo(_callEnd());
+        ledger.judge(task, round, 0);
+        rollTo(deadlines().reserveCompareEnd);
+        _assertVoidFor("silent", 0, 50);
+        assertEq(vault.burnPending(), FEE + 50, "of the primary, and the pay");
+    }
+
+    function test_convictSolver_afterSilence_neitherPaysNorBurnsThePay_succeeds() public {
+        playToDraw();
+        _playWords([SILENT, SILENT, SILENT]);
+        ledger.judge(task, round, 0);
+        _convict(0);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 0, "no pay");
+        assertEq(vault.escrowOf(task), registry.escrowFor(terms), "the submitter owes nothing");
+    }
+
+    function test_settleClaim_voidAfterTaskClosed_releases_succeeds() public {
+        playToDraw();
+        _playWords([SILENT, SILENT, SILENT]);
+        ledger.judge(task, round, 0);
+        rollTo(registry.expiryBlock(task));
+        registry.closeTask(task);
+        settleAll();
+        assertEq(vault.creditOf(solvers[0]), 0, "the escrow is gone");
+        assertEq(vault.burnPending(), 3 * FEE, "the fees");
+        assertAllFree();
+    }
+
+    /// @dev Of two draws the graver reason is the claim's, whichever comes first.
+    function test_judge_twoDraws_graverReasonDecides_succeeds() public {
+        _assertTwoDraws([SILENT, SILENT], "silent");
+        _assertTwoDraws([SILENT, ABSTAINS], "undecided");
+        _assertTwoDraws([ABSTAINS, SILENT], "undecided");
+        _assertTwoDraws([UNSERVED, ABSTAINS], "unserved");
+        _assertTwoDraws([SILENT, UNSERVED], "unserved");
+    }
+
+    function _assertTwoDraws(uint8[2] memory words, bytes32 reason) private {
+        uint256 snapshot = vm.snapshotState();
+        _playTwoDraws();
+        for (uint32 draw = 0; draw < 2; ++draw) {
+            openStart(refOf(0, draw, 0));
+            _sayOf(draw, 0, words[draw]);
+        }
+        rollTo(deadlines().replayEnd);
+        for (uint32 draw = 0; draw < 2; ++draw) {
+            openEnd(refOf(0, draw, 0));
+        }
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        for (uint32 draw = 0; draw < 2; ++draw) {
+            _sayOf(draw, 1, words[draw]);
+            _sayOf(draw, 2, words[draw]);
+        }
+        rollTo(deadlines().reserveCompareEnd);
+        vm.expectEmit(true, true, true, true, address(ledger));
+        emit IRoundLedger.ClaimJudged(task, round, 0, ClaimStatus.VOID, reason);
+        ledger.judge(task, round, 0);
+        vm.revertToState(snapshot);
+    }
+
+    function _sayOf(uint32 draw, uint32 rank, uint8 word) private {
+        if (word == UNSERVED) sayUnserved(refOf(0, draw, rank));
+        if (word == ABSTAINS) abstain(refOf(0, draw, rank));
     }
 
     // Merge -------------------------------------------------------------------------------------------------------
@@ -843,6 +1030,53 @@ contract RoundLedgerTest is World {
         vm.prank(address(disputes));
         ledger.convictSolver(task, round, slot, stranger, "test");
         assertStatus(slot, ClaimStatus.CONVICTED);
+    }
+
+    /// @dev What the primary and both reserves say; a primary does not accept here.
+    function _playWords(uint8[3] memory words) private {
+        openStart(refOf(0, 0, 0));
+        _say(0, words[0]);
+        rollTo(deadlines().replayEnd);
+        openEnd(refOf(0, 0, 0));
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+        _say(1, words[1]);
+        _say(2, words[2]);
+        rollTo(deadlines().reserveReplayEnd);
+        for (uint32 rank = 1; rank < 3; ++rank) {
+            if (words[rank] == ACCEPTS) reveal(refOf(0, 0, rank), endState(refOf(0, 0, rank)));
+        }
+        rollTo(deadlines().reserveCompareEnd);
+    }
+
+    function _say(uint32 rank, uint8 word) private {
+        if (word == UNSERVED) sayUnserved(refOf(0, 0, rank));
+        if (word == ABSTAINS) abstain(refOf(0, 0, rank));
+        if (word == ACCEPTS) playReserve(rank, 0);
+    }
+
+    /// @dev The claim is void for this reason; the solver loses nothing and gets this pay, and of its pay this much is burned.
+    function _assertVoidFor(bytes32 reason, uint256 payWei, uint256 burnedWei) private {
+        vm.expectEmit(true, true, true, true, address(ledger));
+        emit IRoundLedger.ClaimJudged(task, round, 0, ClaimStatus.VOID, reason);
+        ledger.judge(task, round, 0);
+        settleAll();
+        assertEq(lossOf(solvers[0]), 0, "solver's loss");
+        assertEq(vault.creditOf(solvers[0]), payWei, "solver's pay");
+        uint256 audited = vault.creditOf(verifiers[0]);
+        for (uint256 i = 1; i < verifiers.length; ++i) {
+            audited += vault.creditOf(verifiers[i]);
+        }
+        uint256 leftWei = registry.escrowFor(terms) - payWei - burnedWei - audited;
+        assertEq(vault.escrowOf(task), leftWei, "what the submitter gets back");
+        assertAllFree();
+    }
+
+    function _useFee(uint128 feeWei) private {
+        TaskTerms memory t = baseTerms();
+        t.amounts.noShowFee = feeWei;
+        _fundTask(t);
     }
 
     /// @dev The verdict is VOID, the solver loses this much and all else comes free.

@@ -287,6 +287,8 @@ contract StakeVaultTest is Test {
         vm.expectRevert(refused);
         vault.pay(TASK, alice, 1, "");
         vm.expectRevert(refused);
+        vault.burnEscrow(TASK, 1, "");
+        vm.expectRevert(refused);
         vault.closeEscrow(TASK, alice);
         vm.stopPrank();
     }
@@ -302,6 +304,27 @@ contract StakeVaultTest is Test {
         assertEq(vault.closeEscrow(TASK, submitter), escrowWei - payWei, "the rest");
         assertEq(vault.creditOf(alice) + vault.creditOf(submitter), escrowWei, "conservation");
         assertEq(vault.pay(TASK, alice, 1, "late"), 0, "a closed escrow pays nothing and does not revert");
+    }
+
+    function testFuzz_burnEscrow_burnsItAndNoMore(uint128 escrowWei, uint256 burnWei) public {
+        burnWei = bound(burnWei, 0, escrowWei);
+        token.mint(submitter, escrowWei);
+        vm.prank(submitter);
+        token.approve(address(vault), escrowWei);
+        vault.fundEscrow(TASK, submitter, escrowWei);
+        vm.expectEmit(true, true, true, true, address(vault));
+        emit IStakeVault.EscrowBurned(TASK, burnWei, "void");
+        assertEq(vault.burnEscrow(TASK, burnWei, "void"), burnWei, "burned");
+        assertEq(vault.burnPending(), burnWei, "to be burned");
+        assertEq(vault.escrowOf(TASK), escrowWei - burnWei, "the rest stays");
+        assertEq(vault.closeEscrow(TASK, submitter), escrowWei - burnWei, "the rest");
+        assertEq(vault.burnEscrow(TASK, 1, "late"), 0, "of a closed escrow nothing, and it does not revert");
+        assertEq(vault.burnPending(), burnWei, "and nothing more");
+    }
+
+    function test_burnEscrow_tooMuch_reverts() public {
+        vm.expectRevert(abi.encodeWithSelector(IStakeVault.EscrowTooSmall.selector, TASK, 0, 1));
+        vault.burnEscrow(TASK, 1, "void");
     }
 
     function test_pay_tooMuch_reverts() public {

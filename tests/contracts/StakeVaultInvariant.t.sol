@@ -122,6 +122,11 @@ contract VaultHandler is Test {
         ++done["pay"];
     }
 
+    function burnEscrow(uint256 amountWei) external {
+        vault.burnEscrow(TASK, bound(amountWei, 0, vault.escrowOf(TASK)), "void");
+        ++done["burnEscrow"];
+    }
+
     function claim(uint256 seed) external {
         address account = actorAt(seed);
         if (vault.creditOf(account) == 0) return;
@@ -209,11 +214,12 @@ contract StakeVaultInvariantTest is Test {
             if (i % 8 == 0) handler.forfeit(seed, seed >> 5);
             handler.burnFee(seed, seed % 1e6);
             handler.pay(seed, seed % 1e9);
+            handler.burnEscrow(seed % 1e9);
             handler.withdraw(seed, uint8(seed));
             handler.claim(seed);
             handler.burn();
         }
-        string[12] memory moves = [
+        string[13] memory moves = [
             "deposit",
             "requestUnbond",
             "withdraw",
@@ -224,6 +230,7 @@ contract StakeVaultInvariantTest is Test {
             "forfeit",
             "fundEscrow",
             "pay",
+            "burnEscrow",
             "claim",
             "burn"
         ];

@@ -17,7 +17,7 @@ from protocol.spec.clock import NEVER
 from protocol.spec.containers import TaskTerms
 from protocol.spec.drawn import get_auditor, get_drawn
 from protocol.spec.economics import compute_escrow_wei
-from protocol.spec.events import Event, RoundStarted
+from protocol.spec.events import ClaimJudged, Event, RoundStarted
 from protocol.spec.guards import Refusal, check_call, get_status, has_poster, is_merged
 from protocol.spec.hashing import sha256_of
 from protocol.spec.round import (
@@ -31,7 +31,7 @@ from protocol.spec.round import (
 )
 from protocol.spec.settlement import REVEALED_STATUSES, settle
 from protocol.spec.statuses import AuditStatus, ClaimStatus, RoundStatus
-from protocol.spec.verdict import Penalty, PenaltyKind, judge
+from protocol.spec.verdict import Penalty, PenaltyKind, Verdict, judge
 from tests.e2e.twin_calls import CallMaker
 from tests.e2e.twin_chain import Outcome, Sending, TwinChain
 from tests.e2e.twin_world import make_twin_terms
@@ -75,6 +75,7 @@ class Books:
     lost: Counter[str] = field(default_factory=Counter)
     credits: Counter[str] = field(default_factory=Counter)
     paid: int = 0
+    burned: int = 0
 
     def book_penalty(self, penalty: Penalty) -> None:
         """F, or the audit's exposure, a part of which is the submitter's."""
@@ -167,6 +168,8 @@ class RoundTwin:
             return
         ours = [event for event in outcome.events if _is_of_round(event)]
         assert sorted(type(event).__name__ for event in ours) == sorted(step["events"]), where
+        judged = [(e.status, e.reason) for e in ours if isinstance(e, ClaimJudged)]
+        assert judged == self.expect_verdicts(call, block), where
         self.compare_money(step, call, block, outcome, where)
         for event in outcome.events:
             self.state = process_event(self.state, event)
@@ -179,6 +182,9 @@ class RoundTwin:
         self.compare_penalties(step, found, where)
         paid = [(e.account, e.amount_wei) for e in outcome.events if isinstance(e, game_events.Paid)]
         assert Counter(paid) == Counter(pays), where
+        burned = sum(e.amount_wei for e in outcome.events if isinstance(e, game_events.EscrowBurned))
+        assert burned == self.expect_burned_pay(call, block), where
+        self.books.burned += burned
         for penalty in expected:
             self.books.book_penalty(penalty)
         for account, amount_wei in pays:
@@ -191,6 +197,15 @@ class RoundTwin:
         if self.script["cast"]["solvers"] == 1:
             named = Counter((self.account_of(name), PenaltyKind[kind]) for name, kind in step["penalties"])
             assert named == Counter((one.account, one.kind) for one in found), where
+
+    def expect_verdicts(self, call: Call, block: int) -> list[tuple[ClaimStatus, bytes]]:
+        """What the Python twin says a call makes of a claim, stage by stage, and why."""
+        verdicts: tuple[Verdict, ...] = ()
+        if isinstance(call, calls.Judge):
+            verdicts = judge(self.state, call.slot, block)
+        elif isinstance(call, calls.SettleClaim):
+            verdicts = settle(self.state, call.slot, block).verdicts
+        return [(one.status, one.reason) for one in verdicts]
 
     def expect_money(self, call: Call, block: int) -> tuple[list[Penalty], list[tuple[str, int]]]:
         """What the Python twin says a call costs whom and pays whom."""
@@ -206,7 +221,15 @@ class RoundTwin:
         pays = [(account, self.pay_of(account)) for account in done.paid_auditors]
         if done.is_solver_paid:
             pays.append((self.state.solvers[call.slot], amounts.solver_pay))
+        if done.silence_pay_wei:
+            pays.append((self.state.solvers[call.slot], done.silence_pay_wei))
         return [*lost, *done.penalties], pays
+
+    def expect_burned_pay(self, call: Call, block: int) -> int:
+        """What the Python twin says a settlement burns of the escrow, in wei."""
+        if not isinstance(call, calls.SettleClaim):
+            return 0
+        return settle(self.state, call.slot, block).burned_pay_wei
 
     def pay_of(self, auditor: str) -> int:
         """What an auditor gets for an audit."""
@@ -260,7 +283,7 @@ class RoundTwin:
         locked = {one: self.compute_locked(one) + bonds.get(one, 0) for one in STAKED}
         assert found["lockedOf"] == {SUBMITTER: 0, **locked}
         paid = self.chain.read("StakeVault", "escrowOf", self.state.task)
-        assert paid == compute_escrow_wei(self.terms) - books.paid
+        assert paid == compute_escrow_wei(self.terms) - books.paid - books.burned
 
     def compute_locked(self, account: str) -> int:
         """What the round still holds of an account that paid no fee, in wei; nothing once all is settled."""

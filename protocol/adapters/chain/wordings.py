@@ -33,13 +33,13 @@ WORDINGS: dict[str, Wording] = {
     "AlreadyMerged": Wording(
         "the outer root is posted",
         "a round without an outer root",
-        "it has one",
+        "{poster} posted it in block {posted_block}",
         "Compare it and contest it if it differs.",
     ),
     "AlreadyOpened": Wording(
         "already opened", "nothing opened for slot {slot}, draw {draw}", "it is open", _RELOAD
     ),
-    "AlreadySealed": Wording("the draw is sealed", "no seal yet", "sealed", _RELOAD),
+    "AlreadySealed": Wording("the draw is sealed", "no seal yet", "sealed with {seed}", _RELOAD),
     "AlreadySettled": Wording("settled once only", "slot {slot} open", "settled", _RELOAD),
     "BadTerms": Wording(
         "the task's terms break a rule",
@@ -84,7 +84,12 @@ WORDINGS: dict[str, Wording] = {
         "Take it from the task's program.",
     ),
     "ContestRunning": Wording("one contest at a time", "no contest", "one by {rival}", "Wait for its end."),
-    "DemandUnknown": Wording("no such open demand", "an open demand", "number {demand}", _RELOAD),
+    "DemandUnknown": Wording(
+        "no such open demand",
+        "the oldest open one: {answered} of {made} are answered",
+        "number {demand}",
+        _RELOAD,
+    ),
     "DisputeExists": Wording(
         "disputed already", "a new dispute", "{dispute}", "Join it: anybody may prove or demand."
     ),
@@ -176,7 +181,7 @@ WORDINGS: dict[str, Wording] = {
     "NoFault": Wording(
         "the claim is right here",
         "a fault",
-        "none",
+        "none at index {index}",
         "Check the computation: a proof of nothing costs only gas.",
     ),
     "NodeMalformed": Wording(
@@ -238,7 +243,9 @@ WORDINGS: dict[str, Wording] = {
     "NothingDue": Wording(
         "no verdict is due", "a claim whose deadline has passed", "slot {slot} is {actual}", _WAIT
     ),
-    "NothingToContest": Wording("no root was posted", "a posted outer root", "none", _WAIT),
+    "NothingToContest": Wording(
+        "no root was posted", "an outer root over accepted claims", "one posted by {poster}", _WAIT
+    ),
     "NothingToWithdraw": Wording(
         "nothing can leave yet",
         "block {ready_block} or later",
@@ -306,7 +313,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "RoundNotTrained": Wording("the round is not in training", "TRAINING", "{actual}", _RELOAD),
     "SameRoot": Wording(
-        "nothing to contest", "another root than the posted one", "the same", "Nothing: you agree."
+        "nothing to contest", "another root than the posted one", "the same: {root}", "Nothing: you agree."
     ),
     "ScheduleMismatch": Wording(
         "the learning rate is not the schedule's",
@@ -362,7 +369,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "WrongChild": Wording(
         "no such child was posted",
-        "a child that differs",
+        "a child that differs, below {count}",
         "{child}",
         "Name one of the posted nodes that differs.",
     ),

@@ -260,8 +260,10 @@ abstract contract Bots is Court {
         if (_isDone("settle", slot, 0) || disputes.openCount(TaskId.unwrap(task), round, slot) != 0) return false;
         _setDone("settle", slot, 0);
         uint256[] memory before = _stakes();
+        uint256 creditWei = vault.creditOf(solvers[slot]);
         _must(address(ledger), abi.encodeCall(ledger.settleClaim, (task, round, slot)), "settleClaim");
         _checkVerdict(before, slot);
+        _checkPay(slot, creditWei);
         _checkCheat(slot);
         return true;
     }
@@ -362,5 +364,6 @@ abstract contract Bots is Court {
     }
 
     function _checkVerdict(uint256[] memory before, uint32 slot) internal virtual;
+    function _checkPay(uint32 slot, uint256 creditWei) internal virtual;
     function _checkCheat(uint32 slot) internal virtual;
 }

@@ -14,6 +14,8 @@ abstract contract Handler is Properties {
     uint256 private constant LONG_PATIENCE = 12;
     uint256 private constant FULL_CHECK = 16;
     uint256 private constant IDLE_BLOCKS = 50;
+    /// @dev Calls that only modules may make.
+    uint256 private constant FORBIDDEN = 15;
     uint256 private _calls;
     /// @dev Which roles moved while time passed: bit 2 role for cheats, 2 role + 1 for the honest.
     uint256 private _moved;
@@ -145,7 +147,7 @@ abstract contract Handler is Properties {
         _enter(_firstLive + seed % (_laps.length - _firstLive));
         address sender = everybody[(seed >> 8) % everybody.length];
         (address target, bytes memory data) = _forbidden(seed >> 16, sender);
-        _require(!_send(sender, target, data), "only modules, and each move once", 0, (seed >> 16) % 14);
+        _require(!_send(sender, target, data), "only modules, and each move once", 0, (seed >> 16) % FORBIDDEN);
         _success("thief", true);
     }
 
@@ -153,7 +155,7 @@ abstract contract Handler is Properties {
         uint32 slot = uint32(seed >> 128) % 3;
         address victim = everybody[(seed >> 64) % everybody.length];
         ExposureId exposure = Hashing.enrolmentExposure(task, round, victim);
-        uint256 kind = seed % 14;
+        uint256 kind = seed % FORBIDDEN;
         if (kind == 0) return (address(vault), abi.encodeCall(vault.expose, (exposure, sender, 1)));
         if (kind == 1) return (address(vault), abi.encodeCall(vault.release, (exposure)));
         if (kind == 2) {
@@ -174,6 +176,7 @@ abstract contract Handler is Properties {
         AuditRef memory ref = refOf(slot, uint32(seed >> 160) % 2, uint32(seed >> 170) % 3);
         if (kind == 11) return (address(audits), abi.encodeCall(audits.enforce, (ref)));
         if (kind == 12) return (address(audits), abi.encodeCall(audits.settle, (task, round, slot)));
+        if (kind == 13) return (address(vault), abi.encodeCall(vault.burnEscrow, (task, 1, "mine")));
         return (address(audits), abi.encodeCall(audits.convictAuditor, (ref, sender, "mine")));
     }
 

@@ -25,6 +25,8 @@ abstract contract Properties is Bots {
     mapping(uint256 => mapping(uint32 => SeenClaim)) private _claims;
     mapping(uint256 => SeenRound) private _rounds;
     mapping(address => uint256) internal allowedWei;
+    /// @dev What the verdicts on a claim cost everybody together.
+    mapping(uint256 => mapping(uint32 => uint256)) private _verdictLossWei;
     uint256 private _burnedWei;
     uint256 private _settledClaims;
     TaskId private _settledTask;
@@ -220,6 +222,17 @@ abstract contract Properties is Bots {
         }
         uint256 burnedWei = now_[everybody.length] - before[everybody.length];
         _require(2 * burnedWei >= lostWei, "at least half is burned", lostWei, burnedWei);
+        _verdictLossWei[_lap][slot] += lostWei;
+    }
+
+    /// @dev Where too few accept, the solver gets at most half of what its auditors' silence cost them: none of its own pay it.
+    function _checkPay(uint32 slot, uint256 creditWei) internal override {
+        uint256 paidWei = vault.creditOf(solvers[slot]) - creditWei;
+        if (paidWei == 0 || statusOf(slot) == ClaimStatus.ACCEPTED) return;
+        _requireEqual(uint8(statusOf(slot)), uint8(ClaimStatus.VOID), "only accepted work and silence are paid");
+        uint256 lossWei = _verdictLossWei[_lap][slot];
+        _require(2 * paidWei <= lossWei, "silence costs twice what it pays", lossWei, paidWei);
+        _count("silence that paid its solver");
     }
 
     function _unserved(uint32 slot) private view returns (uint256 count) {

@@ -55,8 +55,9 @@ abstract contract VaultChecks {
     uint8 internal constant FORFEIT = 9;
     uint8 internal constant FUND = 10;
     uint8 internal constant PAY = 11;
-    uint8 internal constant CLOSE = 12;
-    uint8 internal constant KINDS = 13;
+    uint8 internal constant BURN_ESCROW = 12;
+    uint8 internal constant CLOSE = 13;
+    uint8 internal constant KINDS = 14;
 
     /// @dev Far more than any token has; the books are not asked what they do beyond.
     uint256 internal constant MOST_WEI = type(uint120).max;
@@ -115,6 +116,8 @@ abstract contract VaultChecks {
             vault.fundEscrow(TASK, account, m.amountWei);
         } else if (m.kind == PAY) {
             vault.pay(TASK, account, m.amountWei, "work");
+        } else if (m.kind == BURN_ESCROW) {
+            vault.burnEscrow(TASK, m.amountWei, "void");
         } else {
             vault.closeEscrow(TASK, account);
         }

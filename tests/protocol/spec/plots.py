@@ -10,6 +10,7 @@ PRIMARY, FIRST, SECOND, LATE = (0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1, 0)
 CALL_END = 72
 """Half of the reserves' replay window, blocks 68 to 76 of the tiny world."""
 FAR_PRIMARY = {PRIMARY: "far"}
+NO_REPLAY = frozenset({"commitReplay.0", "commitReplay.1", "commitReplay.2"})
 ALL_FAR = {PRIMARY: "far", FIRST: "far", SECOND: "far"}
 
 HONEST = (
@@ -85,6 +86,14 @@ SILENT_RESERVES = (
         results=FAR_PRIMARY,
     ),
     Plot("reserves called late, both accept", held={"judge": CALL_END}, results=FAR_PRIMARY),
+    Plot("every auditor silent", silent=NO_REPLAY),
+    Plot("every auditor silent, reserves called late", silent=NO_REPLAY, held={"judge": CALL_END}),
+    Plot("primary and one reserve silent", silent=frozenset({"commitReplay.0", "commitReplay.2"})),
+    Plot(
+        "two silent, one abstains",
+        silent=frozenset({"commitReplay.0", "commitReplay.2"}),
+        words={"commitReplay.1": calls.Abstain},
+    ),
 )
 WORDS = (
     Plot("primary unserved", words={"commitReplay.0": calls.SayUnserved}),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from protocol.spec.hashing import tag_word
 from protocol.spec.statuses import AuditStatus, ClaimStatus
 from protocol.spec.verdict import enforce, judge
 from tests.protocol.spec.play import Play, Plot
@@ -44,6 +45,10 @@ EXPECTED = {
     "reserves called late, both silent": ("VOID", []),
     "reserves called late, one does not reveal": ("VOID", [(FIRST, "STAKE")]),
     "reserves called late, both accept": ("ACCEPTED", []),
+    "every auditor silent": ("VOID", [(PRIMARY, "FEE"), (FIRST, "FEE"), (SECOND, "FEE")]),
+    "every auditor silent, reserves called late": ("VOID", [(PRIMARY, "FEE")]),
+    "primary and one reserve silent": ("VOID", [(PRIMARY, "FEE"), (SECOND, "FEE")]),
+    "two silent, one abstains": ("VOID", [(PRIMARY, "FEE"), (SECOND, "FEE")]),
     "primary unserved": ("ACCEPTED", []),
     "primary and one reserve unserved": ("VOID", [(PRIMARY, "FEE"), (FIRST, "FEE"), SOLVER]),
     "all unserved": ("VOID", [(PRIMARY, "FEE"), (FIRST, "FEE"), (SECOND, "FEE"), SOLVER]),
@@ -128,3 +133,23 @@ def test_an_unrevealed_commitment_is_slashed_from_the_end_of_the_show_window_on(
     assert enforce(state, (0, 0, 0), clock.show_end - 1).penalty is None
     found = enforce(state, (0, 0, 0), clock.show_end)
     assert found.status == AuditStatus.SLASHED and found.penalty is not None
+
+
+REASONS = {
+    "every auditor silent": "silent",
+    "primary and one reserve silent": "silent",
+    "two silent, one abstains": "undecided",
+    "primary and one reserve abstain": "undecided",
+    "one unserved, one abstains": "undecided",
+    "one reserve silent": "rejected",
+    "both reserves silent": "rejected",
+    "both reserves do not reveal": "rejected",
+    "all three far": "rejected",
+    "primary and one reserve unserved": "unserved",
+    "reserves' leaves not opened": "leaves",
+}
+
+
+@pytest.mark.parametrize("name", sorted(REASONS))
+def test_a_claim_without_a_majority_is_void_for_what_its_auditors_said(name: str) -> None:
+    assert play_plot(name).sim.state.claims[0].reason == tag_word(REASONS[name])

@@ -14,7 +14,7 @@ from tests.protocol.adapters.chain.entries import PROXIES, describe, list_entrie
 
 # Only contracts may make these calls (the sections "Modules only" of the interfaces).
 MODULE_CALLS = {
-    "expose", "release", "slash", "burnFee", "forfeit", "fundEscrow", "pay", "closeEscrow",
+    "expose", "release", "slash", "burnFee", "forfeit", "fundEscrow", "pay", "burnEscrow", "closeEscrow",
     "convictSolver", "replaceOuter", "setContested", "enforce", "settle", "convictAuditor",
 }  # fmt: skip
 
