@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks.economy.agents import AGENTS, RIVAL, SECOND, SOLVER, SUBMITTER, VERIFIER, WATCHER, Agent
+from benchmarks.economy.agent import RIVAL, SECOND, SOLVER, SUBMITTER, VERIFIER, WATCHER, Agent
+from benchmarks.economy.agents import AGENTS
 from benchmarks.economy.cards import VERIFIER_NAMES, WATCHER_NAMES, count_outcomes, read_draws, read_late
 from benchmarks.economy.ground import make_market_terms
 from benchmarks.economy.market import HONEST, Books, Market, Player, Plot
@@ -165,7 +166,7 @@ def run_economics(names: Sequence[str] | None = None, rounds: int | None = None)
     found = list_requirements(terms.amounts, read_sampling(terms), figures)
     return {
         "agents": agents,
-        "falls_short": [one["name"] for one in agents if one["honest"] != (one["profit"] > 0)],
+        "falls_short": [one["name"] for one in agents if does_fall_short(one)],
         "figures": {
             "compute_cost": figures.cost_wei / TOKEN_WEI,
             "outside_gain": figures.gain_wei / TOKEN_WEI,
@@ -176,6 +177,15 @@ def run_economics(names: Sequence[str] | None = None, rounds: int | None = None)
         "requirements": [{**asdict(one), "holds": one.holds} for one in found],
         "seconds": time.monotonic() - started,
     }
+
+
+def does_fall_short(one: dict[str, Any]) -> bool:
+    """Whether honest work loses or a cheat earns. A submitter earns by what honest solvers do for it whatever
+    it does itself: its cheat must earn less than its honest work."""
+    if one["honest"]:
+        return bool(one["profit"] <= 0)
+    is_submitters = SUBMITTER in one["members"] and one["beyond_honest"] is not None
+    return bool((one["beyond_honest"] if is_submitters else one["profit"]) > 0)
 
 
 def describe(agent: Agent, results: Sequence[Result]) -> dict[str, Any]:

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.economics import QUICK, Result, compare_with_honest, expect, run_economics
-from benchmarks.economy.agents import (
-    AGENTS,
+from benchmarks.economics import (
+    QUICK,
+    Result,
+    compare_with_honest,
+    does_fall_short,
+    expect,
+    run_economics,
+)
+from benchmarks.economy.agent import (
     OWNED,
     POISONED,
     SOLVER,
@@ -20,6 +26,7 @@ from benchmarks.economy.agents import (
     meet,
     meet_late,
 )
+from benchmarks.economy.agents import AGENTS
 from benchmarks.economy.cards import count_outcomes
 from benchmarks.economy.ground import DRAWS, LATE_RATE, SEGMENTS, VERIFIERS
 from protocol.spec import economics
@@ -122,6 +129,25 @@ def test_profits_are_laid_beside_honest_work() -> None:
     ]
     compare_with_honest(agents)
     assert [one["beyond_honest"] for one in agents] == [0, 0, -5, None]
+
+
+@pytest.mark.parametrize(
+    ("honest", "members", "profit", "beyond", "falls_short"),
+    [
+        (True, ["solver-0"], 0.1, 0.0, False),
+        (True, ["solver-0"], -0.1, -7.0, True),
+        (False, ["verifier-0"], -0.1, 1.0, False),
+        (False, ["verifier-0"], 0.1, -1.0, True),
+        (False, ["submitter", "verifier-0"], 3.0, -1.0, False),
+        (False, ["submitter", "verifier-0"], 3.0, 0.1, True),
+        (False, ["submitter", "verifier-3"], 3.0, None, True),
+    ],
+)
+def test_a_cheat_may_not_earn_and_a_submitters_not_more_than_its_honest_work(
+    honest: bool, members: list[str], profit: float, beyond: float | None, falls_short: bool
+) -> None:
+    one = {"honest": honest, "members": members, "profit": profit, "beyond_honest": beyond}
+    assert does_fall_short(one) == falls_short
 
 
 def test_every_role_and_every_kind_of_cheat_plays() -> None:
