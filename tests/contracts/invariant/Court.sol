@@ -149,6 +149,19 @@ abstract contract Court is Descent {
         }
     }
 
+    /// @dev Where the hunter sleeps, an accomplice lets a lying solver defend itself to the end, to look acquitted.
+    function _acquit() private returns (bool did) {
+        if (_hunterWakes() || vm.getBlockNumber() >= ledger.settleBlockOf(task, round)) return false;
+        for (uint32 slot = 0; slot < _laps[_lap].solvers; ++slot) {
+            Solver memory p = _solver(slot);
+            if (p.lieShift == 0 || _isDone("acquit", slot, 0)) continue;
+            ClaimRef memory claim = ClaimRef(refOf(slot, 0, 0), p.lieSegment, true);
+            if (!_isOpenTo(claim)) continue;
+            _setDone("acquit", slot, 0);
+            did = _seal(claim, forger) || did;
+        }
+    }
+
     function _huntAuditor(AuditRef memory ref) private returns (bool) {
         Seat memory seat = _seat(ref.slot, ref.draw, ref.rank);
         if (seat.auditor == address(0) || isHonest[seat.auditor]) return false;
@@ -182,6 +195,9 @@ abstract contract Court is Descent {
         if (honest) {
             if (_hunt() || _huntClosed()) did = true;
             if (_openSealed(hunter)) did = true;
+        } else {
+            if (_acquit()) did = true;
+            if (_openSealed(forger)) did = true;
         }
         for (uint256 i = _openCases.length; i > 0; --i) {
             if (i > _openCases.length) continue;
@@ -204,9 +220,18 @@ abstract contract Court is Descent {
         if (stage == IDisputeGame.Stage.TRACE && claimants && _defends(c, 1)) return _postTrace(c);
         if (stage != IDisputeGame.Stage.PROVE) return false;
         if (claimants && c.answered < c.demands && _defends(c, 2)) return _answer(c);
-        if (honest && c.opener == hunter && c.lying && c.named == LAST) return _prove(c);
-        if (openers && !honest && c.demands < 2) return _demand(c, c.opener);
+        if (honest && c.opener == hunter && c.lying && c.named == LAST) return _looksFirst(c) ? _look(c) : _prove(c);
+        if (openers && !honest && c.opener != forger && c.demands < 2) return _demand(c, c.opener);
         return false;
+    }
+
+    /// @dev Now and then the hunter asks for a leaf before it proves anything, and proves when it has it.
+    function _looksFirst(Case storage c) private view returns (bool) {
+        return _dice("looks first", _idOf(c), 0) % 4 != 0 && (c.demands == 0 || c.answered < c.demands);
+    }
+
+    function _look(Case storage c) private returns (bool) {
+        return c.demands == 0 && _demand(c, hunter);
     }
 
     function _idOf(Case storage c) private view returns (uint256) {
@@ -252,9 +277,10 @@ abstract contract Court is Descent {
         return _move(c, c.claimant, data, "postStepRoots");
     }
 
-    /// @dev The hunter names the wrong step; others any.
+    /// @dev The hunter and the accomplice name the wrong step; others any.
     function _nameStep(Case storage c) private returns (bool) {
-        c.named = c.opener == hunter ? LAST : uint32(_dice("step", _idOf(c), 0) % terms.segmentSteps);
+        bool knows = c.opener == hunter || c.opener == forger;
+        c.named = knows ? LAST : uint32(_dice("step", _idOf(c), 0) % terms.segmentSteps);
         bytes memory data = abi.encodeCall(disputes.nameStep, (c.id, c.named, _stepRoots(c)));
         return _move(c, c.opener, data, "nameStep");
     }
