@@ -80,8 +80,9 @@ def play_outcome(
     """Rounds in which the draws give just this."""
     found = [play_once(market, agent, labels, f"{agent.name} {labels} {i}") for i in range(rounds)]
     tokens = Fraction(mean(count_tokens(agent, one, figures) for one in found))
-    gas = Fraction(mean(sum(one.gas.get(name, 0) for name in agent.members) for one in found))
-    work = sum((one.work.get(name, Fraction(0)) for one in found for name in agent.members), Fraction(0))
+    zero = Fraction(0)
+    gas = sum((one.gas.get(name, zero) for one in found for name in agent.members), zero) / rounds
+    work = sum((one.work.get(name, zero) for one in found for name in agent.members), zero)
     cost = gas * figures.gas_price_wei + work / rounds * figures.cost_wei
     outcome = ", ".join(label for label in labels if label) or "any"
     statuses = sorted({get_claim(one.state, 0).status.name for one in found})

@@ -32,13 +32,17 @@ from benchmarks.economy.market import Plot
 from benchmarks.economy.mute import list_mute_auditors
 from protocol.spec import calls
 
+LATER = Plot(silent=frozenset({"postOuter"}))
+"""Leaves the outer root to others."""
+
 
 def _honest() -> tuple[Agent, ...]:
+    others = (SOLVER, *VERIFIER_NAMES, *WATCHER_NAMES)
     return (
         Agent("honest solver", True, (SOLVER,), rounds=3),
         Agent("honest verifier", True, (VERIFIER,), label_draws=count_primaries(VERIFIER), slots=2, rounds=5),
         Agent("honest whistleblower", True, (WATCHER,), label_late=draw_late(WATCHER), slots=2, rounds=3),
-        Agent("honest solver who posts the outer root", True, (RIVAL,)),
+        Agent("honest solver who posts the outer root", True, (RIVAL,), dict.fromkeys(others, LATER)),
         Agent("honest submitter", True, (SUBMITTER,), label_late=is_late),
     )
 

@@ -6,7 +6,7 @@ does others. The randomness of a draw is fixed so that the draw is the one that 
 outcomes are measured as often as common ones.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -89,7 +89,7 @@ class Books:
     rounds of a solver."""
 
     wealth_wei: Mapping[str, int]
-    gas: Mapping[str, int]
+    gas: Mapping[str, Fraction]
     work: Mapping[str, Fraction]
     state: RoundState
 
@@ -130,7 +130,8 @@ class Round:
         self.market, self.chain, self.players = market, market.chain, players
         self.want_draw, self.want_late = want_draw, want_late
         self.submitter = market.accounts["submitter"]
-        self.gas: Counter[str] = Counter()
+        self.gas: dict[str, Fraction] = defaultdict(Fraction)
+        self.common: set[tuple[str, str]] = set()
         self.work: dict[str, Fraction] = defaultdict(Fraction)
         self.names = {account: one for one, account in market.accounts.items()}
         self.before = market.read_wealth()
@@ -150,10 +151,14 @@ class Round:
         return start_round(self.terms, domain, started)
 
     def send(self, sendings: list[Sending]) -> list[Outcome]:
-        """Mines them in one block, and charges their gas."""
+        """Mines them in one block, and charges their gas. Whose turn a call is that anybody may send is a
+        matter of chance, and the same for all: each has an equal share in it."""
         outcomes = self.chain.mine(sendings)
+        parties = [player.name for player in self.players if player.role != Role.NONE]
         for sending, outcome in zip(sendings, outcomes, strict=True):
-            self.gas[self.names[sending.sender]] += outcome.gas
+            is_common = (sending.contract, sending.function) in self.common
+            for name in parties if is_common else [self.names[sending.sender]]:
+                self.gas[name] += Fraction(outcome.gas, len(parties) if is_common else 1)
         return outcomes
 
     # Playing ------------------------------------------------------------------------------------------------
@@ -192,6 +197,13 @@ class Round:
         for player in self.players:
             for call in self.list_calls(player, block):
                 yield self.make(player, call)
+            for call in get_my_keeper_actions(self.state, player.account, block):
+                if get_label(self.state, call) in player.plot.silent:
+                    continue
+                sending = self.make(player, call)
+                if not isinstance(call, calls.PostOuter):  # Whoever posts is paid for it.
+                    self.common.add((sending.contract, sending.function))
+                yield sending
             yield from self.court.list_moves(player, block)
 
     def list_calls(self, player: Player, block: int) -> Iterator[Call]:
@@ -204,7 +216,7 @@ class Round:
         else:
             found = get_auditor_actions(state, me, block, player.role)
         due = [call for call in found if not isinstance(call, calls.OFF_CHAIN)]
-        for call in (*due, *get_my_keeper_actions(state, me, block)):
+        for call in due:
             if get_label(state, call) not in player.plot.silent:
                 yield self.reword(player, call)
 

@@ -68,8 +68,9 @@ def compute_worst_span_blocks(windows: Windows) -> int:
 
 # --- What each amount must be -------------------------------------------------------------------------------
 GAS_SOLVER = 1_300_000
-"""gas of a solver's round: enrol, commit, and its share of the calls that anybody may send. This figure and
-those below are a little above what `./dev bench economics` measures (eight accounts a round)."""
+"""gas of a solver's round: enrol, commit, its share of the calls that anybody may send, and the outer root
+where it falls to it. This figure and those below are a little above what `./dev bench economics` measures
+(eight accounts a round)."""
 GAS_SOLVER_DRAW = 150_000
 """gas of opening one draw: start, end, leaves."""
 GAS_AUDIT = 250_000

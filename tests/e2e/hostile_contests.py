@@ -6,16 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from protocol.actions.global_model import GlobalModel
+from protocol.actions.global_model import GlobalModel, get_start
 from protocol.actions.loop import Due
 from protocol.actions.participant import CheckOuter
 from protocol.actions.party import Party
-from protocol.actions.states import open_leaf
-from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain import Chain
 from protocol.adapters.chain.proxy import Receipt
-from protocol.compute.digest import build_delta_tree, build_tensor_tree
 from protocol.compute.outer import OuterState
 from protocol.spec.containers import OuterHeader
 from protocol.spec.events import EndOpened, Event
@@ -102,13 +99,10 @@ async def list_false_gradients(party: Party, about: Slander) -> list[FalseMove]:
     weights_ref, delta_ref = refer_tensor(last.weights_root, count), refer_delta(delta_root, count)
     for ref in (weights_ref, delta_ref):
         await party.client.fetch(party.view.network.find(state.solvers[about.slot]), ref)
-    begin = await party.model.load_start(about.round)
-    trees = (
-        build_tensor_tree(begin.weights),
-        build_tensor_tree(load_tensor(party.store, weights_ref)),
-        build_delta_tree(party.store.get(delta_ref)),
-    )
-    base, end, delta = (open_leaf(tree, 0) for tree in trees)
+    await party.model.load_start(about.round)
+    start_ref = refer_tensor(get_start(state).weights_root, count)
+    refs = (start_ref, weights_ref, delta_ref)
+    base, end, delta = (proof for ref in refs for proof in party.store.open_leaves(ref, [0]))
     spoiled = [replace(one, data=spoil(one.data)) for one in (base, end, delta)]
     place = (party.task, about.round, about.slot)
     cases: tuple[tuple[str, str, tuple[Any, ...]], ...] = (

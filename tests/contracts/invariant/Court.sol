@@ -230,8 +230,10 @@ abstract contract Court is Descent {
         return _dice("looks first", _idOf(c), 0) % 4 != 0 && (c.demands == 0 || c.answered < c.demands);
     }
 
-    function _look(Case storage c) private returns (bool) {
-        return c.demands == 0 && _demand(c, hunter);
+    /// @dev The claimant keeps the fee; the finder's share comes later, and only if it falls.
+    function _look(Case storage c) private returns (bool did) {
+        did = c.demands == 0 && _demand(c, hunter);
+        if (did) allowedWei[hunter] += terms.amounts.demandFee;
     }
 
     function _idOf(Case storage c) private view returns (uint256) {

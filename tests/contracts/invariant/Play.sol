@@ -89,6 +89,8 @@ abstract contract Play is StepWorld, Ghost {
     mapping(address => bool) internal isHonest;
     mapping(address => uint256) internal paidInWei;
     mapping(address => uint256) internal paidOutWei;
+    /// @dev What the rules take of the honest: fees that they name.
+    mapping(address => uint256) internal allowedWei;
     mapping(uint256 => mapping(uint256 => Seat)) private _seats;
     mapping(bytes32 => bool) internal _done;
     /// @dev The end of a run: nobody makes a move of his own any more, and silence costs the honest too.

@@ -24,7 +24,6 @@ abstract contract Properties is Bots {
 
     mapping(uint256 => mapping(uint32 => SeenClaim)) private _claims;
     mapping(uint256 => SeenRound) private _rounds;
-    mapping(address => uint256) internal allowedWei;
     /// @dev What the verdicts on a claim cost everybody together.
     mapping(uint256 => mapping(uint32 => uint256)) private _verdictLossWei;
     uint256 private _burnedWei;
