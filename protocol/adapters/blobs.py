@@ -265,21 +265,13 @@ class BlobVerifier:
 
     def _take_chunk(self, chunk: bytes) -> None:
         index = self._chunks.start + len(self._chunk_roots)
-        if self._ref.key.kind is BlobKind.TENSOR:
-            self._require_finite(chunk, index)
+        require_finite(self._ref, chunk, index, self._source)
         if self._ref.key.kind is BlobKind.ROOTS:
             self._require_no_zero(chunk, index)
         root = hash_chunk(chunk, self._ref)
         if self._announced and root != self._announced[index]:
             self._fail("a chunk does not match its hash", self._announced[index].hex(), root.hex())
         self._chunk_roots.append(root)
-
-    def _require_finite(self, chunk: bytes, index: int) -> None:
-        values = np.frombuffer(chunk, dtype="<f4")
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if wrong.size:
-            element = index * CHUNK_LEAVES * LEAF_BYTES // 4 + int(wrong[0])
-            self._fail("a tensor is not finite", "finite float32", f"{values[wrong[0]]} at element {element}")
 
     def _require_no_zero(self, chunk: bytes, index: int) -> None:
         roots = split_roots(chunk)
@@ -292,14 +284,32 @@ class BlobVerifier:
             self._fail(what, self._ref.key.root.hex(), root.hex())
 
     def _fail(self, what: str, expected: object, actual: object) -> NoReturn:
-        raise ProtocolFault(
-            what=what,
-            expected=expected,
-            actual=actual,
-            where=str(self._ref.key),
-            culprit=self._source,
-            remedy="Discard it; ask another peer, or report the blob as unserved.",
-        )
+        _refuse(self._ref, what, expected, actual, self._source)
+
+
+def _refuse(ref: BlobRef, what: str, expected: object, actual: object, source: str) -> NoReturn:
+    raise ProtocolFault(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=str(ref.key),
+        culprit=source,
+        remedy="Discard it; ask another peer, or report the blob as unserved.",
+    )
+
+
+def require_finite(ref: BlobRef, data: bytes | memoryview, first_chunk: int = 0, source: str = "") -> None:
+    """Raises ProtocolFault, with `source` as culprit, where whole chunks of a tensor from `first_chunk` on
+    hold a number that is not finite. Other blobs may hold anything."""
+    if ref.key.kind is not BlobKind.TENSOR:
+        return
+    values, part = np.frombuffer(data, dtype="<f4"), ref.chunk_bytes // 4
+    for start in range(0, len(values), part):
+        wrong = np.flatnonzero(~np.isfinite(values[start : start + part]))
+        if wrong.size:
+            place = start + int(wrong[0])
+            actual = f"{values[place]} at element {first_chunk * part + place}"
+            _refuse(ref, "a tensor is not finite", "finite float32", actual, source)
 
 
 def hash_chunk(chunk: bytes, ref: BlobRef) -> bytes:

@@ -27,6 +27,7 @@ from protocol.adapters.blobs import (
     open_leaves,
     refer_bytes,
     refer_roots,
+    require_finite,
     split_roots,
 )
 from protocol.adapters.files import require_private_folder, sync_folder
@@ -86,25 +87,17 @@ class BlobStore:
     def put(self, ref: BlobRef, data: bytes | memoryview) -> BlobRef:
         """Keep `data` as `ref`. Raises InvalidInput when they do not belong together, EnvironmentFault on a
         full disk."""
-        try:
-            with self.open_writer(ref) as writer:
-                for start in range(0, len(data), READ_BYTES):
-                    writer.write(bytes(data[start : start + READ_BYTES]))
-                writer.commit()
-        except ProtocolFault as fault:
-            raise InvalidInput(
-                what=fault.what,
-                expected=fault.expected,
-                actual=fault.actual,
-                where=fault.where,
-                remedy="Hash and store the same bytes.",
-            ) from fault
+        with _blame_caller(), self.open_writer(ref) as writer:
+            for start in range(0, len(data), READ_BYTES):
+                writer.write(bytes(data[start : start + READ_BYTES]))
+            writer.commit()
         return ref
 
     def put_hashed(self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes]) -> BlobRef:
         """Keep bytes whose tree the caller has just built, without hashing them a second time: only that
-        `chunk_roots` (its subtrees of CHUNK_LEAVES leaves) fold to the root is checked. Whoever reads it
-        judges all of it. Raises InvalidInput when they do not, EnvironmentFault on a full disk."""
+        `chunk_roots` (its subtrees of CHUNK_LEAVES leaves) fold to the root is checked, and that a tensor is
+        finite. Whoever reads it later judges all of it. Raises InvalidInput where either does not hold,
+        EnvironmentFault on a full disk."""
         if len(data) != ref.size_bytes or fold_chunks(chunk_roots) != ref.key.root:
             raise InvalidInput(
                 what="these bytes do not belong to this address",
@@ -112,6 +105,8 @@ class BlobStore:
                 actual=f"{len(data)} bytes under {fold_chunks(chunk_roots).hex()}",
                 remedy="Hash and store the same bytes.",
             )
+        with _blame_caller():
+            require_finite(ref, data)
         self.require_space(ref.size_bytes, ref.key)
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
@@ -120,8 +115,9 @@ class BlobStore:
                 if self._is_durable:
                     file.flush()
                     os.fsync(file.fileno())
-            self._adopt(Path(name), ref.key, b"".join(chunk_roots))
-        return ref
+            path = self._adopt(Path(name), ref.key, b"".join(chunk_roots))
+        with self._judged.remember(path):
+            return ref
 
     @contextmanager
     def open_writer(self, ref: BlobRef, verifier: BlobVerifier | None = None) -> Iterator["BlobWriter"]:
@@ -369,6 +365,20 @@ def _read_pieces(path: Path, start: int, stop: int) -> Iterator[bytes]:
                 return
             start += len(piece)
             yield piece
+
+
+@contextmanager
+def _blame_caller() -> Iterator[None]:
+    try:
+        yield
+    except ProtocolFault as fault:
+        raise InvalidInput(
+            what=fault.what,
+            expected=fault.expected,
+            actual=fault.actual,
+            where=fault.where,
+            remedy="Hash and store the same bytes.",
+        ) from fault
 
 
 @contextmanager

@@ -245,7 +245,7 @@ class Sketch:
         key = hash_words(TAG_RESIDUAL, self._seed, self._parts)
         stream = np.frombuffer(shake_256(key).digest(len(values)), dtype=np.uint8)
         both = np.bincount(
-            stream % (2 * SKETCH_BUCKETS), weights=values.numpy(), minlength=2 * SKETCH_BUCKETS
+            stream & (2 * SKETCH_BUCKETS - 1), weights=values.numpy(), minlength=2 * SKETCH_BUCKETS
         )
         self._buckets += both[:SKETCH_BUCKETS] - both[SKETCH_BUCKETS:]
         self._parts += 1

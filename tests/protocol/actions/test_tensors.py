@@ -1,5 +1,6 @@
 """Vectors of the store: the same numbers whole and in pieces, and none that is not what its name says."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def test_a_damaged_vector_is_refused(store: BlobStore, vector: torch.Tensor) -> 
         with store.get_path(ref.key).open("r+b") as file:
             file.seek(4 * 200_000)
             file.write(b"\1")
+        os.utime(store.get_path(ref.key), (1000, 1000))
         with pytest.raises(EnvironmentFault, match="damaged"):
             take(store, ref)
         with pytest.raises(InvalidInput, match="not in the store"):
@@ -65,7 +67,17 @@ def test_a_damaged_vector_is_refused(store: BlobStore, vector: torch.Tensor) -> 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
 def test_a_vector_that_is_not_finite_is_refused(store: BlobStore, vector: torch.Tensor, bad: float) -> None:
+    ref = put(store, vector)
+    for start in (0, 250_000):
+        vector[start] = bad
+        with pytest.raises(InvalidInput, match=f"not finite.*at element {start}"):
+            put(store, vector)
+        vector[start] = 0
     vector[250_000] = bad
+    raw = bytes(tensor_bytes(vector))
+    store.get_path(ref.key).write_bytes(raw)
+    os.utime(store.get_path(ref.key), (1000, 1000))
     for take in (load_tensor, open_tensor):
         with pytest.raises(EnvironmentFault, match="not finite"):
-            take(store, put(store, vector))
+            take(store, ref)
+        store.get_path(ref.key).write_bytes(raw)
