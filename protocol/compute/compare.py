@@ -103,9 +103,9 @@ def _differ(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _divide(distance: Tensor, allowance: Tensor) -> Tensor:
-    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0. Both finite, or the element is
-    unsound."""
-    return (distance / allowance).nan_to_num_(nan=0.0, posinf=float("inf"))
+    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0; in the memory of the allowance.
+    Both finite, or the element is unsound."""
+    return torch.div(distance, allowance, out=allowance).nan_to_num_(nan=0.0, posinf=float("inf"))
 
 
 def _find_largest(ratios: Tensor) -> tuple[float, int]:
@@ -132,9 +132,10 @@ def _compute_excesses(
     apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
     unsound, scales = _find_unsound(claimed, replayed), _measure_scales(replayed)
     for limits in several:
-        allowances = _allow(scales, rate, limits)
-        weights, first, second = map(_divide, apart, allowances)
-        excess = torch.maximum(torch.maximum(weights, first), second)
+        # In place: a fresh page costs more than an operation on what is there.
+        excess, *others = (_divide(*pair) for pair in zip(apart, _allow(scales, rate, limits), strict=True))
+        for other in others:
+            torch.maximum(excess, other, out=excess)
         yield excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
 
 
@@ -156,9 +157,9 @@ def _allow(scales: tuple[Tensor, Tensor, Tensor], rate: int, limits: Limits) -> 
     weights, root, second = scales
     moved = _tau(limits.tau_w) * rate * 2.0**-LEARNING_RATE_FRACTION_BITS
     return (
-        _tau(limits.tau_r) * weights + moved,
-        _tau(limits.tau_m) * (root + _units(limits.eps_m)),
-        _tau(limits.tau_v) * second + _units(limits.floor_v),
+        (_tau(limits.tau_r) * weights).add_(moved),
+        (root + _units(limits.eps_m)).mul_(_tau(limits.tau_m)),
+        (_tau(limits.tau_v) * second).add_(_units(limits.floor_v)),
     )
 
 

@@ -74,7 +74,7 @@ def _compute_part(
 def _divide(claimed: Tensor, replayed: Tensor, allowed: Tensor) -> Tensor:
     apart = (claimed.double() - replayed.double()).nan_to_num_(nan=float("inf"))
     # 0 / 0 = 0
-    return (apart / allowed).nan_to_num_(nan=0.0).clamp_(-MOST_LIMITS, MOST_LIMITS).float()
+    return apart.div_(allowed).nan_to_num_(nan=0.0).clamp_(-MOST_LIMITS, MOST_LIMITS).float()
 
 
 # --- Reduced ------------------------------------------------------------------------------------------------

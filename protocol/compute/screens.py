@@ -201,7 +201,7 @@ def _relate(states: tuple[PiecewiseState, ...], start: int, stop: int) -> list[f
 
 
 def _measure_apart(one: Tensor, other: Tensor) -> float:
-    return float((one.double() - other.double()).norm())
+    return float(torch.linalg.vector_norm(one - other, dtype=torch.float64))
 
 
 def _divide(apart: float, moved: float) -> float:

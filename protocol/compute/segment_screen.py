@@ -128,24 +128,26 @@ def _imply_added(
     """The least that was added to m, in magnitude, and to v, and the elements where no gradients give both;
     NaN is wrong."""
     largest_v = torch.maximum(old[2], new[2] / shares.kept_second)
-    largest_m = old[1].abs() + (largest_v.clamp(min=0) * shares.spread).sqrt()
+    largest_m = largest_v.clamp(min=0).mul_(shares.spread).sqrt_().add_(old[1].abs())
     flushed = FLUSH_BELOW if shares.rounding else 0.0
-    room_m = shares.rounding * largest_m + flushed * shares.rounding / STEP_ROUNDING
-    room_v = shares.rounding * largest_v + flushed * shares.rounding / STEP_ROUNDING
-    first = ((new[1] - shares.kept_first * old[1]).abs() - room_m).clamp(min=0).nan_to_num()
+    # In place where it can be: a fresh page costs more than an operation on what is there.
+    room_m = largest_m.mul_(shares.rounding).add_(flushed * shares.rounding / STEP_ROUNDING)
+    room_v = largest_v.mul_(shares.rounding).add_(flushed * shares.rounding / STEP_ROUNDING)
+    first = (shares.kept_first * old[1]).sub_(new[1]).abs_().sub_(room_m).clamp_(min=0).nan_to_num_()
     second = new[2] - shares.kept_second * old[2]
-    is_possible = (second + room_v >= 0) & (first.square() <= shares.spread * (second + room_v))
+    most = second + room_v
+    is_possible = (most >= 0) & (first.square() <= most.mul_(shares.spread))
     is_finite = new[1].isfinite() & new[2].isfinite()
-    return first, (second - room_v).nan_to_num(), ~(is_possible & is_finite & (new[2] >= 0))
+    return first, second.sub_(room_v).nan_to_num_(), ~(is_possible & is_finite & (new[2] >= 0))
 
 
 def _find_far_weights(old: tuple[Tensor, ...], new: tuple[Tensor, ...], shares: _Shares) -> Tensor:
     """Elements of W that moved further than m and v allow; NaN is wrong."""
-    carried = old[1].abs() / (shares.kept_second * old[2]).clamp(min=FLUSH_BELOW).sqrt()
-    moved = shares.rate * (carried + sqrt(shares.spread))
-    allowed = moved + shares.decay * (old[0].abs() + moved)
-    room = shares.rounding * (old[0].abs() + allowed)
-    return ~((new[0] - old[0]).abs() <= allowed + room)
+    carried = old[1].abs().div_((shares.kept_second * old[2]).clamp_(min=FLUSH_BELOW).sqrt_())
+    moved, size = carried.add_(sqrt(shares.spread)).mul_(shares.rate), old[0].abs()
+    allowed = (size + moved).mul_(shares.decay).add_(moved)
+    room = size.add_(allowed).mul_(shares.rounding)
+    return ~((new[0] - old[0]).abs_() <= allowed.add_(room))
 
 
 def _imply_norm(first_squares: float, second_sum: float, shares: _Shares, spec: TrainingSpec) -> float:
