@@ -32,7 +32,7 @@ def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> No
     assert file.plan.windows == replace(DEVNET.windows, enrol=600)
     assert file.plan.amounts == DEVNET.amounts
     assert file.plan.outer_learning_rate == nearest(0.7)
-    assert file.plan.accept.tau_m == pytest.approx(5.4e-6 * 2**64)
+    assert file.plan.accept.tau_m == pytest.approx(7.6e-5 * 2**64)
     assert file.plan.accept.tau_r == pytest.approx(1.2e-7 * 2**64)
     # Small enough to be built here; the rules that nodes apply are the same.
     model = replace(file.plan.model, hidden_size=16, intermediate_size=32, layer_count=1)
@@ -54,7 +54,7 @@ def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> No
         ("\nwarmup_steps = 40", "\nwarmup_steps = 2.5", "schedule.warmup_steps"),
         ('solver_pay = "10"', 'solver_pay = "many"', "amount"),
         ("enrol = 600", "enroll = 600", "windows.enroll"),
-        ("tau_m = 5.4e-6", "tau_m = inf", "accept.tau_m"),
+        ("tau_m = 7.6e-5", "tau_m = inf", "accept.tau_m"),
         ("[model]", "[modl]", "model"),
         ("rounds = 4", "rounds = = 4", "TOML"),
         ('amounts = "given"', 'amounts = "guessed"', "economics.amounts"),
