@@ -70,7 +70,7 @@ DOMAIN = WireDomain(31337, "0x" + "5b" * 20)
 SEED = sha256(b"audit").digest()
 TIME_BAR, BYTES_BAR = 1.3, 2.0
 LIMITS = propose_limits([Distances(1e-6, 4e-6, 6e-6, 0, 0, 0)], FLOORS)
-"""About those of the demo (docs/decisions/0006-limits.md)."""
+"""What an audit costs does not hang on how wide they are."""
 MOVED = 1e-7
 """By how much the claimed first moment is off, in roots of the second; W and v are off by a unit or two in
 the last place. With equal roots nothing would be fetched or compared."""

@@ -29,7 +29,7 @@ from benchmarks.economy.agent import (
 from benchmarks.economy.cards import VERIFIER_NAMES, WATCHER_NAMES
 from benchmarks.economy.ground import SEGMENTS
 from benchmarks.economy.market import Plot
-from benchmarks.economy.mute import list_mute_auditors
+from benchmarks.economy.mute import hire_verifiers, list_mute_auditors
 from protocol.spec import calls
 
 LATER = Plot(silent=frozenset({"postOuter"}))
@@ -291,17 +291,7 @@ def _cheating_challengers() -> tuple[Agent, ...]:
             accepted=lambda label: label == "unmet",
             convicted_by="the referee, and the burned half of the bond",
         ),
-        Agent(
-            "cheating submitter: its verifiers reject honest work",
-            False,
-            (SUBMITTER, VERIFIER, SECOND),
-            {VERIFIER: LIAR, SECOND: LIAR},
-            label_draws=describe_pair,
-            label_late=is_late,
-            accepted=lambda label: "pair" not in label,
-            is_excluded=True,
-            convicted_by="the referee",
-        ),
+        hire_verifiers("reject", LIAR, "the referee"),
     )
 
 

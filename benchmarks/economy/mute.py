@@ -28,28 +28,8 @@ def list_mute_auditors() -> tuple[Agent, ...]:
             dict.fromkeys((*VERIFIER_NAMES, *WATCHER_NAMES), SILENT),
             accepted=lambda label: False,
         ),
-        Agent(
-            "cheating submitter: its verifiers abstain from honest work",
-            False,
-            (SUBMITTER, VERIFIER, SECOND),
-            {VERIFIER: idle, SECOND: idle},
-            label_draws=describe_pair,
-            label_late=is_late,
-            accepted=lambda label: "pair" not in label,
-            is_excluded=True,
-            convicted_by="the burned pay",
-        ),
-        Agent(
-            "cheating submitter: its verifiers are silent on honest work",
-            False,
-            (SUBMITTER, VERIFIER, SECOND),
-            {VERIFIER: SILENT, SECOND: SILENT},
-            label_draws=describe_pair,
-            label_late=is_late,
-            accepted=lambda label: "pair" not in label,
-            is_excluded=True,
-            convicted_by="the fee, and the burned pay",
-        ),
+        hire_verifiers("abstain from", idle, "the burned pay"),
+        hire_verifiers("are silent on", SILENT, "the fee, and the burned pay"),
         Agent(
             "idle solver and all auditors, who say nothing",
             False,
@@ -66,4 +46,19 @@ def list_mute_auditors() -> tuple[Agent, ...]:
             accepted=lambda label: False,
             convicted_by="the gas",
         ),
+    )
+
+
+def hire_verifiers(what: str, plot: Plot, convicted_by: str) -> Agent:
+    """A submitter with half of the verifiers, who do the same in all of their audits."""
+    return Agent(
+        f"cheating submitter: its verifiers {what} honest work",
+        False,
+        (SUBMITTER, VERIFIER, SECOND),
+        {VERIFIER: plot, SECOND: plot},
+        label_draws=describe_pair,
+        label_late=is_late,
+        accepted=lambda label: "pair" not in label,
+        is_excluded=True,
+        convicted_by=convicted_by,
     )

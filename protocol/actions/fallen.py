@@ -35,7 +35,7 @@ from protocol.spec.round import (
     get_slot,
     is_accepting,
 )
-from protocol.spec.statuses import AuditRef, ClaimRef, ClaimStatus
+from protocol.spec.statuses import AuditRef, ClaimRef, ClaimStatus, Stage
 from protocol.spec.tolerance import Judgement
 
 
@@ -95,9 +95,17 @@ def is_fallen(party: Party, state: RoundState, slot: int, block: int) -> bool:
         return False
     if get_claim(state, slot).status == ClaimStatus.CONVICTED:
         return True
-    place, made = (state.index, slot), party.memory.accusations
-    is_accused = any(one.by_solver and (one.round, one.slot) == place for one in made)
-    return is_accused and block >= end - state.terms.windows.dispute
+    places = {(claim.audit.round, claim.audit.slot) for claim in list_open_accusations(party)}
+    return (state.index, slot) in places and block >= end - state.terms.windows.dispute
+
+
+def list_open_accusations(party: Party) -> list[ClaimRef]:
+    """Claims of solvers that this node has accused, but for those of which its own dispute was closed: where
+    it proved nothing its replay may be what is far off, and it accuses nobody else for that."""
+    disputes = party.view.disputes[party.task].disputes.values()
+    closed = {one.claim for one in disputes if one.opener == party.account and one.stage == Stage.CLOSED}
+    made = [to_claim(one) for one in party.memory.accusations if one.by_solver]
+    return [claim for claim in made if claim not in closed]
 
 
 def _list_accepting(party: Party, state: RoundState, slot: int, draw: int, drawn: Drawn) -> list[AuditRef]:
@@ -122,8 +130,7 @@ def is_found_false(party: Party, ref: AuditRef, segment: int) -> bool:
     accused the solver."""
     state = party.round(ref.round)
     is_equal = get_audit(state, ref.key).revealed == get_opening(state, ref.slot, ref.draw).end
-    claim = name_solver_claim(ref, segment)
-    return is_equal and any(to_claim(made) == claim for made in party.memory.accusations)
+    return is_equal and name_solver_claim(ref, segment) in list_open_accusations(party)
 
 
 def _find_own(party: Party, ref: AuditRef, drawn: Drawn) -> StateHeader | None:

@@ -5,8 +5,6 @@ skips what nobody needs. Limits come from `./dev bench limits`; moments are rese
 round's start (docs/decisions/0002-moments.md).
 """
 
-from math import ceil
-
 from benchmarks.setting import (
     DEMO_MODEL,
     HELDOUT_BYTES,
@@ -19,10 +17,10 @@ from benchmarks.setting import (
     read_standard_library,
 )
 from node.submit import TaskPlan
-from protocol.compute.calibrate import ACCEPT_MARGIN, FLOORS, REJECT_MARGIN, count_floor_units
-from protocol.spec.containers import Limits
+from protocol.compute.calibrate import propose_limits
+from protocol.compute.compare import Distances
 from protocol.spec.float32 import nearest
-from protocol.spec.params import DEVNET, TAU_FRACTION_BITS
+from protocol.spec.params import DEVNET
 
 LEAST_ROUNDS = ROUNDS
 SEGMENT_DRAWS = 2
@@ -33,23 +31,16 @@ HONEST_MAXIMA = (1.9e-5, 8.4e-5, 9.1e-6)
 (docs/decisions/0006-limits.md)."""
 
 
-def make_limits(margin: int) -> Limits:
-    """The measured honest maxima times a margin: first moment, second moment, weights; floors as in
-    `protocol/compute/calibrate.py`."""
-    first, second, weights = (ceil(maximum * margin * 2**TAU_FRACTION_BITS) for maximum in HONEST_MAXIMA)
-    eps_m, floor_v, tau_r = count_floor_units(FLOORS)
-    return Limits(first, eps_m, second, floor_v, weights, tau_r)
-
-
 def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5) -> TaskPlan:
     """The demo's plan for so many rounds and enrolled accounts."""
+    limits = propose_limits([Distances(*HONEST_MAXIMA, 0, 0, 0)])
     return TaskPlan(
         model=DEMO_MODEL,
         schedule=build_demo_schedule(rounds),
         windows=DEVNET.windows,
         amounts=DEVNET.amounts,
-        accept=make_limits(ACCEPT_MARGIN),
-        reject=make_limits(REJECT_MARGIN),
+        accept=limits.accept,
+        reject=limits.reject,
         rounds=rounds,
         inner_steps=INNER_STEPS,
         segment_steps=SEGMENT_STEPS,

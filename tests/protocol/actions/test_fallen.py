@@ -17,7 +17,7 @@ from protocol.adapters.blobs import BlobKey, BlobKind, refer_state
 from protocol.compute.step import train_segment
 from protocol.spec import events
 from protocol.spec.drawn import get_drawn
-from protocol.spec.game_events import DisputeConvicted, DisputeOpened
+from protocol.spec.game_events import DisputeClosed, DisputeConvicted, DisputeOpened
 from protocol.spec.round import get_settle_block
 from protocol.spec.statuses import AuditStatus, ClaimRef, ClaimStatus
 from protocol.spec.tolerance import Judgement
@@ -127,6 +127,22 @@ async def test_in_the_last_window_an_own_accusation_does_for_a_conviction(
     state = watcher.party.round(0)
     opens = get_settle_block(state, BLOCK) - state.terms.windows.dispute
     assert [bool(list_found(watcher, block=block)) for block in (opens - 1, opens)] == [False, True]
+
+
+async def test_an_accusation_that_came_to_nothing_accuses_nobody_else(
+    audited: Audited, watcher: Lone
+) -> None:
+    claim, solver = name_solver_claim(REF, audited.segment), audited.solver.party.account
+    accuse(watcher.party, claim)
+    last = get_settle_block(watcher.party.round(0), BLOCK) - 1
+    assert [one.is_replayed for one in list_found(watcher, block=last)] == [False]
+    opened = DisputeOpened(
+        block_number=27, dispute=b"d", claim=claim, claimant=solver, opener=WATCHER, bond_wei=1
+    )
+    watcher.take(opened, DisputeClosed(block_number=28, dispute=b"d"))
+    assert list_found(watcher, block=last) == []
+    convict(watcher)
+    assert [one.is_replayed for one in list_found(watcher)] == [True], "it fell by another; look again"
 
 
 async def test_nobody_looks_where_a_second_look_does_not_pay(audited: Audited, watcher: Lone) -> None:

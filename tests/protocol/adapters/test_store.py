@@ -16,7 +16,6 @@ from protocol.adapters.blobs import (
     refer_tensor,
 )
 from protocol.adapters.store import BlobStore
-from protocol.adapters.unchanged import UnchangedFiles
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from tests.protocol.adapters.parties import (
@@ -149,23 +148,6 @@ def test_another_file_is_judged_again(store: BlobStore) -> None:
     damage(store.get_path(ref.key), data[:-1] + b"\0")
     with pytest.raises(EnvironmentFault, match="do not match their root"):
         store.open_map(ref)
-
-
-def test_files_are_not_remembered_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unchanged, "MAX_REMEMBERED", 2)
-    files = UnchangedFiles()
-    paths = [tmp_path / name for name in "abc"]
-    for path in paths:
-        path.touch()
-        with files.remember(path):
-            pass
-    assert [files.knows(path) for path in paths] == [False, True, True]
-    with pytest.raises(ValueError), files.remember(paths[0]):
-        raise ValueError
-    assert not files.knows(paths[0])
-    with files.remember(tmp_path / "absent"):
-        pass
-    assert not files.knows(tmp_path / "absent")
 
 
 # --- leaves -------------------------------------------------------------------------------------------------
