@@ -150,7 +150,7 @@ DEVNET = Preset(
     # Blocks of a quarter to half a second, a tenth of the money. Windows hold five times what a phase takes
     # on two cores, so that slowness slashes nobody; a test network's clock skips what nobody needs.
     windows=Windows(
-        enrol=100, delay=2, seal=20, train=480, start=60, replay=240, show=60, open=60,
+        enrol=150, delay=2, seal=20, train=480, start=60, replay=240, show=60, open=60,
         merge=30, dispute=30, respond=30, name=20, prove=20,
     ),
     amounts=Amounts(
