@@ -3,7 +3,9 @@
 Thirteen machines (`benchmarks/replays/machines.py`), a process each, replay every segment of many training
 runs from the same starts; every ordered pair is a claimant and a verifier. Limits come first, by the rule of
 docs/spec.md, section 6, from *other* runs of the same model: 4 and 10 times the largest distance seen there.
-No segment of the campaign has a part in its limits.
+No segment of the campaign has a part in its limits, nor has an ill-conditioned one. Whoever finds a claim
+beyond them looks at the segment's own noise before it rejects, as nodes do
+(`protocol/compute/conditioning.py`).
 
 Each run that is done is kept in build/honest-replays/, so that the campaign can be stopped and goes on where
 it was; a folder belongs to one plan on one machine, delete it to measure anew. Writes report.json there.
@@ -16,14 +18,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.limits import sum_rates
 from benchmarks.replays.machines import Machine, list_machines
 from benchmarks.replays.pairs import QUANTITIES, judge_pairs, measure_pairs
 from benchmarks.replays.tracks import (
@@ -34,9 +35,10 @@ from benchmarks.replays.tracks import (
     open_track,
 )
 from benchmarks.replays.workers import Worker, run_workers
-from benchmarks.setting import BUILD, write_report
+from benchmarks.setting import BUILD, OUTER_RATES_BITS, write_report
 from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN, Proposal, propose_limits
 from protocol.compute.compare import Distances
+from protocol.compute.conditioning import find_usual, is_well_conditioned
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.step import TrainingState
 from scripts.calibration import Segment, Workplace, make_starts
@@ -44,30 +46,33 @@ from scripts.calibration import Segment, Workplace, make_starts
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 BINS_PER_DECADE = 10
 LEAST_DECADE = -4
+SOLVERS = 5
+"""As many as train in the demo."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Who replays, and how many runs of each model: (calibration, campaign)."""
+    """Who replays, how many runs of each model: (calibration, campaign), and how many solvers train one."""
 
     name: str
     machines: tuple[Machine, ...]
     tracks: dict[str, tuple[int, int]]
+    solvers: int
 
     def list_tracks(self) -> Iterator[Track]:
         """Of each model the calibration first."""
         for shape, counts in self.tracks.items():
             for purpose, count in zip(("calibration", "campaign"), counts, strict=True):
-                yield from list_tracks(shape, purpose, count)
+                yield from list_tracks(shape, purpose, count, self.solvers)
 
 
 def make_plan(quick: bool) -> Plan:
     """The campaign, or a taste of it."""
     every = list_machines()
     if quick:
-        return Plan("honest-replays-quick", (every[0], every[7], every[-1]), {"tiny": (1, 1)})
-    counts = {"tiny": (4, 17), "small": (4, 4), "demo": (2, 1)}
-    return Plan("honest-replays", every, counts)
+        return Plan("honest-replays-quick", (every[0], every[7], every[-1]), {"tiny": (1, 1)}, 2)
+    counts = {"tiny": (2, 4), "small": (1, 1), "demo": (1, 1)}
+    return Plan("honest-replays", every, counts, SOLVERS)
 
 
 def run_honest(quick: bool) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def _identify(plan: Plan) -> str:
     shapes = {name: asdict(SHAPES[name]) for name in plan.tracks}
     parts = (plan.name, asdict(plan)["machines"], shapes, ACCEPT_MARGIN, REJECT_MARGIN, torch.__version__)
     kernels = describe_kernels()
-    text = json.dumps([*parts, plan.tracks, kernels.processor, kernels.cpu_capability])
+    text = json.dumps([*parts, plan.tracks, plan.solvers, kernels.processor, kernels.cpu_capability])
     return sha256(text.encode()).hexdigest()[:16]
 
 
@@ -113,27 +118,39 @@ def _measure_track(
 ) -> list[dict[str, Any]]:
     """By segment: distances for a calibration, verdicts for the campaign."""
     workplace = open_track(track, folder)
-    make_starts(workplace)
+    noise = make_starts(workplace, *OUTER_RATES_BITS)
     for worker in workers:
         worker.replay(track)
     names = [worker.machine.name for worker in workers]
-    segments = [_measure_segment(workplace, names, one, proposal) for one in workplace.segments]
+    usual = find_usual(list(noise.values()))
+    segments = [
+        {
+            **_measure_segment(workplace, names, segment, (own, usual), proposal),
+            "own_noise": astuple(own)[:3],
+            "is_ill_conditioned": not is_well_conditioned(own, usual),
+        }
+        for segment, own in noise.items()
+    ]
     for path in folder.iterdir():
         path.unlink()
     return segments
 
 
 def _measure_segment(
-    workplace: Workplace, names: Sequence[str], segment: Segment, proposal: Proposal | None
-) -> Any:
+    workplace: Workplace,
+    names: Sequence[str],
+    segment: Segment,
+    noise: tuple[Distances, Distances],
+    proposal: Proposal | None,
+) -> dict[str, Any]:
     ends = [workplace.load(name, segment, segment.steps) for name in names]
     start = _hash_start(workplace.load("start", segment, 0))
     place = {"segment": segment.name, "stage": name_stage(segment), "start": start}
-    rate_sum = sum_rates(workplace, segment)
+    rate_sum = workplace.sum_rates(segment)
     if proposal is None:
         measured = measure_pairs(ends, rate_sum * 2.0**-64)
         return {**place, "distances": [asdict(distances) for distances in _keep_largest(measured)]}
-    return {**place, **asdict(judge_pairs(ends, rate_sum, proposal))}
+    return {**place, **asdict(judge_pairs(ends, rate_sum, proposal, noise))}
 
 
 def _keep_largest(measured: Sequence[Distances]) -> list[Distances]:
@@ -148,10 +165,9 @@ def _hash_start(state: TrainingState) -> str:
 
 def _propose(plan: Plan, folder: Path, shape: str) -> Proposal:
     """Limits from all calibration runs of a model."""
-    records = [
-        _read_record(folder, track) for track in list_tracks(shape, "calibration", plan.tracks[shape][0])
-    ]
-    segments = [segment for record in records for segment in record]
+    tracks = list_tracks(shape, "calibration", plan.tracks[shape][0], plan.solvers)
+    records = [_read_record(folder, track) for track in tracks]
+    segments = [segment for record in records for segment in record if not segment["is_ill_conditioned"]]
     return propose_limits([Distances(**d) for segment in segments for d in segment["distances"]])
 
 
@@ -187,12 +203,15 @@ def summarize(plan: Plan, records: dict[Track, list[dict[str, Any]]]) -> dict[st
 
 
 def _add_up(segments: Sequence[dict[str, Any]]) -> dict[str, int]:
-    counts = {name: sum(segment[name] for segment in segments) for name in ("replays", "rejected", "grey")}
+    counts = {
+        name: sum(segment[name] for segment in segments) for name in ("replays", "rejected", "grey", "noise")
+    }
     identical = sum(segment["identical"] for segment in segments)
     return {
         **counts,
         "start_states": len({segment["start"] for segment in segments}),
         "identical_pairs": identical,
+        "ill_conditioned": sum(segment["is_ill_conditioned"] for segment in segments),
     }
 
 
@@ -233,11 +252,17 @@ def _count_decades(values: Sequence[float]) -> dict[str, Any]:
 
 def _count_calibration(records: dict[Track, list[dict[str, Any]]], shape: str) -> dict[str, Any]:
     chosen = [r for track, r in records.items() if (track.shape, track.purpose) == (shape, "calibration")]
-    segments = [segment for record in chosen for segment in record]
+    every = [segment for record in chosen for segment in record]
+    segments = [segment for segment in every if not segment["is_ill_conditioned"]]
     largest = {
         name: max(d[name] for segment in segments for d in segment["distances"]) for name in QUANTITIES
     }
-    return {"calibration_segments": len(segments), "calibration_maxima": largest}
+    left_out = len(every) - len(segments)
+    return {
+        "calibration_segments": len(segments),
+        "calibration_left_out": left_out,
+        "calibration_maxima": largest,
+    }
 
 
 def main() -> None:

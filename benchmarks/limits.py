@@ -4,7 +4,8 @@ them, and lays cheats beside these.
 One process trains solvers' rounds of the demo, moments reset at each start, and keeps every boundary; each
 configuration, a process of its own, replays each segment. All ordered pairs are compared. Then the cheats:
 the same segments in bfloat16, at another learning rate, with one step left out; their excess is the largest
-distance in units of the reject limit, and above 1 is rejected. Writes build/limits/report.json.
+distance in units of the reject limit, and above 1 is rejected. Ill-conditioned segments are left out.
+Writes build/limits/report.json.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import torch
 
 from benchmarks.setting import (
     INNER_STEPS,
+    OUTER_RATES_BITS,
     ROUNDS,
     SEGMENT_STEPS,
     build_demo_schedule,
@@ -39,8 +41,14 @@ from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.step import TrainingState, train_segment
 from protocol.spec.float32 import nearest
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
-from protocol.spec.schedule import compute_learning_rate_sum
-from scripts.calibration import Segment, Workplace, make_starts, start_worker, write_workplace
+from scripts.calibration import (
+    Segment,
+    Workplace,
+    keep_well_conditioned,
+    make_starts,
+    start_worker,
+    write_workplace,
+)
 
 RATE_FACTOR = 0.99
 
@@ -58,18 +66,12 @@ def open_demo(folder: Path, slots: int, steps: int) -> Workplace:
     return write_workplace(folder, spec, data, list_segments(slots, steps))
 
 
-def sum_rates(workplace: Workplace, segment: Segment) -> int:
-    """L of a segment in units of 2^-64, as the schedule tree holds it."""
-    index = segment.global_step // segment.steps
-    return compute_learning_rate_sum(workplace.training.schedule, index, segment.steps, INNER_STEPS)
-
-
 def compare_all(
     workplace: Workplace, configurations: tuple[KernelConfiguration, ...], segment: Segment
 ) -> list[Distances]:
     """Distances of all ordered pairs of configurations on one segment."""
     ends = _load_ends(workplace, configurations, segment)
-    rates = sum_rates(workplace, segment) * 2.0**-LEARNING_RATE_FRACTION_BITS
+    rates = workplace.sum_rates(segment) * 2.0**-LEARNING_RATE_FRACTION_BITS
     return [measure_distances(a, b, rates, FLOORS) for a, b in itertools.permutations(ends, 2)]
 
 
@@ -120,7 +122,7 @@ def measure_cheats(
     least of it."""
     found: dict[str, dict[str, float]] = {name: {} for name in CHEATS}
     for segment in (segment for segment in workplace.segments if segment.slot == 0):
-        ends, rate = _load_ends(workplace, configurations, segment), sum_rates(workplace, segment)
+        ends, rate = _load_ends(workplace, configurations, segment), workplace.sum_rates(segment)
         for name, cheat in CHEATS.items():
             claimed = cheat(workplace, segment)
             seen = [compute_excess(claimed, end, rate, proposal.reject).max() for end in ends]
@@ -131,13 +133,11 @@ def measure_cheats(
 def calibrate(workplace: Workplace) -> dict[str, object]:
     """The report: honest maxima by segment, the proposal, and the cheats under it."""
     configurations = list_configurations(list_cpu_capabilities())
-    make_starts(workplace)
+    kept = keep_well_conditioned(make_starts(workplace, *OUTER_RATES_BITS))
     for configuration in configurations:
         print(configuration.name, flush=True)
         start_worker(workplace, configuration)
-    measured = {
-        segment.name: compare_all(workplace, configurations, segment) for segment in workplace.segments
-    }
+    measured = {segment.name: compare_all(workplace, configurations, segment) for segment in kept}
     every = [distances for pairs in measured.values() for distances in pairs]
     proposal = propose_limits(every)
     cheats = measure_cheats(workplace, configurations, proposal)
@@ -146,6 +146,7 @@ def calibrate(workplace: Workplace) -> dict[str, object]:
         "H": INNER_STEPS,
         "configurations": [configuration.name for configuration in configurations],
         "segments": len(measured),
+        "ill_conditioned": len(workplace.segments) - len(measured),
         "maxima": find_maxima(every),
         "floors": asdict(FLOORS),
         "proposal": asdict(proposal),

@@ -19,7 +19,7 @@ from protocol.compute.program import with_program
 from protocol.compute.step import GetBatch, TrainingState, compute_scalars
 from protocol.compute.tables import build_tables
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
-from protocol.spec.float32 import nearest
+from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 
@@ -43,6 +43,10 @@ PEAK_LEARNING_RATE = nearest(2e-3)
 INNER_WARMUP_STEPS = 8
 SEQUENCES_PER_STEP = 8
 INITIAL_SEED = 1
+OUTER_LEARNING_RATE = nearest(0.7)
+OUTER_MOMENTUM = nearest(0.6)
+OUTER_RATES_BITS = (float_to_bits(OUTER_LEARNING_RATE), float_to_bits(OUTER_MOMENTUM))
+"""As `TaskTerms` holds them."""
 CORPUS_BYTES = 4_000_000
 HELDOUT_BYTES = 100_000
 

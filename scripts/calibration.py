@@ -13,13 +13,14 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from protocol.compute.calibrate import (
     FLOORS,
@@ -28,22 +29,27 @@ from protocol.compute.calibrate import (
     list_devices,
     list_every_configuration,
 )
+from protocol.compute.compare import Distances, measure_distances
+from protocol.compute.conditioning import find_usual, is_well_conditioned, shake, unshake
 from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model import init_parameters
+from protocol.compute.outer import begin_outer, encode_delta, merge
 from protocol.compute.profile import Survey, name_stage, train_on_device
 from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.containers import TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
-from protocol.spec.policy import MIN_SEGMENTS
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS
+from protocol.spec.policy import DEFAULT_SEGMENTS
 from protocol.spec.profile import PROFILE_VERSION, Profile, compute_subject
 from protocol.spec.schedule import compute_learning_rate_sum
 
 ROOT = Path(__file__).resolve().parents[1]
 BYTES_PER_ELEMENT = 12
 """W, m and v of a state."""
+SEED = 1
+"""Which way weights are shaken."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Segment:
         return f"{self.round}-{self.slot}-{self.inner_step}"
 
 
-def list_segments(spec: TaskSpec, least: int = MIN_SEGMENTS, rounds: int = 0) -> list[Segment]:
+def list_segments(spec: TaskSpec, least: int = DEFAULT_SEGMENTS, rounds: int = 0) -> list[Segment]:
     """All segments of the task's first `rounds` rounds (0: of all), of as many slots as give `least`."""
     terms = spec.terms
     length = min(rounds or terms.rounds, terms.rounds)
@@ -93,12 +99,21 @@ class Workplace:
         return TrainingState(tensors["w"], tensors["m"], tensors["v"], *places)
 
     def replay(self, segment: Segment, device: str = "cpu") -> TrainingState:
-        """The segment's end, as this process computes it."""
-        start, batches = self.load("start", segment, 0), self.get_batches(segment)
-        place = (segment.inner_step, segment.steps)
+        """The segment's end from its stored start."""
+        return self.train(segment, self.load("start", segment, 0), device)
+
+    def train(self, segment: Segment, start: TrainingState, device: str = "cpu") -> TrainingState:
+        """The segment's end from any start, as this process computes it."""
+        batches, place = self.get_batches(segment), (segment.inner_step, segment.steps)
         if device != "cpu":
             return train_on_device(start, self.training, batches, *place, device)
         return train_segment(start, self.training, batches, *place)[0]
+
+    def sum_rates(self, segment: Segment) -> int:
+        """L of a segment in units of 2^-64, as the schedule tree holds it."""
+        inner_steps = max(one.inner_step + one.steps for one in self.segments)
+        index = segment.global_step // segment.steps
+        return compute_learning_rate_sum(self.training.schedule, index, segment.steps, inner_steps)
 
 
 def write_workplace(
@@ -135,11 +150,14 @@ def measure(
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
     workplace = write_workplace(folder, spec.training, data, segments)
     say(f"{len(segments)} segments on {len(configurations)} kernel configurations")
-    make_starts(workplace)
+    terms = spec.terms
+    kept = keep_well_conditioned(make_starts(workplace, terms.outer_learning_rate, terms.outer_momentum))
+    if len(kept) < len(segments):
+        say(f"{len(segments) - len(kept)} segments are ill-conditioned: left out")
     for configuration in configurations:
         say(configuration.name)
         start_worker(workplace, configuration)
-    survey = compare_all(workplace, spec, [configuration.name for configuration in configurations])
+    survey = compare_all(workplace, spec, kept, [configuration.name for configuration in configurations])
     kind = describe_machine()
     return Profile(
         version=PROFILE_VERSION,
@@ -148,7 +166,7 @@ def measure(
         machine=kind,
         libraries=f"torch {torch.__version__}, Python {platform.python_version()}",
         configurations=tuple(f"{kind}: {configuration.name}" for configuration in configurations),
-        segments=len(segments),
+        segments=len(kept),
         floors=count_floor_units(FLOORS),
         measurements=survey.summarize(),
     )
@@ -168,18 +186,41 @@ def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
         )
 
 
-def make_starts(workplace: Workplace) -> None:
-    """Train all rounds once, each from the model of the first slot of the round before; store each start."""
-    training = workplace.training
-    weights = init_parameters(training.model, training.initial_seed)
-    state = begin_round(weights, 0)
-    for segment in workplace.segments:
-        if segment.inner_step == 0:
-            weights = state.weights if segment.slot == 0 else weights
-            state = begin_round(weights, segment.global_step)
+def make_starts(
+    workplace: Workplace, learning_rate_bits: int, momentum_bits: int
+) -> dict[Segment, Distances]:
+    """Train all rounds once and store each segment's start; return how far its own two results lie apart.
+    After each round the slots' models are merged by the outer step, as nodes merge them (float32 bit patterns
+    of its rates, as in `TaskTerms`)."""
+    training, noise = workplace.training, dict[Segment, Distances]()
+    outer = begin_outer(init_parameters(training.model, training.initial_seed))
+    for _, of_round in itertools.groupby(workplace.segments, key=lambda segment: segment.round):
+        slots = itertools.groupby(of_round, key=lambda segment: segment.slot)
+        ends = [_train_slot(workplace, outer.weights, list(segments), noise) for _, segments in slots]
+        deltas = [encode_delta(outer.weights, end) for end in ends[:MAX_SHARDS]]
+        outer = merge(outer, deltas, learning_rate_bits, momentum_bits)
+    return noise
+
+
+def keep_well_conditioned(noise: Mapping[Segment, Distances]) -> list[Segment]:
+    """The segments that limits may rest on."""
+    usual = find_usual(list(noise.values()))
+    return [segment for segment, own in noise.items() if is_well_conditioned(own, usual)]
+
+
+def _train_slot(
+    workplace: Workplace, weights: Tensor, segments: Sequence[Segment], noise: dict[Segment, Distances]
+) -> Tensor:
+    """One solver's round from the model `weights`: the weights at its end. `noise` gets each segment's
+    own."""
+    state = begin_round(weights, segments[0].global_step)
+    for segment in segments:
         workplace.save("start", segment, state)
-        batches = workplace.get_batches(segment)
-        state = train_segment(state, training, batches, segment.inner_step, segment.steps)[0]
+        start, state = state, workplace.train(segment, state)
+        shaken = unshake(workplace.train(segment, shake(start, SEED)), start, SEED)
+        rates = workplace.sum_rates(segment) * 2.0**-LEARNING_RATE_FRACTION_BITS
+        noise[segment] = measure_distances(shaken, state, rates, FLOORS)
+    return state.weights
 
 
 def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> None:
@@ -208,17 +249,17 @@ def run_worker(folder: Path, configuration: KernelConfiguration) -> None:
         workplace.save(configuration.name, segment, workplace.replay(segment, configuration.device))
 
 
-def compare_all(workplace: Workplace, spec: TaskSpec, names: Sequence[str]) -> Survey:
-    """All ordered pairs of configurations on all segments."""
-    terms, schedule = spec.terms, spec.training.schedule
-    survey = Survey(spec.training.model)
-    for segment in workplace.segments:
-        index = segment.global_step // terms.segment_steps
-        sums = compute_learning_rate_sum(schedule, index, terms.segment_steps, terms.inner_steps)
+def compare_all(
+    workplace: Workplace, spec: TaskSpec, segments: Sequence[Segment], names: Sequence[str]
+) -> Survey:
+    """All ordered pairs of configurations on some segments."""
+    schedule, survey = spec.training.schedule, Survey(spec.training.model)
+    for segment in segments:
+        rates = workplace.sum_rates(segment) * 2.0**-LEARNING_RATE_FRACTION_BITS
         stage = name_stage(schedule, segment.global_step, segment.inner_step, segment.steps)
         ends = [workplace.load(name, segment, segment.steps) for name in names]
         for claimed, replayed in itertools.permutations(ends, 2):
-            survey.add(claimed, replayed, sums * 2.0**-LEARNING_RATE_FRACTION_BITS, stage)
+            survey.add(claimed, replayed, rates, stage)
     return survey
 
 

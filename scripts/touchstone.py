@@ -16,6 +16,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from protocol.spec.errors import TouchstoneError
+from protocol.spec.policy import DEFAULT_SEGMENTS
 
 DEFAULT_HOME = Path.home() / ".touchstone"
 EXIT_ERROR = 2
@@ -137,7 +138,9 @@ COMMANDS = (
         (
             Option("task", "a task file (TOML), or the id of a posted task", {"metavar": "TASK"}),
             Option("--out", "profile to write", {"type": Path, "required": True}),
-            Option("--segments", "start states to replay, at least", {"type": int, "default": 32}),
+            Option(
+                "--segments", "start states to replay, at least", {"type": int, "default": DEFAULT_SEGMENTS}
+            ),
             Option("--rounds", "rounds of the task to train; 0: all", {"type": int, "default": 0}),
             *PARTY,
         ),

@@ -95,10 +95,10 @@ class Ground:
         """The stage's place in its round."""
         return stage % self.arena.inner_steps
 
-    def replay(self, start: TrainingState, stage: int) -> TrainingState:
-        """The segment from `start`, honestly."""
-        steps, first = self.arena.segment_steps, self.get_inner_step(stage)
-        return train_segment(start, self.spec, self.get_batches(stage), first, steps)[0]
+    def replay(self, start: TrainingState, stage: int, later: int = 0) -> TrainingState:
+        """The segment from `start`, honestly; or on the data of so many steps later."""
+        steps, first, batches = self.arena.segment_steps, self.get_inner_step(stage), self.get_batches(stage)
+        return train_segment(start, self.spec, lambda step: batches(step + later), first, steps)[0]
 
     def sum_rates(self, stage: int) -> float:
         """L of the segment."""

@@ -1,5 +1,6 @@
 """What verifiers say of every attack, segment by segment: the whole end state against their own replay, by
-limits that were calibrated from honest replays of the same model.
+limits that were calibrated from honest replays of the same model. Before it rejects, a verifier looks at the
+segment's own noise, as nodes do.
 
 A claim that has the very bits of an honest one is no cheat and is not counted: clipping left out where
 nothing is clipped, a schedule that is ahead where it is flat.
@@ -14,6 +15,7 @@ import torch
 from benchmarks.hunting.arena import Calibrated, Ground
 from protocol.compute.calibrate import KernelConfiguration
 from protocol.compute.compare import compute_excess, judge_state
+from protocol.compute.conditioning import Conditioning, measure_conditioning, stands_out
 from protocol.compute.outer import count_delta_bytes, decode_delta, encode_delta
 from protocol.compute.step import TrainingState
 from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
@@ -21,6 +23,11 @@ from protocol.spec.tolerance import Judgement
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
+
+SEED = 1
+"""Which way weights are shaken."""
+OTHER_DATA = 1 << 20
+"""Steps between a segment's data and others."""
 
 
 @dataclass
@@ -67,6 +74,7 @@ class Segment:
     ends: dict[str, TrainingState]
     honest: tuple[TrainingState, ...]
     """In the program's bits and in plain PyTorch's, which attacks are made of."""
+    conditioning: Conditioning
 
     @property
     def name(self) -> str:
@@ -74,12 +82,24 @@ class Segment:
         return f"{self.ground.arena.name} at step {self.stage}"
 
 
-def open_segment(ground: Ground, stage: int, configurations: Sequence[KernelConfiguration]) -> Segment:
+def open_segment(
+    ground: Ground, stage: int, configurations: Sequence[KernelConfiguration], limits: Calibrated
+) -> Segment:
     """A segment with everything honest that belongs to it."""
     start = ground.load_start(stage)
     ends = {one.name: ground.load_end(one, stage) for one in configurations}
     place = (ground.get_batches(stage), ground.get_inner_step(stage), ground.arena.segment_steps)
-    return Segment(ground, stage, start, ends, list_honest_ends(start, ground.spec, *place))
+    honest = list_honest_ends(start, ground.spec, *place)
+    conditioning = measure_conditioning(
+        lambda state: ground.replay(state, stage),
+        lambda state: ground.replay(state, stage, OTHER_DATA),
+        lambda: start,
+        honest[0],
+        ground.count_rates(stage),
+        limits.proposal.reject,
+        SEED,
+    )
+    return Segment(ground, stage, start, ends, honest, conditioning)
 
 
 def judge_attack(segment: Segment, attack: Attack, limits: Calibrated, tally: Tally) -> None:
@@ -96,7 +116,9 @@ def judge_attack(segment: Segment, attack: Attack, limits: Calibrated, tally: Ta
     for name, end in segment.ends.items():
         verdict = judge_state(claimed, end, rate, accept, reject)
         excess = float(compute_excess(claimed, end, rate, reject).max())
-        tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, verdict.judgement)
+        is_noise = verdict.judgement is Judgement.REJECT and not stands_out(excess, segment.conditioning)
+        judgement = Judgement.GREY if is_noise else verdict.judgement
+        tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, judgement)
 
 
 def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:
@@ -131,7 +153,7 @@ def judge_all(
     forged = [Tally(forgery.number, forgery.name) for forgery in FORGERIES]
     started = time.monotonic()
     for ground, limits in grounds:
-        for segment in _iterate_segments(ground, configurations):
+        for segment in _iterate_segments(ground, configurations, limits):
             for attack, tally in zip(ATTACKS, tallies, strict=True):
                 judge_attack(segment, attack, limits, tally)
             for forgery, tally in zip(FORGERIES, forged, strict=True):
@@ -140,5 +162,7 @@ def judge_all(
     return [*tallies, *forged]
 
 
-def _iterate_segments(ground: Ground, configurations: Sequence[KernelConfiguration]) -> Iterator[Segment]:
-    return (open_segment(ground, stage, configurations) for stage in ground.arena.list_attacked())
+def _iterate_segments(
+    ground: Ground, configurations: Sequence[KernelConfiguration], limits: Calibrated
+) -> Iterator[Segment]:
+    return (open_segment(ground, stage, configurations, limits) for stage in ground.arena.list_attacked())

@@ -8,8 +8,10 @@ from hashlib import sha256
 from typing import TypeVar
 
 from protocol.compute.calibrate import FLOORS, Proposal
-from protocol.compute.compare import Distances, judge_state, measure_distances
+from protocol.compute.compare import Distances, Verdict, judge_state, measure_distances
+from protocol.compute.conditioning import Conditioning, stands_out
 from protocol.compute.step import TrainingState
+from protocol.spec.containers import Limits
 from protocol.spec.tolerance import Judgement
 
 QUANTITIES = ("first_moment", "second_moment", "weights")
@@ -18,11 +20,14 @@ Result = TypeVar("Result")
 
 @dataclass
 class Judged:
-    """Counts over pairs; `ratios`: the distance of each pair in units of tau, by quantity, in its order."""
+    """Counts over pairs; noise: those beyond the reject limits that are no farther off than the segment's own
+    noise lets machines part, which are grey to a node. `ratios`: the distance of each pair in units of tau,
+    by quantity, in its order."""
 
     replays: int = 0
     identical: int = 0
     grey: int = 0
+    noise: int = 0
     rejected: int = 0
     ratios: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in QUANTITIES})
 
@@ -32,23 +37,39 @@ def measure_pairs(ends: Sequence[TrainingState], rates: float) -> list[Distances
     return [d for _, d in _compare(ends, lambda a, b: measure_distances(a, b, rates, FLOORS))]
 
 
-def judge_pairs(ends: Sequence[TrainingState], rate_sum: int, proposal: Proposal) -> Judged:
-    """A claimant and a verifier for each ordered pair of machines. Ratios are to the accept limits."""
-    judged, accept = Judged(), proposal.accept
-    taus = {"first_moment": accept.tau_m, "second_moment": accept.tau_v, "weights": accept.tau_w}
+def judge_pairs(
+    ends: Sequence[TrainingState], rate_sum: int, proposal: Proposal, noise: tuple[Distances, Distances]
+) -> Judged:
+    """A claimant and a verifier for each ordered pair of machines. Ratios are to the accept limits. noise:
+    the segment's own, and what is usual in its run."""
+    own, usual = (measure_ratios(distances, proposal.reject) for distances in noise)
+    judged, conditioning = Judged(), Conditioning(_order(own), _order(usual))
 
-    def look(claimed: TrainingState, replayed: TrainingState) -> tuple[Judgement, Distances]:
-        verdict = judge_state(claimed, replayed, rate_sum, accept, proposal.reject)
-        return verdict.judgement, measure_distances(claimed, replayed, rate_sum * 2.0**-64, FLOORS)
+    def look(claimed: TrainingState, replayed: TrainingState) -> tuple[Verdict, Distances]:
+        verdict = judge_state(claimed, replayed, rate_sum, proposal.accept, proposal.reject)
+        return verdict, measure_distances(claimed, replayed, rate_sum * 2.0**-64, FLOORS)
 
-    for is_identical, (judgement, distances) in _compare(ends, look):
+    for is_identical, (verdict, distances) in _compare(ends, look):
+        is_rejected = verdict.judgement is Judgement.REJECT
+        is_noise = is_rejected and not stands_out(verdict.excess, conditioning)
         judged.replays += 1
         judged.identical += is_identical
-        judged.grey += judgement is Judgement.GREY
-        judged.rejected += judgement is Judgement.REJECT
-        for name, tau in taus.items():
-            judged.ratios[name].append(getattr(distances, name) / (tau * 2.0**-64))
+        judged.grey += verdict.judgement is Judgement.GREY or is_noise
+        judged.rejected += is_rejected and not is_noise
+        judged.noise += is_noise
+        for name, ratio in measure_ratios(distances, proposal.accept).items():
+            judged.ratios[name].append(ratio)
     return judged
+
+
+def _order(ratios: dict[str, float]) -> tuple[float, float, float]:
+    return ratios["weights"], ratios["first_moment"], ratios["second_moment"]
+
+
+def measure_ratios(distances: Distances, limits: Limits) -> dict[str, float]:
+    """Distances in units of tau, by quantity."""
+    taus = {"first_moment": limits.tau_m, "second_moment": limits.tau_v, "weights": limits.tau_w}
+    return {name: getattr(distances, name) / (tau * 2.0**-64) for name, tau in taus.items()}
 
 
 def _compare(

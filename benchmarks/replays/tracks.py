@@ -1,7 +1,8 @@
 """The training whose segments are replayed: models, seeds, stages.
 
 A *track* is one run of four rounds from weights and data of its own seed, moments reset at each round's
-start, as a solver of the demo trains; each of its segments has a start state that no other has.
+start and all solvers' models merged at its end, as the demo trains; each of its segments has a start state
+that no other has.
 """
 
 from collections.abc import Iterator
@@ -46,11 +47,13 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Track:
-    """A run: what it trains, its seed, and what it is for: "calibration" or "campaign"."""
+    """A run: what it trains, what it is for ("calibration" or "campaign"), its seed, and how many solvers
+    train."""
 
     shape: str
     purpose: str
     seed: int
+    solvers: int
 
     @property
     def name(self) -> str:
@@ -69,7 +72,7 @@ def open_track(track: Track, folder: Path) -> Workplace:
         beacon = sha256(seed + bytes([segment.round])).digest()
         return lambda step: get_batch(corpus, own, beacon, segment.slot, step)
 
-    return Workplace(folder, own, list_segments(1, shape.steps), get_batches)
+    return Workplace(folder, own, list_segments(track.solvers, shape.steps), get_batches)
 
 
 @lru_cache(maxsize=len(SHAPES))
@@ -92,6 +95,6 @@ def name_stage(segment: Segment) -> str:
     return "end" if is_last else "middle"
 
 
-def list_tracks(shape: str, purpose: str, count: int) -> Iterator[Track]:
+def list_tracks(shape: str, purpose: str, count: int, solvers: int) -> Iterator[Track]:
     """`count` runs of a model."""
-    return (Track(shape, purpose, seed) for seed in range(count))
+    return (Track(shape, purpose, seed, solvers) for seed in range(count))

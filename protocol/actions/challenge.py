@@ -9,6 +9,7 @@ import secrets
 
 from protocol.actions import replay
 from protocol.actions.attention import publish_audit, publish_unserved
+from protocol.actions.claim import Train
 from protocol.actions.global_model import get_start
 from protocol.actions.party import Party
 from protocol.actions.replay import NotServed, compare_ends, get_server
@@ -29,11 +30,11 @@ from protocol.spec.statuses import AuditRef, ClaimRef
 from protocol.spec.tolerance import Judgement
 
 
-async def examine_end(party: Party, audit: AuditRef, segment: int) -> None:
+async def examine_end(party: Party, audit: AuditRef, segment: int, train: Train) -> None:
     """Judge the solver's opened end state against the own replay, all elements; accuse it when it is
     beyond the reject limits. What was found is published."""
     try:
-        comparison = await compare_ends(party, audit, segment)
+        comparison = await compare_ends(party, audit, segment, train)
     except NotServed:
         publish_unserved(party, audit, segment)
         raise
@@ -53,10 +54,10 @@ def judge_end(party: Party, audit: AuditRef, segment: int, verdict: Verdict) -> 
     accuse(party, name_solver_claim(audit, segment))
 
 
-async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]) -> None:
+async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...], train: Train) -> None:
     """Have the contract judge the drawn leaves; accuse the claim whose leaves alone are beyond the reject
     limits, which is all that can be seen of a state that is not served."""
-    worst = await replay.compare_leaves(party, audit, indices)
+    worst = await replay.compare_leaves(party, audit, indices, train)
     drawn = get_drawn(party.round(audit.round), audit.slot, audit.draw)
     if worst == Judgement.REJECT and drawn is not None:
         accuse(party, name_solver_claim(audit, drawn.segment))

@@ -15,11 +15,11 @@ from protocol.actions.challenge import accuse, name_solver_claim, to_claim
 from protocol.actions.claim import Train, get_dealt_batches
 from protocol.actions.memory import header_of
 from protocol.actions.party import Party
-from protocol.actions.replay import NotServed, ask_until, fetch_served, get_schedule_proof, train_stored
-from protocol.actions.states import fetch_tensors, open_state
+from protocol.actions.replay import NotServed, ask_until, fetch_served, judge_ends, train_stored
+from protocol.actions.states import fetch_tensors
 from protocol.actions.suspicion import is_pursued
 from protocol.adapters.blobs import BlobKey, BlobRef, refer_state
-from protocol.compute.compare import Verdict, judge_state
+from protocol.compute.compare import Verdict
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawn import Drawn, get_drawn
 from protocol.spec.duties import list_audits_of
@@ -175,7 +175,7 @@ async def _judge_rest(party: Party, refs: list[AuditRef], found: JudgeAudits, tr
     try:
         own = await _get_own_end(party, refs[0], found, start, until_block, train, borrowed)
         for ref in refs:
-            verdict = await _judge(party, ref, own, found.segment, until_block, borrowed)
+            verdict = await _judge(party, ref, (start, own), found.segment, until_block, borrowed, train)
             if verdict is not None and verdict.judgement == Judgement.REJECT:
                 needed = _list_keys(start)
                 what = f"a state that is {verdict.excess:.3g} times beyond the reject limit"
@@ -210,16 +210,19 @@ async def _get_own_end(
 async def _judge(
     party: Party,
     ref: AuditRef,
-    own: StateHeader,
+    ends: tuple[StateHeader, StateHeader],
     segment: int,
     until_block: int,
     borrowed: list[BlobRef],
+    train: Train,
 ) -> Verdict | None:
-    """What the limits say of an auditor's end; None where it is bit-equal to the own one."""
-    state, terms = party.round(ref.round), party.spec.terms
+    """What the limits say of an auditor's end; None where it is bit-equal to the own one. ends: the segment's
+    start, and what this node made of it."""
+    state = party.round(ref.round)
     audit, solver = get_audit(state, ref.key), state.solvers[ref.slot]
     end = audit.revealed
     assert end is not None
+    start, own = ends
     if end == own:
         return None
     borrowed += _list_missing(party, end)
@@ -230,9 +233,10 @@ async def _judge(
         await fetch_tensors(party, peers, end)
 
     await ask_until(party, ask, until_block, f"the end that {audit.auditor} revealed")
-    claimed, replayed = [await asyncio.to_thread(open_state, party, header) for header in (end, own)]
-    rate_sum, _ = get_schedule_proof(party, ref.round, segment)
-    return await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
+    borrowed += _list_missing(party, start)
+    await fetch_served(party, ref, start, until_block)
+    seen = await judge_ends(party, ref, segment, (start, end, own), train)
+    return seen.verdict
 
 
 def _list_keys(*headers: StateHeader | None) -> set[BlobKey]:

@@ -279,7 +279,7 @@ class Participant:
             case calls.Reveal():
                 await replay.reveal(party, call.audit)
             case calls.CompareLeaves():
-                await challenge.compare_leaves(party, call.audit, call.indices)
+                await challenge.compare_leaves(party, call.audit, call.indices, self.compute.train)
             case calls.SealBeacon():
                 await registry.seal_beacon(task, call.round, await self._prove(call))
             case calls.Advance():
@@ -365,7 +365,7 @@ class Participant:
     async def _perform_own(self, action: Hashable) -> None:
         match action:
             case ExamineEnd():
-                await challenge.examine_end(self.party, action.audit, action.segment)
+                await challenge.examine_end(self.party, action.audit, action.segment, self.compute.train)
                 self.done.add(action)
             case ExaminePseudoGradient():
                 await challenge.examine_pseudo_gradient(self.party, action.round, action.slot, action.draw)

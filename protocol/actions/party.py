@@ -29,6 +29,7 @@ from protocol.adapters.wire.auth import RequestSigner, WireDomain
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import load_or_create_identity
+from protocol.compute.conditioning import Conditioning
 from protocol.compute.data import Corpus
 from protocol.compute.determinism import name_hardware
 from protocol.compute.room import Room, use_room
@@ -192,6 +193,8 @@ class Joined:
     """One piece of work at a time: (kind of work, what it is about)."""
     traces: dict[bytes, TracedStep] = field(default_factory=dict)
     """By dispute: the trace of its named step."""
+    conditioning: dict[tuple[int, int, int], Conditioning] = field(default_factory=dict)
+    """By (round, slot, segment), of segments where it was asked for."""
 
 
 def share_interpreter() -> None:

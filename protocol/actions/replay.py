@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from protocol.actions.claim import Train, get_dealt_batches
 from protocol.actions.memory import header_fields, header_of
+from protocol.actions.own_noise import confirm
 from protocol.actions.party import Party
 from protocol.actions.states import (
     StoredState,
@@ -182,9 +183,11 @@ class Comparison:
     claimed: StoredState
     replayed: StoredState
     verdict: Verdict
+    is_noise: bool = False
+    """Whether the worst element is beyond the reject limits by no more than the segment's own noise."""
 
 
-async def compare_ends(party: Party, audit: AuditRef, segment: int) -> Comparison:
+async def compare_ends(party: Party, audit: AuditRef, segment: int, train: Train) -> Comparison:
     """Fetch the end state that the solver opened and judge it against the auditor's own, all elements.
 
     Raises NotServed when it cannot be had while there is time to do without it."""
@@ -193,29 +196,44 @@ async def compare_ends(party: Party, audit: AuditRef, segment: int) -> Compariso
     # Half of the window is left for comparing what is on chain instead.
     until_block = _get_audit_clock(party, audit).compare_end - terms.windows.open // 2
     await fetch_served(party, audit, end, until_block)
-    claimed = await asyncio.to_thread(open_state, party, end)
-    replayed = await asyncio.to_thread(open_state, party, _get_own_end(party, audit))
+    start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
+    assert start is not None
+    return await judge_ends(party, audit, segment, (start, end, _get_own_end(party, audit)), train)
+
+
+async def judge_ends(
+    party: Party, audit: AuditRef, segment: int, states: tuple[StateHeader, StateHeader, StateHeader],
+    train: Train,
+) -> Comparison:  # fmt: skip
+    """Judge a claimed end of a segment against this node's own; what may be noise is grey. states: the
+    start, the claimed end, the own one, all in the store."""
+    start, end, own = states
+    terms = party.spec.terms
+    claimed, replayed = [await asyncio.to_thread(open_state, party, header) for header in (end, own)]
     rate_sum, _ = get_schedule_proof(party, audit.round, segment)
-    verdict = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
-    return Comparison(claimed, replayed, verdict)
+    found = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
+    verdict = await confirm(party, audit, segment, (start, own), found, train)
+    return Comparison(claimed, replayed, verdict, verdict != found)
 
 
-async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]) -> Judgement:
-    """Open the drawn leaves of both end states, and the worst one beside them; the contract judges.
+async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...], train: Train) -> Judgement:
+    """Open the drawn leaves of both end states, and the worst one beside them unless it may be noise; the
+    contract judges. What it says is returned, but GREY where it may be noise.
 
     The claimed leaves come from the solver's state or, where it is not served, from its own opening on chain:
     a solver that shows its leaves to the contract alone must not cost an auditor its stake."""
     drawn = get_drawn(party.round(audit.round), audit.slot, audit.draw)
     assert drawn is not None
     extra: list[int] = []
+    is_noise = False
     try:
-        comparison = await compare_ends(party, audit, drawn.segment)
+        comparison = await compare_ends(party, audit, drawn.segment, train)
     except NotServed as fault:
         party.say(f"round {audit.round} slot {audit.slot}: {fault.what}; comparing what is on chain")
         claimed = find_opened_leaves(party, audit)
     else:
-        worst, end = comparison.verdict.leaf, comparison.claimed.header
-        extra = [] if worst in indices else [worst]
+        worst, end, is_noise = comparison.verdict.leaf, comparison.claimed.header, comparison.is_noise
+        extra = [] if worst in indices or is_noise else [worst]
         claimed = await asyncio.to_thread(open_state_leaves, party, end, (*indices, *extra))
     own = _get_own_end(party, audit)
     replayed = await asyncio.to_thread(open_state_leaves, party, own, (*indices, *extra))
@@ -225,7 +243,8 @@ async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]
     receipt = await party.chain.audit_book.compare_leaves(
         audit, (claimed_end, own), claimed, replayed, extra, rate_sum, path
     )
-    return Judgement(receipt.find("AuditJudged").arguments["worst"])
+    judgement = Judgement(receipt.find("AuditJudged").arguments["worst"])
+    return min(judgement, Judgement.GREY) if is_noise else judgement
 
 
 def find_opened_leaves(party: Party, audit: AuditRef) -> list[StateLeaves]:

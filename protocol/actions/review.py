@@ -34,13 +34,11 @@ from protocol.actions.replay import (
     NotServed,
     ask_until,
     fetch_served,
-    get_schedule_proof,
+    judge_ends,
     train_stored,
 )
 from protocol.actions.report import AuditReport
-from protocol.actions.states import open_state
 from protocol.adapters.blobs import BlobRef, refer_state
-from protocol.compute.compare import judge_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawn import compute_slot_draws, get_drawn
 from protocol.spec.errors import InvalidInput, TouchstoneError
@@ -214,7 +212,7 @@ async def _replay(
     party: Party, audit: AuditRef, segment: int, until_block: int, train: Train, fetched: list[BlobRef]
 ) -> tuple[StateHeader, Comparison]:
     """`fetched` gets what was not in the store before."""
-    terms, index, slot = party.spec.terms, audit.round, audit.slot
+    index, slot = audit.round, audit.slot
     headers = []
     for boundary in (segment, segment + 1):
         ask = partial(fetch_boundary, party, index, slot, boundary)
@@ -225,7 +223,4 @@ async def _replay(
     start, end = headers
     batches = get_dealt_batches(party, index, slot)
     own = await asyncio.to_thread(train_stored, party, start, segment, batches, train)
-    claimed, replayed = [await asyncio.to_thread(open_state, party, header) for header in (end, own)]
-    rate_sum, _ = get_schedule_proof(party, index, segment)
-    verdict = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
-    return start, Comparison(claimed, replayed, verdict)
+    return start, await judge_ends(party, audit, segment, (start, end, own), train)

@@ -27,6 +27,8 @@ MIN_CONFIGURATIONS = 12
 MIN_SEGMENTS = 32
 """start states of each operator: the largest distance of fewer says little
 (docs/decisions/0014-calibration.md)."""
+DEFAULT_SEGMENTS = MIN_SEGMENTS + 16
+"""What an operator replays unless told otherwise: ill-conditioned segments are left out of a profile."""
 OUTLIER_RATIO = 10
 """Times the median of the operators: noise that the others do not see is a broken machine or somebody's wish
 for wide limits."""

@@ -22,6 +22,8 @@ from protocol.compute.step import TrainingState
 
 RATE_SUM = 1 << 62
 PROPOSAL = propose_limits([Distances(1e-5, 1e-5, 1e-5, 0, 0, 0)])
+QUIET = Distances(1e-6, 1e-6, 1e-6, 0, 0, 0)
+"""Usual noise."""
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +49,9 @@ def find_records(folder: Path) -> dict[str, Path]:
 
 
 def test_run_honest_rejects_nobody(report: dict[str, Any]) -> None:
-    assert report["start_states"] == 32 and report["configurations"] == 3
-    assert report["replays"] == 32 * 3 * 2 and report["identical_pairs"] < report["replays"]
-    assert report["rejected"] == report["grey"] == 0
+    assert report["start_states"] == 60 and report["configurations"] == 3
+    assert report["replays"] == 64 * 3 * 2 and report["identical_pairs"] < report["replays"]
+    assert report["rejected"] == report["grey"] == report["noise"] == 0
     assert set(report["stages"]) == {"zero moments", "warm-up", "middle", "end"}
     assert sum(report["histogram"]["counts"]) == report["replays"]
     ratios = report["models"]["tiny"]["distance_over_accept_limit"]
@@ -62,7 +64,7 @@ def test_run_honest_takes_limits_from_other_segments(report: dict[str, Any], fol
         {segment["start"] for segment in json.loads(records[f"tiny-{purpose}-0"].read_text())}
         for purpose in ("calibration", "campaign")
     ]
-    assert len(starts[0]) == len(starts[1]) == 32 and not starts[0] & starts[1]
+    assert len(starts[0]) == len(starts[1]) == 60 and not starts[0] & starts[1]
 
 
 def test_run_honest_measures_only_what_is_missing(
@@ -79,7 +81,7 @@ def test_run_honest_measures_only_what_is_missing(
     assert honest_replays.run_honest(quick=True) == report and asked == []
     path.unlink()
     assert honest_replays.run_honest(quick=True) == report
-    assert asked == [Track("tiny", "campaign", 0)]
+    assert asked == [Track("tiny", "campaign", 0, 2)]
 
 
 # --- Pairs --------------------------------------------------------------------------------------------------
@@ -89,19 +91,27 @@ def make_state(moment: float) -> TrainingState:
 
 def test_judge_pairs_counts_whoever_meets_a_false_machine() -> None:
     ends = [make_state(0.5), make_state(0.5), make_state(0.5 + 1e-3)]
-    judged = judge_pairs(ends, RATE_SUM, PROPOSAL)
+    judged = judge_pairs(ends, RATE_SUM, PROPOSAL, (QUIET, QUIET))
     assert (judged.replays, judged.identical, judged.grey, judged.rejected) == (6, 2, 0, 4)
     assert max(judged.ratios["first_moment"]) == pytest.approx(1e-3 / 4e-5, rel=1e-3)
 
 
 def test_judge_pairs_counts_grey_apart() -> None:
-    judged = judge_pairs([make_state(0.5), make_state(0.5 + 6e-5)], RATE_SUM, PROPOSAL)
+    judged = judge_pairs([make_state(0.5), make_state(0.5 + 6e-5)], RATE_SUM, PROPOSAL, (QUIET, QUIET))
     assert (judged.replays, judged.grey, judged.rejected) == (2, 2, 0)
+
+
+def test_judge_pairs_rejects_nobody_for_the_segments_own_noise() -> None:
+    ends, loud = [make_state(0.5), make_state(0.5 + 1e-3)], replace(QUIET, first_moment=2e-4)
+    judged = judge_pairs(ends, RATE_SUM, PROPOSAL, (loud, QUIET))
+    assert (judged.rejected, judged.grey, judged.noise) == (0, 2, 2)
+    judged = judge_pairs(ends, RATE_SUM, PROPOSAL, (loud, loud))
+    assert (judged.rejected, judged.grey, judged.noise) == (2, 0, 0)
 
 
 def test_judge_pairs_rejects_what_is_not_a_number() -> None:
     broken = replace(make_state(0.5), weights=torch.full((4,), float("nan")))
-    assert judge_pairs([broken, broken], RATE_SUM, PROPOSAL).rejected == 2
+    assert judge_pairs([broken, broken], RATE_SUM, PROPOSAL, (QUIET, QUIET)).rejected == 2
 
 
 def test_measure_pairs_compares_in_both_directions() -> None:

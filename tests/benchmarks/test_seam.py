@@ -7,7 +7,8 @@ import torch
 
 from benchmarks.hunting.arena import Arena, Calibrated, Ground, calibrate, make_starts, widen
 from benchmarks.hunting.seam import Segment, Tally, judge_attack, judge_forgery, open_segment
-from protocol.compute.calibrate import KernelConfiguration, Proposal
+from protocol.compute.calibrate import FLOORS, KernelConfiguration, Proposal
+from protocol.compute.conditioning import Conditioning
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import TrainingState
@@ -34,8 +35,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 
 @pytest.fixture
-def segment(ground: Ground) -> Segment:
-    return open_segment(ground, 2, [HERE])
+def segment(ground: Ground, limits: Calibrated) -> Segment:
+    return open_segment(ground, 2, [HERE], limits)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_clipping_left_out_where_nothing_is_clipped_is_no_cheat(
     relaxed = replace(ground.spec, optimizer=replace(ground.spec.optimizer, clip_norm=1e3))
     free = Ground(ARENA, ground.folder)
     free.spec = relaxed
-    assert play(open_segment(free, 2, [HERE]), quiet, limits).idle == 1
+    assert play(open_segment(free, 2, [HERE], limits), quiet, limits).idle == 1
     assert play(segment, louder, limits).samples == 1
 
 
@@ -125,3 +126,21 @@ def test_equal_is_bit_by_bit(segment: Segment) -> None:
     end = segment.honest[0]
     other = replace(end, second_moment=end.second_moment + 1e-3)
     assert is_equal(end, end) and not is_equal(end, other)
+
+
+def test_what_may_be_the_segment_s_own_noise_is_not_counted_as_found(
+    segment: Segment, limits: Calibrated
+) -> None:
+    reject = limits.proposal.reject
+    allowed = reject.tau_m * 2.0**-64 * (float(segment.honest[0].second_moment[700]) ** 0.5 + FLOORS.eps_m)
+
+    def push(start: TrainingState, end: TrainingState, spec: TrainingSpec) -> TrainingState:
+        moment = end.first_moment.clone()
+        moment[700] += 50 * allowed
+        return replace(end, first_moment=moment)
+
+    attack = Attack("1", "one element", tampered(push))
+    assert not segment.conditioning.is_ill and play(segment, attack, limits).rejected == 1
+    chaos = Conditioning((0.1, 6.0, 0.1), (0.1, 0.1, 0.1))
+    loud = play(replace(segment, conditioning=chaos), attack, limits)
+    assert (loud.rejected, loud.grey) == (0, 1)

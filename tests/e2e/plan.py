@@ -10,6 +10,8 @@ from benchmarks.setting import (
     HELDOUT_BYTES,
     INITIAL_SEED,
     INNER_STEPS,
+    OUTER_LEARNING_RATE,
+    OUTER_MOMENTUM,
     ROUNDS,
     SEGMENT_STEPS,
     SEQUENCES_PER_STEP,
@@ -19,7 +21,6 @@ from benchmarks.setting import (
 from node.submit import TaskPlan
 from protocol.compute.calibrate import propose_limits
 from protocol.compute.compare import Distances
-from protocol.spec.float32 import nearest
 from protocol.spec.params import DEVNET
 
 LEAST_ROUNDS = ROUNDS
@@ -51,8 +52,8 @@ def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5)
         leaf_draws=2,
         late_rate=LATE_RATE,
         carry_moments=0,
-        outer_learning_rate=nearest(0.7),
-        outer_momentum=nearest(0.6),
+        outer_learning_rate=OUTER_LEARNING_RATE,
+        outer_momentum=OUTER_MOMENTUM,
         sequences_per_step=SEQUENCES_PER_STEP,
         sequence_tokens=DEMO_MODEL.context_tokens,
         heldout_tokens=HELDOUT_BYTES,

@@ -30,6 +30,7 @@ from protocol.adapters.wire.session import Peer
 from protocol.compute import compare, residuals
 from protocol.compute.compare import judge_state
 from protocol.compute.screens import measure_tensors
+from protocol.compute.step import train_segment
 from protocol.spec.errors import InvalidInput
 from protocol.spec.ledger import Entry, Ledger, Observation
 from protocol.spec.tolerance import Judgement
@@ -76,7 +77,7 @@ async def test_publish_audit_tells_what_was_found(audited: Audited, monkeypatch:
     seen: list[AuditReport] = []
     monkeypatch.setattr(attention, "publish", lambda party, report: seen.append(report))
     audited.verifier.client.status = {"hardware": "abacus"}
-    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     [report] = seen
     assert (report.place, report.solver) == ((0, 0, audited.segment), SOLVER)
     assert report.judgement is Judgement.GREY and 0 < report.excess < 1
@@ -96,7 +97,7 @@ async def test_publish_audit_an_end_that_no_gradients_give_is_told(
     state = load_state(audited.solver.party, audited.boundary(audited.segment + 1))
     invented = replace(state, second_moment=state.second_moment * 0.1)
     audited.open_end(keep_state(audited.solver.party, invented))
-    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     assert seen[0].is_inconsistent and seen[0].screens[0].wrong_moments > 100
 
 
@@ -113,8 +114,8 @@ async def test_publish_audit_a_residual_that_repeats_is_told(
     earlier[at] = 1.0
     file = PastFile(party.config.home, party.task, SOLVER, count)
     file.add(solver_past, [(earlier, earlier, earlier)], (1.0, 1.0, 1.0))
-    await challenge.examine_end(party, REF, audited.segment)
-    await challenge.examine_end(party, REF, audited.segment)
+    await challenge.examine_end(party, REF, audited.segment, train_segment)
+    await challenge.examine_end(party, REF, audited.segment, train_segment)
     first, again = seen
     past = {projection.quantity: projection.past for projection in first.projections}
     assert past["first_moment"] == pytest.approx(count**0.5, rel=1e-5), "the same direction as before"
@@ -128,7 +129,10 @@ async def test_make_report_of_stored_states_has_the_bytes_of_loaded_ones(
     for module in (compare, residuals):
         monkeypatch.setattr(module, "PART_ELEMENTS", 1024)
     party, terms = audited.verifier.party, get_spec().terms
-    begin, seen = audited.boundary(audited.segment), await compare_ends(party, REF, audited.segment)
+    begin, seen = (
+        audited.boundary(audited.segment),
+        await compare_ends(party, REF, audited.segment, train_segment),
+    )
     rates, _ = get_schedule_proof(party, 0, audited.segment)
     report = make_report(party, REF, audited.segment, rates, open_state(party, begin), seen, "")
 
@@ -153,8 +157,8 @@ async def test_make_report_of_stored_states_has_the_bytes_of_loaded_ones(
 
 async def test_publish_lists_what_is_served_once(audited: Audited) -> None:
     party = audited.verifier.party
-    await challenge.examine_end(party, REF, audited.segment)
-    await challenge.examine_end(party, REF, audited.segment)
+    await challenge.examine_end(party, REF, audited.segment, train_segment)
+    await challenge.examine_end(party, REF, audited.segment, train_segment)
     [ref] = list_refs(party.status.show())
     assert party.store.has(ref)
 
@@ -162,7 +166,7 @@ async def test_publish_lists_what_is_served_once(audited: Audited) -> None:
 async def test_examine_end_what_is_not_served_is_published(audited: Audited) -> None:
     audited.withhold()
     with pytest.raises(NotServed):
-        await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+        await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     assert len(audited.verifier.party.status.reports) == 1
 
 
@@ -173,7 +177,7 @@ async def test_publish_audit_that_fails_stops_nothing(
         raise InvalidInput(what="no", expected="", actual="", remedy="")
 
     monkeypatch.setattr(attention, "publish", fail)
-    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     assert any("differs, grey" in line for line in audited.verifier.lines)
 
 

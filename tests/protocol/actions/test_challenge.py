@@ -8,6 +8,7 @@ from protocol.actions import challenge
 from protocol.actions.states import keep_state, load_state
 from protocol.adapters.blobs import refer_delta
 from protocol.compute.digest import build_delta_tree
+from protocol.compute.step import train_segment
 from protocol.spec import events
 from protocol.spec.dispute_moves import compute_opening_seal
 from protocol.spec.statuses import ClaimRef
@@ -27,13 +28,13 @@ async def make_examined(solver: Lone, excess: float) -> Audited:
     at, tau = int(state.second_moment.argmax()), get_spec().terms.accept.tau_m * 2.0**-64
     state.first_moment[at] += excess * tau * float(state.second_moment[at].sqrt())
     audited.open_end(keep_state(solver.party, state))
-    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     return audited
 
 
 async def test_an_end_beyond_the_reject_limits_is_accused_once(solver: Lone) -> None:
     audited = await make_examined(solver, excess=1_000)
-    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     [made] = audited.verifier.party.memory.accusations
     assert (made.slot, made.segment, made.by_solver) == (0, audited.segment, True)
 
@@ -50,7 +51,7 @@ async def test_only_leaves_beyond_the_reject_limits_accuse(solver: Lone, worst: 
     await replay_and_reveal(audited)
     audited.open_end()
     audited.verifier.chain.answers["compare_leaves"] = judge_as(worst)
-    await challenge.compare_leaves(audited.verifier.party, REF, (0, 1))
+    await challenge.compare_leaves(audited.verifier.party, REF, (0, 1), train_segment)
     accused = [challenge.to_claim(made) for made in audited.verifier.party.memory.accusations]
     expected = challenge.name_solver_claim(REF, audited.segment)
     assert accused == ([expected] if worst == Judgement.REJECT else [])

@@ -216,7 +216,7 @@ async def test_an_auditor_of_the_same_draw_has_its_replay_at_hand(audited: Audit
     [found] = list_found(again, own_replays=0)
     assert not found.is_replayed
     before = list_tensors(again)
-    await judge(again)
+    await judge(again, train_wrongly)
     assert list_accused(again) == [name_audit(audited)]
     end = {ref.key.root for ref in refer_state(audited.boundary(audited.segment + 1), 1)}
     assert list_tensors(again) >= before | end, "its own audit stands on these"

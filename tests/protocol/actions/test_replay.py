@@ -63,12 +63,12 @@ async def test_equal_ends_are_accepted_and_wrong_ones_beyond_every_limit(solver:
     audited = await audit_claim(solver)
     await replay_and_reveal(audited)
     audited.open_end()
-    found = await replay.compare_ends(audited.verifier.party, REF, audited.segment)
+    found = await replay.compare_ends(audited.verifier.party, REF, audited.segment, train_segment)
     assert found.verdict.judgement == Judgement.ACCEPT
     state = load_state(solver.party, audited.boundary(audited.segment + 1))
     state.weights[700] += 1.0
     audited.open_end(keep_state(solver.party, state))
-    found = await replay.compare_ends(audited.verifier.party, REF, audited.segment)
+    found = await replay.compare_ends(audited.verifier.party, REF, audited.segment, train_segment)
     assert found.verdict.judgement == Judgement.REJECT
 
 
@@ -80,7 +80,7 @@ async def test_the_worst_leaf_is_opened_beside_the_drawn_ones(solver: Lone) -> N
     audited.open_end(keep_state(solver.party, state))
     audited.verifier.chain.answers["compare_leaves"] = judge_as(Judgement.REJECT)
     for drawn, extra in (((0, 5), [2]), ((2, 5), [])):
-        await replay.compare_leaves(audited.verifier.party, REF, drawn)
+        await replay.compare_leaves(audited.verifier.party, REF, drawn, train_segment)
         ref, ends, claimed, replayed, sent_extra, rate_sum, path = audited.verifier.chain.sent[-1][1]
         assert ref == REF and sent_extra == extra and len(claimed) == len(replayed) == len(drawn) + len(extra)
         differing = [a.weights.data != b.weights.data for a, b in zip(claimed, replayed, strict=True)]
@@ -97,7 +97,7 @@ async def test_an_end_that_is_not_served_is_compared_as_the_chain_has_it(solver:
     audited.open_leaves(end, (2, 5))
     audited.withhold()
     audited.verifier.chain.answers["compare_leaves"] = judge_as(Judgement.REJECT)
-    await replay.compare_leaves(audited.verifier.party, REF, (2, 5))
+    await replay.compare_leaves(audited.verifier.party, REF, (2, 5), train_segment)
     [(_, ends, claimed, replayed, extra, _, _)] = audited.verifier.chain.list_sent("compare_leaves")
     assert list(claimed) == open_state_leaves(solver.party, end, [2, 5])
     own = audited.boundary(audited.segment + 1)

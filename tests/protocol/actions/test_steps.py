@@ -149,7 +149,7 @@ async def test_publish_audit_of_what_is_odd_names_the_step(
 
     audited.open_end(header)
     await show_steps(audited.solver.party, 0, audited.segment, Compute(train))
-    await challenge.examine_end(audited.verifier.party, REF, audited.segment)
+    await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     [report] = seen
     assert report.judgement is Judgement.GREY
     assert [screen.first for screen in report.screens[1:] if not screen.is_consistent] == [STEPS - 1]

@@ -1,0 +1,126 @@
+"""Segments that multiply noise: how to know one.
+
+Limits rest on what honest replays of a task's segments differ by. Now and then a segment multiplies a
+difference in the last bit of a weight ten thousandfold, mostly at the first position of a sequence in the
+first steps after a merge: two honest machines part far beyond any limits made from other segments
+(docs/decisions/0024-conditioning.md). In numerical analysis such a problem is ill-conditioned (Higham,
+"Accuracy and Stability of Numerical Algorithms", section 1.6).
+
+Whoever replays can tell by itself: train the segment again from weights that are shaken in their last bit,
+and see how far its own two results lie apart. That is the segment's *own noise*; what is usual the same start
+shows on other data.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from protocol.compute.compare import PART_ELEMENTS, Distances, measure_excesses
+from protocol.compute.room import allocate, relax
+from protocol.compute.step import PiecewiseState, TrainingState
+from protocol.spec.containers import Limits
+from protocol.spec.policy import LEAST_MAXIMUM, REJECT_MARGIN
+
+SHAKE = 2.0**-24
+"""Each weight moves by this part of itself, up, down or not at all: by one unit in the last place at most."""
+ILL_CONDITIONED_RATIO = 32
+"""Times the median over a task's segments: own noise above it is that of an ill-conditioned segment. Of 35
+segments after a merge all but two lay below 11 times it, those two above 200 times
+(docs/decisions/0024-conditioning.md)."""
+NOISE_CAP = 100.0
+"""In reject limits: noise excuses nothing beyond. Whoever claims a state from which training on its data is
+chaos would else be free to claim anything after it; work that was not done lies hundreds of times beyond."""
+
+
+def shake(state: TrainingState, seed: int) -> TrainingState:
+    """The state with weights shaken in their last bit; `seed` decides which way. Zeros stay zero."""
+    weights = allocate(state.elements)
+    for start, part in _iterate_shaken(state, seed):
+        weights[start : start + PART_ELEMENTS] = part
+    return replace(state, weights=weights)
+
+
+def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingState:
+    """What came of `shake(start, seed)`, with each weight moved back by what it was shaken by: its distance
+    from what comes of `start` is what the steps between made of that."""
+    weights = allocate(end.elements)
+    for first, part in _iterate_shaken(start, seed):
+        place = slice(first, first + PART_ELEMENTS)
+        weights[place] = end.weights[place] - (part - start.weights[place])
+    return replace(end, weights=weights)
+
+
+def _iterate_shaken(state: TrainingState, seed: int) -> Iterator[tuple[int, Tensor]]:
+    """Parts of the shaken weights, and where each begins."""
+    generator = torch.Generator().manual_seed(seed)
+    for start in range(0, state.elements, PART_ELEMENTS):
+        part = state.weights[start : start + PART_ELEMENTS]
+        ways = torch.randint(-1, 2, part.shape, generator=generator).float()
+        yield start, part + part * (ways * SHAKE)
+        relax()
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """What a node's own two results of a segment differ by, and what two of the same start on other data do:
+    the largest distances of W, m and v in reject limits."""
+
+    own: tuple[float, float, float]
+    usual: tuple[float, float, float]
+
+    @property
+    def is_ill(self) -> bool:
+        """Whether this segment multiplies noise as others do not."""
+        pairs = zip(self.own, self.usual, strict=True)
+        return any(own > ILL_CONDITIONED_RATIO * usual for own, usual in pairs)
+
+
+def stands_out(excess: float, conditioning: Conditioning) -> bool:
+    """Whether a distance (in reject limits) cannot be a segment's noise. Where the segment is ill-conditioned
+    it has to lie beyond as many times the own noise as the reject limits lie beyond what honest machines
+    showed elsewhere, or beyond NOISE_CAP."""
+    own_noise = max(conditioning.own) if conditioning.is_ill else 0.0
+    return excess > min(max(1.0, REJECT_MARGIN * own_noise), NOISE_CAP)
+
+
+Run = Callable[[TrainingState], TrainingState]
+"""Trains one segment, on data of its own."""
+
+
+def measure_conditioning(
+    run: Run,
+    run_other: Run,
+    load_start: Callable[[], TrainingState],
+    end: PiecewiseState,
+    learning_rate_sum: int,
+    reject: Limits,
+    seed: int,
+) -> Conditioning:
+    """Three more trainings of a segment. run, run_other: on its data and on any other; end: what `run` made
+    of the start; learning_rate_sum in units of 2^-64."""
+
+    def measure(train: Run, plain: PiecewiseState) -> tuple[float, float, float]:
+        moved_back = unshake(train(shake(load_start(), seed)), load_start(), seed)
+        return measure_excesses(moved_back, plain, learning_rate_sum, reject)
+
+    return Conditioning(measure(run, end), measure(run_other, run_other(load_start())))
+
+
+def find_usual(own_noise: Sequence[Distances]) -> Distances:
+    """The median over segments of a task, quantity by quantity, and no less than limits can say."""
+    rows = [(noise.first_moment, noise.second_moment, noise.weights) for noise in own_noise]
+    first, second, weights = (max(median(values), float(LEAST_MAXIMUM)) for values in zip(*rows, strict=True))
+    return Distances(first, second, weights, 0, 0, 0)
+
+
+def is_well_conditioned(noise: Distances, usual: Distances) -> bool:
+    """Whether limits may rest on a segment with this own noise."""
+    pairs = (
+        (noise.first_moment, usual.first_moment),
+        (noise.second_moment, usual.second_moment),
+        (noise.weights, usual.weights),
+    )
+    return all(own <= ILL_CONDITIONED_RATIO * middle for own, middle in pairs)
