@@ -11,6 +11,7 @@ from protocol.actions import replay
 from protocol.actions.attention import publish_audit, publish_unserved
 from protocol.actions.claim import Train
 from protocol.actions.global_model import get_start
+from protocol.actions.own_noise import get_conditioning
 from protocol.actions.party import Party
 from protocol.actions.replay import NotServed, compare_ends, get_server
 from protocol.actions.tensors import load_tensor
@@ -61,6 +62,19 @@ async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]
     drawn = get_drawn(party.round(audit.round), audit.slot, audit.draw)
     if worst == Judgement.REJECT and drawn is not None:
         accuse(party, name_solver_claim(audit, drawn.segment))
+
+
+async def answer_slander(party: Party, claim: ClaimRef, train: Train) -> None:
+    """Accuse an audit that puts this node's own claim beyond the reject limits, unless the segment is
+    ill-conditioned: then the auditor may be as honest as this node."""
+    audit, at = claim.audit, claim.segment
+    ends = (party.memory.boundaries[audit.round, at], party.memory.boundaries[audit.round, at + 1])
+    if (await get_conditioning(party, audit, at, ends, train)).is_ill:
+        party.say(
+            f"round {audit.round} segment {at}: ill-conditioned, an audit that rejects it may be honest"
+        )
+    else:
+        accuse(party, claim)
 
 
 def name_solver_claim(audit: AuditRef, segment: int) -> ClaimRef:

@@ -26,10 +26,10 @@ from protocol.actions.loop import Due, Loop
 from protocol.actions.narrate import narrate
 from protocol.actions.party import Party
 from protocol.actions.suspicion import (
+    AnswerSlander,
     ExamineEnd,
     ExaminePseudoGradient,
     OpenAccusation,
-    list_slanders,
     list_suspicions,
 )
 from protocol.actions.together import Together, hold_commitments, join_calls
@@ -370,6 +370,9 @@ class Participant:
             case ExaminePseudoGradient():
                 await challenge.examine_pseudo_gradient(self.party, action.round, action.slot, action.draw)
                 self.done.add(action)
+            case AnswerSlander():
+                await challenge.answer_slander(self.party, action.claim, self.compute.train)
+                self.done.add(action)
             case OpenAccusation():
                 await challenge.open_accusation(self.party, action.made)
             case fallen.JudgeAudits():
@@ -401,14 +404,10 @@ class Participant:
 
     # --- Watching ------------------------------------------------------------------------------------------
     def react(self, event: Event) -> None:
-        """Tell the operator what matters; accuse whoever slanders this node's own work."""
+        """Tell the operator what matters."""
         line = narrate(event, self.party.account)
         if line:
             self.party.say(line)
-        if self.party.task:
-            for state in self.party.view.tasks[self.party.task].rounds:
-                for slander in list_slanders(self.party, state):
-                    challenge.accuse(self.party, slander)
 
     def is_over(self) -> bool:
         """Whether nothing of the task is left to do for anybody."""

@@ -39,18 +39,30 @@ class ExaminePseudoGradient:
 
 
 @dataclass(frozen=True)
+class AnswerSlander:
+    """See whether an audit that puts this node's own claim beyond the reject limits may be noise; accuse it
+    where it is none. claim: the auditor's."""
+
+    claim: ClaimRef
+
+
+@dataclass(frozen=True)
 class OpenAccusation:
     """Open the dispute that was decided on."""
 
     made: AccusationMade
 
 
-Suspicion = ExamineEnd | ExaminePseudoGradient | OpenAccusation
+Suspicion = ExamineEnd | ExaminePseudoGradient | AnswerSlander | OpenAccusation
 
 
 def list_suspicions(party: Party, state: RoundState, done: set[object]) -> Iterator[Suspicion]:
     """What to look into in one round. `done`: what this process has looked into already."""
     yield from (found for found in _list_examinations(party, state) if found not in done)
+    accused = {to_claim(made) for made in party.memory.accusations}
+    for claim in list_slanders(party, state):
+        if claim not in accused and (answer := AnswerSlander(claim)) not in done:
+            yield answer
     yield from list_accusations(party, state)
 
 
@@ -108,7 +120,7 @@ def is_pursued(disputes: Sequence[DisputeState], me: str) -> bool:
 
 
 def list_slanders(party: Party, state: RoundState) -> Iterator[ClaimRef]:
-    """Audits that put this node's own claim beyond the reject limits: it knows better, and says so."""
+    """Audits that put this node's own claim beyond the reject limits."""
     slot = get_slot(state, party.account)
     for key, audit in state.audits.items():
         if key[0] == slot and audit.status == AuditStatus.REJECTS and audit.worst == Judgement.REJECT:

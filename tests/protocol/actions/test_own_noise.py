@@ -14,6 +14,7 @@ from protocol.actions.states import keep_state, load_state
 from protocol.compute.compare import Verdict
 from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import TrainingSpec
+from protocol.spec.statuses import ClaimRef
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
 from tests.protocol.actions.lone import Lone, judge_as
@@ -114,3 +115,12 @@ async def test_only_rejections_are_looked_at_again(
     party = audited.verifier.party
     assert await confirm(party, REF, audited.segment, ends, verdict, chaos.train) == verdict
     assert not chaos.calls and torch.equal(chaos.start.weights, load_state(party, ends[0]).weights)
+
+
+@pytest.mark.parametrize("is_ill", [True, False])
+async def test_a_solver_accuses_no_auditor_of_an_ill_conditioned_segment(
+    audited: Audited, chaos: IllConditioned, is_ill: bool
+) -> None:
+    party, claim = audited.solver.party, ClaimRef(REF, audited.segment, by_solver=False)
+    await challenge.answer_slander(party, claim, chaos.train if is_ill else train_segment)
+    assert [challenge.to_claim(made) for made in party.memory.accusations] == ([] if is_ill else [claim])

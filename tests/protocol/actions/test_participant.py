@@ -11,6 +11,7 @@ from protocol.actions import claim
 from protocol.actions.challenge import name_solver_claim
 from protocol.actions.defend import compute_step_roots
 from protocol.actions.participant import CheckOuter, ComputeOwnRoots, EndContest, Participant, is_finished
+from protocol.actions.suspicion import AnswerSlander
 from protocol.compute.step import train_segment
 from protocol.spec import calls, events
 from protocol.spec.codec import compute_state_root
@@ -221,11 +222,19 @@ async def test_a_slandered_solver_accuses_its_auditor_once(solver: Lone) -> None
     await replay_and_reveal(audited)
     judged = events.AuditJudged(**at(30), draw=0, rank=0, status=AuditStatus.REJECTS, worst=Judgement.REJECT)
     audited.take(judged)
-    for _ in range(2):
-        make_participant(solver).react(judged)
+    participant = make_participant(solver)
+    participant.react(judged)
+    assert any("rejects" in line for line in solver.lines)
+    [answer] = list_answers(solver)
+    await participant.perform(answer)
     [made] = solver.party.memory.accusations
     assert (made.draw, made.rank, made.by_solver) == (0, 0, False)
-    assert any("rejects" in line for line in solver.lines)
+    assert list_answers(solver) == []
+
+
+def list_answers(solver: Lone) -> list[AnswerSlander]:
+    actions = decide(solver, 30)
+    return [action for action in actions if isinstance(action, AnswerSlander)]
 
 
 # --- Contests -----------------------------------------------------------------------------------------------
