@@ -27,9 +27,9 @@ LEAST_ROUNDS = ROUNDS
 SEGMENT_DRAWS = 2
 LATE_RATE = 1 << 15
 """Half of the accepted claims are audited a second time."""
-HONEST_MAXIMA = (1.9e-5, 8.4e-5, 9.1e-6)
-"""First moment, second moment, weights: the most by which honest replays of this model have ever differed
-(docs/decisions/0006-limits.md)."""
+HONEST_MAXIMA = (1.9e-5, 8.4e-5, 3.1e-5)
+"""First moment, second moment, weights: the most by which honest replays of well-conditioned segments of this
+model have ever differed (docs/decisions/0006-limits.md)."""
 
 
 def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5) -> TaskPlan:
