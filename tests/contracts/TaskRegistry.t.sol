@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Role, RoundStatus, TaskId, TaskTerms, Windows} from "../../contracts/Types.sol";
+import {Amounts, Role, RoundStatus, TaskId, TaskTerms, Windows} from "../../contracts/Types.sol";
 import {ITaskRegistry} from "../../contracts/interfaces/ITaskRegistry.sol";
 import {IStakeVault} from "../../contracts/interfaces/IStakeVault.sol";
 import {Clock, Deadlines} from "../../contracts/libraries/Clock.sol";
@@ -176,6 +176,34 @@ contract TaskRegistryTest is Fixture {
         uint256[13] memory words = abi.decode(abi.encode(terms.windows), (uint256[13]));
         words[index] = value;
         terms.windows = abi.decode(abi.encode(words), (Windows));
+    }
+
+    /// @dev What lies on the edge of each rule is allowed: the shortest windows of a task, the longest delay, a fee as large as the stakes.
+    function test_createTask_leastTerms_areSound() public {
+        TaskTerms memory terms = soundTerms();
+        (terms.parameterCount, terms.rounds, terms.innerSteps, terms.segmentSteps) = (1, 1, 1, 1);
+        (terms.maxSolvers, terms.maxVerifiers, terms.maxWhistleblowers) = (1, 3, 0);
+        (terms.segmentDraws, terms.leafDraws, terms.lateRate) = (1, 1, 0);
+        (terms.outerLearningRate, terms.outerMomentum) = (1, 0);
+        terms.windows = Windows(1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
+        (terms.amounts.noShowFee, terms.amounts.enrolStake, terms.amounts.solverStake) = (1, 1, 1);
+        createTask(terms);
+        (terms.amounts.noShowFee, terms.amounts.enrolStake, terms.amounts.solverStake) = (0, 2, 1);
+        createTask(terms);
+    }
+
+    function test_createTask_greatestTerms_areSound() public {
+        TaskTerms memory terms = soundTerms();
+        (terms.parameterCount, terms.segmentSteps, terms.innerSteps) = (1 << 31, 20, 20 * 39);
+        terms.rounds = type(uint32).max / terms.innerSteps;
+        (terms.maxSolvers, terms.maxVerifiers, terms.maxWhistleblowers) = (64, 999, 999);
+        (terms.segmentDraws, terms.leafDraws, terms.lateRate, terms.carryMoments) = (20, 8, 65_536, 1);
+        (terms.outerLearningRate, terms.outerMomentum) = (0x40800000 - 1, 0x3f800000 - 1);
+        (terms.windows.delay, terms.windows.seal) = (199, 200);
+        (terms.windows.dispute, terms.windows.respond) = (1, 1);
+        Amounts memory none = Amounts(1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0);
+        terms.amounts = none;
+        createTask(terms);
     }
 
     function test_createTask_badAmounts_reverts() public {

@@ -80,6 +80,19 @@ contract OuterMathTest is Test {
         assertTrue(!ok, "out of range");
     }
 
+    function test_mean_overflowOnTheWay_isNotOk() public pure {
+        uint32 largest = Float32.INFINITY - 1;
+        uint32[] memory values = new uint32[](3);
+        (values[0], values[1], values[2]) = (largest, largest, largest | Float32.SIGN_BIT);
+        (bool ok,) = OuterMath.mean(values);
+        assertTrue(!ok, "infinity on the way");
+        (values[1], values[2]) = (largest | Float32.SIGN_BIT, largest);
+        uint32 mean;
+        (ok, mean) = OuterMath.mean(values);
+        assertTrue(ok, "the same in another order");
+        assertEq(mean, Float32.div(largest, Float32.fromUint(3)), "a third of the largest");
+    }
+
     function test_outerLeaf_noClaim_staysAsItIs() public view {
         (bytes memory w, bytes memory m) = (_noise(1), _noise(2));
         (bytes memory newW, bytes memory newM) =
