@@ -383,6 +383,28 @@ contract AuditBookTest is World {
         assertAllFree();
     }
 
+    /// @dev Who has said nothing, or was convicted before, cannot be convicted of what it said.
+    function test_convictAuditor_ofNothingSaid_reverts() public {
+        playToStart();
+        _convictWithError(refOf(0, 0, 0), AuditStatus.NONE);
+    }
+
+    function test_convictAuditor_twice_reverts() public {
+        playToAccepted();
+        vm.prank(address(disputes));
+        audits.convictAuditor(refOf(0, 0, 0), stranger, "test");
+        _convictWithError(refOf(0, 0, 0), AuditStatus.SLASHED);
+        assertEq(lossOf(auditorOf(refOf(0, 0, 0))), 200, "one stake");
+    }
+
+    function _convictWithError(AuditRef memory ref, AuditStatus status) private {
+        vm.prank(address(disputes));
+        vm.expectRevert(
+            abi.encodeWithSelector(IAuditBook.WrongAuditStatus.selector, AuditStatus.REVEALED, status)
+        );
+        audits.convictAuditor(ref, stranger, "test");
+    }
+
     /// @dev One stake for each audit: the same verifier drawn twice exposes twice.
     function test_commitReplay_oneVerifierManyAudits_succeeds() public {
         TaskTerms memory t = baseTerms();
