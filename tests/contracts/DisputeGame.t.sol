@@ -764,6 +764,17 @@ contract DisputeGameTest is StepWorld {
         _proveScalar(id, 0, STEP + 1);
     }
 
+    /// @dev The bias corrections go by the start's own local step: another start would make right ones wrong.
+    function test_proveScalar_otherStart_reverts() public {
+        DisputeId id = _playToProve();
+        (StepFacts memory facts, StateHeader memory other) = (stepFacts(), _trace.start);
+        other.localStep += 1;
+        IReferee.BufferOpening memory opening = openBuffer(SCALARS, 0);
+        LeafProof memory leaf = proveScalarLeaf(other.localStep);
+        expectError(IDisputeGame.HeaderMismatch.selector);
+        disputes.proveScalar(id, facts, other, 1, opening, leaf);
+    }
+
     function test_proveScalar_unknown_reverts() public {
         DisputeId id = _playToProve();
         refuseNext(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, 3, 3));

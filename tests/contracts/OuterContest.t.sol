@@ -417,6 +417,23 @@ contract OuterContestTest is Fixture {
         assertEq(ledger.reason(), "pseudo-gradient", "convicted");
     }
 
+    /// @dev Every leaf is proven: a wrong pseudo-gradient of honest work needs a forged one of them.
+    function test_provePseudoGradient_forgedLeaf_reverts() public {
+        bytes[] memory last = _lastWeights();
+        bytes32 lastRoot = Trees.root(Trees.hashAll(last));
+        ledger.setLast(StateHeader(lastRoot, 0, 0, 0, 0));
+        (,,,, bytes32 deltaRoot) = ledger.claimOf(task, 0, 0);
+        (bytes32 weightsRoot,) = ledger.globalOf(task, 0);
+        bytes32[3] memory roots = [weightsRoot, lastRoot, deltaRoot];
+        for (uint256 forged = 0; forged < 3; ++forged) {
+            LeafProof[3] memory given = [_proof(weights, 4), _proof(last, 4), _proof(deltas[0], 4)];
+            given[forged].data = bytes.concat(given[forged].data);
+            given[forged].data[7] ^= 0x01;
+            vm.expectRevert(abi.encodeWithSelector(IOuterContest.LeafMismatch.selector, roots[forged], 4));
+            game.provePseudoGradient(task, 0, 0, 1, 4, given[0], given[1], given[2]);
+        }
+    }
+
     function test_provePseudoGradient_notOpened_reverts() public {
         bytes[] memory last = _lastWeights();
         LeafProof[3] memory given = [_proof(weights, 0), _proof(last, 0), _proof(deltas[0], 0)];

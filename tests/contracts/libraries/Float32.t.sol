@@ -49,6 +49,14 @@ contract Float32Test is Test {
         assertTrue(2 * off < room || (2 * off == room && even) || off == 0, "not the nearest even");
     }
 
+    /// @dev Half of the last place and less rounds to nothing, however far it is shifted out.
+    function test_shiftRightEven_allOut_isZero() public pure {
+        assertEq(Float32.shiftRightEven(1 << 255, 256), 0, "a tie with zero");
+        assertEq(Float32.shiftRightEven((1 << 255) + 1, 256), 1, "more than half");
+        assertEq(Float32.shiftRightEven(type(uint256).max, 257), 0, "less than half");
+        assertEq(Float32.shiftRightEven(type(uint256).max, 1000), 0, "far less");
+    }
+
     function testFuzz_add_nearExponents_isNearestEven(uint256 seedA, uint256 seedB) public pure {
         (uint32 a, uint32 b) = (_finite(seedA | 1 << 200), _finite(seedB));
         if ((a >> 23) & 0xff > 200 || (b >> 23) & 0xff > 200) return;
