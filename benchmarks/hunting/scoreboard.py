@@ -51,9 +51,9 @@ Figures = dict[str, Any]
 def distil(report: dict[str, Any]) -> Figures:
     """What the pages show of a report, in four digits."""
     honest, chain, audit = report["honest"], report["chain"], report["audit"]
-    counts = ("replays", "start_states", "rejected", "grey", "configurations", "histogram")
+    counts = ("replays", "start_states", "configurations", "rejected", "grey", "noise", "ill_conditioned")
     figures = {
-        "honest": None if honest is None else {name: honest[name] for name in counts},
+        "honest": None if honest is None else {name: honest[name] for name in (*counts, "histogram")},
         "attacks": [{name: attack[name] for name in KEPT} for attack in report["attacks"]],
         "adaptive": report["adaptive"],
         "audit": None if audit is None else {name: audit[name] for name in COSTS},
@@ -124,10 +124,15 @@ def _describe_honest(figures: Figures) -> list[str]:
     return [
         "## Honest machines",
         "",
-        "| replays | start states | configurations | rejected | grey | grey share |",
-        "|---|---|---|---|---|---|",
+        "Loud: ill-conditioned segments, whose own noise is far above their run's median. Noise: replays",
+        "beyond the reject limits that the segment's own noise explains, which are grey to a node",
+        "(`docs/decisions/0024-conditioning.md`).",
+        "",
+        "| replays | start states | configurations | rejected | grey | grey share | loud | noise |",
+        "|---|---|---|---|---|---|---|---|",
         f"| {honest['replays']:,} | {honest['start_states']:,} | {honest['configurations']} "
-        f"| {honest['rejected']} | {honest['grey']} | {grey:.2g} |",
+        f"| {honest['rejected']} | {honest['grey']} | {grey:.2g} "
+        f"| {honest['ill_conditioned']} | {honest['noise']} |",
     ]
 
 
