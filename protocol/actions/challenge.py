@@ -65,11 +65,13 @@ async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...]
 
 
 async def answer_slander(party: Party, claim: ClaimRef, train: Train) -> None:
-    """Accuse an audit that puts this node's own claim beyond the reject limits, unless the segment is
-    ill-conditioned: then the auditor may be as honest as this node."""
+    """Accuse an audit that puts this node's own claim beyond the reject limits, unless the segment is found
+    ill-conditioned in time: then the auditor may be as honest as this node."""
     audit, at = claim.audit, claim.segment
     ends = (party.memory.boundaries[audit.round, at], party.memory.boundaries[audit.round, at + 1])
-    if (await get_conditioning(party, audit, at, ends, train)).is_ill:
+    until_block = party.view.head_block + party.spec.terms.windows.dispute // 2
+    found = await get_conditioning(party, audit, at, ends, train, until_block)
+    if found is not None and found.is_ill:
         party.say(
             f"round {audit.round} segment {at}: ill-conditioned, an audit that rejects it may be honest"
         )

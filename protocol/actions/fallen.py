@@ -235,7 +235,7 @@ async def _judge(
     await ask_until(party, ask, until_block, f"the end that {audit.auditor} revealed")
     borrowed += _list_missing(party, start)
     await fetch_served(party, ref, start, until_block)
-    seen = await judge_ends(party, ref, segment, (start, end, own), train)
+    seen = await judge_ends(party, ref, segment, (start, end, own), train, until_block)
     return seen.verdict
 
 

@@ -4,7 +4,7 @@ A claim beyond the reject limits is false, unless its segment is ill-conditioned
 part as far (`protocol/compute/conditioning.py`). Whoever has replayed one to that result trains it once more,
 from weights shaken in their last bit, and twice on other data to see what is usual. What lies no farther off
 than its own results allow is grey to it, and it accuses nobody. That costs three times a segment's training,
-and only where a rejection would follow.
+and only where a rejection would follow. Nobody is late for it: what is not measured in time counts as usual.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from protocol.compute.compare import Verdict
 from protocol.compute.conditioning import Conditioning, measure_conditioning, stands_out
 from protocol.compute.step import GetBatch, TrainingState
 from protocol.spec.containers import StateHeader
+from protocol.spec.errors import TouchstoneError
 from protocol.spec.schedule import compute_schedule_sums
 from protocol.spec.statuses import AuditRef
 from protocol.spec.tolerance import Judgement
@@ -32,14 +33,15 @@ async def confirm(
     ends: tuple[StateHeader, StateHeader],
     verdict: Verdict,
     train: Train,
+    until_block: int,
 ) -> Verdict:
     """A verdict on a claimed end, once the segment's own noise is known: a rejection that may be noise is
-    grey. ends: the segment's start, and what this node made of it; both in the store. Raises InvalidInput
-    where they are not."""
+    grey, where that is known by `until_block`. ends: the segment's start, and what this node made of it;
+    both in the store."""
     if verdict.judgement != Judgement.REJECT:
         return verdict
-    found = await get_conditioning(party, audit, segment, ends, train)
-    if stands_out(verdict.excess, found):
+    found = await get_conditioning(party, audit, segment, ends, train, until_block)
+    if found is None or stands_out(verdict.excess, found):
         return verdict
     party.say(
         f"round {audit.round} slot {audit.slot} segment {segment}: ill-conditioned, own replays differ by "
@@ -49,17 +51,36 @@ async def confirm(
 
 
 async def get_conditioning(
-    party: Party, audit: AuditRef, segment: int, ends: tuple[StateHeader, StateHeader], train: Train
-) -> Conditioning:
-    """How far this node's own results of a segment lie apart; measured once. Arguments as those of
-    `confirm`."""
-    place = (audit.round, audit.slot, segment)
-    async with party.joined.locks["conditioning", place]:
-        if place not in party.joined.conditioning:
-            party.say(f"round {audit.round} slot {audit.slot} segment {segment}: measuring its own noise")
-            found = await asyncio.to_thread(_measure, party, audit, segment, ends, train)
-            party.joined.conditioning[place] = found
-        return party.joined.conditioning[place]
+    party: Party,
+    audit: AuditRef,
+    segment: int,
+    ends: tuple[StateHeader, StateHeader],
+    train: Train,
+    until_block: int,
+) -> Conditioning | None:
+    """How far this node's own results of a segment lie apart, measured once; None where that cannot be known
+    by `until_block`. Arguments as those of `confirm`."""
+    place, name = (
+        (audit.round, audit.slot, segment),
+        f"round {audit.round} slot {audit.slot} segment {segment}",
+    )
+    if place not in party.joined.conditioning:
+        party.say(f"{name}: measuring its own noise")
+        measuring = asyncio.to_thread(_measure, party, audit, segment, ends, train)
+        party.joined.conditioning[place] = asyncio.create_task(measuring)
+    found = party.joined.conditioning[place]
+    clock = asyncio.create_task(party.chain.wait_for_block(until_block))
+    try:
+        await asyncio.wait((found, clock), return_when=asyncio.FIRST_COMPLETED)
+        if found.done():
+            return found.result()
+        clock.result()
+        party.say(f"{name}: its own noise is not known in time")
+    except TouchstoneError as fault:
+        party.say(f"{name}: {fault}")
+    finally:
+        clock.cancel()
+    return None
 
 
 def _measure(

@@ -193,8 +193,8 @@ class Joined:
     """One piece of work at a time: (kind of work, what it is about)."""
     traces: dict[bytes, TracedStep] = field(default_factory=dict)
     """By dispute: the trace of its named step."""
-    conditioning: dict[tuple[int, int, int], Conditioning] = field(default_factory=dict)
-    """By (round, slot, segment), of segments where it was asked for."""
+    conditioning: dict[tuple[int, int, int], asyncio.Task[Conditioning]] = field(default_factory=dict)
+    """By (round, slot, segment), of segments where it was asked for: what measures it."""
 
 
 def share_interpreter() -> None:

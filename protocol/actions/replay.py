@@ -198,21 +198,22 @@ async def compare_ends(party: Party, audit: AuditRef, segment: int, train: Train
     await fetch_served(party, audit, end, until_block)
     start = get_opening(party.round(audit.round), audit.slot, audit.draw).start
     assert start is not None
-    return await judge_ends(party, audit, segment, (start, end, _get_own_end(party, audit)), train)
+    states = (start, end, _get_own_end(party, audit))
+    return await judge_ends(party, audit, segment, states, train, until_block)
 
 
 async def judge_ends(
     party: Party, audit: AuditRef, segment: int, states: tuple[StateHeader, StateHeader, StateHeader],
-    train: Train,
+    train: Train, until_block: int,
 ) -> Comparison:  # fmt: skip
-    """Judge a claimed end of a segment against this node's own; what may be noise is grey. states: the
-    start, the claimed end, the own one, all in the store."""
+    """Judge a claimed end of a segment against this node's own; what may be noise is grey, where that is
+    known by `until_block`. states: the start, the claimed end, the own one, all in the store."""
     start, end, own = states
     terms = party.spec.terms
     claimed, replayed = [await asyncio.to_thread(open_state, party, header) for header in (end, own)]
     rate_sum, _ = get_schedule_proof(party, audit.round, segment)
     found = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
-    verdict = await confirm(party, audit, segment, (start, own), found, train)
+    verdict = await confirm(party, audit, segment, (start, own), found, train, until_block)
     return Comparison(claimed, replayed, verdict, verdict != found)
 
 

@@ -223,4 +223,4 @@ async def _replay(
     start, end = headers
     batches = get_dealt_batches(party, index, slot)
     own = await asyncio.to_thread(train_stored, party, start, segment, batches, train)
-    return start, await judge_ends(party, audit, segment, (start, end, own), train)
+    return start, await judge_ends(party, audit, segment, (start, end, own), train, until_block)

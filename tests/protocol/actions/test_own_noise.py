@@ -1,6 +1,7 @@
 """A rejection is looked at again before it costs anybody anything: in a segment that multiplies noise it is
 grey, in all others it stands."""
 
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -113,14 +114,37 @@ async def test_only_rejections_are_looked_at_again(
     ends = (audited.boundary(audited.segment), audited.boundary(audited.segment + 1))
     verdict = Verdict(judgement, 3, 0.5)
     party = audited.verifier.party
-    assert await confirm(party, REF, audited.segment, ends, verdict, chaos.train) == verdict
+    assert await confirm(party, REF, audited.segment, ends, verdict, chaos.train, 10_000) == verdict
     assert not chaos.calls and torch.equal(chaos.start.weights, load_state(party, ends[0]).weights)
+
+
+async def test_nobody_is_late_for_its_own_noise(audited: Audited) -> None:
+    """A segment that takes longer than the window: the rejection stands, and what is measured later counts
+    later."""
+    verifier, held = audited.verifier, threading.Event()
+
+    def train_slowly(
+        state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        held.wait()
+        return train_segment(state, spec, batches, inner_step, steps)
+
+    verifier.chain.head = verifier.party.round(0).deadlines.compare_end
+    try:
+        await challenge.examine_end(verifier.party, REF, audited.segment, train_slowly)
+    finally:
+        held.set()
+    assert len(verifier.party.memory.accusations) == 1
+    assert any("not known in time" in line for line in verifier.lines)
+    [measuring] = verifier.party.joined.conditioning.values()
+    assert not (await measuring).is_ill
 
 
 @pytest.mark.parametrize("is_ill", [True, False])
 async def test_a_solver_accuses_no_auditor_of_an_ill_conditioned_segment(
     audited: Audited, chaos: IllConditioned, is_ill: bool
 ) -> None:
+    audited.solver.chain.head = audited.solver.party.view.head_block
     party, claim = audited.solver.party, ClaimRef(REF, audited.segment, by_solver=False)
     await challenge.answer_slander(party, claim, chaos.train if is_ill else train_segment)
     assert [challenge.to_claim(made) for made in party.memory.accusations] == ([] if is_ill else [claim])
