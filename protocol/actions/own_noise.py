@@ -60,10 +60,8 @@ async def get_conditioning(
 ) -> Conditioning | None:
     """How far this node's own results of a segment lie apart, measured once; None where that cannot be known
     by `until_block`. Arguments as those of `confirm`."""
-    place, name = (
-        (audit.round, audit.slot, segment),
-        f"round {audit.round} slot {audit.slot} segment {segment}",
-    )
+    place = (audit.round, audit.slot, segment)
+    name = f"round {audit.round} slot {audit.slot} segment {segment}"
     if place not in party.joined.conditioning:
         party.say(f"{name}: measuring its own noise")
         measuring = asyncio.to_thread(_measure, party, audit, segment, ends, train)
