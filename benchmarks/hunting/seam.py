@@ -15,7 +15,7 @@ import torch
 from benchmarks.hunting.arena import Calibrated, Ground
 from protocol.compute.calibrate import KernelConfiguration
 from protocol.compute.compare import compute_excess, judge_state
-from protocol.compute.conditioning import Conditioning, measure_conditioning, stands_out
+from protocol.compute.conditioning import Conditioning, measure_conditioning, weigh
 from protocol.compute.outer import count_delta_bytes, decode_delta, encode_delta
 from protocol.compute.step import TrainingState
 from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
@@ -114,11 +114,9 @@ def judge_attack(segment: Segment, attack: Attack, limits: Calibrated, tally: Ta
     accept, reject = limits.proposal.accept, limits.proposal.reject
     rate = ground.count_rates(stage)
     for name, end in segment.ends.items():
-        verdict = judge_state(claimed, end, rate, accept, reject)
+        verdict = weigh(judge_state(claimed, end, rate, accept, reject), segment.conditioning)
         excess = float(compute_excess(claimed, end, rate, reject).max())
-        is_noise = verdict.judgement is Judgement.REJECT and not stands_out(excess, segment.conditioning)
-        judgement = Judgement.GREY if is_noise else verdict.judgement
-        tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, judgement)
+        tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, verdict.judgement)
 
 
 def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:

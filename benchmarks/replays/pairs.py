@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from protocol.compute.calibrate import FLOORS, Proposal
 from protocol.compute.compare import Distances, Verdict, judge_state, measure_distances
-from protocol.compute.conditioning import Conditioning, stands_out
+from protocol.compute.conditioning import Conditioning, weigh
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import Limits
 from protocol.spec.tolerance import Judgement
@@ -50,13 +50,12 @@ def judge_pairs(
         return verdict, measure_distances(claimed, replayed, rate_sum * 2.0**-64, FLOORS)
 
     for is_identical, (verdict, distances) in _compare(ends, look):
-        is_rejected = verdict.judgement is Judgement.REJECT
-        is_noise = is_rejected and not stands_out(verdict.excess, conditioning)
+        weighed = weigh(verdict, conditioning).judgement
         judged.replays += 1
         judged.identical += is_identical
-        judged.grey += verdict.judgement is Judgement.GREY or is_noise
-        judged.rejected += is_rejected and not is_noise
-        judged.noise += is_noise
+        judged.grey += weighed is Judgement.GREY
+        judged.rejected += weighed is Judgement.REJECT
+        judged.noise += weighed is not verdict.judgement
         for name, ratio in measure_ratios(distances, proposal.accept).items():
             judged.ratios[name].append(ratio)
     return judged

@@ -9,13 +9,12 @@ and only where a rejection would follow. Nobody is late for it: what is not meas
 
 import asyncio
 import secrets
-from dataclasses import replace
 
 from protocol.actions.claim import Train, get_dealt_batches
 from protocol.actions.party import Party
 from protocol.actions.states import load_state, open_state
 from protocol.compute.compare import Verdict
-from protocol.compute.conditioning import Conditioning, measure_conditioning, stands_out
+from protocol.compute.conditioning import Conditioning, measure_conditioning, weigh
 from protocol.compute.step import GetBatch, TrainingState
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import TouchstoneError
@@ -41,13 +40,13 @@ async def confirm(
     if verdict.judgement != Judgement.REJECT:
         return verdict
     found = await get_conditioning(party, audit, segment, ends, train, until_block)
-    if found is None or stands_out(verdict.excess, found):
-        return verdict
-    party.say(
-        f"round {audit.round} slot {audit.slot} segment {segment}: ill-conditioned, own replays differ by "
-        f"{max(found.own):.3g} reject limits: a claim {verdict.excess:.3g} of them off accuses nobody"
-    )
-    return replace(verdict, judgement=Judgement.GREY)
+    weighed = verdict if found is None else weigh(verdict, found)
+    if found is not None and weighed != verdict:
+        party.say(
+            f"round {audit.round} slot {audit.slot} segment {segment}: ill-conditioned, own replays differ "
+            f"by {max(found.own):.3g} reject limits: a claim {verdict.excess:.3g} of them off accuses nobody"
+        )
+    return weighed
 
 
 async def get_conditioning(

@@ -18,11 +18,12 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from protocol.compute.compare import PART_ELEMENTS, Distances, measure_excesses
+from protocol.compute.compare import PART_ELEMENTS, Distances, Verdict, measure_excesses
 from protocol.compute.room import allocate, relax
 from protocol.compute.step import PiecewiseState, TrainingState
 from protocol.spec.containers import Limits
 from protocol.spec.policy import LEAST_MAXIMUM, REJECT_MARGIN
+from protocol.spec.tolerance import Judgement
 
 SHAKE = 2.0**-24
 """Each weight moves by this part of itself, up, down or not at all: by one unit in the last place at most."""
@@ -84,6 +85,12 @@ def stands_out(excess: float, conditioning: Conditioning) -> bool:
     showed elsewhere, or beyond NOISE_CAP."""
     own_noise = max(conditioning.own) if conditioning.is_ill else 0.0
     return excess > min(max(1.0, REJECT_MARGIN * own_noise), NOISE_CAP)
+
+
+def weigh(verdict: Verdict, conditioning: Conditioning) -> Verdict:
+    """The verdict of whoever knows the segment's conditioning: a rejection that may be noise is grey."""
+    is_noise = verdict.judgement is Judgement.REJECT and not stands_out(verdict.excess, conditioning)
+    return replace(verdict, judgement=Judgement.GREY) if is_noise else verdict
 
 
 Run = Callable[[TrainingState], TrainingState]
