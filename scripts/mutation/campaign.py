@@ -20,6 +20,8 @@ from scripts.toolchain import forge_path
 FIRST_TRIES = 12
 # A mutant that makes a loop endless is killed by the clock: after so many times what all tests take.
 PATIENCE = 6.0
+# Plays the whole protocol, which takes as long as a third of all other tests: tried when nothing else failed.
+LAST = "tests/contracts/invariant/*"
 
 
 class BaselineBroken(RuntimeError):
@@ -58,6 +60,10 @@ class Runner:
 
     def __init__(self, folder: Path, threads: int) -> None:
         self._folder, self._threads = folder, threads
+
+    def read(self, path: str) -> str:
+        """Return the text of a file of the copy."""
+        return (self._folder / path).read_text()
 
     def run(
         self, number: int, filters: list[str], limit_s: float | None = None, fail_fast: bool = True
@@ -122,7 +128,7 @@ class Campaign:
             self._killers[mutant.path][by] += 1
 
     def judge(self, mutant: Mutant) -> Result:
-        """Run the likeliest tests, then the suites of the mutant's file, then the others."""
+        """Run the likeliest tests, then the suites that name the mutant's file, then all others."""
         by, seconds = "", 0.0
         for filters in self._stages(mutant):
             verdict = self._runner.run(mutant.number, filters, self._limit_s)
@@ -140,13 +146,13 @@ class Campaign:
             yield ["--match-test", f"^({'|'.join(names)})\\b"]
         stem = PurePosixPath(mutant.path).stem
         near = [path for path in self._suites if PurePosixPath(path).name.startswith(stem)]
+        near += [path for path in self._suites if f"/{stem}.sol" in self._runner.read(path)]
         near += [name.split(":")[0] for name in self._killers[mutant.path]]
+        near = [path for path in near if not PurePosixPath(path).match(LAST)]
         if near:
-            chosen = "{" + ",".join(sorted({*near, "none"})) + "}"
-            yield ["--match-path", chosen, *self._without()]
-            yield ["--no-match-path", chosen, *self._without()]
-        else:
-            yield self._without()
+            yield ["--match-path", _any_of(near), *self._without()]
+        yield ["--no-match-path", _any_of([*near, LAST]), *self._without()]
+        yield ["--match-path", LAST, *self._without()]
 
     def _without(self) -> list[str]:
         names = "|".join(map(re.escape, sorted(self._excluded)))
@@ -184,6 +190,11 @@ def _processor_time_s() -> float:
     """Return the processor time of all child processes that ended so far."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+def _any_of(paths: Iterable[str]) -> str:
+    """Return forge's pattern for these paths, of which there may be one."""
+    return "{" + ",".join(sorted({*paths, "none"})) + "}"
 
 
 def _test_name(name: str) -> str:
