@@ -861,6 +861,21 @@ contract DisputeGameTest is StepWorld {
         assertEq(disputes.openCount(_task(), round, 0), 1, "one left");
     }
 
+    function test_timeout_closeOfAQueuedOne_takesHalfOfItsOwnBond_succeeds() public {
+        DisputeId first = _playToName();
+        DisputeId second = open(whistleblowers[0], solverClaim(0), "again");
+        rollTo(_clockOf(first));
+        disputes.timeout(first);
+        assertEq(vault.creditOf(solvers[0]), BOND / 2, "of the first");
+        bytes32[] memory roots = stepRoots();
+        BoundaryProof[] memory ends = boundaryEnds();
+        vm.prank(solvers[0]);
+        disputes.postStepRoots(second, roots, ends);
+        rollTo(_clockOf(second));
+        disputes.timeout(second);
+        assertEq(vault.creditOf(solvers[0]), BOND / 2 + BOND, "of the second, which was twice as much");
+    }
+
     /// @dev The claim fell to the first: the second opener was right too and gets its bond back.
     function test_timeout_claimConvictedMeanwhile_returnsBond_succeeds() public {
         DisputeId first = _openOnSolver();

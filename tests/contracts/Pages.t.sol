@@ -110,6 +110,10 @@ contract PagesTest is World {
 
     function test_pages_wholeRound_succeeds() public {
         _playToSettlement();
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            bytes32 lastRoot = headerOf(boundaryState(slot, segmentCount())).weightsRoot;
+            assertEq(audits.lastOf(task, round, slot).weightsRoot, lastRoot, "what the merge reads");
+        }
         for (uint32 i = 0; i < 4; ++i) {
             assertAudit(refOf(i / 2, i % 2, 0), AuditStatus.ACCEPTS);
         }
@@ -160,6 +164,40 @@ contract PagesTest is World {
         vm.prank(auditor);
         audits.commitReplays(refs, commitments);
         assertAudit(refs[0], AuditStatus.NONE);
+    }
+
+    /// @dev A page may go over several rounds: each audit has the windows of its own.
+    function test_commitReplays_lastRoundsAudit_isTooLate_reverts() public {
+        _playToCommitted();
+        _openStarts(0);
+        _openStarts(1);
+        rollTo(deadlines().showEnd);
+        ledger.judgeClaims(task, round, 0, 100);
+        rollTo(deadlines().reserveCompareEnd);
+        ledger.judgeClaims(task, round, 0, 100);
+        rollTo(vm.getBlockNumber() + terms.windows.merge);
+        registry.advance(task);
+        AuditRef[] memory late;
+        AuditRef[] memory refs = new AuditRef[](2);
+        round = 1;
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            starts[slot].globalStep = terms.innerSteps;
+        }
+        playToTrain(2);
+        commit(0);
+        commit(1);
+        sealDraw();
+        _openStarts(0);
+        _openStarts(1);
+        address auditor = auditorOf(refOf(0, 0, 0));
+        refs[0] = refOf(0, 0, 0);
+        round = 0;
+        late = _refsOf(auditor);
+        assertTrue(late.length > 0, "drawn in both rounds");
+        refs[1] = late[0];
+        expectError(IAuditBook.OutsideWindow.selector);
+        vm.prank(auditor);
+        audits.commitReplays(refs, new bytes32[](2));
     }
 
     function test_commitReplays_wrongCount_reverts() public {

@@ -86,6 +86,31 @@ contract RandomnessTest is VectorFile {
         }
     }
 
+    /// @dev Behind prevrandao comes the nonce: eight bytes, all of them there.
+    function test_decode_otherNonce_reverts() public {
+        uint256 nonce = 0;
+        while (_wordAt(nonce) != prevrandao) ++nonce;
+        nonce += 32;
+        bytes memory forged = header;
+        forged[nonce] = 0x87;
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, nonce));
+        harness.decode(forged);
+        forged = new bytes(nonce + 8);
+        for (uint256 i = 0; i < forged.length; ++i) {
+            forged[i] = header[i];
+        }
+        (forged[1], forged[2]) = (bytes1(uint8((nonce + 5) >> 8)), bytes1(uint8(nonce + 5)));
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, nonce));
+        harness.decode(forged);
+    }
+
+    function _wordAt(uint256 at) private view returns (bytes32 word) {
+        bytes memory copy = header;
+        assembly ("memory-safe") {
+            word := mload(add(add(copy, 32), at))
+        }
+    }
+
     function test_read_provenHeader_givesItsPrevrandao() public view {
         assertEq(plain.read(1, header), prevrandao, "prevrandao");
         assertEq(plain.drandRound(1_692_806_304), 0, "no drand needed");

@@ -655,6 +655,13 @@ contract RoundLedgerTest is World {
         assertEq(ledger.mergedBlockOf(task, round), mergeBy, "a late post moves no clock");
     }
 
+    function test_sealLate_twice_reverts() public {
+        playToMerged();
+        sealLate();
+        expectError(IRoundLedger.AlreadySealed.selector);
+        ledger.sealLate(task, round, "");
+    }
+
     function test_settleClaim_nobodyEverCallsAnything_succeeds() public {
         playToTrain(2);
         commit(0);

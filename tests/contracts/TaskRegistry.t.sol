@@ -487,6 +487,8 @@ contract TaskRegistryTest is Fixture {
         vm.roll(expiry);
         registry.closeTask(task);
         assertEq(vault.creditOf(submitter), 734, "refund");
+        (RoundStatus status,,,,,) = registry.roundOf(task, 0);
+        assertEq(uint256(status), uint256(RoundStatus.TRAINING), "it had solvers");
     }
 
     // Peers -------------------------------------------------------------------------------------------------------

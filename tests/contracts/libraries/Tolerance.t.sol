@@ -118,12 +118,15 @@ contract ToleranceTest is Test {
     }
 
     function test_judgeLeaf_anotherSize_isRejected() public pure {
-        Tolerance.Leaf memory replayed = _leaf(0, 0, 0);
-        Tolerance.Leaf memory claimed = _leaf(0, 0, 0);
-        claimed.secondMoment = new bytes(1023);
-        assertEq(
-            uint256(Tolerance.judgeLeaf(claimed, replayed, _rule(1))), uint256(Judgement.REJECT), "short leaf"
-        );
+        Tolerance.Leaf memory whole = _leaf(0, 0, 0);
+        for (uint256 i = 0; i < 3; ++i) {
+            Tolerance.Leaf memory short = _leaf(0, 0, 0);
+            if (i == 0) short.weights = new bytes(1023);
+            if (i == 1) short.firstMoment = new bytes(1023);
+            if (i == 2) short.secondMoment = new bytes(1023);
+            assertEq(uint256(Tolerance.judgeLeaf(short, whole, _rule(1))), uint256(Judgement.REJECT), "claimed");
+            assertEq(uint256(Tolerance.judgeLeaf(whole, short, _rule(1))), uint256(Judgement.REJECT), "replayed");
+        }
     }
 
     function test_judgeLeaf_gas_staysInsideATransaction() public view {
