@@ -298,6 +298,23 @@ contract AuditBookTest is World {
         }
     }
 
+    /// @dev Leaves of the other's end under the right header, on either side.
+    function test_compareLeaves_othersLeaves_reverts() public {
+        playToLeaves(FAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        bytes32[] memory path = Trees.path(scheduleLeaves(terms), segmentOf(ref));
+        State[2] memory states = [endState(ref), moved(endState(ref), FAR)];
+        StateHeader[2] memory ends = [headerOf(states[0]), headerOf(states[1])];
+        address auditor = auditorOf(ref);
+        for (uint256 i = 0; i < 2; ++i) {
+            StateLeaves[] memory same = leavesOf(states[i], 1);
+            expectError(IAuditBook.LeafMismatch.selector);
+            vm.prank(auditor);
+            audits.compareLeaves(ref, ends, same, same, new uint32[](0), LEARNING_RATE_SUM, path);
+        }
+    }
+
     function test_compareLeaves_near_succeeds() public {
         _compare(NEAR);
         assertAudit(refOf(0, 0, 0), AuditStatus.ACCEPTS);

@@ -675,22 +675,7 @@ contract RoundLedgerTest is World {
     }
 
     function test_includedOf_ascendingShards_succeeds() public {
-        playToTrain(2);
-        commit(0);
-        commit(1);
-        sealDraw();
-        for (uint32 slot = 0; slot < 2; ++slot) {
-            openStart(refOf(slot, 0, 0));
-            commitReplay(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
-        }
-        rollTo(deadlines().replayEnd);
-        for (uint32 slot = 0; slot < 2; ++slot) {
-            openEnd(refOf(slot, 0, 0));
-            reveal(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
-        }
-        rollTo(deadlines().showEnd);
-        ledger.judge(task, round, 1);
-        ledger.judge(task, round, 0);
+        _playTwoToAccepted();
         uint32[] memory slots = ledger.includedOf(task, round);
         assertEq(slots.length, 2, "both");
         assertEq(registry.shardOf(task, round, slots[0]), 0, "first shard");
@@ -890,6 +875,19 @@ contract RoundLedgerTest is World {
         _assertConvictedEnds();
     }
 
+    /// @dev Whichever of two it is: the other stays.
+    function test_convictSolver_oneOfTwo_excludesThatOne_succeeds() public {
+        _playTwoToAccepted();
+        uint256 accepted = vm.snapshotState();
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            _convict(slot);
+            uint32[] memory slots = ledger.includedOf(task, round);
+            assertEq(slots.length, 1, "one left");
+            assertEq(slots[0], 1 - slot, "the other");
+            vm.revertToState(accepted);
+        }
+    }
+
     function test_convictSolver_afterMerge_staysIncluded_succeeds() public {
         playToMerged();
         _convict(0);
@@ -997,6 +995,25 @@ contract RoundLedgerTest is World {
         t.scheduleRoot = Trees.root(scheduleLeaves(t));
         _fundTask(t);
         playToDraw();
+    }
+
+    function _playTwoToAccepted() private {
+        playToTrain(2);
+        commit(0);
+        commit(1);
+        sealDraw();
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            openStart(refOf(slot, 0, 0));
+            commitReplay(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
+        }
+        rollTo(deadlines().replayEnd);
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            openEnd(refOf(slot, 0, 0));
+            reveal(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
+        }
+        rollTo(deadlines().showEnd);
+        ledger.judge(task, round, 1);
+        ledger.judge(task, round, 0);
     }
 
     function _playToSecondRound() private {

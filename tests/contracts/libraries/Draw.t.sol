@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Draw} from "../../../contracts/libraries/Draw.sol";
+import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {Test} from "../Test.sol";
 
 contract DrawTest is Test {
@@ -107,6 +108,16 @@ contract DrawTest is Test {
         assertTrue(!due, "rate 0");
         (due,,) = Draw.lateAudit(seed, 0, Draw.LATE_RATE_ONE, this.segments(seed, 1, 1), 1, 1);
         assertTrue(!due, "all segments drawn");
+    }
+
+    /// @dev Due where the number drawn is below the rate: of LATE_RATE_ONE numbers just `rate` are.
+    function testFuzz_lateAudit_rate_isNotReached(bytes32 lateSeed) public view {
+        uint256[] memory drawn = this.segments(lateSeed, 1, 4);
+        uint256 rate = Draw.uniform(Hashing.slotSeed(lateSeed, 0), 0, Draw.LATE_RATE_ONE);
+        (bool due,,) = Draw.lateAudit(lateSeed, 0, rate, drawn, 4, 1);
+        assertTrue(!due, "at the rate");
+        (due,,) = Draw.lateAudit(lateSeed, 0, rate + 1, drawn, 4, 1);
+        assertTrue(due, "below it");
     }
 
     function testFuzz_auditors_anySeed_areThree(bytes32 seed, uint256 draw, uint256 verifiers) public pure {
