@@ -298,6 +298,24 @@ contract AuditBookTest is World {
         }
     }
 
+    /// @dev Pairs, and as many as were drawn: one leaf too many on either side.
+    function test_compareLeaves_otherCount_reverts() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        bytes32[] memory path = Trees.path(scheduleLeaves(terms), segmentOf(ref));
+        State[2] memory states = [endState(ref), moved(endState(ref), NEAR)];
+        StateHeader[2] memory ends = [headerOf(states[0]), headerOf(states[1])];
+        address auditor = auditorOf(ref);
+        for (uint256 i = 0; i < 2; ++i) {
+            StateLeaves[] memory claimed = leavesOf(states[0], i == 0 ? 2 : 1);
+            StateLeaves[] memory replayed = leavesOf(states[1], i == 1 ? 2 : 1);
+            vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongLeafCount.selector, 1, 2));
+            vm.prank(auditor);
+            audits.compareLeaves(ref, ends, claimed, replayed, new uint32[](0), LEARNING_RATE_SUM, path);
+        }
+    }
+
     /// @dev Leaves of the other's end under the right header, on either side.
     function test_compareLeaves_othersLeaves_reverts() public {
         playToLeaves(FAR);

@@ -104,6 +104,30 @@ contract RandomnessTest is VectorFile {
         harness.decode(forged);
     }
 
+    /// @dev The longest string whose length is in its first byte: extra data of 55 bytes.
+    function test_decode_longExtraData_givesPrevrandao() public view {
+        uint256 extra = 448;
+        for (uint256 i = 0; i < 5; ++i) {
+            extra += 1 + _lengthAt(extra);
+        }
+        uint256 behind = extra + 1 + _lengthAt(extra);
+        bytes memory longer = new bytes(extra + 56 + header.length - behind);
+        for (uint256 i = 0; i < longer.length; ++i) {
+            if (i < extra) longer[i] = header[i];
+            else if (i == extra) longer[i] = 0xb7;
+            else if (i >= extra + 56) longer[i] = header[i + behind - extra - 56];
+        }
+        (longer[1], longer[2]) = (bytes1(uint8((longer.length - 3) >> 8)), bytes1(uint8(longer.length - 3)));
+        (bytes32 value, uint256 timestamp) = harness.decode(longer);
+        assertEq(value, prevrandao, "prevrandao");
+        assertEq(timestamp, numbers(".headers.timestamp")[CANCUN], "time");
+    }
+
+    function _lengthAt(uint256 at) private view returns (uint256) {
+        uint256 head = uint8(header[at]);
+        return head < 0x80 ? 0 : head - 0x80;
+    }
+
     function _wordAt(uint256 at) private view returns (bytes32 word) {
         bytes memory copy = header;
         assembly ("memory-safe") {

@@ -199,6 +199,16 @@ contract JudgeTest is Test {
     }
 
     // Rounded operations against Float32 --------------------------------------------------------------------------
+    /// @dev What a subnormal operand excuses is its own product, not the words of eight that are summed beside it.
+    function test_isFault_subnormalBesideOthers_excusesNoOther() public pure {
+        (uint32[] memory a, uint32[] memory b) = (new uint32[](24), new uint32[](24));
+        for (uint256 i = 0; i < 24; ++i) {
+            (a[i], b[i]) = (i == 23 ? 1 : 0x3f800000, 0x3f800000);
+        }
+        assertTrue(!_sum(a, b, 0x41b80000, 0), "23 is right");
+        assertTrue(_sum(a, b, 0x41a00000, 0), "20 is not");
+    }
+
     function _round(uint8 operation, uint32 a, uint32 b) private pure returns (uint32) {
         if (operation == Judge.ADD) return a.add(b);
         if (operation == Judge.SUBTRACT) return a.sub(b);
