@@ -98,9 +98,9 @@ class Runner:
 class Campaign:
     """Decides for each mutant whether a test fails. `learn` results of an earlier run before going on."""
 
-    def __init__(self, runner: Runner, gas_tests: Iterable[str]) -> None:
+    def __init__(self, runner: Runner, left_out: Iterable[str]) -> None:
         self._runner = runner
-        self._excluded = set(gas_tests)
+        self._excluded = set(left_out)
         self._killers: dict[str, Counter[str]] = defaultdict(Counter)
         self._suites: list[str] = []
         self._limit_s = 0.0

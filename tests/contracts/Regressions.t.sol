@@ -96,19 +96,7 @@ contract RegressionsTest is StepWorld {
     /// @dev Optimism M-4: a post names the set that its root is over. Where a claim falls between the computing and the call, the root of the
     /// old set is refused; taken, it would cost its honest poster the bond.
     function test_postOuter_afterTheSetShrank_reverts() public {
-        playToTrain(2);
-        commit(0);
-        commit(1);
-        sealDraw();
-        for (uint32 slot = 0; slot < 2; ++slot) {
-            openStart(refOf(slot, 0, 0));
-            commitReplay(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
-        }
-        rollTo(deadlines().replayEnd);
-        for (uint32 slot = 0; slot < 2; ++slot) {
-            openEnd(refOf(slot, 0, 0));
-            reveal(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
-        }
+        playTwoToShow();
         DisputeId id = _open();
         rollTo(deadlines().showEnd);
         ledger.judge(task, round, 0);

@@ -998,19 +998,7 @@ contract RoundLedgerTest is World {
     }
 
     function _playTwoToAccepted() private {
-        playToTrain(2);
-        commit(0);
-        commit(1);
-        sealDraw();
-        for (uint32 slot = 0; slot < 2; ++slot) {
-            openStart(refOf(slot, 0, 0));
-            commitReplay(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
-        }
-        rollTo(deadlines().replayEnd);
-        for (uint32 slot = 0; slot < 2; ++slot) {
-            openEnd(refOf(slot, 0, 0));
-            reveal(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
-        }
+        playTwoToShow();
         rollTo(deadlines().showEnd);
         ledger.judge(task, round, 1);
         ledger.judge(task, round, 0);

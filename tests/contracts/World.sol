@@ -437,6 +437,23 @@ abstract contract World is Test {
         sealLeaves(0);
     }
 
+    /// @dev Two solvers, and the primaries of both have shown an equal result; the block is replayEnd.
+    function playTwoToShow() internal {
+        playToTrain(2);
+        commit(0);
+        commit(1);
+        sealDraw();
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            openStart(refOf(slot, 0, 0));
+            commitReplay(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
+        }
+        rollTo(deadlines().replayEnd);
+        for (uint32 slot = 0; slot < 2; ++slot) {
+            openEnd(refOf(slot, 0, 0));
+            reveal(refOf(slot, 0, 0), endState(refOf(slot, 0, 0)));
+        }
+    }
+
     function playToAccepted() internal {
         playToShow(0);
         rollTo(deadlines().showEnd);
