@@ -7,6 +7,7 @@ import pytest
 
 from scripts import fuzz
 from scripts.mutation.project import hash_sources
+from scripts.toolchain import solc_shim_path
 
 
 @pytest.fixture
@@ -71,3 +72,25 @@ def test_every_end_that_is_awaited_is_counted_by_the_bots() -> None:
     for end in fuzz.ENDS:
         kind = end.split(", ")[-1]
         assert f'"{end}"' in sources or f'"{kind}"' in sources, end
+
+
+def test_a_batch_that_fails_leaves_the_calls_that_broke_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Counter.t.sol").write_text(
+        "contract Counter { uint256 public n; function add() external { ++n; } }\n"
+        "contract CounterTest {\n"
+        "    bool public constant IS_TEST = true; Counter counter = new Counter();\n"
+        "    function targetContracts() external view returns (address[] memory targets)\n"
+        "    { targets = new address[](1); targets[0] = address(counter); }\n"
+        '    function invariant_few() external view { require(counter.n() < 3, "many"); }\n'
+        "}\n"
+    )
+    (tmp_path / "foundry.toml").write_text(
+        f'[profile.fuzz]\nsrc = "."\ntest = "."\nsolc = "{solc_shim_path()}"\noffline = true\n'
+    )
+    for name, value in {"ROOT": tmp_path, "TEST": "Counter.t.sol", "INVARIANT": "invariant_few"}.items():
+        monkeypatch.setattr(fuzz, name, value)
+    fuzz.run_batch(tmp_path, 7, 1, 10)
+    assert json.loads((tmp_path / "7.json").read_text())["violations"] == ["many"]
+    assert "Counter::add()" in (tmp_path / "7.log").read_text()
