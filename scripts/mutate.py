@@ -1,6 +1,7 @@
 """Mutation testing of the contracts: does some test fail for every guard, comparison and write that is wrong?
 
-`./dev mutate` goes on where it was stopped; the results count for these very sources only.
+`./dev mutate` goes on where it was stopped, and from what tests/contracts/mutation/results.jsonl says
+(`--publish` writes it): a result counts until what it rests on changes.
 """
 
 import argparse
@@ -14,29 +15,26 @@ from typing import Any
 
 from scripts.compile import CompileError
 from scripts.fuzz import INVARIANT
-from scripts.mutation.campaign import (
-    BaselineBroken,
-    Campaign,
-    Result,
-    Runner,
-    append_result,
-    read_results,
-)
+from scripts.mutation.campaign import BaselineBroken, Campaign, Runner
 from scripts.mutation.operators import Mutant
 from scripts.mutation.project import (
     COMPILER,
     CONFIG,
+    VECTORS,
     Plan,
     build_project,
     hash_sources,
     make_plan,
     write_project,
 )
+from scripts.mutation.results import Basis, Result, append_result, read_results, write_results
 from scripts.toolchain import ROOT, ToolMissing
 
 BUILD = ROOT / "build" / "mutate"
 REPORT = BUILD / "report.json"
-SURVIVORS = ROOT / "tests" / "contracts" / "mutation" / "survivors.toml"
+LOG = BUILD / "results.jsonl"
+PUBLISHED = ROOT / "tests" / "contracts" / "mutation" / "results.jsonl"
+SURVIVORS = PUBLISHED.with_name("survivors.toml")
 BAR = 0.9
 
 
@@ -49,8 +47,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--threads", type=int, default=0, help="threads of forge; 0 (default) is one a core")
     parser.add_argument(
-        "--again", action="store_true", help="run survivors once more: the tests are better now"
+        "--again",
+        action="store_true",
+        help="run survivors that have no reason once more: tests are better now",
     )
+    parser.add_argument("--publish", action="store_true", help=f"write {PUBLISHED.relative_to(ROOT)}")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args(arguments)
     try:
@@ -63,8 +64,19 @@ def main(arguments: list[str] | None = None) -> int:
 def choose(mutants: Iterable[Mutant], only: str | None, sample: int | None) -> list[Mutant]:
     """Return the mutants to run, shuffled by a hash: what a stopped run has seen is a fair sample."""
     wanted = [mutant for mutant in mutants if only is None or mutant.path.endswith(only)]
-    wanted.sort(key=lambda mutant: hashlib.sha256(f"{mutant.number}:{mutant.key}".encode()).digest())
+    wanted.sort(key=lambda mutant: hashlib.sha256(mutant.key.encode()).digest())
     return wanted[:sample]
+
+
+def choose_valid(mutants: Iterable[Mutant], earlier: list[Result], basis: Basis) -> dict[str, Result]:
+    """Return what still counts of earlier results, by key; a kill outweighs a survival."""
+    by_key = {mutant.key: mutant for mutant in mutants}
+    known = [result for result in earlier if result.key in by_key]
+    return {
+        result.key: result
+        for result in sorted(known, key=lambda result: bool(result.by))
+        if basis.holds(by_key[result.key], result)
+    }
 
 
 def read_reasons(path: Path = SURVIVORS) -> dict[str, str]:
@@ -76,12 +88,12 @@ def read_reasons(path: Path = SURVIVORS) -> dict[str, str]:
 
 
 def make_report(
-    plan: Plan, results: dict[int, Result], reasons: dict[str, str], left_out: list[str]
+    plan: Plan, results: dict[str, Result], reasons: dict[str, str], left_out: list[str]
 ) -> dict[str, Any]:
     """Return what the campaign found so far. `score` is killed / run, survivors with a reason included."""
-    run = [mutant for mutant in plan.mutants if mutant.number in results]
-    killed = {mutant.number for mutant in run if results[mutant.number].killed}
-    survivors = [mutant for mutant in run if mutant.number not in killed]
+    run = [mutant for mutant in plan.mutants if mutant.key in results]
+    killed = {mutant.key for mutant in run if results[mutant.key].by}
+    survivors = [mutant for mutant in run if mutant.key not in killed]
     names = {mutant.key for mutant in survivors}
     return {
         "source_hash": hash_sources(),
@@ -90,7 +102,7 @@ def make_report(
         "complete": len(run) == len(plan.mutants),
         "killed": len(killed),
         "score": len(killed) / len(run) if run else None,
-        "seconds_per_mutant": sum(results[m.number].seconds for m in run) / len(run) if run else None,
+        "seconds_per_mutant": sum(results[m.key].seconds for m in run) / len(run) if run else None,
         "by_file": _group(run, killed, lambda mutant: mutant.path),
         "by_kind": _group(run, killed, lambda mutant: mutant.kind),
         "survivors": [
@@ -115,35 +127,38 @@ def _run(options: argparse.Namespace) -> int:
     if options.list:
         print("\n".join(f"{mutant.number:>5} line {mutant.line:>4}  {mutant.key}" for mutant in chosen))
         return 0
-    folder = BUILD / _hash_plan(plan)
-    _prepare(plan, folder)
-    log = folder / "results.jsonl"
-    results = read_results(log)
+    basis, reasons = Basis(), read_reasons()
+    earlier = [*read_results(PUBLISHED).values(), *read_results(LOG).values()]
+    results = choose_valid(plan.mutants, earlier, basis)
     if options.again:
-        results = {number: result for number, result in results.items() if result.killed}
+        results = {key: result for key, result in results.items() if result.by or key in reasons}
     # What only ./dev fuzz plays is no test that ./dev test would see fail.
-    without = [*plan.gas_tests, INVARIANT]
-    campaign = Campaign(Runner(folder / "project", options.threads), without)
-    failed, seconds = campaign.measure_baseline()
-    left_out = failed + without
-    print(
-        f"{len(plan.mutants)} mutants; all tests take {seconds:.0f} s of processor time, without {left_out}"
-    )
-    # What killed a mutant in earlier sources is likely to kill it in these: tried first, never taken as read.
-    hints = {old.key: old.by for path in BUILD.glob("*/results.jsonl") for old in read_results(path).values()}
-    for mutant in plan.mutants:
-        campaign.learn(mutant, hints.get(mutant.key, ""))
+    left_out = [*plan.gas_tests, INVARIANT]
+    todo = [mutant for mutant in chosen if mutant.key not in results]
     try:
-        for mutant in chosen:
-            if mutant.number not in results:
-                result = campaign.judge(mutant)
-                results[mutant.number] = result
-                append_result(log, result)
-                print(_line(mutant, result), flush=True)
+        if todo:
+            campaign = Campaign(Runner(_prepare(plan), options.threads), left_out)
+            failed, seconds = campaign.measure_baseline()
+            left_out += failed
+            print(
+                f"{len(todo)} mutants; all tests take {seconds:.0f} s of processor time, without {left_out}"
+            )
+            # What killed a mutant in earlier sources is likely to kill it in these: tried first, no more.
+            killers = {result.key: result.by for result in earlier}
+            for mutant in plan.mutants:
+                campaign.learn(mutant, killers.get(mutant.key, ""))
+        for mutant in todo:
+            by, seconds = campaign.judge(mutant)
+            results[mutant.key] = Result(mutant.key, by, seconds, basis.of(mutant, by))
+            append_result(LOG, results[mutant.key])
+            print(_line(results[mutant.key]), flush=True)
     finally:
-        report = make_report(plan, results, read_reasons(), left_out)
+        report = make_report(plan, results, reasons, left_out)
+        BUILD.mkdir(parents=True, exist_ok=True)
         REPORT.write_text(json.dumps(report, indent=1) + "\n")
         print(render(report))
+    if options.publish:
+        write_results(PUBLISHED, results.values())
     return 0 if report["score"] is not None and report["score"] >= BAR else 1
 
 
@@ -159,38 +174,39 @@ def render(report: dict[str, Any]) -> str:
     return "\n".join([*rows, last, *(f"survived, no reason given: {key}" for key in bare)])
 
 
-def _prepare(plan: Plan, folder: Path) -> None:
-    """Write and compile the copy, unless that was done to its end."""
-    done = folder / "built"
-    if done.is_file():
-        return
-    print(f"compiling {len(plan.mutants)} mutants into one copy (minutes)", flush=True)
-    write_project(plan, folder / "project")
-    build_project(folder / "project")
-    done.touch()
+def _prepare(plan: Plan) -> Path:
+    """Return the compiled copy's folder; write and compile it, unless that was done to its end."""
+    folder = BUILD / _hash_plan(plan)
+    done, project = folder / "built", folder / "project"
+    if not done.is_file():
+        print(f"compiling {len(plan.mutants)} mutants into one copy (minutes)", flush=True)
+        write_project(plan, project)
+        build_project(project)
+        done.touch()
+    return project
 
 
 def _hash_plan(plan: Plan) -> str:
-    """Return SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared vectors: what
-    results hold for."""
+    """Return SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared
+    vectors."""
     digest = hashlib.sha256(json.dumps([plan.texts, CONFIG, COMPILER], sort_keys=True).encode())
-    for path in sorted((ROOT / "tests" / "vectors").glob("*")):
+    for path in sorted((ROOT / VECTORS).glob("*")):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _group(run: list[Mutant], killed: set[int], name: Any) -> dict[str, dict[str, int]]:
+def _group(run: list[Mutant], killed: set[str], name: Any) -> dict[str, dict[str, int]]:
     groups: dict[str, dict[str, int]] = {}
     for mutant in run:
         part = groups.setdefault(name(mutant), {"run": 0, "killed": 0})
         part["run"] += 1
-        part["killed"] += mutant.number in killed
+        part["killed"] += mutant.key in killed
     return dict(sorted(groups.items()))
 
 
-def _line(mutant: Mutant, result: Result) -> str:
-    verdict = f"killed by {result.by}" if result.killed else "SURVIVED"
-    return f"{result.seconds:>6.1f} s  {mutant.key}: {verdict}"
+def _line(result: Result) -> str:
+    verdict = f"killed by {result.by}" if result.by else "SURVIVED"
+    return f"{result.seconds:>6.1f} s  {result.key}: {verdict}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs the tests against one mutant after the other and keeps what was found, line by line."""
+"""Runs the tests against one mutant after the other."""
 
 import json
 import math
@@ -9,11 +9,12 @@ import signal
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from scripts.mutation.operators import Mutant
+from scripts.mutation.results import OUT_OF_TIME
 from scripts.toolchain import forge_path
 
 # How many of the tests that killed a file's other mutants are tried before all others.
@@ -26,20 +27,6 @@ LAST = "tests/contracts/invariant/*"
 
 class BaselineBroken(RuntimeError):
     """The mutated copy does not pass its own tests with no mutant on."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a mutant; `by` is the `suite:test` that failed, or `time`; empty for a survivor.
-
-    `seconds` is processor time.
-    """
-
-    number: int
-    key: str
-    killed: bool
-    by: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -127,17 +114,20 @@ class Campaign:
             self._killers[mutant.function][by] += 1
             self._killers[mutant.path][by] += 1
 
-    def judge(self, mutant: Mutant) -> Result:
-        """Run the likeliest tests, then the suites that name the mutant's file, then all others."""
+    def judge(self, mutant: Mutant) -> tuple[str, float]:
+        """Run the likeliest tests, then the suites that name the mutant's file, then all others.
+
+        Returns the `suite:test` that failed, OUT_OF_TIME, or nothing for a survivor; and processor seconds.
+        """
         by, seconds = "", 0.0
         for filters in self._stages(mutant):
             verdict = self._runner.run(mutant.number, filters, self._limit_s)
             seconds += verdict.seconds
-            by = "time" if verdict.timed_out else next(iter(verdict.failed), "")
+            by = OUT_OF_TIME if verdict.timed_out else next(iter(verdict.failed), "")
             if by:
                 break
         self.learn(mutant, by)
-        return Result(mutant.number, mutant.key, bool(by), by, round(seconds, 2))
+        return by, round(seconds, 2)
 
     def _stages(self, mutant: Mutant) -> Iterable[list[str]]:
         """Yield forge's filters, the likeliest tests first. Names seen before are tried by name."""
@@ -157,24 +147,6 @@ class Campaign:
     def _without(self) -> list[str]:
         names = "|".join(map(re.escape, sorted(self._excluded)))
         return ["--no-match-test", f"^({names})\\("] if names else []
-
-
-def read_results(path: Path) -> dict[int, Result]:
-    """Return the results that an earlier run left in `path`; a half-written last line does not count."""
-    results = {}
-    for line in path.read_text().splitlines() if path.is_file() else []:
-        try:
-            result = Result(**json.loads(line))
-        except (json.JSONDecodeError, TypeError):
-            continue
-        results[result.number] = result
-    return results
-
-
-def append_result(path: Path, result: Result) -> None:
-    """Write one result behind the others; a line is whole or does not count."""
-    with open(path, "a") as file:
-        file.write(json.dumps(asdict(result)) + "\n")
 
 
 def _sort_tests(suites: dict[str, Any]) -> tuple[list[str], list[str]]:

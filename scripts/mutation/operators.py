@@ -36,7 +36,8 @@ _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutated place: its number (>= 1), file, line, `Contract.function`, kind, and both texts."""
+    """One mutated place: its number (>= 1), file, line, `Contract.function`, kind, both texts, and which of
+    the places of its function that read the same it is (from 1)."""
 
     number: int
     path: str
@@ -45,11 +46,13 @@ class Mutant:
     kind: str
     original: str
     mutated: str
+    nth: int = 1
 
     @property
     def key(self) -> str:
-        """What names this mutant in tests/contracts/mutation/survivors.toml; no line, for lines move."""
-        return f"{self.path}:{self.function}: {self.original} => {self.mutated}"
+        """What names this mutant in tests/contracts/mutation; no line, for lines move."""
+        which = f" ({self.nth})" if self.nth > 1 else ""
+        return f"{self.path}:{self.function}: {self.original} => {self.mutated}{which}"
 
 
 @dataclass
@@ -216,7 +219,9 @@ class Finder:
         number = self.first + len(self.mutants)
         original, short = place + self._short(node), " ".join(mutated.split())
         function = ".".join(self._function)
-        self.mutants.append(Mutant(number, self.path, self._line(node), function, kind, original, short))
+        texts = (function, original, short)
+        nth = 1 + sum((other.function, other.original, other.mutated) == texts for other in self.mutants)
+        self.mutants.append(Mutant(number, self.path, self._line(node), function, kind, original, short, nth))
         return number
 
     def _edit(self, node: Node, build: Callable[[str], str]) -> None:

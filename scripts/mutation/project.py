@@ -16,7 +16,7 @@ from scripts.mutation.edits import Node, apply_edits
 from scripts.mutation.operators import Finder, Mutant
 from scripts.toolchain import ROOT, forge_path, solc_shim_path
 
-CONTRACTS, TESTS = "contracts", "tests/contracts"
+CONTRACTS, TESTS, VECTORS = "contracts", "tests/contracts", "tests/vectors"
 # What only these tests can pass on says how fast the code is, not what it does.
 GAS = "gasleft"
 
@@ -101,7 +101,7 @@ class Plan:
 def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
     """Return SHA-256 hex over the .sol file `start`, relative to `root`, and all that it imports, paths
     included; over every file of contracts/ and tests/contracts/ where none is named."""
-    paths = read_sources(root, start) if start else _list_sources(root)
+    paths = read_sources(root, start) if start else list_sources(root)
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path}\0".encode() + hashlib.sha256((root / path).read_bytes()).digest())
@@ -110,7 +110,7 @@ def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
 
 def make_plan(root: Path = ROOT) -> Plan:
     """Parse all sources and say what the mutated copy is. Raises CompileError."""
-    own = _list_sources(root)
+    own = list_sources(root)
     trees = _parse(root, own)
     state = frozenset(
         node["id"] for tree in trees.values() for node in _walk(tree) if node.get("stateVariable")
@@ -137,7 +137,7 @@ def write_project(plan: Plan, folder: Path, root: Path = ROOT, fuzz: int = 16, i
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
-    shutil.copytree(root / "tests" / "vectors", folder / "tests" / "vectors", dirs_exist_ok=True)
+    shutil.copytree(root / VECTORS, folder / VECTORS, dirs_exist_ok=True)
     if not (folder / "node_modules").exists():
         (folder / "node_modules").symlink_to((root / "node_modules").resolve())
     config = CONFIG.format(
@@ -162,7 +162,8 @@ def build_project(folder: Path) -> None:
         raise CompileError(f"solc refused the mutated copy in {folder}:\n{done.stdout}{done.stderr}")
 
 
-def _list_sources(root: Path) -> list[str]:
+def list_sources(root: Path) -> list[str]:
+    """Return every .sol file of the project itself, relative to `root`."""
     return sorted(
         path.relative_to(root).as_posix()
         for name in (CONTRACTS, TESTS)

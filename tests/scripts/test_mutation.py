@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 
 from scripts import mutate, prove
-from scripts.mutation.campaign import Campaign, Result, Runner, append_result, read_results
+from scripts.mutation.campaign import Campaign, Runner
 from scripts.mutation.edits import Edit, apply_edits
 from scripts.mutation.operators import Mutant
 from scripts.mutation.project import Plan, build_project, make_plan, write_project
+from scripts.mutation.results import (
+    OUT_OF_TIME,
+    Basis,
+    Result,
+    append_result,
+    read_results,
+    write_results,
+)
 from scripts.toolchain import ROOT
 
 PRAGMA = "// SPDX-License-Identifier: Apache-2.0\npragma solidity ^0.8.30;\n"
@@ -40,6 +48,7 @@ contract Purse {
         Entry storage entry = _entries[msg.sender];
         (entry.amount, entry.block_) = (uint128(amount), uint128(block.number));
         if (closed) total = 0; else total += amount;
+        if (total > 99) total = 0;
         _log.push(amount);
         _check(amount);
         return _least(amount, total);
@@ -128,6 +137,8 @@ def test_guards_comparisons_and_writes_are_found(plan: Plan) -> None:
         ("guard", "closed", "!(closed)"),
         ("write", "total = 0", "(nothing)"),
         ("write", "total += amount", "(nothing)"),
+        ("guard", "total > 99", "!(total > 99)"),
+        ("comparison", "total > 99", "total >= 99"),
         ("write", "_log.push(amount)", "(nothing)"),
         ("guard", "_check(amount)", "(nothing)"),
     }
@@ -164,13 +175,15 @@ def test_campaign_kills_what_is_tested_and_nothing_else(plan: Plan, tmp_path: Pa
     build_project(tmp_path)
     campaign = Campaign(Runner(tmp_path, 1), plan.gas_tests)
     assert campaign.measure_baseline()[0] == []
-    results = {mutant.key: campaign.judge(mutant) for mutant in plan.mutants}
-    survivors = {key.split(": ", 1)[1] for key, result in results.items() if not result.killed}
+    killers = {mutant.key: campaign.judge(mutant)[0] for mutant in plan.mutants}
+    survivors = {key.split(": ", 1)[1] for key, by in killers.items() if not by}
     assert survivors == {
         "amount > MOST => amount >= MOST",
         "uint128(amount) => entry.amount",
         "uint128(block.number) => entry.block_",
         "total = 0 => (nothing)",
+        "total = 0 => (nothing) (2)",
+        "total > 99 => total >= 99",
         "_log.push(amount) => (nothing)",
         "_check(amount) => (nothing)",
         "amount != 7 && amount != 8 => true",
@@ -185,23 +198,78 @@ def test_campaign_kills_what_is_tested_and_nothing_else(plan: Plan, tmp_path: Pa
 
 def test_results_survive_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
     log = tmp_path / "results.jsonl"
-    result = Result(1, "key", True, "suite:test", 1.5)
+    result = Result("key", "suite:test", 1.5, "ab")
     append_result(log, result)
-    log.write_text(log.read_text() + '{"number": 2, "key')
-    assert read_results(log) == {1: result}
+    log.write_text(log.read_text() + '{"key": "other')
+    assert read_results(log) == {"key": result}
+    write_results(log, [Result("z", "", 0.5, "cd"), result])
+    assert list(read_results(log)) == ["key", "z"]
 
 
 def make_mutant(number: int, path: str = "contracts/A.sol") -> Mutant:
     return Mutant(number, path, number, "A.f", "guard", f"a{number}", "false")
 
 
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Two contracts with a suite each, and one suite that plays both."""
+    (tmp_path / "foundry.toml").write_text((ROOT / "foundry.toml").read_text())
+    for folder in ("contracts", "tests/contracts", "tests/vectors"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in "AB":
+        (tmp_path / "contracts" / f"{name}.sol").write_text(f"contract {name} {{}}")
+        (tmp_path / "tests/contracts" / f"{name}.t.sol").write_text(f'import "contracts/{name}.sol";')
+    (tmp_path / "tests/contracts/Both.t.sol").write_text(
+        'import "contracts/A.sol"; import "contracts/B.sol";'
+    )
+    return tmp_path
+
+
+OWN, OTHER, BOTH = (f"tests/contracts/{name}.t.sol:T:test()" for name in ("A", "B", "Both"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "lost"),
+    [
+        ("contracts/A.sol", {OWN, BOTH, OUT_OF_TIME, ""}),
+        ("contracts/B.sol", {BOTH, OUT_OF_TIME}),
+        ("tests/contracts/A.t.sol", {OWN, OUT_OF_TIME}),
+        ("tests/contracts/B.t.sol", {OUT_OF_TIME}),
+        ("tests/vectors/draws.json", {OWN, BOTH, OUT_OF_TIME, ""}),
+    ],
+)
+def test_a_result_counts_until_what_it_rests_on_changes(sources: Path, changed: str, lost: set[str]) -> None:
+    mutants = {by: make_mutant(number) for number, by in enumerate([OWN, BOTH, OUT_OF_TIME, ""], 1)}
+    earlier = [Result(mutant.key, by, 1.0, Basis(sources).of(mutant, by)) for by, mutant in mutants.items()]
+    assert len(mutate.choose_valid(mutants.values(), earlier, Basis(sources))) == 4
+    path = sources / changed
+    path.write_text((path.read_text() if path.exists() else "") + "// other")
+    valid = mutate.choose_valid(mutants.values(), earlier, Basis(sources))
+    assert {result.by for result in earlier} - {result.by for result in valid.values()} == lost
+
+
+def test_a_kill_outweighs_a_survival_and_falls_with_its_suite(sources: Path) -> None:
+    mutant, basis = make_mutant(1), Basis(sources)
+    kill, survival = (Result(mutant.key, by, 1.0, basis.of(mutant, by)) for by in (OWN, ""))
+    assert mutate.choose_valid([mutant], [kill, survival], basis) == {mutant.key: kill}
+    (sources / "tests/contracts/A.t.sol").unlink()
+    assert mutate.choose_valid([mutant], [kill, survival], Basis(sources)) == {mutant.key: survival}
+
+
 def test_report_counts_survivors_with_a_reason_as_survivors() -> None:
     mutants = [make_mutant(number) for number in (1, 2, 3, 4)]
-    results = {n: Result(n, mutants[n - 1].key, n == 1, "", 1.0) for n in (1, 2, 3)}
+    ends = {mutants[0].key: "suite:test", mutants[1].key: "", mutants[2].key: ""}
+    results = {key: Result(key, by, 1.0, "ab") for key, by in ends.items()}
     report = mutate.make_report(Plan(mutants, [], {}, []), results, {mutants[1].key: "no way to tell"}, [])
     assert (report["killed"], report["run"], report["complete"]) == (1, 3, False)
     assert report["score"] == 1 / 3 and report["without_reason"] == 1
     assert [entry["reason"] for entry in report["survivors"]] == ["no way to tell", ""]
+
+
+def test_places_that_read_the_same_have_names_of_their_own(plan: Plan) -> None:
+    names = [mutant.key for mutant in plan.mutants]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if name.endswith("total = 0 => (nothing) (2)")]
 
 
 def test_sample_is_spread_and_always_the_same() -> None:

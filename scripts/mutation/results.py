@@ -1,0 +1,93 @@
+"""What became of each mutant, a line each, and for which sources it counts."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from scripts.compile import read_sources
+from scripts.mutation.operators import Mutant
+from scripts.mutation.project import COMPILER, CONFIG, TESTS, VECTORS, list_sources
+from scripts.toolchain import ROOT
+
+OUT_OF_TIME = "time"
+"""What killed a mutant that made a loop endless."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of the mutant named `key`; `by` is the `suite:test` that failed, or OUT_OF_TIME; empty for
+    a survivor. `seconds` is processor time, `basis` what it rests on: see Basis."""
+
+    key: str
+    by: str
+    seconds: float
+    basis: str
+
+
+class Basis:
+    """Names what a result rests on by a hash: it counts until any of that changes.
+
+    A kill rests on the mutated contract and the suite that saw it, with all that they import and the shared
+    vectors. A survivor rests on its contract: tests that came later may kill it (`--again` tries), none can
+    bring it back, so the score is at least what is said. A kill by the clock rests on all sources.
+    """
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self._imports: dict[str, dict[str, str]] = {}
+        everywhere = hashlib.sha256((CONFIG + COMPILER).encode())
+        for path in sorted((root / VECTORS).glob("*")):
+            everywhere.update(path.name.encode() + path.read_bytes())
+        self._everywhere = everywhere.hexdigest()
+
+    def of(self, mutant: Mutant, by: str) -> str:
+        """Return SHA-256 hex, cut to 16, over all that the mutant's end `by` rests on."""
+        starts = [mutant.path]
+        if by == OUT_OF_TIME:
+            starts = list_sources(self._root)
+        elif by:
+            starts.append(by.split(":")[0])
+        sources = {path: text for start in starts for path, text in self._read(start).items()}
+        return hashlib.sha256(json.dumps([self._everywhere, sorted(sources.items())]).encode()).hexdigest()[
+            :16
+        ]
+
+    def holds(self, mutant: Mutant, result: Result) -> bool:
+        """Whether nothing that the mutant's result rests on has changed since."""
+        suite = result.by.split(":")[0]
+        is_there = not suite.startswith(TESTS) or (self._root / suite).is_file()
+        return is_there and result.basis == self.of(mutant, result.by)
+
+    def _read(self, start: str) -> dict[str, str]:
+        if start not in self._imports:
+            self._imports[start] = read_sources(self._root, start)
+        return self._imports[start]
+
+
+def read_results(path: Path) -> dict[str, Result]:
+    """Return the results that an earlier run left in `path`; a half-written last line does not count."""
+    results = {}
+    for line in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            result = Result(**json.loads(line))
+        except (json.JSONDecodeError, TypeError):
+            continue
+        results[result.key] = result
+    return results
+
+
+def append_result(path: Path, result: Result) -> None:
+    """Write one result behind the others; a line is whole or does not count."""
+    with open(path, "a") as file:
+        file.write(_line(result))
+
+
+def write_results(path: Path, results: Iterable[Result]) -> None:
+    """Write these results and no others, by key, so that two campaigns can be compared."""
+    path.write_text("".join(map(_line, sorted(results, key=lambda result: result.key))))
+
+
+def _line(result: Result) -> str:
+    return json.dumps(asdict(result)) + "\n"
