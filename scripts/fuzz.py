@@ -129,9 +129,12 @@ def _run_forge(arguments: list[str], environment: Mapping[str, str]) -> str:
 
 
 def read_runs(folder: Path) -> dict[str, Counter[str]]:
-    """Return the counts of each run by its name; forge plays a batch's last run again to show it."""
-    lines = (line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines())
-    runs = (json.loads(line) for line in lines)
+    """Return the counts of each run by its name; forge plays a batch's last run again to show it.
+
+    The line that forge is writing does not count yet."""
+    texts = (path.read_text() for path in sorted(folder.glob("*.jsonl")))
+    lines = (line for text in texts for line in text.splitlines(keepends=True))
+    runs = (json.loads(line) for line in lines if line.endswith("}\n"))
     return {run["run"]: Counter(run["counts"]) for run in runs}
 
 

@@ -24,6 +24,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_line_that_is_being_written_does_not_count_yet(folder: Path) -> None:
+    runs = fuzz.read_runs(folder)
+    with open(folder / "2.jsonl", "a") as file:
+        file.write('{"run": "3", "counts": {"calls keeper": 3')
+    assert fuzz.read_runs(folder) == runs
+
+
 def test_report_counts_each_run_once(folder: Path) -> None:
     report = fuzz.make_report(folder)
     assert (report["calls"], report["runs"], report["violations"]) == (12, 2, 0)
