@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from scripts.compile import read_sources
 from scripts.mutation.operators import Mutant
 from scripts.mutation.results import OUT_OF_TIME
 from scripts.toolchain import forge_path
@@ -52,6 +53,10 @@ class Runner:
         """Return the text of a file of the copy."""
         return (self._folder / path).read_text()
 
+    def find_imports(self, path: str) -> frozenset[str]:
+        """Return the paths of all files of the copy that one of them imports, itself included."""
+        return frozenset(read_sources(self._folder, path))
+
     def run(
         self, number: int, filters: list[str], limit_s: float | None = None, fail_fast: bool = True
     ) -> Verdict:
@@ -89,7 +94,7 @@ class Campaign:
         self._runner = runner
         self._excluded = set(left_out)
         self._killers: dict[str, Counter[str]] = defaultdict(Counter)
-        self._suites: list[str] = []
+        self._imports: dict[str, frozenset[str]] = {}
         self._limit_s = 0.0
 
     def measure_baseline(self) -> tuple[list[str], float]:
@@ -104,7 +109,8 @@ class Campaign:
                 f"got {len(verdict.passed)} passed and these failed: {verdict.failed[:20]}"
             )
         self._excluded |= {_test_name(name) for name in verdict.failed}
-        self._suites = sorted({name.split(":")[0] for name in verdict.passed})
+        suites = sorted({name.split(":")[0] for name in verdict.passed})
+        self._imports = {suite: self._runner.find_imports(suite) for suite in suites}
         self._limit_s = max(30.0, PATIENCE * verdict.seconds)
         return sorted(verdict.failed), verdict.seconds
 
@@ -115,7 +121,7 @@ class Campaign:
             self._killers[mutant.path][by] += 1
 
     def judge(self, mutant: Mutant) -> tuple[str, float]:
-        """Run the likeliest tests, then the suites that name the mutant's file, then all others.
+        """Run the likeliest tests, then the suites that name the mutant's file, then all that import it.
 
         Returns the `suite:test` that failed, OUT_OF_TIME, or nothing for a survivor; and processor seconds.
         """
@@ -135,14 +141,14 @@ class Campaign:
         if names:
             yield ["--match-test", f"^({'|'.join(names)})\\b"]
         stem = PurePosixPath(mutant.path).stem
-        near = [path for path in self._suites if PurePosixPath(path).name.startswith(stem)]
-        near += [path for path in self._suites if f"/{stem}.sol" in self._runner.read(path)]
-        near += [name.split(":")[0] for name in self._killers[mutant.path]]
-        near = [path for path in near if not PurePosixPath(path).match(LAST)]
-        if near:
-            yield ["--match-path", _any_of(near), *self._without()]
-        yield ["--no-match-path", _any_of([*near, LAST]), *self._without()]
-        yield ["--match-path", LAST, *self._without()]
+        reaching = [suite for suite, imported in self._imports.items() if mutant.path in imported]
+        last = {suite for suite in reaching if PurePosixPath(suite).match(LAST)}
+        near = {name.split(":")[0] for name in self._killers[mutant.path]}
+        near |= {suite for suite in reaching if PurePosixPath(suite).name.startswith(stem)}
+        near |= {suite for suite in reaching if f"/{stem}.sol" in self._runner.read(suite)}
+        for suites in (near - last, set(reaching) - near - last, last):
+            if suites:
+                yield ["--match-path", _any_of(suites), *self._without()]
 
     def _without(self) -> list[str]:
         names = "|".join(map(re.escape, sorted(self._excluded)))
