@@ -7,9 +7,11 @@
 import argparse
 import hashlib
 import json
+import os
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--only", metavar="FILE", help="mutants of files whose path ends so, e.g. StakeVault.sol"
     )
-    parser.add_argument("--threads", type=int, default=0, help="threads of forge; 0 (default) is one a core")
+    cores = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=cores, help="mutants at once (default: %(default)s)")
     parser.add_argument(
         "--again",
         action="store_true",
@@ -137,7 +140,7 @@ def _run(options: argparse.Namespace) -> int:
     todo = [mutant for mutant in chosen if mutant.key not in results]
     try:
         if todo:
-            campaign = Campaign(Runner(_prepare(plan), options.threads), left_out)
+            campaign = Campaign(Runner(_prepare(plan)), left_out)
             failed, seconds = campaign.measure_baseline()
             left_out += failed
             print(
@@ -147,11 +150,10 @@ def _run(options: argparse.Namespace) -> int:
             killers = {result.key: result.by for result in earlier}
             for mutant in plan.mutants:
                 campaign.learn(mutant, killers.get(mutant.key, ""))
-        for mutant in todo:
-            by, seconds = campaign.judge(mutant)
-            results[mutant.key] = Result(mutant.key, by, seconds, basis.of(mutant, by))
-            append_result(LOG, results[mutant.key])
-            print(_line(results[mutant.key]), flush=True)
+            for result in judge_all(campaign, todo, basis, options.jobs):
+                results[result.key] = result
+                append_result(LOG, result)
+                print(_line(result), flush=True)
     finally:
         report = make_report(plan, results, reasons, left_out)
         BUILD.mkdir(parents=True, exist_ok=True)
@@ -160,6 +162,22 @@ def _run(options: argparse.Namespace) -> int:
     if options.publish:
         write_results(PUBLISHED, results.values())
     return 0 if report["score"] is not None and report["score"] >= BAR else 1
+
+
+def judge_all(campaign: Campaign, mutants: list[Mutant], basis: Basis, jobs: int) -> Iterator[Result]:
+    """Yield what becomes of each mutant as it is known, with `jobs` judged at once; an error ends it."""
+
+    def judge(mutant: Mutant) -> Result:
+        by, seconds = campaign.judge(mutant)
+        return Result(mutant.key, by, seconds, basis.of(mutant, by))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(judge, mutant) for mutant in mutants]
+        try:
+            for done in as_completed(waiting):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def render(report: dict[str, Any]) -> str:

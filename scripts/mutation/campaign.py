@@ -2,15 +2,16 @@
 
 import json
 import math
+import os
 import re
-import resource
-import shutil
 import signal
 import subprocess
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Any
 
 from scripts.compile import read_sources
@@ -44,10 +45,10 @@ class Verdict:
 
 
 class Runner:
-    """Runs forge on the compiled copy in `folder` with one mutant on, with `threads` at once."""
+    """Runs forge on the compiled copy in `folder` with one mutant on; several may run at once."""
 
-    def __init__(self, folder: Path, threads: int) -> None:
-        self._folder, self._threads = folder, threads
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def read(self, path: str) -> str:
         """Return the text of a file of the copy."""
@@ -65,15 +66,12 @@ class Runner:
         Processor time, for a busy machine must not count as an endless loop. Raises RuntimeError where forge
         does not answer.
         """
-        for cached in ("fuzz", "invariant"):
-            shutil.rmtree(self._folder / "cache" / cached, ignore_errors=True)
         command = [str(forge_path()), "test", "--json", "--block-base-fee-per-gas", str(number)]
-        command += ["-j", str(self._threads), *(["--fail-fast"] if fail_fast else []), *filters]
+        # Most mutants fall to the first test: they are run side by side, not their tests.
+        command += [*(["-j", "1", "--fail-fast"] if fail_fast else []), *filters]
         if limit_s is not None:
             command = ["sh", "-c", f'ulimit -t {math.ceil(limit_s)} && exec "$@"', "forge", *command]
-        before = _processor_time_s()
-        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True)
-        seconds = _processor_time_s() - before
+        done, seconds = self._start(command)
         if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
             return Verdict([], [], True, seconds)
         if "No tests found" in done.stdout + done.stderr:
@@ -86,9 +84,33 @@ class Runner:
         failed, passed = _sort_tests(suites)
         return Verdict(failed, passed, False, seconds)
 
+    def _start(self, command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
+        """Run a command to its end; return what it said and its processor seconds, children included."""
+        with tempfile.TemporaryDirectory() as name:
+            scratch = Path(name)
+            # What forge keeps of a failure, to try it first next time, is of another mutant.
+            kept = {
+                f"FOUNDRY_{kind}": str(scratch / kind)
+                for kind in (
+                    "FUZZ_FAILURE_PERSIST_DIR",
+                    "INVARIANT_FAILURE_PERSIST_DIR",
+                    "TEST_FAILURES_FILE",
+                )
+            }
+            with open(scratch / "out", "w") as out, open(scratch / "errors", "w") as errors:
+                process = subprocess.Popen(
+                    command, cwd=self._folder, env={**os.environ, **kept}, stdout=out, stderr=errors
+                )
+                _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            said = [(scratch / stream).read_text() for stream in ("out", "errors")]
+        done = subprocess.CompletedProcess(command, process.returncode, *said)
+        return done, usage.ru_utime + usage.ru_stime
+
 
 class Campaign:
-    """Decides for each mutant whether a test fails. `learn` results of an earlier run before going on."""
+    """Decides for each mutant whether a test fails, for several at once. `learn` results of an earlier run
+    before going on."""
 
     def __init__(self, runner: Runner, left_out: Iterable[str]) -> None:
         self._runner = runner
@@ -96,6 +118,7 @@ class Campaign:
         self._killers: dict[str, Counter[str]] = defaultdict(Counter)
         self._imports: dict[str, frozenset[str]] = {}
         self._limit_s = 0.0
+        self._lock = Lock()
 
     def measure_baseline(self) -> tuple[list[str], float]:
         """Run all tests with no mutant on; return those left out (they fail on the copy) and the seconds.
@@ -117,8 +140,9 @@ class Campaign:
     def learn(self, mutant: Mutant, by: str) -> None:
         """Remember which test killed a mutant: it is likely to kill its neighbours."""
         if ":" in by:
-            self._killers[mutant.function][by] += 1
-            self._killers[mutant.path][by] += 1
+            with self._lock:
+                self._killers[mutant.function][by] += 1
+                self._killers[mutant.path][by] += 1
 
     def judge(self, mutant: Mutant) -> tuple[str, float]:
         """Run the likeliest tests, then the suites that name the mutant's file, then all that import it.
@@ -137,13 +161,14 @@ class Campaign:
 
     def _stages(self, mutant: Mutant) -> Iterable[list[str]]:
         """Yield forge's filters, the likeliest tests first. Names seen before are tried by name."""
-        names = _most_common(self._killers[mutant.function], self._killers[mutant.path])
+        with self._lock:
+            names = _most_common(self._killers[mutant.function], self._killers[mutant.path])
+            near = {name.split(":")[0] for name in self._killers[mutant.path]}
         if names:
             yield ["--match-test", f"^({'|'.join(names)})\\b"]
         stem = PurePosixPath(mutant.path).stem
         reaching = [suite for suite, imported in self._imports.items() if mutant.path in imported]
         last = {suite for suite in reaching if PurePosixPath(suite).match(LAST)}
-        near = {name.split(":")[0] for name in self._killers[mutant.path]}
         near |= {suite for suite in reaching if PurePosixPath(suite).name.startswith(stem)}
         near |= {suite for suite in reaching if f"/{stem}.sol" in self._runner.read(suite)}
         for suites in (near - last, set(reaching) - near - last, last):
@@ -162,12 +187,6 @@ def _sort_tests(suites: dict[str, Any]) -> tuple[list[str], list[str]]:
         for name, test in outcome["test_results"].items():
             (failed if test["status"] == "Failure" else passed).append(f"{suite}:{name}")
     return failed, passed
-
-
-def _processor_time_s() -> float:
-    """Return the processor time of all child processes that ended so far."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _any_of(paths: Iterable[str]) -> str:
