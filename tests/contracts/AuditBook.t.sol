@@ -240,6 +240,19 @@ contract AuditBookTest is World {
         audits.openLeaves(task, round, 0, 2, end, leaves);
     }
 
+    function test_openLeaves_endNotOpened_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        playToReplay(endState(ref));
+        rollTo(deadlines().showEnd);
+        sealLeaves(0);
+        StateHeader memory end = headerOf(endState(ref));
+        StateLeaves[] memory leaves = leavesOf(endState(ref), 1);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.EndNotOpened.selector, 0, 0));
+        vm.prank(solvers[0]);
+        audits.openLeaves(task, round, 0, 0, end, leaves);
+    }
+
     function test_openLeaves_wrongLeaf_reverts() public {
         playToLeaves(NEAR);
         StateLeaves[] memory leaves = leavesOf(moved(endState(refOf(0, 0, 0)), 1), 1);
@@ -374,6 +387,16 @@ contract AuditBookTest is World {
         uint32[] memory extra = new uint32[](1);
         extra[0] = 2;
         _compareWithError(ref, 2, extra, LEARNING_RATE_SUM, IAuditBook.LeafMismatch.selector);
+    }
+
+    /// @dev One leaf of the auditor's choice; a second one would be taken without a look.
+    function test_compareLeaves_twoExtraIndices_reverts() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        uint32[] memory extra = new uint32[](2);
+        (extra[0], extra[1]) = (1, 1);
+        _compareWithError(ref, 2, extra, LEARNING_RATE_SUM, IAuditBook.WrongLeafCount.selector);
     }
 
     function test_compareLeaves_wrongSchedule_reverts() public {

@@ -851,6 +851,29 @@ contract DisputeGameTest is StepWorld {
         assertStage(third, IDisputeGame.Stage.QUEUED);
     }
 
+    /// @dev The last of them stakes 2^31 bonds: a queue is full when nobody can pay for it any more.
+    function test_openDispute_fullQueue_reverts() public {
+        playToDraw();
+        (address rich, uint256 staked) = (actor("rich"), BOND << disputes.MAX_QUEUE());
+        token.mint(rich, staked);
+        vm.startPrank(rich);
+        token.approve(address(vault), staked);
+        vault.deposit(staked);
+        vm.stopPrank();
+        ClaimRef memory claim = solverClaim(0);
+        for (uint256 i = 0; i <= disputes.MAX_QUEUE(); ++i) {
+            disputes.sealOpening(sha256(abi.encode(claim, rich, bytes32(i))));
+        }
+        rollTo(vm.getBlockNumber() + 1);
+        vm.startPrank(rich);
+        for (uint256 i = 0; i < 32; ++i) {
+            disputes.openDispute(claim, bytes32(i));
+        }
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.QueueFull.selector, 32));
+        disputes.openDispute(claim, bytes32(uint256(32)));
+        vm.stopPrank();
+    }
+
     function test_timeout_close_startsNextClock_succeeds() public {
         DisputeId first = _playToName();
         DisputeId second = open(whistleblowers[0], solverClaim(1), SALT);

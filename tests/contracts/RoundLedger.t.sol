@@ -92,6 +92,16 @@ contract RoundLedgerTest is World {
         assertAllFree();
     }
 
+    /// @dev Nobody knows an auditor before the draw is sealed.
+    function test_drawnOf_unsealedOrUnknown_isNobody() public {
+        playToTrain(1);
+        commit(0);
+        assertEq(auditorOf(refOf(0, 0, 0)), address(0), "before the draw");
+        sealDraw();
+        assertTrue(auditorOf(refOf(0, 0, 0)) != address(0), "drawn");
+        assertEq(auditorOf(refOf(1, 0, 0)), address(0), "no such slot");
+    }
+
     function test_judge_beforeShowEnd_reverts() public {
         playToShow(0);
         vm.expectRevert(abi.encodeWithSelector(IRoundLedger.NothingDue.selector, 0, ClaimStatus.COMMITTED));

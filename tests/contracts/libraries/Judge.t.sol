@@ -263,7 +263,21 @@ contract JudgeTest is Test {
         if (other != honest) assertEq(_one(Judge.SQUARE_ROOT, a, other), true, "anything else");
     }
 
+    function test_isFault_rootOfMinusZero_isZero() public pure {
+        assertEq(_one(Judge.SQUARE_ROOT, Float32.SIGN_BIT, Float32.SIGN_BIT), false, "-0");
+        assertEq(_one(Judge.SQUARE_ROOT, Float32.SIGN_BIT, 0), false, "0");
+        assertEq(_one(Judge.SQUARE_ROOT, Float32.SIGN_BIT, ONE), true, "1");
+    }
+
     // Choosing ----------------------------------------------------------------------------------------------------
+    /// @dev From 2^127 on a number may be infinite on another machine, and no sooner.
+    function test_isFault_flush_infinityFrom2To127On_isHonest() public pure {
+        uint32 least = 254 << 23;
+        assertEq(_two(Judge.FLUSH, least, ONE, Float32.INFINITY), false, "2^127");
+        assertEq(_two(Judge.FLUSH, least - 1, ONE, Float32.INFINITY), true, "below");
+        assertEq(_two(Judge.FLUSH, least, least + 1, Float32.INFINITY), true, "flushed to 0");
+    }
+
     function testFuzz_isFault_copies_areExactOrFlushed(uint32 a, uint32 other, uint256 seed) public pure {
         uint8 operation = [Judge.GATHER, Judge.EQUAL_SELECT, Judge.COPY][seed % 3];
         if (!a.isFinite()) {

@@ -108,6 +108,8 @@ contract OuterMathTest is Test {
         this.outerLeaf(new bytes(1024), new bytes(1024), deltas, OuterMath.Rates(1, 1));
         vm.expectRevert(abi.encodeWithSelector(OuterMath.WrongLeafBytes.selector, 1024, 1023));
         this.outerLeaf(new bytes(1023), new bytes(1024), deltas, OuterMath.Rates(1, 1));
+        vm.expectRevert(abi.encodeWithSelector(OuterMath.WrongLeafBytes.selector, 1024, 1025));
+        this.outerLeaf(new bytes(1024), new bytes(1025), deltas, OuterMath.Rates(1, 1));
     }
 
     /// @dev Whatever accepted claims contain, the leaf can be computed and stays finite: nobody can block a contest.

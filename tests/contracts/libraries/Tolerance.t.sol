@@ -70,6 +70,13 @@ contract ToleranceTest is Test {
         assertTrue(wide <= narrow, "monotone");
     }
 
+    function test_distance_acrossZero_isTheSum() public pure {
+        (uint256 one, uint256 two) = (0x3f800000, 0x40000000);
+        assertEq(Tolerance.distance(one, two), 1 << 149, "1 and 2");
+        assertEq(Tolerance.distance(one | Float32.SIGN_BIT, two), 3 << 149, "-1 and 2");
+        assertEq(Tolerance.distance(one, one | Float32.SIGN_BIT), 2 << 149, "1 and -1");
+    }
+
     function testFuzz_judgeElement_unsoundSide_isRejected(
         uint256 seed,
         uint32 bits,
