@@ -145,7 +145,7 @@ class Campaign:
                 self._killers[mutant.path][by] += 1
 
     def judge(self, mutant: Mutant) -> tuple[str, float]:
-        """Run the likeliest tests, then the suites that name the mutant's file, then all that import it.
+        """Run the likeliest tests, then the file's own suites, those that name it, and all that import it.
 
         Returns the `suite:test` that failed, OUT_OF_TIME, or nothing for a survivor; and processor seconds.
         """
@@ -169,9 +169,10 @@ class Campaign:
         stem = PurePosixPath(mutant.path).stem
         reaching = [suite for suite, imported in self._imports.items() if mutant.path in imported]
         last = {suite for suite in reaching if PurePosixPath(suite).match(LAST)}
-        near |= {suite for suite in reaching if PurePosixPath(suite).name.startswith(stem)}
+        own = {suite for suite in reaching if PurePosixPath(suite).name.startswith(stem)} - last
         near |= {suite for suite in reaching if f"/{stem}.sol" in self._runner.read(suite)}
-        for suites in (near - last, set(reaching) - near - last, last):
+        near -= own | last
+        for suites in (own, near, set(reaching) - own - near - last, last):
             if suites:
                 yield ["--match-path", _any_of(suites), *self._without()]
 

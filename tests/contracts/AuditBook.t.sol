@@ -194,6 +194,18 @@ contract AuditBookTest is World {
         audits.reveal(ref, end, "audit salt");
     }
 
+    /// @dev What stands in its place before is the commitment.
+    function test_revealedOf_notRevealed_isNone() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        playToReplay(endState(ref));
+        assertEq(audits.revealedOf(ref), bytes32(0), "committed");
+        openEnd(ref);
+        assertEq(audits.revealedOf(ref), bytes32(0), "the solver has shown, the auditor has not");
+        reveal(ref, endState(ref));
+        assertEq(audits.revealedOf(ref), Hashing.stateRoot(headerOf(endState(ref))), "revealed");
+    }
+
     function test_reveal_beforeEndIsOpened_acceptsWhenItIs_succeeds() public {
         playToStart();
         AuditRef memory ref = refOf(0, 0, 0);

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {AuditRef, AuditStatus, BoundaryProof, ClaimRef, ClaimStatus, StateHeader, TaskTerms} from "../../contracts/Types.sol";
+import {
+    AuditRef,
+    AuditStatus,
+    BoundaryProof,
+    ClaimRef,
+    ClaimStatus,
+    Role,
+    StateHeader,
+    TaskTerms
+} from "../../contracts/Types.sol";
 import {IAuditBook} from "../../contracts/interfaces/IAuditBook.sol";
 import {Hashing} from "../../contracts/libraries/Hashing.sol";
 import {Trees} from "./Trees.sol";
@@ -99,6 +108,8 @@ contract PagesTest is World {
         _reveals();
         _openEnds(1);
         rollTo(deadlines().showEnd);
+        ledger.judgeClaims(task, round, 0, 1);
+        assertStatus(1, ClaimStatus.COMMITTED);
         ledger.judgeClaims(task, round, 0, 100);
     }
 
@@ -124,6 +135,9 @@ contract PagesTest is World {
         assertEq(vault.creditOf(solvers[1]), 0, "the next page");
         ledger.settleClaims(task, round, 0, type(uint32).max);
         assertEq(vault.creditOf(solvers[0]) + vault.creditOf(solvers[1]), 100, "each once");
+        ledger.settleEnrolments(task, round, 0, 1);
+        assertEq(vault.lockedOf(registry.enrolledAt(task, round, Role.VERIFIER, 0)), 0, "this page");
+        assertTrue(vault.lockedOf(registry.enrolledAt(task, round, Role.VERIFIER, 1)) > 0, "the next page");
         ledger.settleEnrolments(task, round, 0, 100);
         ledger.settleMerge(task, round);
         assertAllFree();

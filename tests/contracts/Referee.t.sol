@@ -517,6 +517,8 @@ contract RefereeTest is ToyStep {
         ask.context.facts.programBuffers = 8; // as deep a tree, no such leaf
         root = ask.context.traceRoot;
         _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, root, OUT));
+        ask.context.facts.programBuffers = uint32(OUT); // one too few
+        _expect(ask, abi.encodeWithSelector(IReferee.BufferMismatch.selector, root, OUT));
     }
 
     /// @dev No node of a valid program: its sum has a term too many, its run leads out of the buffer.

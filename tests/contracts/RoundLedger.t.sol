@@ -238,6 +238,8 @@ contract RoundLedgerTest is World {
         ledger.judge(task, round, 0);
         assertStatus(0, ClaimStatus.ESCALATED);
         assertEq(lossOf(auditorOf(ref)), FEE, "F once");
+        // Its fine stands where a fourth auditor's status would.
+        assertAudit(refOf(0, 0, 3), AuditStatus.NONE);
         _playReservesAccept();
         assertStatus(0, ClaimStatus.ACCEPTED);
         settleAll();

@@ -240,6 +240,11 @@ contract JudgeTest is Test {
         );
     }
 
+    function test_isFault_zeroResult_isNoInfinity() public pure {
+        assertEq(_two(Judge.SUBTRACT, ONE, ONE, Float32.INFINITY), true, "1 - 1");
+        assertEq(_two(Judge.MULTIPLY, 0, ONE, NOT_A_NUMBER), true, "0 * 1");
+    }
+
     function _isSubnormal(uint32 bits) private pure returns (bool) {
         return bits & Float32.INFINITY == 0 && bits & ~Float32.SIGN_BIT != 0;
     }

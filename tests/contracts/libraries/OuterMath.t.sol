@@ -131,6 +131,14 @@ contract OuterMathTest is Test {
         assertTrue(newW.isFinite() && newM.isFinite(), "finite");
     }
 
+    /// @dev 2^128 - 2^104 and 2^113 on top of it: the momentum is finite, the step is not.
+    function test_outerElement_stepOverflows_keepsItsValues() public pure {
+        (uint32 w, uint32 m, uint32 d) = (0x3f800000, 0x7f7ffdff, 0x78000000);
+        (uint32 newW, uint32 newM) = OuterMath.outerElement(w, m, d, OuterMath.Rates(0x3f000000, 0x3f800000));
+        assertEq(newW, w, "weight");
+        assertEq(newM, m, "momentum");
+    }
+
     /// @dev The sum of a whole block takes a short way in integers; the reference adds float by float. Zero blocks of any scale,
     /// scales close together, far apart, and too far for a word.
     /// forge-config: default.fuzz.runs = 64

@@ -230,6 +230,8 @@ contract StepNodeTest is ToyStep {
             if (isBinary) accesses[2] = access(0, 0, 0, 1);
             bytes memory data = encodeNode(operations[i], list(3, terms[i]), 1, 0, accesses);
             _refuse(data, abi.encodeWithSelector(selector, most[i], terms[i]));
+            data = encodeNode(operations[i], list(3, most[i]), 1, 0, accesses);
+            assertEq(this.read(data, 0).terms, most[i], "as many as there may be");
         }
     }
 
