@@ -152,6 +152,25 @@ contract AuditBookTest is World {
         audits.openEnd(task, round, 0, end, last);
     }
 
+    function test_openEnd_startNotOpened_reverts() public {
+        playToDraw();
+        BoundaryProof memory end = boundaryProof(0, segmentOf(refOf(0, 0, 0)) + 1);
+        BoundaryProof memory last = boundaryProof(0, segmentCount());
+        rollTo(deadlines().replayEnd);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.StartNotOpened.selector, 0, 0));
+        vm.prank(solvers[0]);
+        audits.openEnd(task, round, 0, end, last);
+    }
+
+    function test_openEnd_twice_reverts() public {
+        playToShow(NEAR);
+        BoundaryProof memory end = boundaryProof(0, segmentOf(refOf(0, 0, 0)) + 1);
+        BoundaryProof memory last = boundaryProof(0, segmentCount());
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
+        vm.prank(solvers[0]);
+        audits.openEnd(task, round, 0, end, last);
+    }
+
     function test_openEnd_wrongSteps_reverts() public {
         _lie = 1;
         playToDraw();
@@ -252,6 +271,17 @@ contract AuditBookTest is World {
         audits.openLeaves(task, round, 0, 2, end, leaves);
     }
 
+    /// @dev Which leaves are asked for is known to nobody before their draw is sealed.
+    function test_openLeaves_drawUnsealed_reverts() public {
+        playToShow(NEAR);
+        rollTo(deadlines().leavesBlock + 1);
+        StateHeader memory end = headerOf(endState(refOf(0, 0, 0)));
+        StateLeaves[] memory leaves = leavesOf(endState(refOf(0, 0, 0)), 1);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.LeavesNotOpened.selector, 0, 0, 0));
+        vm.prank(solvers[0]);
+        audits.openLeaves(task, round, 0, 0, end, leaves);
+    }
+
     function test_openLeaves_endNotOpened_reverts() public {
         playToStart();
         AuditRef memory ref = refOf(0, 0, 0);
@@ -261,6 +291,17 @@ contract AuditBookTest is World {
         StateHeader memory end = headerOf(endState(ref));
         StateLeaves[] memory leaves = leavesOf(endState(ref), 1);
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.EndNotOpened.selector, 0, 0));
+        vm.prank(solvers[0]);
+        audits.openLeaves(task, round, 0, 0, end, leaves);
+    }
+
+    function test_openLeaves_twice_reverts() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        StateHeader memory end = headerOf(endState(ref));
+        StateLeaves[] memory leaves = leavesOf(endState(ref), 1);
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
         vm.prank(solvers[0]);
         audits.openLeaves(task, round, 0, 0, end, leaves);
     }
@@ -421,6 +462,46 @@ contract AuditBookTest is World {
     }
 
     // Modules only ------------------------------------------------------------------------------------------------
+    function _enforce(AuditRef memory ref) private {
+        vm.prank(address(ledger));
+        audits.enforce(ref);
+    }
+
+    /// @dev Each silence counts from the first block after its window on.
+    function test_enforce_noReplay_burnsFeeFromReplayEndOn() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        rollTo(deadlines().replayEnd - 1);
+        _enforce(ref);
+        assertEq(lossOf(auditorOf(ref)), 0, "may still come");
+        rollTo(deadlines().replayEnd);
+        _enforce(ref);
+        assertEq(lossOf(auditorOf(ref)), terms.amounts.noShowFee, "F");
+    }
+
+    function test_enforce_unrevealed_slashesFromShowEndOn() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        playToReplay(endState(ref));
+        rollTo(deadlines().showEnd - 1);
+        _enforce(ref);
+        assertAudit(ref, AuditStatus.COMMITTED);
+        rollTo(deadlines().showEnd);
+        _enforce(ref);
+        assertAudit(ref, AuditStatus.SLASHED);
+    }
+
+    function test_enforce_leavesUndrawn_endsFromLeavesEndOn() public {
+        playToShow(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        rollTo(deadlines().leavesEnd - 1);
+        _enforce(ref);
+        assertAudit(ref, AuditStatus.REVEALED);
+        rollTo(deadlines().leavesEnd);
+        _enforce(ref);
+        assertAudit(ref, AuditStatus.REJECTS);
+    }
+
     function test_enforce_notLedger_reverts() public {
         playToStart();
         AuditRef memory ref = refOf(0, 0, 0);

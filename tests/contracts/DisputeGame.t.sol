@@ -176,6 +176,14 @@ contract DisputeGameTest is StepWorld {
         disputes.postStepRoots(id, new bytes32[](2), ends);
     }
 
+    function test_postStepRoots_solverWithoutBoundaries_reverts() public {
+        DisputeId id = _openOnSolver();
+        bytes32[] memory roots = stepRoots();
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongRootCount.selector, 2, 0));
+        vm.prank(solvers[0]);
+        disputes.postStepRoots(id, roots, new BoundaryProof[](0));
+    }
+
     function test_postStepRoots_otherEndpoint_reverts() public {
         DisputeId id = _openOnSolver();
         bytes32[] memory roots = stepRoots();

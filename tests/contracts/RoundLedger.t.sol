@@ -139,6 +139,9 @@ contract RoundLedgerTest is World {
         ledger.settleEnrolments(task, round, 0, 100);
         assertWhole(solvers[0]);
         assertAllFree();
+        // It was EMPTY before anybody said so, but who follows the events must hear of it.
+        vm.expectEmit(true, true, true, true, address(registry));
+        emit ITaskRegistry.RoundEmpty(task, round);
         registry.advance(task);
         (bytes32 weights,) = ledger.globalOf(task, 1);
         assertEq(weights, terms.initialWeightsRoot, "an EMPTY round changes nothing");
@@ -814,6 +817,14 @@ contract RoundLedgerTest is World {
         settleAll();
         vm.expectRevert(abi.encodeWithSelector(IRoundLedger.AlreadySettled.selector, 0));
         ledger.settleClaim(task, round, 0);
+    }
+
+    function test_convictSolver_settled_reverts() public {
+        playToMerged();
+        settleAll();
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.AlreadySettled.selector, 0));
+        vm.prank(address(disputes));
+        ledger.convictSolver(task, round, 0, stranger, "test");
     }
 
     function test_settleEnrolments_claimUnsettled_reverts() public {

@@ -337,6 +337,12 @@ contract TaskRegistryTest is Fixture {
         registry.sealBeacon(task, 0, "");
     }
 
+    function test_sealBeacon_roundToCome_reverts() public {
+        TaskId task = createTask(soundTerms());
+        vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.WrongRound.selector, 0, 1));
+        registry.sealBeacon(task, 1, "");
+    }
+
     function test_sealBeacon_outsideWindow_reverts() public {
         TaskId task = createTask(soundTerms());
         Deadlines memory d = Clock.compute(block.number, soundTerms().windows);

@@ -274,6 +274,12 @@ contract JudgeTest is Test {
         assertEq(_one(Judge.SQUARE_ROOT, Float32.SIGN_BIT, ONE), true, "1");
     }
 
+    /// @dev As a pattern it is larger than every number for which exp is finite.
+    function test_isFault_exponentialOfMinusZero_isOne() public pure {
+        assertEq(_one(Judge.EXPONENTIAL, Float32.SIGN_BIT, ONE), false, "1");
+        assertEq(_one(Judge.EXPONENTIAL, Float32.SIGN_BIT, Float32.INFINITY), true, "infinity");
+    }
+
     // Choosing ----------------------------------------------------------------------------------------------------
     /// @dev From 2^127 on a number may be infinite on another machine, and no sooner.
     function test_isFault_flush_infinityFrom2To127On_isHonest() public pure {

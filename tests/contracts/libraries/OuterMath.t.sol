@@ -101,6 +101,18 @@ contract OuterMathTest is Test {
         assertEq(newM, m, "momentum");
     }
 
+    /// @dev -0 and a claim of 0, which is +0, are +0.
+    function test_outerLeaf_claimOfZero_isPositive() public view {
+        (bytes memory momentum, bytes[] memory deltas) = (new bytes(1024), new bytes[](1));
+        deltas[0] = new bytes(260);
+        for (uint256 i = 0; i < 256; ++i) {
+            Float32.store(momentum, i, Float32.SIGN_BIT);
+        }
+        (, bytes memory newM) =
+            this.outerLeaf(_noise(1), momentum, deltas, OuterMath.Rates(0x3f800000, 0x3f000000));
+        assertEq(newM, new bytes(1024), "zeros without a sign");
+    }
+
     function test_outerLeaf_anotherSize_reverts() public {
         bytes[] memory deltas = new bytes[](1);
         deltas[0] = new bytes(259);
