@@ -171,6 +171,17 @@ contract AuditBookTest is World {
         audits.openEnd(task, round, 0, end, last);
     }
 
+    /// @dev What the merge reads: any other state there would be merged in its place.
+    function test_openEnd_otherLast_reverts() public {
+        playToStart();
+        BoundaryProof memory end = boundaryProof(0, segmentOf(refOf(0, 0, 0)) + 1);
+        BoundaryProof memory last = boundaryProof(0, segmentCount() - 1);
+        rollTo(deadlines().replayEnd);
+        expectError(IRoundLedger.BoundaryMismatch.selector);
+        vm.prank(solvers[0]);
+        audits.openEnd(task, round, 0, end, last);
+    }
+
     function test_openEnd_wrongSteps_reverts() public {
         _lie = 1;
         playToDraw();

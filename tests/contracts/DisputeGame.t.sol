@@ -186,12 +186,19 @@ contract DisputeGameTest is StepWorld {
 
     function test_postStepRoots_otherEndpoint_reverts() public {
         DisputeId id = _openOnSolver();
-        bytes32[] memory roots = stepRoots();
-        roots[2] = "elsewhere";
         BoundaryProof[] memory ends = boundaryEnds();
-        expectError(IDisputeGame.EndpointMismatch.selector);
-        vm.prank(solvers[0]);
-        disputes.postStepRoots(id, roots, ends);
+        for (uint32 end = 0; end < 2; ++end) {
+            bytes32[] memory roots = stepRoots();
+            bytes32 expected = roots[2 * end];
+            roots[2 * end] = "elsewhere";
+            vm.expectRevert(
+                abi.encodeWithSelector(
+                    IDisputeGame.EndpointMismatch.selector, 2 * end, expected, roots[2 * end]
+                )
+            );
+            vm.prank(solvers[0]);
+            disputes.postStepRoots(id, roots, ends);
+        }
     }
 
     function test_postStepRoots_otherBoundaries_reverts() public {
