@@ -160,7 +160,10 @@ def _run(options: argparse.Namespace) -> int:
         REPORT.write_text(json.dumps(report, indent=1) + "\n")
         print(render(report))
     if options.publish:
-        write_results(PUBLISHED, results.values())
+        # What counts no more still tells what is likely to kill a mutant.
+        keys = {mutant.key for mutant in plan.mutants}
+        hints = {result.key: result for result in earlier if result.key in keys}
+        write_results(PUBLISHED, {**hints, **results}.values())
     return 0 if report["score"] is not None and report["score"] >= BAR else 1
 
 

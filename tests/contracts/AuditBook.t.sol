@@ -6,6 +6,7 @@ import {
     AuditStatus,
     BoundaryProof,
     ClaimStatus,
+    LeafProof,
     StateHeader,
     StateLeaves,
     TaskTerms
@@ -324,6 +325,23 @@ contract AuditBookTest is World {
         expectError(IAuditBook.LeafMismatch.selector);
         vm.prank(solvers[0]);
         audits.openLeaves(task, round, 0, 0, end, leaves);
+    }
+
+    /// @dev Each of the three tensors is under its own root.
+    function test_openLeaves_oneTensorForged_reverts() public {
+        playToLeaves(NEAR);
+        State memory state = endState(refOf(0, 0, 0));
+        StateHeader memory end = headerOf(state);
+        for (uint256 tensor = 0; tensor < 3; ++tensor) {
+            StateLeaves[] memory leaves = leavesOf(state, 1);
+            LeafProof memory leaf =
+                [leaves[0].weights, leaves[0].firstMoment, leaves[0].secondMoment][tensor];
+            leaf.data = bytes.concat(leaf.data);
+            leaf.data[5] ^= 0x01;
+            expectError(IAuditBook.LeafMismatch.selector);
+            vm.prank(solvers[0]);
+            audits.openLeaves(task, round, 0, 0, end, leaves);
+        }
     }
 
     /// @dev Leaves of another state, under its own header: only the hash of the one that was opened is kept.

@@ -497,6 +497,13 @@ contract DisputeGameTest is StepWorld {
         _tryAnswer(id, 2, TENSOR, 0, IDisputeGame.DemandUnknown.selector);
     }
 
+    function test_answerDemand_tooLate_reverts() public {
+        DisputeId id = _playToProve();
+        demand(id, stranger, 0, OUTPUT, 0);
+        rollTo(_clockOf(id));
+        _tryAnswer(id, 0, TENSOR, 0, IDisputeGame.ClockOver.selector);
+    }
+
     function test_answerDemand_otherLeaf_reverts() public {
         DisputeId id = _playToProve();
         demand(id, stranger, 0, OUTPUT, 0);

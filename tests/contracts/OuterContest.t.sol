@@ -235,9 +235,11 @@ contract OuterContestTest is Fixture {
         game.computeLeaf(task, 0, rival, leaf, moment, given);
         vm.expectRevert(abi.encodeWithSelector(IOuterContest.WrongInputCount.selector, 2, 1));
         game.computeLeaf(task, 0, rival, leaf, moment, new LeafProof[](1));
-        (bytes32 globalWeights,) = ledger.globalOf(task, 0);
+        (bytes32 globalWeights, bytes32 globalMomentum) = ledger.globalOf(task, 0);
         vm.expectRevert(abi.encodeWithSelector(IOuterContest.LeafMismatch.selector, globalWeights, 6));
         game.computeLeaf(task, 0, rival, moment, leaf, given);
+        vm.expectRevert(abi.encodeWithSelector(IOuterContest.LeafMismatch.selector, globalMomentum, 6));
+        game.computeLeaf(task, 0, rival, leaf, leaf, given);
     }
 
     // Silence -----------------------------------------------------------------------------------------------------

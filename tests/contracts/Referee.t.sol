@@ -180,6 +180,14 @@ contract RefereeTest is ToyStep {
         }
     }
 
+    function test_judge_lastElementOfABuffer_isInside() public {
+        setValue(A, 511, THREE);
+        ToyAccess[] memory accesses = new ToyAccess[](2);
+        (accesses[0], accesses[1]) = (access(OUT, 0, 1), access(A, 508, 1));
+        uint32 node = addNode(Judge.COPY, list(4), 0, 0, accesses);
+        _check(node, 3, _places(Place(OUT, 3, 1), Place(A, 511, 1)), THREE, ONE);
+    }
+
     /// @dev One root stands for both runs; where they are the same, nothing is left out.
     function test_judge_operandsInOneBuffer_openItsRootOnce() public {
         ToyAccess[] memory accesses = new ToyAccess[](3);

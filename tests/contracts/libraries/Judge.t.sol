@@ -240,6 +240,12 @@ contract JudgeTest is Test {
         );
     }
 
+    /// @dev 2^127 may be infinite on another machine, and is 2^127 after 0 was taken from it.
+    function test_isFault_lessZero_staysAsLarge() public pure {
+        assertEq(_two(Judge.SUBTRACT, 254 << 23, 0, Float32.INFINITY), false, "2^127 - 0");
+        assertEq(_two(Judge.SUBTRACT, 254 << 23, ONE, Float32.INFINITY), true, "2^127 - 1");
+    }
+
     function test_isFault_zeroResult_isNoInfinity() public pure {
         assertEq(_two(Judge.SUBTRACT, ONE, ONE, Float32.INFINITY), true, "1 - 1");
         assertEq(_two(Judge.MULTIPLY, 0, ONE, NOT_A_NUMBER), true, "0 * 1");
