@@ -20,11 +20,9 @@ from scripts.fuzz import INVARIANT
 from scripts.mutation.campaign import BaselineBroken, Campaign, Runner
 from scripts.mutation.operators import Mutant
 from scripts.mutation.project import (
-    COMPILER,
-    CONFIG,
-    VECTORS,
     Plan,
     build_project,
+    hash_build,
     hash_sources,
     make_plan,
     write_project,
@@ -208,12 +206,9 @@ def _prepare(plan: Plan) -> Path:
 
 
 def _hash_plan(plan: Plan) -> str:
-    """Return SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared
-    vectors."""
-    digest = hashlib.sha256(json.dumps([plan.texts, CONFIG, COMPILER], sort_keys=True).encode())
-    for path in sorted((ROOT / VECTORS).glob("*")):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+    """Return SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared vectors."""
+    text = json.dumps([plan.texts, hash_build()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _group(run: list[Mutant], killed: set[str], name: Any) -> dict[str, dict[str, int]]:

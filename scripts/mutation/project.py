@@ -108,6 +108,14 @@ def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
     return digest.hexdigest()
 
 
+def hash_build(root: Path = ROOT) -> str:
+    """Return SHA-256 hex over how the copy is built and the shared vectors, on which every result rests."""
+    digest = hashlib.sha256((CONFIG + COMPILER).encode())
+    for path in sorted((root / VECTORS).glob("*")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
 def make_plan(root: Path = ROOT) -> Plan:
     """Parse all sources and say what the mutated copy is. Raises CompileError."""
     own = list_sources(root)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scripts.compile import read_sources
 from scripts.mutation.operators import Mutant
-from scripts.mutation.project import COMPILER, CONFIG, TESTS, VECTORS, list_sources
+from scripts.mutation.project import TESTS, hash_build, list_sources
 from scripts.toolchain import ROOT
 
 OUT_OF_TIME = "time"
@@ -37,10 +37,7 @@ class Basis:
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
         self._imports: dict[str, dict[str, str]] = {}
-        everywhere = hashlib.sha256((CONFIG + COMPILER).encode())
-        for path in sorted((root / VECTORS).glob("*")):
-            everywhere.update(path.name.encode() + path.read_bytes())
-        self._everywhere = everywhere.hexdigest()
+        self._build = hash_build(root)
 
     def of(self, mutant: Mutant, by: str) -> str:
         """Return SHA-256 hex, cut to 16, over all that the mutant's end `by` rests on."""
@@ -50,9 +47,8 @@ class Basis:
         elif by:
             starts.append(by.split(":")[0])
         sources = {path: text for start in starts for path, text in self._read(start).items()}
-        return hashlib.sha256(json.dumps([self._everywhere, sorted(sources.items())]).encode()).hexdigest()[
-            :16
-        ]
+        text = json.dumps([self._build, sorted(sources.items())])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def holds(self, mutant: Mutant, result: Result) -> bool:
         """Whether nothing that the mutant's result rests on has changed since."""

@@ -155,19 +155,20 @@ contract AuditBookTest is World {
 
     function test_openEnd_startNotOpened_reverts() public {
         playToDraw();
-        BoundaryProof memory end = boundaryProof(0, segmentOf(refOf(0, 0, 0)) + 1);
-        BoundaryProof memory last = boundaryProof(0, segmentCount());
         rollTo(deadlines().replayEnd);
-        vm.expectRevert(abi.encodeWithSelector(IAuditBook.StartNotOpened.selector, 0, 0));
-        vm.prank(solvers[0]);
-        audits.openEnd(task, round, 0, end, last);
+        _refuseEnd(abi.encodeWithSelector(IAuditBook.StartNotOpened.selector, 0, 0));
     }
 
     function test_openEnd_twice_reverts() public {
         playToShow(NEAR);
+        _refuseEnd(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
+    }
+
+    /// @dev The right boundaries, at the wrong time or where they say what they must not.
+    function _refuseEnd(bytes memory reason) private {
         BoundaryProof memory end = boundaryProof(0, segmentOf(refOf(0, 0, 0)) + 1);
         BoundaryProof memory last = boundaryProof(0, segmentCount());
-        vm.expectRevert(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
+        vm.expectRevert(reason);
         vm.prank(solvers[0]);
         audits.openEnd(task, round, 0, end, last);
     }
@@ -186,14 +187,9 @@ contract AuditBookTest is World {
     function test_openEnd_wrongSteps_reverts() public {
         _lie = 1;
         playToDraw();
-        AuditRef memory ref = refOf(0, 0, 0);
-        openStart(ref);
+        openStart(refOf(0, 0, 0));
         rollTo(deadlines().replayEnd);
-        BoundaryProof memory end = boundaryProof(0, segmentOf(ref) + 1);
-        BoundaryProof memory last = boundaryProof(0, segmentCount());
-        vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongSteps.selector, 4, 5, 4, 4));
-        vm.prank(solvers[0]);
-        audits.openEnd(task, round, 0, end, last);
+        _refuseEnd(abi.encodeWithSelector(IAuditBook.WrongSteps.selector, 4, 5, 4, 4));
     }
 
     function test_reveal_otherResult_reverts() public {
@@ -287,33 +283,28 @@ contract AuditBookTest is World {
     function test_openLeaves_drawUnsealed_reverts() public {
         playToShow(NEAR);
         rollTo(deadlines().leavesBlock + 1);
-        StateHeader memory end = headerOf(endState(refOf(0, 0, 0)));
-        StateLeaves[] memory leaves = leavesOf(endState(refOf(0, 0, 0)), 1);
-        vm.expectRevert(abi.encodeWithSelector(IAuditBook.LeavesNotOpened.selector, 0, 0, 0));
-        vm.prank(solvers[0]);
-        audits.openLeaves(task, round, 0, 0, end, leaves);
+        _refuseLeaves(abi.encodeWithSelector(IAuditBook.LeavesNotOpened.selector, 0, 0, 0));
     }
 
     function test_openLeaves_endNotOpened_reverts() public {
         playToStart();
-        AuditRef memory ref = refOf(0, 0, 0);
-        playToReplay(endState(ref));
+        playToReplay(endState(refOf(0, 0, 0)));
         rollTo(deadlines().showEnd);
         sealLeaves(0);
-        StateHeader memory end = headerOf(endState(ref));
-        StateLeaves[] memory leaves = leavesOf(endState(ref), 1);
-        vm.expectRevert(abi.encodeWithSelector(IAuditBook.EndNotOpened.selector, 0, 0));
-        vm.prank(solvers[0]);
-        audits.openLeaves(task, round, 0, 0, end, leaves);
+        _refuseLeaves(abi.encodeWithSelector(IAuditBook.EndNotOpened.selector, 0, 0));
     }
 
     function test_openLeaves_twice_reverts() public {
         playToLeaves(NEAR);
-        AuditRef memory ref = refOf(0, 0, 0);
-        openLeaves(ref, 0);
-        StateHeader memory end = headerOf(endState(ref));
-        StateLeaves[] memory leaves = leavesOf(endState(ref), 1);
-        vm.expectRevert(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
+        openLeaves(refOf(0, 0, 0), 0);
+        _refuseLeaves(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
+    }
+
+    /// @dev The right leaves, at the wrong time.
+    function _refuseLeaves(bytes memory reason) private {
+        State memory state = endState(refOf(0, 0, 0));
+        (StateHeader memory end, StateLeaves[] memory leaves) = (headerOf(state), leavesOf(state, 1));
+        vm.expectRevert(reason);
         vm.prank(solvers[0]);
         audits.openLeaves(task, round, 0, 0, end, leaves);
     }

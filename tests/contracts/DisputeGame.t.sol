@@ -876,23 +876,24 @@ contract DisputeGameTest is StepWorld {
     /// @dev The last of them stakes 2^31 bonds: a queue is full when nobody can pay for it any more.
     function test_openDispute_fullQueue_reverts() public {
         playToDraw();
-        (address rich, uint256 staked) = (actor("rich"), BOND << disputes.MAX_QUEUE());
+        uint256 most = disputes.MAX_QUEUE();
+        (address rich, uint256 staked) = (actor("rich"), BOND << most);
         token.mint(rich, staked);
         vm.startPrank(rich);
         token.approve(address(vault), staked);
         vault.deposit(staked);
         vm.stopPrank();
         ClaimRef memory claim = solverClaim(0);
-        for (uint256 i = 0; i <= disputes.MAX_QUEUE(); ++i) {
+        for (uint256 i = 0; i <= most; ++i) {
             disputes.sealOpening(sha256(abi.encode(claim, rich, bytes32(i))));
         }
         rollTo(vm.getBlockNumber() + 1);
         vm.startPrank(rich);
-        for (uint256 i = 0; i < 32; ++i) {
+        for (uint256 i = 0; i < most; ++i) {
             disputes.openDispute(claim, bytes32(i));
         }
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.QueueFull.selector, 32));
-        disputes.openDispute(claim, bytes32(uint256(32)));
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.QueueFull.selector, most));
+        disputes.openDispute(claim, bytes32(most));
         vm.stopPrank();
     }
 

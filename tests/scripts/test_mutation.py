@@ -226,7 +226,7 @@ def sources(tmp_path: Path) -> Path:
     return tmp_path
 
 
-OWN, OTHER, BOTH = (f"tests/contracts/{name}.t.sol:T:test()" for name in ("A", "B", "Both"))
+OWN, BOTH = (f"tests/contracts/{name}.t.sol:T:test()" for name in ("A", "Both"))
 
 
 @pytest.mark.parametrize(
