@@ -747,6 +747,17 @@ contract DisputeGameTest is StepWorld {
         disputes.proveToken(id, facts, false, 0, opening, leaf);
     }
 
+    /// @dev The buffer is the trace's, its leaf is not.
+    function test_proveToken_forgedLeaf_reverts() public {
+        DisputeId id = _playToProve();
+        StepFacts memory facts = stepFacts();
+        IReferee.BufferOpening memory opening = openBuffer(TOKENS, 0);
+        opening.leaves[0] ^= 0x01;
+        LeafProof memory leaf = proveToken(rowStart(0));
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.LeafMismatch.selector, opening.root, 0));
+        disputes.proveToken(id, facts, false, 0, opening, leaf);
+    }
+
     function test_proveToken_unknownPosition_reverts() public {
         DisputeId id = _playToProve();
         StepFacts memory facts = stepFacts();

@@ -86,6 +86,15 @@ contract RandomnessTest is VectorFile {
         }
     }
 
+    /// @dev Where the bloom filter would begin something else does: what stands behind it is not what it would be read as.
+    function test_decode_otherBloom_reverts() public {
+        uint256 bloom = 189;
+        bytes memory forged = header;
+        forged[bloom + 1] = 0x02;
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, bloom));
+        harness.decode(forged);
+    }
+
     /// @dev Behind prevrandao comes the nonce: eight bytes, all of them there.
     function test_decode_otherNonce_reverts() public {
         uint256 nonce = 0;

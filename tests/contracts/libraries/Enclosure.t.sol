@@ -15,4 +15,14 @@ contract EnclosureTest is Test {
         }
         assertTrue(Enclosure.isOutside(Float32.INFINITY, 0, 0, 64, 1, false), "zero");
     }
+
+    /// @dev One unit in the last place off is no fault, two are.
+    function test_isOutside_atTheBound_isNone() public pure {
+        uint32 one = 0x3f800000;
+        int256 exact = int256(1) << 100;
+        assertTrue(!Enclosure.isOutside(one + 1, exact, exact, -100, 1, false), "1 + 2^-23");
+        assertTrue(Enclosure.isOutside(one + 2, exact, exact, -100, 1, false), "1 + 2^-22");
+        assertTrue(!Enclosure.isOutside(one - 2, exact, exact, -100, 1, false), "1 - 2^-23");
+        assertTrue(Enclosure.isOutside(one - 3, exact, exact, -100, 1, false), "1 - 3 * 2^-24");
+    }
 }

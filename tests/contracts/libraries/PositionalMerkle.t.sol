@@ -96,6 +96,20 @@ contract PositionalMerkleTest is Test {
         assertEq(PositionalMerkle.depth((1 << 31) + 1), 32, "larger");
     }
 
+    // Sets --------------------------------------------------------------------------------------------------------
+    function test_add_fullSet_takesOnlyWhatItHas() public pure {
+        PositionalMerkle.Set memory set;
+        for (uint256 i = 0; i < PositionalMerkle.MAX_SET; ++i) {
+            assertTrue(PositionalMerkle.add(set, 2 * i + 1, bytes32(i + 1)), "room");
+        }
+        assertTrue(PositionalMerkle.add(set, 3, bytes32(uint256(2))), "the same leaf again");
+        assertTrue(!PositionalMerkle.add(set, 3, bytes32(uint256(9))), "another leaf of that index");
+        for (uint256 index = 0; index <= 2 * PositionalMerkle.MAX_SET; index += 2) {
+            assertTrue(!PositionalMerkle.add(set, index, bytes32(uint256(9))), "no room");
+        }
+        assertEq(set.count, PositionalMerkle.MAX_SET, "as before");
+    }
+
     // Ranges ------------------------------------------------------------------------------------------------------
     uint256 private constant RANGE_LEAF_BYTES = 40;
 
