@@ -23,8 +23,10 @@ from scripts.toolchain import forge_path
 FIRST_TRIES = 12
 # A mutant that makes a loop endless is killed by the clock: after so many times what all tests take.
 PATIENCE = 6.0
-# Plays the whole protocol, which takes as long as a third of all other tests: tried when nothing else failed.
+# Plays the whole protocol, which takes half as long as all other tests: tried when nothing else failed, and not
+# for libraries, whose own tests are to see what is wrong in them.
 LAST = "tests/contracts/invariant/*"
+LIBRARIES = "contracts/libraries/*"
 
 
 class BaselineBroken(RuntimeError):
@@ -172,7 +174,8 @@ class Campaign:
         own = {suite for suite in reaching if PurePosixPath(suite).name.startswith(stem)} - last
         near |= {suite for suite in reaching if f"/{stem}.sol" in self._runner.read(suite)}
         near -= own | last
-        for suites in (own, near, set(reaching) - own - near - last, last):
+        others = set(reaching) - own - near - last
+        for suites in (own, near, others, set() if PurePosixPath(mutant.path).match(LIBRARIES) else last):
             if suites:
                 yield ["--match-path", _any_of(suites), *self._without()]
 

@@ -12,6 +12,7 @@ import {
     TaskTerms
 } from "../../contracts/Types.sol";
 import {IAuditBook} from "../../contracts/interfaces/IAuditBook.sol";
+import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
 import {Hashing} from "../../contracts/libraries/Hashing.sol";
 import {Trees} from "./Trees.sol";
 import {World} from "./World.sol";
@@ -143,6 +144,17 @@ contract PagesTest is World {
         assertAllFree();
     }
 
+    /// @dev A block too early a page settles nothing: a dispute may still be opened.
+    function test_settleClaims_tooEarly_reverts() public {
+        _playToSettlement();
+        uint256 opens = ledger.settleBlockOf(task, round);
+        vm.roll(opens - 1);
+        vm.expectRevert(
+            abi.encodeWithSelector(IRoundLedger.OutsideWindow.selector, opens, type(uint256).max, opens - 1)
+        );
+        ledger.settleClaims(task, round, 0, 2);
+    }
+
     /// @dev An equal result is kept once, and yet each side answers for its own.
     function test_revealedOf_equalResult_succeeds() public {
         _playToJudged();
@@ -221,6 +233,8 @@ contract PagesTest is World {
         audits.commitReplays(refs, new bytes32[](0));
         vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongCount.selector, 1, 0));
         audits.reveals(refs, new StateHeader[](1), new bytes32[](0));
+        vm.expectRevert(abi.encodeWithSelector(IAuditBook.WrongCount.selector, 1, 2));
+        audits.reveals(refs, new StateHeader[](2), new bytes32[](1));
     }
 
     function test_openStarts_twice_reverts() public {

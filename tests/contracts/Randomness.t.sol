@@ -132,6 +132,18 @@ contract RandomnessTest is VectorFile {
         assertEq(timestamp, numbers(".headers.timestamp")[CANCUN], "time");
     }
 
+    /// @dev A string whose length would need a byte of its own, where no header has one.
+    function test_decode_longerExtraData_reverts() public {
+        uint256 extra = 448;
+        for (uint256 i = 0; i < 5; ++i) {
+            extra += 1 + _lengthAt(extra);
+        }
+        bytes memory forged = header;
+        forged[extra] = 0xb8;
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, extra));
+        harness.decode(forged);
+    }
+
     function _lengthAt(uint256 at) private view returns (uint256) {
         uint256 head = uint8(header[at]);
         return head < 0x80 ? 0 : head - 0x80;
@@ -195,6 +207,18 @@ contract RandomnessTest is VectorFile {
             uint64 round = uint64(numbers(".beacons.round")[i]);
             assertEq(harness.verify(round, point), flags(".beacons.isSigned")[i], name[i]);
             assertTrue(!harness.verify(round + 1, point), "another round");
+        }
+    }
+
+    /// @dev Half of the field is the last y that a compressed point calls the smaller one.
+    function test_randomness_largerHalf_beginsAboveHalf() public view {
+        bytes32 high = 0x000000000000000000000000000000000d0088f51cbff34d258dd3db21a5d66b;
+        uint256 low = 0xb23ba5c279c2895fb39869507b587b120f55ffff58a9ffffdcff7fffffffd555;
+        bytes32 x = "low part of x";
+        for (uint256 above = 0; above < 2; ++above) {
+            uint128 head = uint128(above == 0 ? 0x80 : 0xa0) << 120;
+            bytes memory point = abi.encode(bytes32(0), x, high, bytes32(low + above));
+            assertEq(harness.randomness(point), sha256(abi.encodePacked(head, x)), "half, and one more");
         }
     }
 

@@ -163,6 +163,50 @@ contract RoundLedgerTest is World {
         ledger.settleEnrolments(task, round, 0, 100);
     }
 
+    /// @dev Before a round trains nothing of it moves, whoever calls.
+    function test_everyMove_enrolling_reverts() public {
+        enrolAll(1);
+        BoundaryProof memory start = boundaryProof(0, 0);
+        bytes memory refusal =
+            abi.encodeWithSelector(IRoundLedger.RoundNotTrained.selector, RoundStatus.ENROLLING);
+        vm.expectRevert(refusal);
+        vm.prank(solvers[0]);
+        ledger.commit(task, round, "claim", "delta", start);
+        vm.expectRevert(refusal);
+        ledger.sealDraw(task, round, "");
+        vm.expectRevert(refusal);
+        ledger.sealLate(task, round, "");
+        vm.expectRevert(refusal);
+        ledger.judge(task, round, 0);
+        vm.expectRevert(refusal);
+        ledger.judgeClaims(task, round, 0, 1);
+        vm.expectRevert(refusal);
+        ledger.postOuter(task, round, 0, "weights", "momentum");
+        vm.expectRevert(refusal);
+        ledger.settleMerge(task, round);
+        vm.expectRevert(refusal);
+        vm.prank(address(disputes));
+        ledger.convictSolver(task, round, 0, stranger, "test");
+    }
+
+    /// @dev What disputes and pages read of a claim without a state of their own.
+    function test_verifyBoundary_onlyTheClaimsOwn_succeeds() public {
+        playToTrain(1);
+        commit(0);
+        for (uint32 boundary = 0; boundary <= segmentCount(); ++boundary) {
+            ledger.verifyBoundary(task, round, 0, boundary, boundaryProof(0, boundary));
+        }
+        BoundaryProof memory proof = boundaryProof(0, 1);
+        bytes memory refusal =
+            abi.encodeWithSelector(IRoundLedger.BoundaryMismatch.selector, Trees.root(claimLeaves(0)), 2);
+        vm.expectRevert(refusal);
+        ledger.verifyBoundary(task, round, 0, 2, proof);
+        proof = boundaryProof(0, 2);
+        proof.header.localStep += 1;
+        vm.expectRevert(refusal);
+        ledger.verifyBoundary(task, round, 0, 2, proof);
+    }
+
     function test_judge_noCommitment_succeeds() public {
         playToTrain(1);
         rollTo(deadlines().trainEnd);
@@ -729,7 +773,7 @@ contract RoundLedgerTest is World {
 
     function test_settleClaim_lateStartMissing_succeeds() public {
         playToLate();
-        _assertForfeited();
+        _assertForfeited("start");
         assertWhole(whistleblowers[0]);
     }
 
@@ -739,7 +783,7 @@ contract RoundLedgerTest is World {
         commitReplay(lateRef(0), endState(lateRef(0)));
         rollTo(lateDeadlines().replayEnd);
         reveal(lateRef(0), endState(lateRef(0)));
-        _assertForfeited();
+        _assertForfeited("end");
         assertEq(vault.creditOf(whistleblowers[0]), 7, "late pay");
     }
 
@@ -747,7 +791,7 @@ contract RoundLedgerTest is World {
         _playLateShow(NEAR);
         rollTo(lateDeadlines().showEnd);
         sealLeaves(2);
-        _assertForfeited();
+        _assertForfeited("leaves");
         assertEq(vault.creditOf(whistleblowers[0]), 7, "late pay");
     }
 
@@ -1128,8 +1172,13 @@ contract RoundLedgerTest is World {
         assertAllFree();
     }
 
-    function _assertForfeited() private {
-        settleAll();
+    function _assertForfeited(bytes32 reason) private {
+        rollTo(ledger.settleBlockOf(task, round));
+        vm.expectEmit(true, true, true, true, address(ledger));
+        emit IRoundLedger.PayForfeited(task, round, 0, reason);
+        ledger.settleClaim(task, round, 0);
+        ledger.settleEnrolments(task, round, 0, 100);
+        ledger.settleMerge(task, round);
         assertStatus(0, ClaimStatus.ACCEPTED);
         assertEq(vault.creditOf(solvers[0]), 0, "pay forfeited");
         assertEq(lossOf(solvers[0]), FEE, "and F");

@@ -43,4 +43,18 @@ contract ExactSumTest is Test {
         assertTrue(!_isFault(SAFE, LEAST, Float32.INFINITY), "2^127 + 2^-298");
         assertTrue(!_isFault(SAFE, LEAST | Float32.SIGN_BIT, Float32.INFINITY), "2^127 - 2^-298");
     }
+
+    /// @dev Words are summed around the exponents of the one before: at the lower end no window may hold zeros, which have no hidden bit.
+    function test_isProductFault_zerosBehindSmallNumbers_areZeros() public pure {
+        (bytes memory a, bytes memory b) = (new bytes(64), new bytes(64));
+        for (uint256 i = 0; i < 16; ++i) {
+            if (i < 8) Float32.store(a, i, 15 << 23); // 2^-112
+            Float32.store(b, i, 227 << 23); // 2^100
+        }
+        uint32 sum = 118 << 23; // 8 * 2^-12
+        assertTrue(
+            !ExactSum.isProductFault(Run(a, 0, false), Run(b, 0, false), 16, sum, ExactSum.Growth(1, 1, 0)),
+            "exact"
+        );
+    }
 }
