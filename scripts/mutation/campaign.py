@@ -23,8 +23,8 @@ from scripts.toolchain import forge_path
 FIRST_TRIES = 12
 # A mutant that makes a loop endless is killed by the clock: after so many times what all tests take.
 PATIENCE = 6.0
-# Plays the whole protocol, which takes half as long as all other tests: tried when nothing else failed, and not
-# for libraries, whose own tests are to see what is wrong in them.
+# Plays the whole protocol, which takes half as long as all other tests: tried when nothing else failed, and
+# not for libraries, whose own tests are to see what is wrong in them.
 LAST = "tests/contracts/invariant/*"
 LIBRARIES = "contracts/libraries/*"
 
@@ -140,8 +140,8 @@ class Campaign:
         return sorted(verdict.failed), verdict.seconds
 
     def learn(self, mutant: Mutant, by: str) -> None:
-        """Remember which test killed a mutant: it is likely to kill its neighbours."""
-        if ":" in by:
+        """Remember which test killed a mutant: it is likely to kill its neighbours. LAST stays last."""
+        if ":" in by and not PurePosixPath(by.split(":")[0]).match(LAST):
             with self._lock:
                 self._killers[mutant.function][by] += 1
                 self._killers[mutant.path][by] += 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts import mutate, prove
-from scripts.mutation.campaign import Campaign, Runner
+from scripts.mutation.campaign import Campaign, Runner, Verdict
 from scripts.mutation.edits import Edit, apply_edits
 from scripts.mutation.operators import Mutant
 from scripts.mutation.project import Plan, build_project, make_plan, write_project
@@ -227,6 +227,7 @@ def sources(tmp_path: Path) -> Path:
 
 
 OWN, BOTH = (f"tests/contracts/{name}.t.sol:T:test()" for name in ("A", "Both"))
+PLAY = "tests/contracts/invariant/Protocol.t.sol:P:test_play()"
 
 
 @pytest.mark.parametrize(
@@ -255,6 +256,39 @@ def test_a_kill_outweighs_a_survival_and_falls_with_its_suite(sources: Path) -> 
     assert mutate.choose_valid([mutant], [kill, survival], basis) == {mutant.key: kill}
     (sources / "tests/contracts/A.t.sol").unlink()
     assert mutate.choose_valid([mutant], [kill, survival], Basis(sources)) == {mutant.key: survival}
+
+
+class Recorder(Runner):
+    """Notes what forge is asked for instead of asking it: every suite passes."""
+
+    asked: list[str]
+
+    def run(
+        self, number: int, filters: list[str], limit_s: float | None = None, fail_fast: bool = True
+    ) -> Verdict:
+        self.asked = [*getattr(self, "asked", []), " ".join(filters)]
+        return Verdict([], [PLAY, OWN], False, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_played"), [("contracts/A.sol", True), ("contracts/libraries/A.sol", False)]
+)
+def test_the_whole_protocol_is_played_last_and_not_for_libraries(
+    sources: Path, path: str, is_played: bool
+) -> None:
+    for folder in ("contracts/libraries", "tests/contracts/invariant"):
+        (sources / folder).mkdir()
+    (sources / path).write_text("contract A {}")
+    for suite in (PLAY, OWN):
+        (sources / suite.split(":")[0]).write_text(f'import "{path}";')
+    campaign = Campaign(recorder := Recorder(sources), [])
+    campaign.measure_baseline()
+    for by in (PLAY, OWN):
+        campaign.learn(make_mutant(1, path), by)
+    campaign.judge(make_mutant(2, path))
+    first, *others = recorder.asked[1:]
+    assert first == r"--match-test ^(test)\b"
+    assert ["Protocol" in filters for filters in others] == [False, *([True] if is_played else [])]
 
 
 def test_report_counts_survivors_with_a_reason_as_survivors() -> None:
