@@ -365,6 +365,19 @@ contract AuditBookTest is World {
         audits.compareLeaves(ref, ends, none, none, new uint32[](0), 0, new bytes32[](0));
     }
 
+    function test_compareLeaves_tooLate_reverts() public {
+        playToLeaves(NEAR);
+        AuditRef memory ref = refOf(0, 0, 0);
+        openLeaves(ref, 0);
+        address auditor = auditorOf(ref);
+        StateLeaves[] memory none = new StateLeaves[](0);
+        StateHeader[2] memory ends;
+        rollTo(deadlines().compareEnd);
+        expectError(IAuditBook.OutsideWindow.selector);
+        vm.prank(auditor);
+        audits.compareLeaves(ref, ends, none, none, new uint32[](0), 0, new bytes32[](0));
+    }
+
     /// @dev Either header that is not the one of the books: to be judged by another state would be to choose the verdict.
     function test_compareLeaves_otherHeader_reverts() public {
         playToLeaves(FAR);

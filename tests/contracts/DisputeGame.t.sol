@@ -797,6 +797,16 @@ contract DisputeGameTest is StepWorld {
         _proveScalar(id, 0, STEP + 1);
     }
 
+    /// @dev The learning rate goes by all steps of the run, the bias corrections by those since the moments were zero.
+    function test_proveScalar_rightScalarsOfALaterRound_reverts() public {
+        _playToSecondRound();
+        DisputeId id = _playToProve();
+        for (uint32 which = 0; which < 3; ++which) {
+            refuseNext(abi.encodeWithSelector(IDisputeGame.NoFault.selector, which));
+            _proveScalar(id, which, which == 0 ? terms.innerSteps + STEP : STEP);
+        }
+    }
+
     /// @dev The bias corrections go by the start's own local step: another start would make right ones wrong.
     function test_proveScalar_otherStart_reverts() public {
         DisputeId id = _playToProve();
@@ -948,11 +958,7 @@ contract DisputeGameTest is StepWorld {
     }
 
     function test_timeout_conviction_nextOnOtherClaimProceeds_succeeds() public {
-        playToAccepted();
-        postOuter(terms.initialWeightsRoot, terms.zeroRoot);
-        rollTo(vm.getBlockNumber() + terms.windows.merge);
-        registry.advance(task);
-        (round, starts[0].globalStep) = (1, 4);
+        _playToSecondRound();
         playToTrain(1);
         commit(0);
         ClaimRef memory old = solverClaim(0);
@@ -1031,6 +1037,14 @@ contract DisputeGameTest is StepWorld {
     function boundaryEnds() private view returns (BoundaryProof[] memory ends) {
         ends = new BoundaryProof[](2);
         (ends[0], ends[1]) = (boundaryProof(0, 0), boundaryProof(0, 1));
+    }
+
+    function _playToSecondRound() private {
+        playToAccepted();
+        postOuter(terms.initialWeightsRoot, terms.zeroRoot);
+        rollTo(vm.getBlockNumber() + terms.windows.merge);
+        registry.advance(task);
+        (round, starts[0].globalStep) = (1, terms.innerSteps);
     }
 
     function _openOnSolver() private returns (DisputeId) {

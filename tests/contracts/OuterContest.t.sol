@@ -185,10 +185,10 @@ contract OuterContestTest is Fixture {
 
     function test_computeLeaf_wrongPadding_convictsPoster() public {
         bytes32[] memory w = Trees.pad(newWeights);
-        w[25] = "not zero";
+        w[LEAVES] = "not zero";
         _post(w, newMomentum);
         _contest(rival, newWeights, newMomentum, 0);
-        _descend(rival, w, 25);
+        _descend(rival, w, LEAVES);
         LeafProof memory none = LeafProof("", new bytes32[](0));
         game.computeLeaf(task, 0, rival, none, none, new LeafProof[](0));
         _requireStanding(rival, newWeights, newMomentum);

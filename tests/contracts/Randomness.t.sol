@@ -104,29 +104,14 @@ contract RandomnessTest is VectorFile {
         forged[nonce] = 0x87;
         vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, nonce));
         harness.decode(forged);
-        forged = new bytes(nonce + 8);
-        for (uint256 i = 0; i < forged.length; ++i) {
-            forged[i] = header[i];
-        }
-        (forged[1], forged[2]) = (bytes1(uint8((nonce + 5) >> 8)), bytes1(uint8(nonce + 5)));
+        forged = _sized(_part(0, nonce + 8));
         vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, nonce));
         harness.decode(forged);
     }
 
     /// @dev The longest string whose length is in its first byte: extra data of 55 bytes.
     function test_decode_longExtraData_givesPrevrandao() public view {
-        uint256 extra = 448;
-        for (uint256 i = 0; i < 5; ++i) {
-            extra += 1 + _lengthAt(extra);
-        }
-        uint256 behind = extra + 1 + _lengthAt(extra);
-        bytes memory longer = new bytes(extra + 56 + header.length - behind);
-        for (uint256 i = 0; i < longer.length; ++i) {
-            if (i < extra) longer[i] = header[i];
-            else if (i == extra) longer[i] = 0xb7;
-            else if (i >= extra + 56) longer[i] = header[i + behind - extra - 56];
-        }
-        (longer[1], longer[2]) = (bytes1(uint8((longer.length - 3) >> 8)), bytes1(uint8(longer.length - 3)));
+        bytes memory longer = _replaced(_extraDataAt(), abi.encodePacked(hex"b7", new bytes(55)));
         (bytes32 value, uint256 timestamp) = harness.decode(longer);
         assertEq(value, prevrandao, "prevrandao");
         assertEq(timestamp, numbers(".headers.timestamp")[CANCUN], "time");
@@ -134,14 +119,63 @@ contract RandomnessTest is VectorFile {
 
     /// @dev A string whose length would need a byte of its own, where no header has one.
     function test_decode_longerExtraData_reverts() public {
-        uint256 extra = 448;
-        for (uint256 i = 0; i < 5; ++i) {
-            extra += 1 + _lengthAt(extra);
-        }
         bytes memory forged = header;
-        forged[extra] = 0xb8;
-        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, extra));
+        forged[_extraDataAt()] = 0xb8;
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, _extraDataAt()));
         harness.decode(forged);
+    }
+
+    /// @dev A number is one small byte, or no byte, or up to 32 of them.
+    function test_decode_timestampOfAnyLength_isRead() public {
+        (, uint256 timestamp) = harness.decode(_withTimestamp(hex"05"));
+        assertEq(timestamp, 5, "one small byte");
+        (, timestamp) = harness.decode(_withTimestamp(hex"80"));
+        assertEq(timestamp, 0, "none");
+        (, timestamp) = harness.decode(_withTimestamp(abi.encodePacked(hex"a0", type(uint256).max - 1)));
+        assertEq(timestamp, type(uint256).max - 1, "32 bytes");
+        bytes memory forged = _withTimestamp(abi.encodePacked(hex"a101", type(uint256).max));
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, _timestampAt()));
+        harness.decode(forged);
+    }
+
+    function test_decode_nothingBehindTheBloom_reverts() public {
+        bytes memory forged = _sized(_part(0, 448));
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, 0));
+        harness.decode(forged);
+    }
+
+    function _timestampAt() private view returns (uint256 at) {
+        at = 448;
+        for (uint256 i = 0; i < 4; ++i) {
+            at += 1 + _lengthAt(at);
+        }
+    }
+
+    function _extraDataAt() private view returns (uint256) {
+        return _timestampAt() + 1 + _lengthAt(_timestampAt());
+    }
+
+    /// @dev The header with this string where its time stands.
+    function _withTimestamp(bytes memory field) private view returns (bytes memory) {
+        return _replaced(_timestampAt(), field);
+    }
+
+    function _replaced(uint256 at, bytes memory field) private view returns (bytes memory) {
+        uint256 behind = at + 1 + _lengthAt(at);
+        return _sized(bytes.concat(_part(0, at), field, _part(behind, header.length)));
+    }
+
+    function _part(uint256 from, uint256 to) private view returns (bytes memory part) {
+        part = new bytes(to - from);
+        for (uint256 i = 0; i < part.length; ++i) {
+            part[i] = header[from + i];
+        }
+    }
+
+    /// @dev With the length that it has said at its head.
+    function _sized(bytes memory list) private pure returns (bytes memory) {
+        (list[1], list[2]) = (bytes1(uint8((list.length - 3) >> 8)), bytes1(uint8(list.length - 3)));
+        return list;
     }
 
     function _lengthAt(uint256 at) private view returns (uint256) {

@@ -777,6 +777,25 @@ contract RoundLedgerTest is World {
         assertWhole(whistleblowers[0]);
     }
 
+    /// @dev Its end is the solver's to open, whether the auditor does its part or not.
+    function test_settleClaim_lateEndMissing_auditorSilent_succeeds() public {
+        playToLate();
+        openStart(lateRef(0));
+        _assertForfeited("end");
+        assertEq(lossOf(whistleblowers[0]), 10, "audit fee");
+    }
+
+    /// @dev Draws are numbered from 0 on and the late one comes behind them; it has one auditor.
+    function test_drawnOf_unknownAudit_isNobodys() public {
+        playToLate();
+        (, address auditor) = ledger.drawnOf(refOf(0, terms.segmentDraws, 0));
+        assertEq(auditor, whistleblowers[0], "late");
+        for (uint32 i = 0; i < 2; ++i) {
+            (, auditor) = ledger.drawnOf(refOf(0, terms.segmentDraws + i, 1));
+            assertEq(auditor, address(0), "no such rank, no such draw");
+        }
+    }
+
     function test_settleClaim_lateEndMissing_succeeds() public {
         playToLate();
         openStart(lateRef(0));

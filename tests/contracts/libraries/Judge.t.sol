@@ -209,6 +209,15 @@ contract JudgeTest is Test {
         assertTrue(_sum(a, b, 0x41a00000, 0), "20 is not");
     }
 
+    /// @dev Below 2^-126 by a subnormal operand: who flushes results has 0, who flushes operands has 2^-126.
+    function test_isFault_resultTinyOnlyUnflushed_zeroIsHonest() public pure {
+        (uint32 least, uint32 lost) = (1 << 23, 1 | Float32.SIGN_BIT);
+        assertEq(_two(Judge.ADD, least, lost, least - 1), false, "exact");
+        assertEq(_two(Judge.ADD, least, lost, least), false, "operand flushed");
+        assertEq(_two(Judge.ADD, least, lost, 0), false, "result flushed");
+        assertEq(_two(Judge.ADD, least, lost, least - 2), true, "neither");
+    }
+
     function _round(uint8 operation, uint32 a, uint32 b) private pure returns (uint32) {
         if (operation == Judge.ADD) return a.add(b);
         if (operation == Judge.SUBTRACT) return a.sub(b);
@@ -293,6 +302,13 @@ contract JudgeTest is Test {
         assertEq(_two(Judge.FLUSH, least, ONE, Float32.INFINITY), false, "2^127");
         assertEq(_two(Judge.FLUSH, least - 1, ONE, Float32.INFINITY), true, "below");
         assertEq(_two(Judge.FLUSH, least, least + 1, Float32.INFINITY), true, "flushed to 0");
+    }
+
+    function test_isFault_flush_keepsWhatIsAsLarge() public pure {
+        assertEq(_two(Judge.FLUSH, ONE, ONE, ONE), false, "kept");
+        assertEq(_two(Judge.FLUSH, ONE, ONE, 0), true, "not flushed");
+        assertEq(_two(Judge.FLUSH, ONE - 1, ONE, 0), false, "flushed");
+        assertEq(_two(Judge.FLUSH, ONE - 1, ONE, ONE - 1), true, "not kept");
     }
 
     function testFuzz_isFault_copies_areExactOrFlushed(uint32 a, uint32 other, uint256 seed) public pure {
