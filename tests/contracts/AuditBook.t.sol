@@ -192,6 +192,24 @@ contract AuditBookTest is World {
         _refuseEnd(abi.encodeWithSelector(IAuditBook.WrongSteps.selector, 4, 5, 4, 4));
     }
 
+    /// @dev Before all have committed a result could be copied; behind the window nobody waits for it.
+    function test_reveal_outsideItsWindow_reverts() public {
+        playToStart();
+        AuditRef memory ref = refOf(0, 0, 0);
+        (uint256 opens, uint256 closes) = (deadlines().replayEnd, deadlines().showEnd);
+        StateHeader memory end = headerOf(endState(ref));
+        address auditor = auditorOf(ref);
+        commitReplay(ref, endState(ref));
+        for (uint256 i = 0; i < 2; ++i) {
+            rollTo(i == 0 ? opens - 1 : closes);
+            vm.expectRevert(
+                abi.encodeWithSelector(IAuditBook.OutsideWindow.selector, opens, closes, vm.getBlockNumber())
+            );
+            vm.prank(auditor);
+            audits.reveal(ref, end, "audit salt");
+        }
+    }
+
     function test_reveal_otherResult_reverts() public {
         playToStart();
         AuditRef memory ref = refOf(0, 0, 0);
@@ -258,9 +276,12 @@ contract AuditBookTest is World {
         audits.sealLeaves(task, round, 0, "");
     }
 
+    /// @dev Whatever the number of the block: the window closes at block 0.
     function test_sealLeaves_lateBeforeMerge_reverts() public {
         playToShow(NEAR);
-        expectError(IAuditBook.OutsideWindow.selector);
+        vm.expectRevert(
+            abi.encodeWithSelector(IAuditBook.OutsideWindow.selector, 1, 0, vm.getBlockNumber())
+        );
         audits.sealLeaves(task, round, 2, "");
     }
 
@@ -298,6 +319,13 @@ contract AuditBookTest is World {
         playToLeaves(NEAR);
         openLeaves(refOf(0, 0, 0), 0);
         _refuseLeaves(abi.encodeWithSelector(IAuditBook.AlreadyOpened.selector, 0, 0));
+    }
+
+    function test_openLeaves_tooLate_reverts() public {
+        playToLeaves(NEAR);
+        (uint256 opens, uint256 closes) = (deadlines().leavesBlock, deadlines().openEnd);
+        rollTo(closes);
+        _refuseLeaves(abi.encodeWithSelector(IAuditBook.OutsideWindow.selector, opens, closes, closes));
     }
 
     /// @dev The right leaves, at the wrong time.

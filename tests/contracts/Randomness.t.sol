@@ -138,9 +138,12 @@ contract RandomnessTest is VectorFile {
         harness.decode(forged);
     }
 
-    function test_decode_nothingBehindTheBloom_reverts() public {
+    function test_decode_headerThatEndsEarly_reverts() public {
         bytes memory forged = _sized(_part(0, 448));
         vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, 0));
+        harness.decode(forged);
+        forged = _sized(_part(0, _extraDataAt()));
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.HeaderMalformed.selector, _extraDataAt()));
         harness.decode(forged);
     }
 
@@ -291,6 +294,11 @@ contract RandomnessTest is VectorFile {
     function test_readMixed_shortProof_reverts() public {
         vm.expectRevert(abi.encodeWithSelector(IRandomness.ProofTooShort.selector, 128, 127));
         mixed.read(1, new bytes(127));
+        // A point and an empty header.
+        vm.expectRevert(
+            abi.encodeWithSelector(IRandomness.WrongHeader.selector, keccak256(header), keccak256(""))
+        );
+        mixed.read(1, new bytes(128));
     }
 
     /// @dev What a chain without EIP-2537 gets, if somebody deploys there by hand.

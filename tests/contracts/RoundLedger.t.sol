@@ -788,12 +788,29 @@ contract RoundLedgerTest is World {
     /// @dev Draws are numbered from 0 on and the late one comes behind them; it has one auditor.
     function test_drawnOf_unknownAudit_isNobodys() public {
         playToLate();
-        (, address auditor) = ledger.drawnOf(refOf(0, terms.segmentDraws, 0));
-        assertEq(auditor, whistleblowers[0], "late");
+        assertEq(auditorOf(lateRef(0)), whistleblowers[0], "late");
         for (uint32 i = 0; i < 2; ++i) {
-            (, auditor) = ledger.drawnOf(refOf(0, terms.segmentDraws + i, 1));
+            address auditor = auditorOf(refOf(0, terms.segmentDraws + i, 1));
             assertEq(auditor, address(0), "no such rank, no such draw");
         }
+    }
+
+    function test_drawnOf_claimNotAccepted_hasNoLateAudit() public {
+        playToTrain(2);
+        commit(0);
+        sealDraw();
+        AuditRef memory ref = refOf(0, 0, 0);
+        openStart(ref);
+        playToReplay(endState(ref));
+        openEnd(ref);
+        reveal(ref, endState(ref));
+        rollTo(deadlines().showEnd);
+        ledger.judgeClaims(task, round, 0, 2);
+        assertStatus(1, ClaimStatus.DROPPED);
+        postOuter("weights", "momentum");
+        sealLate();
+        assertEq(auditorOf(lateRef(0)), whistleblowers[0], "of the accepted claim");
+        assertEq(auditorOf(lateRef(1)), address(0), "of no other");
     }
 
     function test_settleClaim_lateEndMissing_succeeds() public {
@@ -995,6 +1012,21 @@ contract RoundLedgerTest is World {
         _convict(0);
         vm.expectRevert(
             abi.encodeWithSelector(IRoundLedger.WrongClaimStatus.selector, 0, ClaimStatus.CONVICTED)
+        );
+        vm.prank(address(disputes));
+        ledger.convictSolver(task, round, 0, stranger, "x");
+    }
+
+    /// @dev Who committed to nothing lied about nothing.
+    function test_convictSolver_noCommitment_reverts() public {
+        playToTrain(1);
+        vm.expectRevert(abi.encodeWithSelector(IRoundLedger.WrongClaimStatus.selector, 0, ClaimStatus.NONE));
+        vm.prank(address(disputes));
+        ledger.convictSolver(task, round, 0, stranger, "x");
+        rollTo(deadlines().trainEnd);
+        ledger.judge(task, round, 0);
+        vm.expectRevert(
+            abi.encodeWithSelector(IRoundLedger.WrongClaimStatus.selector, 0, ClaimStatus.DROPPED)
         );
         vm.prank(address(disputes));
         ledger.convictSolver(task, round, 0, stranger, "x");

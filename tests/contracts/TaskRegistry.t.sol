@@ -99,6 +99,9 @@ contract TaskRegistryTest is Fixture {
         _refuse(terms, "rounds", 0);
         terms.rounds = 1 << 30;
         _refuse(terms, "rounds", 1 << 30);
+        // As many steps as there are numbers for: what is refused is behind them.
+        (terms.innerSteps, terms.rounds, terms.leafDraws) = (15, type(uint32).max / 15, 0);
+        _refuse(terms, "leafDraws", 0);
     }
 
     function test_createTask_badDraws_reverts() public {
@@ -143,6 +146,9 @@ contract TaskRegistryTest is Fixture {
         _refuse(terms, "seal", 201);
         (terms.windows.seal, terms.windows.dispute) = (8, uint32(UNBONDING));
         _refuse(terms, "span", Clock.worstSpan(terms.windows));
+        // Stake that leaves in the very block in which the last dispute may end is too early by one.
+        terms.windows.dispute -= uint32(Clock.worstSpan(terms.windows) - UNBONDING);
+        _refuse(terms, "span", UNBONDING);
     }
 
     /// @dev Every window but delay and seal, whose fields are words 0 .. 12 of the struct.

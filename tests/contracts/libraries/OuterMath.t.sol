@@ -163,6 +163,22 @@ contract OuterMathTest is Test {
         for (uint256 i = 0; i < deltas.length; ++i) {
             deltas[i] = _delta(uint256(keccak256(abi.encode(seed, i))), spread);
         }
+        _assertElementwise(seed, deltas);
+    }
+
+    /// @dev The least scale beside the largest: in units of the one the other's values leave a word of 256 bits.
+    function test_outerLeaf_scalesTooFarForAWord_agrees() public view {
+        bytes[] memory deltas = new bytes[](3);
+        for (uint256 i = 0; i < deltas.length; ++i) {
+            deltas[i] = _delta(i + 1, 1);
+            for (uint256 at = 0; at < deltas[i].length; at += 65) {
+                deltas[i][at] = bytes1(uint8(i == 1 ? 0 : 255));
+            }
+        }
+        _assertElementwise(0, deltas);
+    }
+
+    function _assertElementwise(uint256 seed, bytes[] memory deltas) private view {
         (bytes memory w, bytes memory m) = (_noise(seed), _noise(~seed));
         OuterMath.Rates memory rates = OuterMath.Rates(0x3f333333, 0x3f666666);
         (bytes memory newW, bytes memory newM) = this.outerLeaf(w, m, deltas, rates);
