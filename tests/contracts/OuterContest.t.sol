@@ -419,6 +419,19 @@ contract OuterContestTest is Fixture {
         assertEq(ledger.reason(), "pseudo-gradient", "convicted");
     }
 
+    /// @dev From weights that are not finite nobody can say how far he came: that was the fault of those who merged.
+    function test_provePseudoGradient_globalLeafNotFinite_isNoFault() public {
+        bytes memory broken = bytes.concat(weights[4]);
+        Float32.store(broken, 0, Float32.INFINITY);
+        weights[4] = broken;
+        ledger.setGlobal(Trees.root(Trees.hashAll(weights)), Trees.root(Trees.hashAll(momentum)));
+        bytes[] memory last = _lastWeights();
+        ledger.setLast(StateHeader(Trees.root(Trees.hashAll(last)), 0, 0, 0, 0));
+        LeafProof[3] memory given = [_proof(weights, 4), _proof(last, 4), _proof(deltas[0], 4)];
+        vm.expectRevert(abi.encodeWithSelector(IOuterContest.NoFault.selector, 4));
+        game.provePseudoGradient(task, 0, 0, 1, 4, given[0], given[1], given[2]);
+    }
+
     /// @dev Every leaf is proven: a wrong pseudo-gradient of honest work needs a forged one of them.
     function test_provePseudoGradient_forgedLeaf_reverts() public {
         bytes[] memory last = _lastWeights();

@@ -286,6 +286,20 @@ contract RefereeTest is ToyStep {
         _check(node, 1, places, 0x42c00000, 0x42c20000); // 96, 97
     }
 
+    /// @dev What stands behind the last of them in the same leaves is none, though its label is the right one.
+    function test_judge_selectedSum_endsWithItsTerms() public {
+        for (uint32 i = 0; i < 33; ++i) {
+            setValue(LABEL, i + 64, i % 4);
+            setValue(A, i + 100, ONE);
+        }
+        ToyAccess[] memory accesses = new ToyAccess[](3);
+        (accesses[0], accesses[1]) = (access(OUT, 5, 1), access(LABEL, 64, 0, 1));
+        accesses[2] = access(A, 100, 0, 1);
+        uint32 node = addNode(Judge.SELECTED_SUM, list(5, 32), 1, 0, accesses);
+        Place[] memory places = _places(Place(OUT, 5, 1), Place(LABEL, 64, 32), Place(A, 100, 32));
+        _check(node, 0, places, 0x41000000, 0x41100000); // 8, 9
+    }
+
     function test_judge_selectedSumIndexOutside_isRefused() public {
         uint32 node = _selectedSum();
         setValue(LABEL, 64 + 100, 5);

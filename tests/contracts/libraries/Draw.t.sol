@@ -6,6 +6,10 @@ import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {Test} from "../Test.sol";
 
 contract DrawTest is Test {
+    function uniform(uint256 n) external pure returns (uint256) {
+        return Draw.uniform(0, 0, n);
+    }
+
     function distinct(bytes32 seed, uint256 count, uint256 n) external pure returns (uint256[] memory) {
         return Draw.distinct(seed, 0, count, n);
     }
@@ -20,6 +24,8 @@ contract DrawTest is Test {
     }
 
     function test_uniform_nothing_reverts() public {
+        vm.expectRevert(abi.encodeWithSelector(Draw.NothingToDraw.selector, 1, 0));
+        this.uniform(0);
         vm.expectRevert(abi.encodeWithSelector(Draw.NothingToDraw.selector, 2, 1));
         this.distinct(0, 2, 1);
     }
