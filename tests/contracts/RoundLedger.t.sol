@@ -762,6 +762,36 @@ contract RoundLedgerTest is World {
         ledger.setContested(task, round, true);
     }
 
+    /// @dev Reserves judge the draws whose primary did not accept, and no other: nobody looks at an accepted one again.
+    function test_judge_oneDrawOfTwoEscalated_succeeds() public {
+        TaskTerms memory t = baseTerms();
+        (t.innerSteps, t.segmentDraws) = (6, 2);
+        t.scheduleRoot = Trees.root(scheduleLeaves(t));
+        _fundTask(t);
+        playToTrain(1);
+        commit(0);
+        sealDraw();
+        openStart(refOf(0, 0, 0));
+        openStart(refOf(0, 1, 0));
+        playToReplay(endState(refOf(0, 0, 0)));
+        openEnd(refOf(0, 0, 0));
+        openEnd(refOf(0, 1, 0));
+        reveal(refOf(0, 0, 0), endState(refOf(0, 0, 0)));
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+        for (uint32 rank = 1; rank < 3; ++rank) {
+            commitReplay(refOf(0, 1, rank), endState(refOf(0, 1, rank)));
+        }
+        rollTo(deadlines().reserveReplayEnd);
+        for (uint32 rank = 1; rank < 3; ++rank) {
+            reveal(refOf(0, 1, rank), endState(refOf(0, 1, rank)));
+        }
+        rollTo(deadlines().reserveCompareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ACCEPTED);
+    }
+
     // Late audits -------------------------------------------------------------------------------------------------
     function test_settleClaim_lateUnsealed_succeeds() public {
         playToMerged();
