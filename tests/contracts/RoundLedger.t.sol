@@ -764,13 +764,7 @@ contract RoundLedgerTest is World {
 
     /// @dev Reserves judge the draws whose primary did not accept, and no other: nobody looks at an accepted one again.
     function test_judge_oneDrawOfTwoEscalated_succeeds() public {
-        TaskTerms memory t = baseTerms();
-        (t.innerSteps, t.segmentDraws) = (6, 2);
-        t.scheduleRoot = Trees.root(scheduleLeaves(t));
-        _fundTask(t);
-        playToTrain(1);
-        commit(0);
-        sealDraw();
+        _playTwoDraws();
         openStart(refOf(0, 0, 0));
         openStart(refOf(0, 1, 0));
         playToReplay(endState(refOf(0, 0, 0)));
