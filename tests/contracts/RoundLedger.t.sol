@@ -207,6 +207,12 @@ contract RoundLedgerTest is World {
         ledger.verifyBoundary(task, round, 0, 2, proof);
     }
 
+    function test_sealDraw_twice_reverts() public {
+        playToDraw();
+        expectError(IRoundLedger.AlreadySealed.selector);
+        ledger.sealDraw(task, round, "");
+    }
+
     function test_judge_noCommitment_succeeds() public {
         playToTrain(1);
         rollTo(deadlines().trainEnd);
@@ -817,6 +823,15 @@ contract RoundLedgerTest is World {
             address auditor = auditorOf(refOf(0, terms.segmentDraws + i, 1));
             assertEq(auditor, address(0), "no such rank, no such draw");
         }
+        assertEq(auditorOf(refOf(0, 0, 3)), address(0), "three to a draw");
+    }
+
+    function test_drawnOf_lateRateOfZero_isNobodys() public {
+        TaskTerms memory t = baseTerms();
+        t.lateRate = 0;
+        _fundTask(t);
+        playToLate();
+        assertEq(auditorOf(lateRef(0)), address(0), "not due");
     }
 
     function test_drawnOf_claimNotAccepted_hasNoLateAudit() public {
@@ -1082,6 +1097,25 @@ contract RoundLedgerTest is World {
             terms.zeroRoot,
             "a solver without history"
         );
+    }
+
+    /// @dev A dispute over a later round counts its local steps from those that the claim began with.
+    function test_stepsOf_carriedMoments_goOn() public {
+        TaskTerms memory t = baseTerms();
+        t.carryMoments = 1;
+        _fundTask(t);
+        playToAccepted();
+        State memory start = stateAt(0, terms.innerSteps);
+        start.weight = starts[0].weight;
+        postOuter(terms.initialWeightsRoot, terms.zeroRoot);
+        rollTo(vm.getBlockNumber() + terms.windows.merge);
+        registry.advance(task);
+        (round, starts[0]) = (1, start);
+        playToTrain(1);
+        commit(0);
+        (uint32 localStep, uint32 globalStep) = ledger.stepsOf(task, round, 0, 2);
+        assertEq(localStep, 6, "local");
+        assertEq(globalStep, 6, "global");
     }
 
     function test_expectedStart_resetMoments_succeeds() public {

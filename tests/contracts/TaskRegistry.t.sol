@@ -433,9 +433,14 @@ contract TaskRegistryTest is Fixture {
 
     function test_advance_tooLateToSettle_reverts() public {
         TaskId task = createTask(soundTerms());
-        vm.roll(registry.expiryBlock(task) - UNBONDING + 1);
+        uint256 lastStart = registry.expiryBlock(task) - UNBONDING;
+        vm.roll(lastStart + 1);
         vm.expectRevert(abi.encodeWithSelector(ITaskRegistry.TaskFinished.selector, task));
         registry.advance(task);
+        vm.roll(lastStart);
+        registry.advance(task);
+        (RoundStatus status,,,,,) = registry.roundOf(task, 1);
+        assertEq(uint256(status), uint256(RoundStatus.ENROLLING), "just in time");
     }
 
     /// @dev One solver in each of both rounds, which are EMPTY for want of verifiers.

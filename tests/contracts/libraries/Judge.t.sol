@@ -309,6 +309,7 @@ contract JudgeTest is Test {
         assertEq(_two(Judge.FLUSH, ONE, ONE, 0), true, "not flushed");
         assertEq(_two(Judge.FLUSH, ONE - 1, ONE, 0), false, "flushed");
         assertEq(_two(Judge.FLUSH, ONE - 1, ONE, ONE - 1), true, "not kept");
+        assertEq(_two(Judge.FLUSH, ONE, Float32.SIGN_BIT, ONE), false, "-0 is below all");
     }
 
     function testFuzz_isFault_copies_areExactOrFlushed(uint32 a, uint32 other, uint256 seed) public pure {

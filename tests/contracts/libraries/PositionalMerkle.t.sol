@@ -97,6 +97,13 @@ contract PositionalMerkleTest is Test {
     }
 
     // Sets --------------------------------------------------------------------------------------------------------
+    /// @dev What stands in memory in front of the set, here a zero, is no leaf of it.
+    function test_add_firstLeaf_isTaken() public pure {
+        PositionalMerkle.Set memory set;
+        assertTrue(PositionalMerkle.add(set, 0, bytes32(uint256(7))), "leaf 0");
+        assertEq(set.count, 1, "one");
+    }
+
     function test_add_fullSet_takesOnlyWhatItHas() public pure {
         PositionalMerkle.Set memory set;
         for (uint256 i = 0; i < PositionalMerkle.MAX_SET; ++i) {

@@ -133,6 +133,9 @@ contract StepNodeTest is ToyStep {
         _refuse("", abi.encodeWithSelector(IReferee.NodeMalformed.selector, HEAD_BYTES, 0));
         bytes memory head = cut(_product(), 0, 11);
         _refuse(head, abi.encodeWithSelector(IReferee.NodeMalformed.selector, HEAD_BYTES, 11));
+        // A whole head is read.
+        head = new bytes(HEAD_BYTES);
+        _refuse(head, abi.encodeWithSelector(IReferee.NodeUnsound.selector, bytes32("operation"), 0));
     }
 
     /// @dev Whatever lies behind it in the call's data: here zeros, or the whole rest of the node.
