@@ -623,6 +623,30 @@ contract RoundLedgerTest is World {
         _assertTwoDraws([SILENT, UNSERVED], "unserved");
     }
 
+    /// @dev Reserves judge the draws whose primary did not accept, and no other: nobody looks at an accepted one again.
+    function test_judge_oneDrawOfTwoEscalated_succeeds() public {
+        _playTwoDraws();
+        openStart(refOf(0, 0, 0));
+        openStart(refOf(0, 1, 0));
+        playToReplay(endState(refOf(0, 0, 0)));
+        openEnd(refOf(0, 0, 0));
+        openEnd(refOf(0, 1, 0));
+        reveal(refOf(0, 0, 0), endState(refOf(0, 0, 0)));
+        rollTo(deadlines().compareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ESCALATED);
+        for (uint32 rank = 1; rank < 3; ++rank) {
+            commitReplay(refOf(0, 1, rank), endState(refOf(0, 1, rank)));
+        }
+        rollTo(deadlines().reserveReplayEnd);
+        for (uint32 rank = 1; rank < 3; ++rank) {
+            reveal(refOf(0, 1, rank), endState(refOf(0, 1, rank)));
+        }
+        rollTo(deadlines().reserveCompareEnd);
+        ledger.judge(task, round, 0);
+        assertStatus(0, ClaimStatus.ACCEPTED);
+    }
+
     function _assertTwoDraws(uint8[2] memory words, bytes32 reason) private {
         uint256 snapshot = vm.snapshotState();
         _playTwoDraws();
@@ -766,30 +790,6 @@ contract RoundLedgerTest is World {
         expectError(IRoundLedger.AlreadyMerged.selector);
         vm.prank(address(contest));
         ledger.setContested(task, round, true);
-    }
-
-    /// @dev Reserves judge the draws whose primary did not accept, and no other: nobody looks at an accepted one again.
-    function test_judge_oneDrawOfTwoEscalated_succeeds() public {
-        _playTwoDraws();
-        openStart(refOf(0, 0, 0));
-        openStart(refOf(0, 1, 0));
-        playToReplay(endState(refOf(0, 0, 0)));
-        openEnd(refOf(0, 0, 0));
-        openEnd(refOf(0, 1, 0));
-        reveal(refOf(0, 0, 0), endState(refOf(0, 0, 0)));
-        rollTo(deadlines().compareEnd);
-        ledger.judge(task, round, 0);
-        assertStatus(0, ClaimStatus.ESCALATED);
-        for (uint32 rank = 1; rank < 3; ++rank) {
-            commitReplay(refOf(0, 1, rank), endState(refOf(0, 1, rank)));
-        }
-        rollTo(deadlines().reserveReplayEnd);
-        for (uint32 rank = 1; rank < 3; ++rank) {
-            reveal(refOf(0, 1, rank), endState(refOf(0, 1, rank)));
-        }
-        rollTo(deadlines().reserveCompareEnd);
-        ledger.judge(task, round, 0);
-        assertStatus(0, ClaimStatus.ACCEPTED);
     }
 
     // Late audits -------------------------------------------------------------------------------------------------
