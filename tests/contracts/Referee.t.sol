@@ -259,10 +259,14 @@ contract RefereeTest is ToyStep {
             setValue(LABEL, i + 64, i % 4);
             setValue(A, i + 128, cycle[i % 4]);
         }
+        return _selectedNode(128, access(A, 128, 0, 1));
+    }
+
+    /// @dev Five sums over the labels from 64 on.
+    function _selectedNode(uint256 terms, ToyAccess memory values) private returns (uint32 node) {
         ToyAccess[] memory accesses = new ToyAccess[](3);
-        (accesses[0], accesses[1]) = (access(OUT, 5, 1), access(LABEL, 64, 0, 1));
-        accesses[2] = access(A, 128, 0, 1);
-        return addNode(Judge.SELECTED_SUM, list(5, 128), 1, 0, accesses);
+        (accesses[0], accesses[1], accesses[2]) = (access(OUT, 5, 1), access(LABEL, 64, 0, 1), values);
+        return addNode(Judge.SELECTED_SUM, list(5, terms), 1, 0, accesses);
     }
 
     function _selectedPlaces(uint256 element) private pure returns (Place[] memory) {
@@ -278,10 +282,7 @@ contract RefereeTest is ToyStep {
 
     function test_judge_selectedSumOfOneValue_convictsThePlanted() public {
         _selectedSum();
-        ToyAccess[] memory accesses = new ToyAccess[](3);
-        (accesses[0], accesses[1]) = (access(OUT, 5, 1), access(LABEL, 64, 0, 1));
-        accesses[2] = access(A, 131, 0, 0);
-        uint32 node = addNode(Judge.SELECTED_SUM, list(5, 128), 1, 0, accesses);
+        uint32 node = _selectedNode(128, access(A, 131, 0, 0));
         Place[] memory places = _places(Place(OUT, 6, 1), Place(LABEL, 64, 128), Place(A, 131, 1));
         _check(node, 1, places, 0x42c00000, 0x42c20000); // 96, 97
     }
@@ -292,10 +293,7 @@ contract RefereeTest is ToyStep {
             setValue(LABEL, i + 64, i % 4);
             setValue(A, i + 100, ONE);
         }
-        ToyAccess[] memory accesses = new ToyAccess[](3);
-        (accesses[0], accesses[1]) = (access(OUT, 5, 1), access(LABEL, 64, 0, 1));
-        accesses[2] = access(A, 100, 0, 1);
-        uint32 node = addNode(Judge.SELECTED_SUM, list(5, 32), 1, 0, accesses);
+        uint32 node = _selectedNode(32, access(A, 100, 0, 1));
         Place[] memory places = _places(Place(OUT, 5, 1), Place(LABEL, 64, 32), Place(A, 100, 32));
         _check(node, 0, places, 0x41000000, 0x41100000); // 8, 9
     }
