@@ -63,7 +63,7 @@ contract ExactSumTest is Test {
         (bytes memory a, bytes memory b) = (new bytes(64), new bytes(64));
         for (uint256 i = 0; i < 16; ++i) {
             Float32.store(a, i, i < 8 ? 250 << 23 : Float32.INFINITY);
-            Float32.store(b, i, ONE);
+            Float32.store(b, i, 250 << 23);
         }
         assertTrue(
             !ExactSum.isProductFault(Run(a, 0, false), Run(b, 0, false), 16, 0, ExactSum.Growth(1, 1, 0)),

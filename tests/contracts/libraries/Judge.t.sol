@@ -310,6 +310,7 @@ contract JudgeTest is Test {
         assertEq(_two(Judge.FLUSH, ONE - 1, ONE, 0), false, "flushed");
         assertEq(_two(Judge.FLUSH, ONE - 1, ONE, ONE - 1), true, "not kept");
         assertEq(_two(Judge.FLUSH, ONE, Float32.SIGN_BIT, ONE), false, "-0 is below all");
+        assertEq(_two(Judge.FLUSH, ONE, Float32.SIGN_BIT, 0), true, "not flushed by -0");
     }
 
     function testFuzz_isFault_copies_areExactOrFlushed(uint32 a, uint32 other, uint256 seed) public pure {
