@@ -249,8 +249,9 @@ def test_check_node_finds_one_wrong_element_among_many(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["GATHER", "EQUAL_SELECT", "SELECTED_SUM"])
-@pytest.mark.parametrize("value", [-1, 1000])
+@pytest.mark.parametrize("value", [-1, 9, 1000])
 def test_check_node_refuses_an_index_outside_its_table(name: str, value: int) -> None:
+    """All have nine rows."""
     node, operands = CASES[name]
     index = operands[0].clone()
     index.view(-1)[3] = value
@@ -299,6 +300,28 @@ def test_nothing_is_held_against_a_step_that_has_overflowed() -> None:
     left[4] = 1.0
     report = check(node, torch.full((30, 20), 1e3), [left, right])
     assert report.outside == 20 and report.element // 20 == 4
+
+
+def test_a_small_number_is_wrong_where_the_sizes_of_large_terms_overflow() -> None:
+    """1.9 - 0.2 times 2^127: what two products may be off is 2^105, but their sizes have no sum in float32,
+    and an infinite bound would excuse everything."""
+    left, right = torch.full((2, 1, 2), 2.0**64), torch.tensor([1.9, -0.2]).repeat(1, 2, 1) * 2.0**63
+    node = build(Operation.PRODUCT_SUM, [left, right], 1)
+    for value, outside in ((inf, 0), (1.7 * 2.0**127, 0), (1.0, 4)):
+        claimed = torch.full((2, 2), value)
+        assert check(node, claimed, [left, right]).outside == outside
+        assert_agree(node, claimed, [left, right])
+
+
+@pytest.mark.parametrize("form", ["tf32", "bf16"])
+def test_infinite_products_are_excused_by_operands_that_may_round_to_infinity_alone(form: str) -> None:
+    error = float(referee.FORMATS[form].input_error)
+    least = 2.0**127 / (1 + error)
+    sizes = torch.tensor([2.0**126, least * (1 - 2.0**-20), least * (1 + 2.0**-20), 2.0**127])
+    left, right = sizes.view(4, 1, 1), torch.full((1, 1, 1), 2.0**-100)
+    node, claimed = build(Operation.PRODUCT_SUM, [left, right], 1), torch.full((4, 1), inf)
+    assert_agree(node, claimed, [left, right], form)
+    assert check(node, claimed, [left, right], form).outside == 2
 
 
 def test_a_machine_that_flushes_may_keep_what_a_subnormal_threshold_would_drop() -> None:
