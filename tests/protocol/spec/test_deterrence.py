@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -47,8 +48,23 @@ def test_what_nothing_deters_is_refused() -> None:
             cheated_share=Fraction(1), cost_wei=1, gain_wei=1, reward_wei=1, conviction=Fraction(0),
             burned_share=Fraction(1),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cost_wei": -1}, {"gain_wei": -1}, {"gas_price_wei": -1}, {"choices": 0}, {"owned": Fraction(1)},
+        {"owned": Fraction(-1)}, {"detection": Fraction(0)}, {"detection": Fraction(2)},
+    ],
+)  # fmt: skip
+def test_impossible_figures_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="impossible figures"):
-        replace(FIGURES, owned=Fraction(1))
+        replace(FIGURES, **change)
+
+
+def test_without_whistleblowers_the_first_audit_is_the_only_one() -> None:
+    first, ever = deterrence.compute_capture(replace(SAMPLING, whistleblowers=0), FIGURES, 1)
+    assert first == ever < deterrence.compute_capture(SAMPLING, FIGURES, 1)[1]
 
 
 @given(st.integers(0, 10**22), st.integers(0, 10**21), st.integers(0, 10**21))
@@ -101,6 +117,10 @@ def test_the_bearable_gain_is_where_it_turns() -> None:
             SAMPLING, replace(FIGURES, gain_wei=gain + 10), DEVNET.amounts.solver_pay
         )
     )
+
+
+def test_no_gain_is_bearable_where_nothing_is_at_stake() -> None:
+    assert deterrence.compute_bearable_gain_wei(SAMPLING, FIGURES, 0, 0) == 0
 
 
 def test_choices_among_draws_are_a_margin() -> None:

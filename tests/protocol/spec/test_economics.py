@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 from fractions import Fraction
+from math import ceil
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -50,6 +51,49 @@ def test_the_presets_hold_at_the_usual_figures(preset: Preset) -> None:
     # Every amount is spoken for, and so are draws and late audits.
     names = {one.name for one in economics.list_requirements(preset.amounts, SAMPLING, figures)}
     assert names == {field.name for field in fields(Amounts)} | {"segment_draws", "late_rate"}
+
+
+def test_every_least_is_what_its_inequality_gives() -> None:
+    """By hand, in thousandths of a token: C 8,000, V 10,000, a million gas 100; a segment of ten steps costs
+    2,000, a trace of one step as much again."""
+    milli = TOKEN_WEI // 1000
+    figures = Figures(8000 * milli, 10_000 * milli, TOKEN_WEI // 10**7)
+    sampling = Sampling(4, 10, 2, LATE_RATE_ONE // 2, 5, 4, 2)
+    amounts = replace(DEVNET.amounts, finder_cap=6000 * milli, merge_pay=1000 * milli, audit_pay=500 * milli)
+    found = {one.name: one for one in economics.list_requirements(amounts, sampling, figures)}
+    # 1.3 M gas of a solver and 0.15 M for each of two draws.
+    assert found["solver_pay"].least == (8000 + 160) * milli
+    # 0.25 M gas for an audit; 0.9 M for enrolling, shared by the 2.5 audits of each of four verifiers, or by
+    # the 1.25 of each of two whistleblowers.
+    assert found["audit_pay"].least == (2000 + 25 + 36) * milli
+    assert found["late_pay"].least == (2000 + 25 + 72) * milli
+    assert found["merge_pay"].least == 40 * milli
+    # A quarter of the stake for the finder, at most its cap, the pay for the submitter: V burns.
+    assert found["merge_bond"].least == ceil(Fraction(4 * 11_000 * milli, 3))
+    # Four challenges: 1.3 M gas, a replay, a trace. Two who void honest work want less, and so do the bribed.
+    assert found["audit_stake"].least == 4 * (130 + 2000 + 2000) * milli
+    assert found["enrol_stake"].least == 3 * amounts.no_show_fee
+    assert found["dispute_bond"].least == 2 * (50 + 2000 + 2000) * milli
+    assert found["demand_fee"].least == 20 * milli
+    assert found["finder_cap"].least == 3 * (2000 + 25) * milli
+
+
+def test_an_auditor_s_stake_burns_what_spite_and_bribes_are_worth() -> None:
+    """Each of two who void honest work risks half of what that is worth to them, and its replay; who is
+    bribed to hand in a root saves a replay, seen with half a late audit by half of the auditors."""
+    milli = TOKEN_WEI // 1000
+    amounts = replace(DEVNET.amounts, audit_pay=500 * milli, finder_cap=10**6 * milli)
+    sampling = Sampling(4, 10, 2, LATE_RATE_ONE // 2, 5, 4, 2)
+    spiteful = Figures(8000 * milli, 40_000 * milli, TOKEN_WEI // 10**7)
+    bribed = Figures(80_000 * milli, 0, 0, detection=Fraction(1, 4))
+    for figures, burned in ((spiteful, 20_000 + 2000), (bribed, 16 * 20_000 - 500)):
+        found = {one.name: one for one in economics.list_requirements(amounts, sampling, figures)}
+        assert found["audit_stake"].least == ceil(Fraction(4 * (burned + 500) * milli, 3))
+
+
+def test_where_no_number_of_draws_is_enough_one_more_than_there_can_be_is_asked_for() -> None:
+    figures = replace(FIGURES, gain_wei=10**6 * TOKEN_WEI)
+    assert economics.compute_least_draws(DEVNET.amounts, SAMPLING, figures) == 3
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Amounts)])
