@@ -43,11 +43,12 @@ def test_what_nothing_deters_is_refused() -> None:
         deterrence.compute_least_no_show_fee_wei(Fraction(1), 2, 10)
     with pytest.raises(InvalidInput, match="no fee"):
         deterrence.compute_least_no_show_fee_wei(Fraction(99, 100), 2, 10, verifiers=3)
-    with pytest.raises(InvalidInput, match="no stake"):
-        deterrence.compute_deterring_stake_wei(
-            cheated_share=Fraction(1), cost_wei=1, gain_wei=1, reward_wei=1, conviction=Fraction(0),
-            burned_share=Fraction(1),
-        )  # fmt: skip
+    for conviction, burned_share in ((0, 1), (2, 1), (1, 0), (1, 2)):
+        with pytest.raises(InvalidInput, match="no stake"):
+            deterrence.compute_deterring_stake_wei(
+                cheated_share=Fraction(1), cost_wei=1, gain_wei=1, reward_wei=1,
+                conviction=Fraction(conviction), burned_share=Fraction(burned_share),
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,7 @@ def test_impossible_figures_are_refused(change: dict[str, Any]) -> None:
 
 def test_without_whistleblowers_the_first_audit_is_the_only_one() -> None:
     first, ever = deterrence.compute_capture(replace(SAMPLING, whistleblowers=0), FIGURES, 1)
+    assert replace(SAMPLING, whistleblowers=0).late_share == 0
     assert first == ever < deterrence.compute_capture(SAMPLING, FIGURES, 1)[1]
 
 
@@ -117,6 +119,12 @@ def test_the_bearable_gain_is_where_it_turns() -> None:
             SAMPLING, replace(FIGURES, gain_wei=gain + 10), DEVNET.amounts.solver_pay
         )
     )
+
+
+def test_who_computes_nothing_saves_the_whole_round() -> None:
+    """With all auditors honest it is found for certain; C - B must burn, more than for a part of the work."""
+    figures = Figures(100 * TOKEN_WEI, 0, 0, owned=Fraction(0))
+    assert deterrence.compute_burden_wei(SAMPLING, figures, 10 * TOKEN_WEI) == 90 * TOKEN_WEI
 
 
 def test_no_gain_is_bearable_where_nothing_is_at_stake() -> None:

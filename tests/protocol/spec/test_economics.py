@@ -59,7 +59,13 @@ def test_every_least_is_what_its_inequality_gives() -> None:
     milli = TOKEN_WEI // 1000
     figures = Figures(8000 * milli, 10_000 * milli, TOKEN_WEI // 10**7)
     sampling = Sampling(4, 10, 2, LATE_RATE_ONE // 2, 5, 4, 2)
-    amounts = replace(DEVNET.amounts, finder_cap=6000 * milli, merge_pay=1000 * milli, audit_pay=500 * milli)
+    amounts = replace(
+        DEVNET.amounts,
+        solver_pay=10_000 * milli,
+        finder_cap=6000 * milli,
+        merge_pay=1000 * milli,
+        audit_pay=500 * milli,
+    )
     found = {one.name: one for one in economics.list_requirements(amounts, sampling, figures)}
     # 1.3 M gas of a solver and 0.15 M for each of two draws.
     assert found["solver_pay"].least == (8000 + 160) * milli
@@ -73,6 +79,9 @@ def test_every_least_is_what_its_inequality_gives() -> None:
     # Four challenges: 1.3 M gas, a replay, a trace. Two who void honest work want less, and so do the bribed.
     assert found["audit_stake"].least == 4 * (130 + 2000 + 2000) * milli
     assert found["enrol_stake"].least == 3 * amounts.no_show_fee
+    # Two of four decide a draw two times in three, both draws m = 4/9; 7/6 of each draw's auditors reveal and
+    # are paid: (m (B + V) + e) / (1 - m), e = 7/3 of 500.
+    assert found["no_show_fee"].least == (80_000 + 10_500) * milli // 5 + 1
     assert found["dispute_bond"].least == 2 * (50 + 2000 + 2000) * milli
     assert found["demand_fee"].least == 20 * milli
     assert found["finder_cap"].least == 3 * (2000 + 25) * milli
@@ -94,6 +103,8 @@ def test_an_auditor_s_stake_burns_what_spite_and_bribes_are_worth() -> None:
 def test_where_no_number_of_draws_is_enough_one_more_than_there_can_be_is_asked_for() -> None:
     figures = replace(FIGURES, gain_wei=10**6 * TOKEN_WEI)
     assert economics.compute_least_draws(DEVNET.amounts, SAMPLING, figures) == 3
+    rich = replace(DEVNET.amounts, solver_stake=10**6 * TOKEN_WEI, no_show_fee=10**6 * TOKEN_WEI)
+    assert economics.compute_least_draws(rich, SAMPLING, FIGURES) == 1
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Amounts)])
@@ -103,6 +114,9 @@ def test_an_amount_below_its_least_is_refused_by_name(name: str) -> None:
     low = replace(DEVNET.amounts, **{name: least - 1})
     with pytest.raises(InvalidInput, match=name):
         economics.refuse_paying_cheats(low, SAMPLING, FIGURES)
+    enough = replace(DEVNET.amounts, **{name: least})
+    asked = {one.name: one for one in economics.list_requirements(enough, SAMPLING, FIGURES)}
+    assert asked[name].holds and asked["segment_draws"].holds
 
 
 @pytest.mark.parametrize(
@@ -172,4 +186,6 @@ def test_a_second_look_is_worth_a_replay_and_a_challenge() -> None:
 
 def test_a_bond_is_worth_twice_the_finder_s_share() -> None:
     amounts = replace(DEVNET.amounts, dispute_bond=10, finder_cap=10, audit_stake=1000)
+    assert [economics.is_bond_worth(amounts, queued) for queued in range(3)] == [True, True, False]
+    amounts = replace(amounts, finder_cap=19)
     assert [economics.is_bond_worth(amounts, queued) for queued in range(3)] == [True, True, False]
