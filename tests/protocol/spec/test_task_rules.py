@@ -1,14 +1,17 @@
 """Every way in which a submitter could hurt nodes is refused under its own name; the sample tasks pass."""
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from protocol.spec.containers import TaskSpec
+from protocol.spec.deterrence import compute_least_no_show_fee_wei
+from protocol.spec.economics import compute_worst_span_blocks
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits, nearest
-from protocol.spec.params import DEVNET, MAINNET
+from protocol.spec.params import DEVNET, MAINNET, MAX_LEAF_DRAWS, MAX_ROUND_SPAN_BLOCKS
 from protocol.spec.task_rules import count_parameters, find_malformations, refuse_malformed_task
 from scripts.vectors.sample import sample_task
 
@@ -47,14 +50,15 @@ CASES: list[tuple[str, Any, str]] = [
     ("training.optimizer.beta1", 1.0, "betas"),
     ("training.optimizer.beta2", -0.5, "betas"),
     ("training.optimizer.epsilon", 0.0, "epsilon"),
-    ("training.optimizer.weight_decay", 2.0, "weight_decay"),
+    ("training.optimizer.weight_decay", 1 + 2.0**-23, "weight_decay"),
     ("training.optimizer.clip_norm", 0.0, "clip_norm"),
     ("training.schedule.peak_learning_rate", 0.0, "peak_learning_rate"),
+    ("training.schedule.peak_learning_rate", 1 + 2.0**-23, "peak_learning_rate"),
     ("training.schedule.total_steps", 35, "total_steps"),
     ("training.schedule.warmup_steps", 37, "warmup_steps"),
     ("training.schedule.decay_steps", 37, "decay_steps"),
     ("training.schedule.decay_shape", "cosine", "decay_shape"),
-    ("training.schedule.final_ratio", 1.5, "final_ratio"),
+    ("training.schedule.final_ratio", 1 + 2.0**-23, "final_ratio"),
     ("training.schedule.inner_warmup_steps", 13, "inner_warmup_steps"),
     ("terms.rounds", 0, "rounds"),
     ("terms.segment_steps", 0, "segment_steps"),
@@ -64,20 +68,24 @@ CASES: list[tuple[str, Any, str]] = [
     ("terms.rounds", 1 << 20, "task_segments"),
     ("terms.segment_draws", 4, "segment_count"),
     ("terms.segment_draws", 0, "segment_draws"),
+    ("terms.segment_draws", 21, "segment_draws"),
     ("terms.leaf_draws", 0, "leaf_draws"),
-    ("terms.leaf_draws", 17, "leaf_draws"),
+    ("terms.leaf_draws", MAX_LEAF_DRAWS + 1, "leaf_draws"),
     ("terms.late_rate", 65_537, "late_rate"),
     ("terms.carry_moments", 2, "carry_moments"),
     ("terms.max_solvers", 0, "max_solvers"),
     ("terms.max_solvers", 65, "max_solvers"),
     ("terms.max_verifiers", 2, "max_verifiers"),
+    ("terms.max_verifiers", 1_000, "max_verifiers"),
     ("terms.max_whistleblowers", 1_000, "max_whistleblowers"),
     ("terms.outer_learning_rate", 0, "outer_learning_rate"),
+    ("terms.outer_learning_rate", 0x40800000, "outer_learning_rate"),
     ("terms.outer_learning_rate", NAN, "outer_learning_rate"),
     ("terms.outer_learning_rate", MINUS_ONE, "outer_learning_rate"),
     ("terms.outer_momentum", ONE, "outer_momentum"),
     ("terms.outer_momentum", 1 << 31, "outer_momentum"),
     ("training.sequences_per_step", 0, "sequences_per_step"),
+    ("training.sequence_tokens", 0, "sequence_tokens"),
     ("training.sequence_tokens", 129, "sequence_tokens"),
     ("training.token_count", 64, "token_count"),
     ("training.heldout_tokens", 64, "heldout_tokens"),
@@ -112,6 +120,86 @@ def test_each_trap_is_refused_by_name(path: str, value: Any, name: str) -> None:
     assert name in [item.name for item in find_malformations(spoiled)]
     with pytest.raises(InvalidInput, match=name):
         refuse_malformed_task(spoiled)
+
+
+EDGES: list[tuple[str, Any, str]] = [
+    ("training.model.layer_count", 1, "model_sizes"),
+    ("training.model.vocabulary_size", 2, "vocabulary_size"),
+    ("training.optimizer.beta1", 0.0, "betas"),
+    ("training.optimizer.beta2", 0.0, "betas"),
+    ("training.optimizer.weight_decay", 0.0, "weight_decay"),
+    ("training.optimizer.weight_decay", 1.0, "weight_decay"),
+    ("training.schedule.peak_learning_rate", 1.0, "peak_learning_rate"),
+    ("training.schedule.warmup_steps", 36, "warmup_steps"),
+    ("training.schedule.decay_steps", 36, "decay_steps"),
+    ("training.schedule.final_ratio", 0.0, "final_ratio"),
+    ("training.schedule.final_ratio", 1.0, "final_ratio"),
+    ("training.schedule.inner_warmup_steps", 12, "inner_warmup_steps"),
+    ("terms.rounds", 1, "rounds"),
+    ("terms.segment_steps", 1, "segment_steps"),
+    ("terms.segment_steps", 20, "segment_steps"),
+    ("terms.segment_steps", 1, "inner_steps"),
+    ("terms.segment_draws", 3, "segment_count"),
+    ("terms.segment_draws", 1, "segment_draws"),
+    ("terms.leaf_draws", 1, "leaf_draws"),
+    ("terms.leaf_draws", MAX_LEAF_DRAWS, "leaf_draws"),
+    ("terms.late_rate", 0, "late_rate"),
+    ("terms.late_rate", 65_536, "late_rate"),
+    ("terms.max_solvers", 1, "max_solvers"),
+    ("terms.max_solvers", 64, "max_solvers"),
+    ("terms.max_verifiers", 3, "max_verifiers"),
+    ("terms.max_whistleblowers", 0, "max_whistleblowers"),
+    ("terms.outer_learning_rate", 1, "outer_learning_rate"),
+    ("terms.outer_learning_rate", 0x407FFFFF, "outer_learning_rate"),
+    ("terms.outer_momentum", 0, "outer_momentum"),
+    ("terms.outer_momentum", ONE - 1, "outer_momentum"),
+    ("training.sequences_per_step", 1, "sequences_per_step"),
+    ("training.sequence_tokens", 1, "sequence_tokens"),
+    ("training.sequence_tokens", 128, "sequence_tokens"),
+    ("training.token_count", 65, "token_count"),
+    ("training.heldout_tokens", 65, "heldout_tokens"),
+    ("terms.reject.tau_v", TASK.terms.accept.tau_v, "limit_order"),
+    ("terms.accept.tau_w", 1 << 44, "accept_limits"),
+    ("terms.windows.replay", 1, "empty_windows"),
+    ("terms.windows.seal", TASK.terms.windows.delay + 2, "seal_window"),
+    ("terms.windows.seal", 200, "seal_after_hash"),
+    ("terms.amounts.audit_pay", 1, "unpaid_work"),
+    ("terms.amounts.late_pay", 1, "unpaid_late_audits"),
+    ("terms.amounts.dispute_bond", 1, "free_moves"),
+    ("terms.amounts.no_show_fee", 50 * WEI, "no_show_fee_above_stake"),
+    ("terms.amounts.demand_fee", 10 * WEI, "demand_fee"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "name"), EDGES, ids=[f"{case[0]}={case[1]!r:.20}" for case in EDGES]
+)
+def test_what_is_just_allowed_is_not_refused_by_that_name(path: str, value: Any, name: str) -> None:
+    assert name not in [item.name for item in find_malformations(spoil(path, value))]
+
+
+def test_a_round_may_span_as_much_as_can_be_and_no_block_more() -> None:
+    windows = TASK.terms.windows
+    room = MAX_ROUND_SPAN_BLOCKS - compute_worst_span_blocks(windows)
+    for more, found in ((0, []), (1, ["round_span"])):
+        spoiled = spoil("terms.windows.train", windows.train + room + more)
+        assert [item.name for item in find_malformations(spoiled)] == found
+
+
+def test_a_fee_and_a_finder_s_share_may_be_what_their_rules_name() -> None:
+    a = TASK.terms.amounts
+    least = compute_least_no_show_fee_wei(Fraction(1, 2), TASK.terms.segment_draws, a.solver_pay, 8)
+    cap = min(a.solver_stake, a.audit_stake, a.merge_bond) // 4
+    assert TASK.terms.max_verifiers == 8
+    for name, value, rule, step in (
+        ("no_show_fee", least, "no_show_fee_too_low", -1),
+        ("finder_cap", cap, "finder_cap", 1),
+    ):
+        edge, beyond = (
+            [item.name for item in find_malformations(spoil(f"terms.amounts.{name}", value + more))]
+            for more in (0, step)
+        )
+        assert rule not in edge and rule in beyond
 
 
 def test_an_inner_warm_up_is_refused_where_moments_carry_over() -> None:
