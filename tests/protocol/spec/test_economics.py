@@ -53,64 +53,72 @@ def test_the_presets_hold_at_the_usual_figures(preset: Preset) -> None:
     assert names == {field.name for field in fields(Amounts)} | {"segment_draws", "late_rate"}
 
 
+MILLI = TOKEN_WEI // 1000
+UNEVEN = replace(SAMPLING, verifiers=4)
+"""Ten draws for four verifiers."""
+
+
+def list_leasts(amounts: Amounts, sampling: Sampling, figures: Figures) -> dict[str, int]:
+    """What each amount must be at least, by its name."""
+    return {one.name: one.least for one in economics.list_requirements(amounts, sampling, figures)}
+
+
 def test_every_least_is_what_its_inequality_gives() -> None:
     """By hand, in thousandths of a token: C 8,000, V 10,000, a million gas 100; a segment of ten steps costs
     2,000, a trace of one step as much again."""
-    milli = TOKEN_WEI // 1000
-    figures = Figures(8000 * milli, 10_000 * milli, TOKEN_WEI // 10**7)
-    sampling = Sampling(4, 10, 2, LATE_RATE_ONE // 2, 5, 4, 2)
+    figures = Figures(8000 * MILLI, 10_000 * MILLI, TOKEN_WEI // 10**7)
     amounts = replace(
         DEVNET.amounts,
-        solver_pay=10_000 * milli,
-        finder_cap=6000 * milli,
-        merge_pay=1000 * milli,
-        audit_pay=500 * milli,
+        solver_pay=10_000 * MILLI,
+        finder_cap=6000 * MILLI,
+        merge_pay=1000 * MILLI,
+        audit_pay=500 * MILLI,
     )
-    found = {one.name: one for one in economics.list_requirements(amounts, sampling, figures)}
+    least = list_leasts(amounts, UNEVEN, figures)
     # 1.3 M gas of a solver and 0.15 M for each of two draws.
-    assert found["solver_pay"].least == (8000 + 160) * milli
+    assert least["solver_pay"] == (8000 + 160) * MILLI
     # 0.25 M gas for an audit; 0.9 M for enrolling, shared by the 2.5 audits of each of four verifiers, or by
     # the 1.25 of each of two whistleblowers.
-    assert found["audit_pay"].least == (2000 + 25 + 36) * milli
-    assert found["late_pay"].least == (2000 + 25 + 72) * milli
-    assert found["merge_pay"].least == 40 * milli
+    assert least["audit_pay"] == (2000 + 25 + 36) * MILLI
+    assert least["late_pay"] == (2000 + 25 + 72) * MILLI
+    assert least["merge_pay"] == 40 * MILLI
     # A quarter of the stake for the finder, at most its cap, the pay for the submitter: V burns.
-    assert found["merge_bond"].least == ceil(Fraction(4 * 11_000 * milli, 3))
+    assert least["merge_bond"] == ceil(Fraction(4 * 11_000 * MILLI, 3))
     # Four challenges: 1.3 M gas, a replay, a trace. Two who void honest work want less, and so do the bribed.
-    assert found["audit_stake"].least == 4 * (130 + 2000 + 2000) * milli
-    assert found["enrol_stake"].least == 3 * amounts.no_show_fee
+    assert least["audit_stake"] == 4 * (130 + 2000 + 2000) * MILLI
+    assert least["enrol_stake"] == 3 * amounts.no_show_fee
     # Two of four decide a draw two times in three, both draws m = 4/9; 7/6 of each draw's auditors reveal and
     # are paid: (m (B + V) + e) / (1 - m), e = 7/3 of 500.
-    assert found["no_show_fee"].least == (80_000 + 10_500) * milli // 5 + 1
-    assert found["dispute_bond"].least == 2 * (50 + 2000 + 2000) * milli
-    assert found["demand_fee"].least == 20 * milli
-    assert found["finder_cap"].least == 3 * (2000 + 25) * milli
+    assert least["no_show_fee"] == (80_000 + 10_500) * MILLI // 5 + 1
+    assert least["dispute_bond"] == 2 * (50 + 2000 + 2000) * MILLI
+    assert least["demand_fee"] == 20 * MILLI
+    assert least["finder_cap"] == 3 * (2000 + 25) * MILLI
 
 
 def test_an_auditor_s_stake_burns_what_spite_and_bribes_are_worth() -> None:
     """Each of two who void honest work risks half of what that is worth to them, and its replay; who is
     bribed to hand in a root saves a replay, seen with half a late audit by half of the auditors."""
-    milli = TOKEN_WEI // 1000
-    amounts = replace(DEVNET.amounts, audit_pay=500 * milli, finder_cap=10**6 * milli)
-    sampling = Sampling(4, 10, 2, LATE_RATE_ONE // 2, 5, 4, 2)
-    spiteful = Figures(8000 * milli, 40_000 * milli, TOKEN_WEI // 10**7)
-    bribed = Figures(80_000 * milli, 0, 0, detection=Fraction(1, 4))
+    amounts = replace(DEVNET.amounts, audit_pay=500 * MILLI, finder_cap=10**6 * MILLI)
+    spiteful = Figures(8000 * MILLI, 40_000 * MILLI, TOKEN_WEI // 10**7)
+    bribed = Figures(80_000 * MILLI, 0, 0, detection=Fraction(1, 4))
     for figures, burned in ((spiteful, 20_000 + 2000), (bribed, 16 * 20_000 - 500)):
-        found = {one.name: one for one in economics.list_requirements(amounts, sampling, figures)}
-        assert found["audit_stake"].least == ceil(Fraction(4 * (burned + 500) * milli, 3))
+        least = list_leasts(amounts, UNEVEN, figures)["audit_stake"]
+        assert least == ceil(Fraction(4 * (burned + 500) * MILLI, 3))
 
 
 def test_where_no_number_of_draws_is_enough_one_more_than_there_can_be_is_asked_for() -> None:
     figures = replace(FIGURES, gain_wei=10**6 * TOKEN_WEI)
     assert economics.compute_least_draws(DEVNET.amounts, SAMPLING, figures) == 3
+
+
+def test_one_draw_is_enough_where_stakes_are_large() -> None:
     rich = replace(DEVNET.amounts, solver_stake=10**6 * TOKEN_WEI, no_show_fee=10**6 * TOKEN_WEI)
     assert economics.compute_least_draws(rich, SAMPLING, FIGURES) == 1
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Amounts)])
-def test_an_amount_below_its_least_is_refused_by_name(name: str) -> None:
-    found = economics.list_requirements(DEVNET.amounts, SAMPLING, FIGURES)
-    [least] = [one.least for one in found if one.name == name]
+def test_an_amount_is_enough_at_its_least_and_refused_by_name_below(name: str) -> None:
+    least = list_leasts(DEVNET.amounts, SAMPLING, FIGURES)[name]
     low = replace(DEVNET.amounts, **{name: least - 1})
     with pytest.raises(InvalidInput, match=name):
         economics.refuse_paying_cheats(low, SAMPLING, FIGURES)
