@@ -6,7 +6,6 @@ Anvil's parties start from nothing, so accounts are given coin (by Anvil) and De
 import asyncio
 import socket
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ GRANT_TOKEN_WEI = 100_000 * TOKEN_WEI
 UNBONDING_BLOCKS = DEVNET.unbonding_blocks
 KEPT_STATES = 128
 """States of past blocks that Anvil keeps: with all of them each block takes longer than the last."""
-BOOT_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 
 Report = Callable[[str], None]
@@ -164,13 +162,13 @@ def stop(process: "subprocess.Popen[Any]") -> None:
 
 
 async def _wait_until_it_listens(process: "subprocess.Popen[Any]", log: Path) -> None:
-    """Its own log is asked, not the port: another Anvil could be answering there."""
-    deadline_s = time.monotonic() + BOOT_TIMEOUT_S
+    """Wait until Anvil listens, however long that takes, or has ended. Its own log is asked, not the port:
+    another Anvil could be answering there."""
     while "Listening on" not in log.read_text(errors="replace"):
-        if process.poll() is not None or time.monotonic() > deadline_s:
+        if process.poll() is not None:
             raise EnvironmentFault(
                 what="Anvil did not start",
-                expected=f"it listens within {BOOT_TIMEOUT_S:.0f} s",
+                expected="it runs and listens",
                 actual=_tail(log) or f"exit status {process.poll()} and no word",
                 remedy=f"Read {log}; install again with ./dev setup.",
                 retryable=False,

@@ -7,26 +7,29 @@ When the task is over, `report.py` tells from the chain's logs what happened, an
 import argparse
 import asyncio
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from protocol.actions.view import View
 from protocol.adapters.chain import open_chain
+from protocol.spec.economics import compute_worst_span_blocks
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.params import DEVNET
 from scripts.devnet import Devnet, DevnetOptions, fund, keep_time, run_devnet
 from scripts.toolchain import ROOT
-from tests.e2e.company import SERVE_TIMEOUT_S, Company, open_company
+from tests.e2e.company import Company, open_company
 from tests.e2e.draw_odds import check_draws
 from tests.e2e.isolation import is_supported
 from tests.e2e.luck import Luck, choose_rounds, compute_run_luck
+from tests.e2e.pace import compute_factor, measure_step_s, widen
 from tests.e2e.party import SERVING, WAITING
-from tests.e2e.plan import LEAST_ROUNDS, build_plan
+from tests.e2e.plan import LEAST_ROUNDS, WINDOWS, build_plan
 from tests.e2e.roster import make_roster
 from tests.e2e.screen import Screen
 from tests.e2e.stage import (
@@ -42,9 +45,8 @@ from tests.e2e.verdict import compute_exported_root, judge_run
 
 DEFAULT_SKIP = Fraction(1, 3)
 VERBS = {"skip": "skips steps", "invent": "invents results"}
-SILENCE_S = 240.0
-"""Without any event for so long the run is stuck."""
-REPORT_TIMEOUT_S = 300.0
+NOTICE_S = 60.0
+"""Between two lines that say that nothing happened."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,24 @@ class Run:
     rounds: int
     skip: Fraction
     luck: Luck
+    step_s: float
+    """Seconds of a training step, measured before the run."""
+
+    @property
+    def window_factor(self) -> int:
+        """How many times as long as the preset's the windows are."""
+        return compute_factor(self.step_s, os.cpu_count() or 1, WINDOWS)
+
+    @property
+    def worst_span_blocks(self) -> int:
+        """More blocks than anything in a round can take."""
+        return compute_worst_span_blocks(widen(WINDOWS, self.window_factor))
+
+    @property
+    def options(self) -> list[str]:
+        """What the parties are started with."""
+        numbers = {"rounds": self.rounds, "skip": self.skip, "window-factor": self.window_factor}
+        return [word for name, number in numbers.items() for word in (f"--{name}", str(number))]
 
     @property
     def names(self) -> dict[str, str]:
@@ -74,11 +94,16 @@ async def demonstrate(options: argparse.Namespace) -> bool:
     luck = compute_run_luck(build_plan(rounds), cast, options.skip)
     with folders.hold():
         folders.clear()
-        setup = DevnetOptions(path=folders.deployment, log=folders.logs / "anvil.log")
+        step_s = await asyncio.to_thread(measure_step_s)
+        run = Run(folders, (), rounds, options.skip, luck, step_s)
+        setup = DevnetOptions(
+            path=folders.deployment,
+            log=folders.logs / "anvil.log",
+            unbonding_blocks=max(DEVNET.unbonding_blocks, run.worst_span_blocks + 1),
+        )
         async with run_devnet(setup, report=lambda _: None) as devnet:
-            actors = make_actors(folders, cast, devnet.rpc_url)
-            await fund_all(devnet, actors)
-            run = Run(folders, actors, rounds, options.skip, luck)
+            run = replace(run, actors=make_actors(folders, cast, devnet.rpc_url))
+            await fund_all(devnet, run.actors)
             return await play(run, devnet, started_s, options)
 
 
@@ -95,12 +120,12 @@ async def play(run: Run, devnet: Devnet, started_s: float, options: argparse.Nam
         introduce(run, devnet, screen)
         if options.skip != DEFAULT_SKIP:
             screen.say(str(await check_draws(devnet.rpc_url, devnet.deployment, options.skip)))
-        with open_company(run.folders, run.actors, run.rounds, run.skip) as company:
+        with open_company(run.folders, run.actors, run.options, screen.say) as company:
             await company.start_all(WAITING)
             ticking = asyncio.create_task(keep_time(devnet, None, len(run.actors)))
             try:
-                await watch(devnet, company, screen, ticking)
-                await company.wait_for_line(SERVING, SERVE_TIMEOUT_S)
+                await watch(run, devnet, company, screen, ticking)
+                await company.wait_for_line(SERVING)
             finally:
                 ticking.cancel()
             report = await make_report(run, devnet, started_s)
@@ -129,13 +154,18 @@ def introduce(run: Run, devnet: Devnet, screen: Screen) -> None:
             f"chance that no draw in {run.rounds} rounds meets the one who {VERBS[kind]}: {float(escape):.1e}"
         )
     screen.say(f"chance that this run fails by luck: {float(run.luck.total):.2e}, below 1 in 1,000")
+    screen.say(
+        f"one training step takes {run.step_s:.2f} s now: windows are {run.window_factor} times the preset's"
+    )
 
 
-async def watch(devnet: Devnet, company: Company, screen: Screen, ticking: "asyncio.Task[None]") -> None:
-    """Tell what happens until the task is closed. Raises EnvironmentFault when a party dies or all wait, and
-    whatever ended the clock."""
+async def watch(
+    run: Run, devnet: Devnet, company: Company, screen: Screen, ticking: "asyncio.Task[None]"
+) -> None:
+    """Tell what happens until the task is closed. Raises EnvironmentFault when a party dies or nothing
+    happens for longer than a round can last, and whatever ended the clock."""
     view = View("", devnet.deployment.chain_id, devnet.deployment.registry)
-    last_event_s = time.monotonic()
+    last_block, notice_s = 0, time.monotonic() + NOTICE_S
     async with open_chain(devnet.rpc_url, devnet.deployment) as chain:
         async for batch in chain.follow():
             events = view.take(batch)
@@ -145,9 +175,13 @@ async def watch(devnet: Devnet, company: Company, screen: Screen, ticking: "asyn
                 screen.move(task, batch.head.number)
                 if task.is_closed:
                     return
-            last_event_s = time.monotonic() if events else last_event_s
+            if events or not last_block:
+                last_block, notice_s = batch.head.number, time.monotonic() + NOTICE_S
+            if time.monotonic() > notice_s:
+                screen.say(f"nothing new since block {last_block}; all parties run; Ctrl-C ends the demo")
+                notice_s = time.monotonic() + NOTICE_S
             company.require_alive()
-            company.require_progress(time.monotonic() - last_event_s, SILENCE_S)
+            company.require_progress(batch.head.number - last_block, run.worst_span_blocks)
             if ticking.done():
                 ticking.result()
 
@@ -158,7 +192,7 @@ async def make_report(run: Run, devnet: Devnet, started_s: float) -> dict[str, A
     program += ["--rpc-url", devnet.rpc_url, "--folder", str(run.folders.observer)]
     command = confine(program, own=run.folders.observer, hidden=run.folders.parties)
     process = await asyncio.create_subprocess_exec(*command, env=make_environment(run.folders))
-    status = await asyncio.wait_for(process.wait(), REPORT_TIMEOUT_S)
+    status = await process.wait()
     if status:
         raise EnvironmentFault(
             what="the report could not be made", expected="exit status 0", actual=status,
@@ -183,6 +217,8 @@ def join_report(run: Run, report: dict[str, Any]) -> dict[str, Any]:
         "parties": parties,
         "model_dir": str(run.folders.model.relative_to(ROOT)),
         "luck": float(run.luck.total),
+        "step_s": round(run.step_s, 3),
+        "window_factor": run.window_factor,
         "isolated": is_supported(),
         "path": str(run.folders.report.relative_to(ROOT)),
         "exported_weights_root": compute_exported_root(run.folders.model, build_plan(run.rounds).model),

@@ -21,7 +21,8 @@ from protocol.adapters.chain import open_chain, read_deployment
 from protocol.spec.errors import TouchstoneError
 from scripts.home import read_config, unlock_key
 from tests.e2e.cheats import make_inventor, make_skipper
-from tests.e2e.plan import build_plan, read_dataset
+from tests.e2e.pace import widen
+from tests.e2e.plan import WINDOWS, build_plan, read_dataset
 from verifier import verifier
 from whistleblower import watcher
 
@@ -65,7 +66,8 @@ def open_home(home: Path) -> PartyConfig:
 
 async def submit(config: PartyConfig, options: argparse.Namespace) -> None:
     """Post the demo's task when told to by a line, follow it to its end, write the trained model."""
-    plan, dataset = build_plan(options.rounds), read_dataset()
+    windows = widen(WINDOWS, options.window_factor)
+    plan, dataset = build_plan(options.rounds, windows=windows), read_dataset()
     async with open_party(config) as party:
         say(WAITING)
         await asyncio.to_thread(sys.stdin.readline)
@@ -112,6 +114,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--submitter", default="")
     parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--window-factor", type=int, default=1, help="see pace.py")
     parser.add_argument("--skip", type=Fraction, default=Fraction(1, 3))
     parser.add_argument("--model-dir", type=Path)
     return parser.parse_args(arguments)

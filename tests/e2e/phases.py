@@ -16,8 +16,6 @@ from protocol.spec.params import PHASE_LATE, PHASE_PRIMARY
 from protocol.spec.round import RoundState, get_audit_deadlines, get_phase
 from protocol.spec.statuses import AuditStatus
 
-LEAST_RATIO = 5
-
 
 @dataclass(frozen=True)
 class Use:

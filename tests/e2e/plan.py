@@ -1,9 +1,10 @@
 """The demo's task: one million parameters on the standard library's sources, four rounds of four segments.
 
-Windows are many times what a phase takes on two cores, since slowness must slash nobody; the devnet clock
-skips what nobody needs. Limits come from `./dev bench limits`; moments are reset at each
-round's start (docs/decisions/0002-moments.md).
+The demo chooses the windows by the speed of the machine (`pace.py`). Limits come from `./dev bench limits`;
+moments are reset at each round's start (docs/decisions/0002-moments.md).
 """
+
+from dataclasses import replace
 
 from benchmarks.setting import (
     DEMO_MODEL,
@@ -21,9 +22,13 @@ from benchmarks.setting import (
 from node.submit import TaskPlan
 from protocol.compute.calibrate import propose_limits
 from protocol.compute.compare import Distances
+from protocol.spec.containers import Windows
 from protocol.spec.params import DEVNET
 
 LEAST_ROUNDS = ROUNDS
+WINDOWS = replace(DEVNET.windows, enrol=450, dispute=150, respond=150, name=100, prove=100)
+"""Blocks. In the first enrolment everybody fetches the data and checks one step; in a dispute's clocks a step
+is traced and searched. These windows are longer than the preset's, which other tests skip many times."""
 SEGMENT_DRAWS = 2
 LATE_RATE = 1 << 15
 """Half of the accepted claims are audited a second time."""
@@ -32,13 +37,15 @@ HONEST_MAXIMA = (1.9e-5, 8.4e-5, 3.1e-5)
 model have ever differed (docs/decisions/0006-limits.md)."""
 
 
-def build_plan(rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5) -> TaskPlan:
-    """The demo's plan for so many rounds and enrolled accounts."""
+def build_plan(
+    rounds: int = LEAST_ROUNDS, solvers: int = 5, verifiers: int = 5, windows: Windows = WINDOWS
+) -> TaskPlan:
+    """The demo's plan for so many rounds and enrolled accounts, with these windows."""
     limits = propose_limits([Distances(*HONEST_MAXIMA, 0, 0, 0)])
     return TaskPlan(
         model=DEMO_MODEL,
         schedule=build_demo_schedule(rounds),
-        windows=DEVNET.windows,
+        windows=windows,
         amounts=DEVNET.amounts,
         accept=limits.accept,
         reject=limits.reject,

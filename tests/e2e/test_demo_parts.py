@@ -17,23 +17,26 @@ from protocol.compute.step import Batch, begin_round, train_segment
 from protocol.spec import events, game_events
 from protocol.spec.containers import ModelConfig, StateHeader
 from protocol.spec.economics import compute_worst_span_blocks
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import DEVNET
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.params import DEVNET, MAX_ROUND_SPAN_BLOCKS
 from protocol.spec.round import RoundState
 from protocol.spec.statuses import Role
 from protocol.spec.task_rules import count_parameters, refuse_malformed_task
 from scripts.devnet import UNBONDING_BLOCKS
+from tests.e2e import company
 from tests.e2e.cheats import (
     is_skipped,
     list_spoiled_segments,
     make_skipping_train,
     train_by_invention,
 )
+from tests.e2e.company import Company
 from tests.e2e.isolation import is_supported
 from tests.e2e.luck import HIGHEST_LUCK, choose_rounds, compute_run_luck
 from tests.e2e.money import fold_books
+from tests.e2e.pace import LEAST_FACTOR, REFERENCE_STEP_S, compute_factor, measure_step_s, widen
 from tests.e2e.phases import measure_phases
-from tests.e2e.plan import LEAST_ROUNDS, build_plan
+from tests.e2e.plan import LEAST_ROUNDS, WINDOWS, build_plan
 from tests.e2e.roster import count_role, make_roster
 from tests.e2e.screen import CURVE_ROWS, draw_curve
 from tests.e2e.stage import Folders, confine
@@ -58,6 +61,63 @@ def test_nodes_take_the_plan() -> None:
     assert 0.9e6 < count_parameters(plan.model) < 1.1e6
     assert spec.terms.rounds >= 4
     assert compute_worst_span_blocks(plan.windows) < UNBONDING_BLOCKS
+
+
+# --- Pace ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("step_s", "cores", "factor"),
+    [
+        (REFERENCE_STEP_S / 10, 16, LEAST_FACTOR),
+        (REFERENCE_STEP_S, 2, LEAST_FACTOR),
+        (REFERENCE_STEP_S, 1, 2 * LEAST_FACTOR),
+        (4 * REFERENCE_STEP_S, 64, 4 * LEAST_FACTOR),
+        (1e9, 2, MAX_ROUND_SPAN_BLOCKS // compute_worst_span_blocks(WINDOWS)),
+    ],
+)
+def test_a_slower_machine_has_longer_windows(step_s: float, cores: int, factor: int) -> None:
+    assert compute_factor(step_s, cores, WINDOWS) == factor
+
+
+@pytest.mark.parametrize("step_s", [0.0, 1e9])
+def test_nodes_take_wide_windows(step_s: float) -> None:
+    windows = widen(WINDOWS, compute_factor(step_s, 2, WINDOWS))
+    refuse_malformed_task(replace(SPEC, terms=replace(SPEC.terms, windows=windows)))
+    assert windows.train >= LEAST_FACTOR * WINDOWS.train
+    assert windows.delay == WINDOWS.delay
+
+
+def test_the_first_steps_are_timed() -> None:
+    assert 0 < measure_step_s() < float("inf")
+
+
+# --- Company ------------------------------------------------------------------------------------------------
+def make_company(folder: Path, program: str) -> tuple[Company, list[str]]:
+    folders, said = Folders(folder), list[str]()
+    folders.logs.mkdir(parents=True)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=(folders.logs / "a.log").open("wb"))
+    return Company(folders, (), [], said.append, {"a": process}), said
+
+
+async def test_a_slow_party_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(company, "NOTICE_S", 0.0)
+    program = "import time; time.sleep(0.5); print('ready', flush=True); time.sleep(600)"
+    slow, said = make_company(tmp_path, program)
+    await slow.wait_for_line("ready")
+    slow.processes["a"].kill()
+    assert "still waiting for a to say: ready" in said
+
+
+async def test_a_party_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    dead, _ = make_company(tmp_path, "print('no'); raise SystemExit(3)")
+    with pytest.raises(EnvironmentFault, match="a has ended before its time"):
+        await dead.wait_for_line("ready")
+
+
+def test_a_run_is_stuck_after_more_blocks_than_a_round_can_last(tmp_path: Path) -> None:
+    still = Company(Folders(tmp_path), (), [], lambda _: None)
+    still.require_progress(100, 100)
+    with pytest.raises(EnvironmentFault, match="the run is stuck"):
+        still.require_progress(101, 100)
 
 
 def test_the_roster_is_what_the_demo_promises() -> None:
@@ -264,7 +324,6 @@ def spoil(report: dict[str, Any], *path: str | int, value: object) -> None:
         (("parties", 1, "earned_for"), {"solver": 7}),
         (("parties", 0, "earned_for"), {}),
         (("claims", 1, "is_merged"), True),
-        (("phases", "train", "ratio"), 4.9),
         (("is_closed",), False),
         (("exported_weights_root",), ""),
         (("luck",), 0.01),
@@ -274,6 +333,12 @@ def test_each_failure_is_seen(path: tuple[str | int, ...], value: object) -> Non
     report = make_report()
     spoil(report, *path, value=value)
     assert not all(finding.holds for finding in judge_run(report, 1, 7))
+
+
+def test_a_slow_machine_is_no_failure() -> None:
+    report = make_report()
+    spoil(report, "phases", "train", "ratio", value=1.1)
+    assert all(finding.holds for finding in judge_run(report, 1, 7))
 
 
 def test_without_cheats_a_slash_or_fee_is_a_failure() -> None:

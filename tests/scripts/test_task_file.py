@@ -12,6 +12,8 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.params import DEVNET, TOKEN_WEI
 from scripts.task_file import compute_disk_bytes, read_task_file
+from tests.e2e.pace import LEAST_FACTOR, widen
+from tests.e2e.plan import WINDOWS
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
 
@@ -29,7 +31,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> None:
     file = read_task_file(write(tmp_path, example))
-    assert file.plan.windows == replace(DEVNET.windows, enrol=600)
+    assert file.plan.windows == replace(widen(WINDOWS, LEAST_FACTOR), enrol=600), "those of the demo"
     assert file.plan.amounts == DEVNET.amounts
     assert file.plan.outer_learning_rate == nearest(0.7)
     assert file.plan.accept.tau_m == pytest.approx(7.6e-5 * 2**64)
