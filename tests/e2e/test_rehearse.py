@@ -45,5 +45,5 @@ async def test_the_deployed_referee_judges_as_nodes_do_and_another_is_refused(tm
                 await join_task(party, world.task)
             assert party.task == b"" and not any(line.startswith(CHECKED) for line in world.lines)
         await connection.request("anvil_setCode", address, right)
-        await asyncio.wait_for(join_task(party, world.task), timeout=60)
+        await asyncio.wait_for(join_task(party, world.task), timeout=600)
         assert party.task == world.task and any(line.startswith(CHECKED) for line in world.lines)

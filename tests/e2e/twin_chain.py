@@ -40,7 +40,7 @@ class JsonRpc:
     """JSON-RPC over one kept connection. A batch is answered in its order."""
 
     def __init__(self, url: str) -> None:
-        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=600)
 
     def ask(self, *requests: Request) -> list[Any]:
         """The results of all requests. Raises RuntimeError where one has none."""

@@ -31,8 +31,8 @@ async def test_the_clock_makes_blocks_with_and_without_transactions(tmp_path: Pa
     async with run_devnet(options, lambda _: None) as net, open_chain(net.rpc_url, net.deployment) as chain:
         before = await chain.head()
         keeping = asyncio.create_task(devnet.keep_time(net))
-        await asyncio.wait_for(chain.wait_for_block(before.number + 1), 20)
-        await asyncio.wait_for(devnet.fund(chain.connection, net.deployment, [ACCOUNT]), 20)
+        await asyncio.wait_for(chain.wait_for_block(before.number + 1), 600)
+        await asyncio.wait_for(devnet.fund(chain.connection, net.deployment, [ACCOUNT]), 600)
         assert await chain.token.balance_of(ACCOUNT) == GRANT_TOKEN_WEI
         keeping.cancel()
 

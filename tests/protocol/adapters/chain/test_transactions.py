@@ -117,7 +117,7 @@ async def test_a_cheap_transaction_is_sent_again_with_a_higher_fee(net: TestChai
     assert await count_mined(net) == before, "the fee was to be too low"
     await net.anvil("anvil_setNextBlockBaseFeePerGas", hex(4 * base_fee))
     await net.anvil("evm_setIntervalMining", 1)
-    receipt = await asyncio.wait_for(sending, 20)
+    receipt = await asyncio.wait_for(sending, 600)
     assert receipt.fee_wei >= 2 * base_fee * receipt.gas_used
     assert await net.chain.vault.stake_of(net.chain.address) == STAKE_WEI
 
@@ -176,7 +176,7 @@ async def test_a_gap_left_by_a_reorg_is_closed(net: TestChain) -> None:
     await wait_until_pending(net, before + 1)
     await net.anvil("anvil_reorg", 1, [])
     await net.anvil("evm_setIntervalMining", 1)
-    await asyncio.wait_for(sending, 20)
+    await asyncio.wait_for(sending, 600)
     assert await net.chain.vault.stake_of(net.chain.address) == 2 * STAKE_WEI
 
 
@@ -196,7 +196,7 @@ async def test_what_another_process_displaced_is_sent_anew(net: TestChain) -> No
     await net.anvil("evm_setIntervalMining", 1)
     rival = sign_transfer(net, before, fee_wei=100 * (await net.chain.head()).base_fee_wei)
     await net.chain.connection.broadcast(rival)
-    await asyncio.wait_for(sending, 20)
+    await asyncio.wait_for(sending, 600)
     assert await count_mined(net) == before + 2
     assert await net.chain.vault.stake_of(net.chain.address) == STAKE_WEI
 
@@ -229,7 +229,7 @@ async def test_two_processes_never_take_one_transaction_for_their_own(
             while not sent:
                 await asyncio.sleep(POLL_S)
         await net.anvil("evm_setIntervalMining", 1)
-        receipts = await asyncio.wait_for(asyncio.gather(first, second), 30)
+        receipts = await asyncio.wait_for(asyncio.gather(first, second), 600)
     assert len({receipt.transaction_hash for receipt in receipts}) == 2
     assert await net.chain.vault.stake_of(net.chain.address) == 2 * STAKE_WEI
 
