@@ -169,7 +169,8 @@ class Participant:
 
     def _is_open(self, duty: Call) -> bool:
         """Off-chain duties stay due until the call that follows them; here they are done once the
-        journal has the result."""
+        journal has the result, and the commitment is due only then: what goes with it in one transaction must
+        not wait for a replay that fails."""
         if duty in self.sending:
             return False
         match duty:
@@ -177,6 +178,8 @@ class Participant:
                 return duty.round not in self.party.memory.claims
             case calls.Replay():
                 return (duty.audit.round, *duty.audit.key) not in self.party.memory.audits
+            case calls.CommitReplay():
+                return (duty.audit.round, *duty.audit.key) in self.party.memory.audits
             case calls.ServeState():
                 return False
         return True

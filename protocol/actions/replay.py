@@ -151,7 +151,7 @@ async def commit_replay(party: Party, audit: AuditRef, segment: int, train: Trai
 
 
 async def commit_replays(party: Party, audits: list[AuditRef]) -> None:
-    """Commit to replays that are done, in one transaction."""
+    """Commit to replays that are done, all of them, in one transaction."""
     seals = [_seal(party, audit, party.memory.audits[(audit.round, *audit.key)]) for audit in audits]
     await party.chain.audit_book.commit_replays(audits, seals)
 

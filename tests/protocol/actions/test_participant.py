@@ -1,8 +1,10 @@
 """What a participant decides beyond the pure rules, and that each call goes where it belongs."""
 
+import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from protocol.spec import calls, events
 from protocol.spec.codec import compute_state_root
 from protocol.spec.contest import ContestState
 from protocol.spec.dispute_moves import DemandLeaf, Move, NameStep, PostStepRoots, PostTrace, Timeout
+from protocol.spec.drawn import Drawn, get_drawn
 from protocol.spec.duties import get_auditor_actions, get_solver_actions
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game_events import (
@@ -38,6 +41,7 @@ from tests.protocol.actions.facts import ALICE, BOB, MALLORY, TASK, at
 from tests.protocol.actions.lone import SOLVER, Lone
 from tests.protocol.actions.outcomes import accept_claim, post_outer
 from tests.protocol.spec.plots import play_plot
+from tests.protocol.spec.simulator import make_word
 
 CLOCK = 100
 OUTER_BLOCK = 21
@@ -65,10 +69,15 @@ async def test_training_is_done_when_the_journal_has_the_claim(solver: Lone) -> 
 async def test_a_replay_is_done_when_the_journal_has_the_result(solver: Lone) -> None:
     audited = await audit_claim(solver)
     clock = audited.verifier.party.round(0).deadlines
-    audits = [type(one) for one in decide(audited.verifier, clock.replay_end - 1)]
-    assert audits[:2] == [calls.Replay, calls.CommitReplay]
-    await make_participant(audited.verifier).perform(calls.Replay(0, REF, audited.segment))
-    assert calls.Replay not in map(type, decide(audited.verifier, clock.replay_end - 1))
+
+    def list_audits() -> list[Hashable]:
+        due = decide(audited.verifier, clock.replay_end - 1)
+        return [one for one in due if isinstance(one, calls.Replay | calls.CommitReplay)]
+
+    replaying = calls.Replay(0, REF, audited.segment)
+    assert list_audits() == [replaying], "there is nothing to commit to yet"
+    await make_participant(audited.verifier).perform(replaying)
+    assert list_audits() == [calls.CommitReplay(0, REF, audited.segment)]
 
 
 async def test_who_cannot_have_the_start_says_so_before_time_runs_out(solver: Lone) -> None:
@@ -85,6 +94,54 @@ async def test_a_chain_that_does_not_answer_is_no_reason_to_blame_the_solver(sol
     with pytest.raises(EnvironmentFault):
         await make_participant(audited.verifier).perform(calls.CommitReplay(0, REF, audited.segment))
     assert not audited.verifier.chain.list_sent("say_unserved")
+
+
+async def draw_both(solver: Lone) -> tuple[Audited, list[Drawn]]:
+    """A claim of whose two draws one verifier is the primary, and both starts are opened."""
+    audited = await audit_claim(solver)
+    verifier = audited.verifier.party
+    for number in count():
+        seed = make_word("draw", number)
+        audited.take(events.DrawSealed(block_number=6, task=TASK, round=0, draw_seed=seed))
+        drawn = [get_drawn(verifier.round(0), 0, draw) for draw in range(2)]
+        found = [one for one in drawn if one is not None and one.primary == verifier.account]
+        if len(found) == 2:
+            break
+    for draw, one in enumerate(found):
+        start = audited.boundary(one.segment)
+        audited.take(events.StartOpened(block_number=7, task=TASK, round=0, slot=0, draw=draw, start=start))
+    return audited, found
+
+
+async def attempt_all(participant: Participant, block: int) -> None:
+    """What is due in a block, each for itself, as the loop does it."""
+    due = participant.decide(block).actions
+    await asyncio.gather(*map(participant.perform, due), return_exceptions=True)
+
+
+async def test_a_draw_that_is_not_served_keeps_no_other_commitment_back(solver: Lone) -> None:
+    audited, drawn = await draw_both(solver)
+    verifier, other = audited.verifier, replace(REF, draw=1)
+    participant, clock = make_participant(verifier), verifier.party.round(0).deadlines
+    await participant.perform(calls.Replay(0, REF, drawn[0].segment))
+    audited.withhold()
+    last = clock.replay_end - verifier.party.spec.terms.windows.replay // 4
+    await attempt_all(participant, last)
+    assert verifier.chain.list_sent("say_unserved") == [(other,)]
+    sent = [ref for ref, _ in verifier.chain.list_sent("commit_replay")]
+    sent += [ref for refs, _ in verifier.chain.list_sent("commit_replays") for ref in refs]
+    assert sent == [REF]
+
+
+async def test_draws_that_are_ready_are_committed_together(solver: Lone) -> None:
+    audited, drawn = await draw_both(solver)
+    participant = make_participant(audited.verifier)
+    refs = [replace(REF, draw=draw) for draw in range(2)]
+    for ref, one in zip(refs, drawn, strict=True):
+        await participant.perform(calls.Replay(0, ref, one.segment))
+    await attempt_all(participant, audited.verifier.party.round(0).deadlines.replay_end - 1)
+    [(sent, _)] = audited.verifier.chain.list_sent("commit_replays")
+    assert sent == refs and not audited.verifier.chain.list_sent("commit_replay")
 
 
 CALLS: list[tuple[calls.Call, str, tuple[Any, ...]]] = [
