@@ -29,6 +29,7 @@ from protocol.adapters.wire.auth import RequestSigner, WireDomain
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import load_or_create_identity
+from protocol.compute.compare import Verdict
 from protocol.compute.conditioning import Conditioning
 from protocol.compute.data import Corpus
 from protocol.compute.determinism import name_hardware
@@ -195,6 +196,10 @@ class Joined:
     """By dispute: the trace of its named step."""
     conditioning: dict[tuple[int, int, int], asyncio.Task[Conditioning]] = field(default_factory=dict)
     """By (round, slot, segment), of segments where it was asked for: what measures it."""
+    judged: dict[tuple[int, int, StateHeader, StateHeader], asyncio.Task[Verdict]] = field(
+        default_factory=dict
+    )
+    """By (round, segment, claimed end, own end), the latest of them: what judges all elements, or has."""
 
 
 def share_interpreter() -> None:

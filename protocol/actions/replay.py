@@ -45,6 +45,9 @@ from protocol.spec.tolerance import Judgement
 ASK_PAUSE_S = 0.5
 """Between two requests to a solver that did not serve."""
 
+MAX_JUDGED = 256
+"""Judgements that a node remembers, the latest: one that is forgotten is made again where it is wanted."""
+
 log = logging.getLogger(__name__)
 
 Served = TypeVar("Served")
@@ -209,12 +212,32 @@ async def judge_ends(
     """Judge a claimed end of a segment against this node's own; what may be noise is grey, where that is
     known by `until_block`. states: the start, the claimed end, the own one, all in the store."""
     start, end, own = states
-    terms = party.spec.terms
     claimed, replayed = [await asyncio.to_thread(open_state, party, header) for header in (end, own)]
-    rate_sum, _ = get_schedule_proof(party, audit.round, segment)
-    found = await asyncio.to_thread(judge_state, claimed, replayed, rate_sum, terms.accept, terms.reject)
+    found = await _judge_once(party, audit.round, segment, claimed, replayed)
+    # Asked for anew each time: what of it is noise may be known a little later.
     verdict = await confirm(party, audit, segment, (start, own), found, train, until_block)
     return Comparison(claimed, replayed, verdict, verdict != found)
+
+
+async def _judge_once(
+    party: Party, index: int, segment: int, claimed: StoredState, replayed: StoredState
+) -> Verdict:
+    """What the limits say of two ends of a segment. Whoever asks while that is being computed waits for it,
+    and who asks later is told; only a judgement that failed is made again."""
+    judged, key = party.joined.judged, (index, segment, claimed.header, replayed.header)
+    if key not in judged:
+        rate_sum, _ = get_schedule_proof(party, index, segment)
+        limits = (party.spec.terms.accept, party.spec.terms.reject)
+        judging = asyncio.to_thread(judge_state, claimed, replayed, rate_sum, *limits)
+        judged[key] = asyncio.create_task(judging)
+        for oldest in list(judged)[:-MAX_JUDGED]:
+            del judged[oldest]
+    try:
+        # Who is cancelled stops waiting; the others still want it.
+        return await asyncio.shield(judged[key])
+    except Exception:
+        judged.pop(key, None)
+        raise
 
 
 async def compare_leaves(party: Party, audit: AuditRef, indices: tuple[int, ...], train: Train) -> Judgement:
