@@ -7,6 +7,7 @@ from pathlib import Path
 from protocol.adapters.chain import open_chain, read_deployment
 from protocol.adapters.chain.refusals import format_tokens
 from protocol.adapters.keys import AccountKey, read_password
+from protocol.adapters.wire.endpoint import choose_endpoint
 from protocol.spec.errors import InvalidInput
 from scripts import devnet
 from scripts.clock import NEVER
@@ -36,6 +37,7 @@ async def _serve_devnet(options: argparse.Namespace) -> None:
 
 def run_init(options: argparse.Namespace) -> None:
     """Make a home folder; on a test network fund its account."""
+    choose_endpoint(options.listen_host, options.listen_port, options.public_url)
     config = HomeConfig(
         rpc_url=options.rpc_url,
         deployment=str(options.deployment.absolute()),

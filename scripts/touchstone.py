@@ -92,13 +92,21 @@ COMMANDS = (
                 "file with the contracts' addresses",
                 {"type": Path, "default": Path("deployments/31337.json")},
             ),
-            Option("--listen-host", "address to serve blobs on", {"default": "127.0.0.1"}),
+            Option(
+                "--listen-host",
+                "address of this machine to serve blobs on; 0.0.0.0 (all of them) needs --public-url",
+                {"default": "127.0.0.1"},
+            ),
             Option(
                 "--listen-port",
                 "port to serve blobs on; 0 takes a free one at each start",
                 {"type": int, "default": 0},
             ),
-            Option("--public-url", "https URL that others reach this node at, if another", {"default": ""}),
+            Option(
+                "--public-url",
+                "https://HOST:PORT where other machines reach this node, if not where it listens",
+                {"default": ""},
+            ),
             Option("--threads", "threads to train with", {"type": int, "default": 1}),
             Option("--memory-mb", "memory to use, 0: as it comes", {"type": int, "default": 0}),
             Option(

@@ -27,6 +27,7 @@ from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner, WireDomain
 from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.endpoint import choose_endpoint
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import load_or_create_identity
 from protocol.compute.compare import Verdict
@@ -221,7 +222,9 @@ def limit_memory(config: PartyConfig) -> None:
 @asynccontextmanager
 async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what
-    they raise."""
+    they raise, and InvalidInput for an endpoint that no peer could use."""
+    # Before anything is begun: what is announced stands on chain for everybody.
+    choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
     limit_memory(config)
     deployment = read_deployment(config.deployment)
@@ -241,7 +244,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         server = BlobServer(store, chain.address, domain, identity, policy)
         port = await server.start(config.listen_host, config.listen_port)
         stack.push_async_callback(server.stop)
-        url = config.public_url or f"https://{config.listen_host}:{port}"
+        url = choose_endpoint(config.listen_host, port, config.public_url)
         announced = await chain.registry.peer_of(chain.address)
         if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
             await chain.registry.announce(url, identity.fingerprint)

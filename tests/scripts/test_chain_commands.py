@@ -28,6 +28,39 @@ def test_a_home_is_not_made_twice(
     assert (home / "keystore.json").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--listen-host", "0.0.0.0"),
+        ("--listen-host", "::"),
+        ("--listen-host", ""),
+        ("--public-url", "http://node.example"),
+        ("--public-url", "https://node.example/blobs"),
+        ("--public-url", "https://[::]:8443"),
+    ],
+)
+def test_an_endpoint_that_no_peer_can_use_makes_no_home(
+    network: Network,
+    tmp_path: Path,
+    password: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    value: str,
+) -> None:
+    home = tmp_path / "nowhere"
+    assert init(network, home, password, option, value) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["error", "expected", "actual", "do"]
+    assert "--public-url https://" in lines[3] and not home.exists()
+
+
+def test_a_node_that_listens_everywhere_says_where_it_is_found(
+    network: Network, tmp_path: Path, password: Path
+) -> None:
+    more = ("--listen-host", "0.0.0.0", "--public-url", "https://node.example:8443")
+    assert init(network, tmp_path / "home", password, *more) == 0
+
+
 def test_no_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = fail(capsys, "status", "--home", str(tmp_path / "nowhere"))
     assert "touchstone init" in lines[3]

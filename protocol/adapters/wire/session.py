@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 
+from protocol.adapters.wire.endpoint import FORM, find_endpoint_fault
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.json_text import parse_json
 
@@ -20,7 +20,6 @@ PROGRESS_BYTES = 1024 * 1024
 """An attempt that brought this much does not count: a long transfer may break often."""
 MAX_REASON_BYTES = 4096
 MAX_SHOWN_CHARACTERS = 300
-MAX_URL_CHARACTERS = 256
 
 Answer = TypeVar("Answer")
 
@@ -34,11 +33,13 @@ class Peer:
     fingerprint: bytes
 
     def __post_init__(self) -> None:
-        if not _is_endpoint(self.url) or len(self.fingerprint) != 32:
+        fault = find_endpoint_fault(self.url)
+        if fault or len(self.fingerprint) != 32:
+            shown = f"{self.url[:MAX_SHOWN_CHARACTERS]!r}" + (f" ({show(fault)})" if fault else "")
             raise ProtocolFault(
                 what="the registered endpoint is malformed",
-                expected="https://host[:port] and a fingerprint of 32 bytes",
-                actual=f"{self.url[:MAX_SHOWN_CHARACTERS]!r} and {len(self.fingerprint)} bytes",
+                expected=f"{FORM} and a fingerprint of 32 bytes",
+                actual=f"{shown} and {len(self.fingerprint)} bytes",
                 culprit=self.account,
                 remedy="Ask another peer; this one has to register anew.",
             )
@@ -214,17 +215,3 @@ def _parse_reason(body: bytes) -> str:
 def show(text: str) -> str:
     """A stranger's text, shortened and without control characters, fit for a terminal and a log."""
     return "".join(c if c.isprintable() else "?" for c in text[:MAX_SHOWN_CHARACTERS])
-
-
-def _is_endpoint(url: str) -> bool:
-    if len(url) > MAX_URL_CHARACTERS or not url.isascii() or not url.isprintable():
-        return False
-    try:
-        parts = urlsplit(url)
-        has_port = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    is_plain = not (parts.username or parts.password or parts.query or parts.fragment)
-    return (
-        parts.scheme == "https" and bool(parts.hostname) and has_port and is_plain and parts.path in ("", "/")
-    )

@@ -6,6 +6,7 @@ from protocol.spec.errors import EnvironmentFault, ProtocolFault
 PIN = bytes(32)
 
 
+# What an endpoint is: test_endpoint.py.
 @pytest.mark.parametrize("url", ["https://node.example", "https://10.0.0.1:8443/", "https://[::1]:8443"])
 def test_plain_https_endpoints_are_taken(url: str) -> None:
     assert Peer("0xa", url, PIN).format_url("/status") == url.rstrip("/") + "/status"
