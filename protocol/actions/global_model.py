@@ -43,6 +43,12 @@ class GlobalModel:
             return await asyncio.to_thread(self._begin)
         return OuterState(await self._fetch(header.weights_root), await self._fetch(header.momentum_root))
 
+    async def load_weights(self, header: OuterHeader) -> Tensor:
+        """W alone of the outer state under these roots; from where `load` has it."""
+        if header == self._initial_header():
+            return (await asyncio.to_thread(self._begin)).weights
+        return await self._fetch(header.weights_root)
+
     async def load_start(self, index: int) -> OuterState:
         """The outer state that round `index` starts from."""
         return await self.load(get_start(self.get_round(index)))

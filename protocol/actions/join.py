@@ -4,10 +4,13 @@ All of this happens before any stake is exposed for it.
 """
 
 import asyncio
+from typing import Protocol
 
 from protocol.actions.party import Party
 from protocol.actions.rehearse import rehearse_task
+from protocol.actions.view import View
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from protocol.adapters.chain import Chain
 from protocol.compute.data import open_corpus
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.facts import require_step_root
@@ -41,7 +44,19 @@ async def join_task(party: Party, task: bytes) -> None:
     await party.model.load_start(0)
 
 
-def read_spec(party: Party, task: bytes) -> TaskSpec:
+class Known(Protocol):
+    """A chain, and what it tells."""
+
+    @property
+    def chain(self) -> Chain:
+        """Where it is read."""
+
+    @property
+    def view(self) -> View:
+        """All that it told."""
+
+
+def read_spec(party: Known, task: bytes) -> TaskSpec:
     """The spec as it stands in the task's creation event."""
     state = party.view.tasks.get(task)
     if state is None:

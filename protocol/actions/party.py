@@ -167,9 +167,9 @@ class Party:
 
     def join(self, task: bytes, spec: TaskSpec, corpus: Corpus) -> None:
         """Work on this task from now on."""
-        model = GlobalModel(
-            spec, self.store, self.client, self.view.network, self.round, self.view.shelf.show_tensor
-        )
+        show_tensor = partial(self.view.shelf.show_tensor, task)
+        model = GlobalModel(spec, self.store, self.client, self.view.network, self.round, show_tensor)
+        self.view.shelf.join(task)
         self.task = task
         self._joined = Joined(spec, self.view.tasks[task].domain, corpus, Memory(self.journal, task), model)
 

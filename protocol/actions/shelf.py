@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from protocol.actions.model_shelf import ModelShelf
 from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_state
 from protocol.spec import events, game_events
 from protocol.spec.containers import StateHeader
@@ -30,8 +31,8 @@ class Shelf:
     """get_roots(trace root): the roots of the trace's buffers as the store has them; empty: it has none."""
     shown: set[BlobKey] = field(default_factory=set)
     """What events oblige this node to show."""
-    outer: set[BlobKey] = field(default_factory=set)
-    """Tensors of the global model: anybody can compute them, so no event holds them back."""
+    models: ModelShelf = field(init=False)
+    """The global models."""
     released: set[BlobKey] = field(default_factory=set)
     """What this node shows of its finished claims of its own accord, for good."""
     _traces: dict[bytes, frozenset[bytes]] = field(default_factory=dict)
@@ -40,21 +41,34 @@ class Shelf:
     _disputes: set[bytes] = field(default_factory=set)
     """On this node's own claims."""
 
+    def __post_init__(self) -> None:
+        self.models = ModelShelf(self.account)
+
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
-        """Whether `account` may have this blob now: pseudo-gradients are for anybody once shown, states
-        and traces for staked accounts."""
+        """Whether `account` may have this blob now: pseudo-gradients are for anybody once shown, a global
+        model once it is settled (`ModelShelf`), states and traces for staked accounts."""
         if kind in PUBLIC_KINDS:
+            return True
+        if kind is BlobKind.TENSOR and self.models.may_read(account, root, is_staked=self.is_staked(account)):
             return True
         if BlobKey(kind, root) in self.released:
             return self.is_staked(account)
         if kind is BlobKind.ROOTS or kind in TRACE_KINDS:
             return bool(self._traces) and self.is_staked(account) and self._is_traced(kind, root)
-        is_shown = BlobKey(kind, root) in self.shown | self.outer
+        is_shown = BlobKey(kind, root) in self.shown
         return is_shown and (kind is BlobKind.DELTA or self.is_staked(account))
 
-    def show_tensor(self, root: bytes) -> None:
-        """Show one tensor of the global model from now on."""
-        self.outer.add(BlobKey(BlobKind.TENSOR, root))
+    def join(self, task: bytes) -> None:
+        """Show the global models of this task from now on, to whom they are for."""
+        self.models.joined.add(task)
+
+    def show_tensor(self, task: bytes, root: bytes) -> None:
+        """Show one tensor of a task's global model from now on: this node computed it."""
+        self.models.computed[task].add(root)
+
+    def list_shown(self) -> set[BlobKey]:
+        """What events oblige this node to show, and the global models."""
+        return self.shown | {BlobKey(BlobKind.TENSOR, root) for root in self.models.list_roots()}
 
     def show_claim(self, claim_root: bytes, headers: Sequence[StateHeader]) -> None:
         """Show all states of a claim, and the leaves of its tree, from now on. To be called once no auditor
@@ -75,12 +89,14 @@ class Shelf:
     def forget(self) -> None:
         """Take back what events showed, after a reorg: what no longer stands on chain is not to be copied."""
         self.shown.clear()
+        self.models.forget()
         self._traces.clear()
         self._claims.clear()
         self._disputes.clear()
 
     def take(self, event: events.Event) -> None:
-        """Fold one event: what the node's own calls on chain oblige it to show."""
+        """Fold one event: what the node's own calls on chain oblige it to show, and what becomes public."""
+        self.models.take(event)
         match event:
             case events.Committed() if event.solver == self.account:
                 self._claims[(event.task, event.round, event.slot)] = event

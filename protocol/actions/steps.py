@@ -84,7 +84,7 @@ def _keep_steps(party: Party, index: int, segment: int, compute: Compute) -> lis
 
 def _forget(party: Party, roots: tuple[bytes, ...]) -> None:
     kept = {ref.key for header in party.memory.boundaries.values() for ref in refer_state(header, 1)}
-    kept |= party.view.shelf.shown | party.view.shelf.outer
+    kept |= party.view.shelf.list_shown()
     for root in roots:
         key = BlobKey(BlobKind.BYTES, root)
         header = codec.decode_state(party.store.get(BlobRef(key, codec.STATE_BYTES)))

@@ -18,7 +18,7 @@ from protocol.spec.clock import (
     compute_deadlines,
     compute_late_deadlines,
 )
-from protocol.spec.containers import StateHeader, TaskTerms
+from protocol.spec.containers import OuterHeader, StateHeader, TaskTerms
 from protocol.spec.draw import draw_shard
 from protocol.spec.events import Event, RoundEvent
 from protocol.spec.game_events import (
@@ -240,6 +240,19 @@ def get_settle_block(state: RoundState, block: int) -> int:
     merged = get_merged_block(state, block)
     late = compute_late_deadlines(get_merge_by(state) if merged is None else merged, state.terms.windows)
     return late.dispute_end
+
+
+def get_model(state: RoundState) -> OuterHeader:
+    """The roots of the global model after a round, as they stand now: what it starts from where none is
+    posted."""
+    where = state if state.outer is None else state.outer
+    return OuterHeader(where.weights_root, where.momentum_root)
+
+
+def is_model_settled(state: RoundState) -> bool:
+    """Whether nothing can replace the model after a round any more: the contracts let its merge settle, and
+    the next round start, only once its root stands."""
+    return state.is_merge_settled or state.is_advanced
 
 
 def is_empty(state: RoundState, block: int) -> bool:

@@ -1,4 +1,4 @@
-"""Serves a node's blobs to staked peers.
+"""Serves a node's blobs to its peers.
 
 Who may read what is the role's decision, asked anew for each request: a solver shows a start state before the
 end state, or the audit would not be blind. An absent and a withheld blob get the same answer, so that nobody
@@ -21,6 +21,7 @@ from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.auth import RequestVerifier, WireDomain
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
+from protocol.adapters.wire.session import WHO_MAY_READ
 from protocol.adapters.wire.tls import TlsIdentity, make_server_context
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
@@ -185,7 +186,7 @@ class BlobServer:
         if may_read and self._store.get_size_bytes(key) is not None:
             return key, account, None
         # One answer for both cases: see above.
-        return key, account, refuse(403, "not served to you now", "Ask again when its window opens.")
+        return key, account, refuse(403, "not served to you now", WHO_MAY_READ)
 
     async def _stream(self, request: web.Request, key: BlobKey) -> web.StreamResponse:
         size = self._store.get_size_bytes(key) or 0

@@ -21,6 +21,16 @@ PROGRESS_BYTES = 1024 * 1024
 MAX_REASON_BYTES = 4096
 MAX_SHOWN_CHARACTERS = 300
 
+WHO_MAY_READ = (
+    "The model after a round is for any account once it is settled, and for the task's submitter before; "
+    "what claims stand on is for accounts with a stake, while its window is open. Ask again then, or stake."
+)
+REMEDIES = {
+    401: "Set this machine's clock right, and use the deployment file of the chain that the peer is on.",
+    403: WHO_MAY_READ,
+}
+"""By the status of a refusal: what whoever asked can do."""
+
 Answer = TypeVar("Answer")
 
 
@@ -188,7 +198,7 @@ async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: s
         expected="status 200",
         actual=f"status {response.status}: {reason}",
         where=peer.format_url(path),
-        remedy="Compare clocks and the registered endpoint; a blob is served only while its window is open.",
+        remedy=REMEDIES.get(response.status, "Ask again later, or ask another peer."),
         # 401, 413, 416: the same request stays wrong. 403: its window may open. 429, 5xx: busy.
         retryable=response.status in (403, 429) or response.status >= 500,
     )

@@ -1,5 +1,7 @@
 """What is shown when: an end state before its opening would let an auditor copy it."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol.actions.shelf import Shelf
@@ -14,10 +16,13 @@ from tests.protocol.actions.facts import (
     LAST,
     MALLORY,
     START,
+    TASK,
     at,
     commit,
+    create_task,
     open_end,
     open_start,
+    start_round,
 )
 from tests.protocol.spec.simulator import make_word
 
@@ -79,12 +84,110 @@ def test_public_kinds_need_no_event(kind: BlobKind, is_public: bool) -> None:
 
 def test_a_reorg_takes_back_what_events_showed_but_not_the_global_model() -> None:
     shelf = make_shelf(commit(ALICE), open_start(), open_end())
-    shelf.show_tensor(make_word("model"))
+    shelf.join(TASK)
+    shelf.show_tensor(TASK, make_word("model"))
     shelf.forget()
     assert not any(shows(shelf, state) for state in (START, END, LAST))
     assert shelf.may_read(BOB, BlobKind.TENSOR, make_word("model"))
     shelf.take(open_start())
     assert not shows(shelf, START), "the claim is forgotten with its event"
+
+
+# --- the global model -------------------------------------------------------------------------------------
+SUBMITTER = create_task().submitter
+MODEL = (make_word("W"), make_word("M"))
+OTHER = make_word("another task")
+
+
+def post(*roots: bytes, poster: str = MALLORY, block: int = 21, task: bytes = TASK) -> events.OuterPosted:
+    where = {"block_number": block, "task": task, "round": 0, "poster": poster, "included": 1}
+    return events.OuterPosted(**where, weights_root=roots[0], momentum_root=roots[1])  # type: ignore[arg-type]
+
+
+def settle(block: int = 30, task: bytes = TASK) -> events.MergeSettled:
+    return events.MergeSettled(block_number=block, task=task, round=0, poster=MALLORY)
+
+
+def make_joined(*found: events.Event) -> Shelf:
+    shelf = make_shelf(create_task(), start_round(), *found)
+    shelf.join(TASK)
+    return shelf
+
+
+def list_readers(shelf: Shelf, *roots: bytes) -> set[str]:
+    """Which of a stranger, the submitter and a staked account read these tensors."""
+    found = {one for one in (MALLORY, SUBMITTER, BOB) for root in roots if shelf.may_read(one, *tensor(root))}
+    assert all(shelf.may_read(one, *tensor(root)) for one in found for root in roots), "W and M alike"
+    return found
+
+
+def tensor(root: bytes) -> tuple[BlobKind, bytes]:
+    return BlobKind.TENSOR, root
+
+
+def test_a_settled_model_is_for_anybody() -> None:
+    shelf = make_joined(post(*MODEL))
+    assert not list_readers(shelf, *MODEL)
+    shelf.take(settle())
+    assert list_readers(shelf, *MODEL) == {MALLORY, SUBMITTER, BOB}
+
+
+def test_a_round_starts_from_a_model_that_nothing_replaces() -> None:
+    shelf = make_joined()
+    started = start_round()
+    assert list_readers(shelf, started.weights_root, started.momentum_root) == {MALLORY, SUBMITTER, BOB}
+
+
+def test_before_it_is_settled_a_model_is_for_the_staked_and_for_whoever_pays_for_it() -> None:
+    shelf = make_joined(post(*MODEL))
+    for root in MODEL:
+        shelf.show_tensor(TASK, root)
+    assert list_readers(shelf, *MODEL) == {SUBMITTER, BOB}
+
+
+def test_a_submitter_reads_the_model_of_its_own_task_only() -> None:
+    shelf = make_joined(replace(create_task(), task=OTHER, submitter=MALLORY))
+    shelf.join(OTHER)
+    shelf.show_tensor(TASK, MODEL[0])
+    assert list_readers(shelf, MODEL[0]) == {SUBMITTER, BOB}
+    shelf.show_tensor(OTHER, MODEL[1])
+    assert list_readers(shelf, MODEL[1]) == {MALLORY, BOB}
+
+
+def test_what_was_replaced_in_a_contest_is_not_settled() -> None:
+    rival = (make_word("rival W"), make_word("rival M"))
+    shelf = make_joined(post(*MODEL), post(*rival, block=25), settle())
+    assert not list_readers(shelf, *MODEL) and MALLORY in list_readers(shelf, *rival)
+
+
+def test_a_settled_model_shows_no_other_kind_and_no_other_root() -> None:
+    shelf = make_joined(commit(ALICE), open_start(), open_end(), post(*MODEL), settle())
+    others = [BlobKey(kind, MODEL[0]) for kind in (BlobKind.DELTA, BlobKind.ROOTS, *TRACE_KINDS)]
+    assert not any(shelf.may_read(MALLORY, key.kind, key.root) for key in others)
+    assert not any(shows(shelf, state, reader=MALLORY) for state in (START, END, LAST))
+    assert not any(shows(shelf, state, reader=SUBMITTER) for state in (START, END, LAST))
+
+
+def test_a_task_that_this_node_does_not_work_on_opens_nothing() -> None:
+    """Whoever posts a task of its own could name the root of a state as its model's."""
+    other = replace(create_task(), task=OTHER, submitter=MALLORY)
+    shelf = make_joined(other, post(END.weights_root, LAST.weights_root, task=OTHER), settle(task=OTHER))
+    assert not list_readers(shelf, END.weights_root, LAST.weights_root)
+
+
+def test_a_restarted_poster_shows_its_model_to_those_who_saw_it_before() -> None:
+    shelf = make_joined(post(*MODEL, poster=ALICE))
+    assert list_readers(shelf, *MODEL) == {SUBMITTER, BOB}
+
+
+def test_a_reorg_takes_back_that_a_model_is_settled() -> None:
+    shelf = make_joined(post(*MODEL), settle())
+    shelf.forget()
+    for event in (create_task(), start_round(), post(*MODEL)):
+        shelf.take(event)
+    assert not list_readers(shelf, *MODEL)
+    shelf.take(settle(block=40))
+    assert MALLORY in list_readers(shelf, *MODEL), "the task is still this node's"
 
 
 # --- the trace of a disputed step -------------------------------------------------------------------------

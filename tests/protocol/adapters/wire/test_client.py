@@ -142,6 +142,18 @@ async def test_a_withheld_blob_names_peer_and_url(solver: Party, auditor: Party)
     assert caught.value.retryable
 
 
+@pytest.mark.parametrize(("status", "advice"), [(403, ("settled", "stake")), (401, ("clock", "deployment"))])
+async def test_a_refusal_says_what_whoever_asked_can_do(
+    solver: Party, auditor: Party, status: int, advice: tuple[str, ...]
+) -> None:
+    _, ref = make_tensor(100)
+    solver.is_staked = lambda account: status == 403
+    async with solver.serve() as peer, auditor.make_client() as client:
+        with pytest.raises(EnvironmentFault, match=f"status {status}") as caught:
+            await client.fetch(peer, ref)
+    assert all(word in caught.value.remedy for word in advice)
+
+
 async def test_a_peer_that_is_down_is_told(solver: Party, auditor: Party) -> None:
     async with solver.serve() as peer:
         pass
