@@ -133,6 +133,14 @@ class Connection:
         except TransactionNotFound:
             return None
 
+    async def has_transaction(self, transaction_hash: bytes) -> bool:
+        """Whether the node knows the transaction, mined or waiting."""
+        try:
+            await self._ask(self._web3.eth.get_transaction(transaction_hash))  # type: ignore[arg-type]
+        except TransactionNotFound:
+            return False
+        return True
+
     async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[dict[str, Any]]:
         """Logs of the contracts in [from_block, to_block], in the chain's order."""
         parameters: dict[str, Any] = {

@@ -155,8 +155,15 @@ class Sender:
                 "maxFeePerGas": draft.max_fee_wei, "maxPriorityFeePerGas": draft.tip_wei,
             }
         )  # fmt: skip
-        await self._connection.broadcast(bytes(signed.raw_transaction))
-        return bytes(signed.hash)
+        transaction_hash = bytes(signed.hash)
+        try:
+            await self._connection.broadcast(bytes(signed.raw_transaction))
+        except Web3RPCError as error:
+            # When the answer to it is lost it is handed in again, and the nonce is taken by this very
+            # transaction: with another nonce the call would be sent twice.
+            if not _says(error, *_TAKEN) or not await self._connection.has_transaction(transaction_hash):
+                raise
+        return transaction_hash
 
     async def _deliver(self, draft: _Draft, hashes: list[bytes]) -> dict[str, Any] | None:
         """Wait for a receipt of any of `hashes`; when none comes, send again for more. None: another

@@ -14,6 +14,7 @@ from protocol.adapters.chain.refusals import ContractRefused
 from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, Patience
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.anvil import POLL_S, QUICK, STAKE_WEI, TestChain, run_test_chain
+from tests.protocol.adapters.lossy import run_lossy_node
 
 
 @pytest.fixture
@@ -186,6 +187,26 @@ async def test_two_processes_of_one_account_do_not_collide(net: TestChain) -> No
     ) as other:
         await asyncio.gather(*(c.vault.deposit(STAKE_WEI) for c in (net.chain, other) for _ in range(5)))
     assert await net.chain.vault.stake_of(net.chain.address) == 10 * STAKE_WEI
+
+
+@pytest.mark.parametrize("is_mined_at_once", [True, False])
+async def test_a_lost_answer_sends_nothing_twice(net: TestChain, is_mined_at_once: bool) -> None:
+    # The node takes the transaction and its answer is lost: asked again, it calls the nonce taken.
+    if not is_mined_at_once:
+        await net.anvil("evm_setAutomine", False)
+    before, deployment = await count_mined(net), net.chain.deployment
+    async with (
+        run_lossy_node(net.rpc_url, "eth_sendRawTransaction") as rpc_url,
+        open_chain(rpc_url, deployment, net.account, poll_s=POLL_S, patience=QUICK) as chain,
+    ):
+        sending = asyncio.create_task(chain.vault.deposit(STAKE_WEI))
+        if not is_mined_at_once:
+            await wait_until_pending(net, before + 1)
+            await net.anvil("evm_setIntervalMining", 1)
+        receipt = await asyncio.wait_for(sending, 20)
+    assert receipt.find("Deposited").arguments["amount_wei"] == STAKE_WEI
+    assert await count_mined(net) == before + 1
+    assert await net.chain.vault.stake_of(net.chain.address) == STAKE_WEI
 
 
 async def test_what_another_process_displaced_is_sent_anew(net: TestChain) -> None:
