@@ -7,6 +7,9 @@ in which block its next transaction can stand at the earliest. Only when every a
 newest block and waits for a later one, the idle blocks before the first of those are mined. Else a block is
 made every BLOCK_S, and sooner, but at most every BURST_S, while transactions wait: so a window of n blocks
 lasts n * BURST_S at the very least, however much is sent.
+
+While no task is open no window runs that could hurt anybody. Then the blocks for which announced stake has to
+stay are mined at once, whoever is there.
 """
 
 import asyncio
@@ -91,6 +94,9 @@ class DevnetClock:
         self._least_parties = least_parties
         self._report = report or (lambda _: None)
         self._peers: dict[str, Peer] = {}
+        self._open_tasks: set[bytes] = set()
+        self._ready_blocks: dict[str, int] = {}
+        """By account: from which block its announced stake can leave."""
         self._next_block = chain.deployment.deploy_block
         self._session = PeerSession(Patience(attempts=1, connect_s=2.0, silence_s=2.0))
         self._last_block_s = time.monotonic()
@@ -113,9 +119,11 @@ class DevnetClock:
     async def tick(self) -> int:
         """Look once at everybody and mine what is due or can be skipped; return how many blocks that were."""
         head = (await self._chain.head()).number
-        await self._read_announcements(head)
+        await self._read_events(head)
         if await self._is_block_due():
             return await self._mine(1)
+        if mined := await self._skip_unbonding(head):
+            return mined
         if len(self._peers) < self._least_parties:
             return 0
         skip = compute_skip(head, await self._ask_all(head))
@@ -124,6 +132,25 @@ class DevnetClock:
             return 0
         self._report(f"all {len(self._peers)} parties wait: block {head} -> {head + skip}")
         return await self._mine(skip)
+
+    async def _skip_unbonding(self, head: int) -> int:
+        """Mine up to the first block that announced stake waits for, while no task is open. After each page
+        it looks again: a task may have been posted in it."""
+        mined = 0
+        while (left := self._get_unbonding_wait(head + mined)) and not await self._count_waiting():
+            if not mined:
+                self._report(
+                    f"no task is open: block {head} -> {head + left}, when announced stake can leave"
+                )
+            mined += await self._mine(min(PAGE_BLOCKS, left))
+            await self._read_events(head + mined)
+        return mined
+
+    def _get_unbonding_wait(self, head: int) -> int:
+        """Blocks until announced stake can leave; 0: none waits, or it has to wait in real time."""
+        if self._open_tasks or self._least_parties == NEVER:
+            return 0
+        return min((block - head for block in self._ready_blocks.values() if block > head), default=0)
 
     async def _is_block_due(self) -> bool:
         elapsed_s = time.monotonic() - self._last_block_s
@@ -134,10 +161,18 @@ class DevnetClock:
         pool = await self._chain.connection.request("txpool_status")
         return int(pool["pending"], 16)
 
-    async def _read_announcements(self, head: int) -> None:
+    async def _read_events(self, head: int) -> None:
         for event in await self._chain.read_events(self._next_block, head):
-            if event.name == "Announced":
-                self._add(event.arguments)
+            match event.name:
+                case "Announced":
+                    self._add(event.arguments)
+                case "TaskCreated":
+                    self._open_tasks.add(event.arguments["task"])
+                case "TaskClosed":
+                    self._open_tasks.discard(event.arguments["task"])
+                case "UnbondingStarted":
+                    # A later announcement starts the time of the earlier ones again.
+                    self._ready_blocks[event.arguments["account"]] = event.arguments["ready_block"]
         self._next_block = head + 1
 
     def _add(self, announced: dict[str, Any]) -> None:

@@ -12,13 +12,24 @@ from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.submit import create_task
+from protocol.actions.party import open_party
 from protocol.adapters.chain.client import Chain, open_chain
 from protocol.adapters.chain.transactions import Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.tls import load_or_create_identity, make_server_context
-from scripts.clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, PeerStatus, compute_skip, parse_status
+from scripts.clock import (
+    FAR_BLOCKS,
+    NEVER,
+    PAGE_BLOCKS,
+    DevnetClock,
+    PeerStatus,
+    compute_skip,
+    parse_status,
+)
 from scripts.deploy import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin
+from tests.e2e.world import ONE_ROUND_PLAN, WINDOWS, make_dataset, open_world
 from tests.protocol.adapters.anvil import POLL_S, QUICK, STAKE_WEI, TestChain, run_test_chain
 
 HEAD = 100
@@ -274,3 +285,82 @@ async def test_a_running_clock_makes_the_blocks_alone(
     running.cancel()
     assert receipt.find("Deposited").block_number == receipt.block_number
     assert await net.anvil("anvil_getAutomine") is False
+
+
+# --- Announced stake ----------------------------------------------------------------------------------------
+async def announce_unstaking(net: TestChain, amount_wei: int = STAKE_WEI) -> int:
+    """Some stake that is to leave; returns the block from which it can."""
+    await net.chain.vault.deposit(amount_wei)
+    receipt = await net.chain.vault.request_unbond(amount_wei)
+    ready_block: int = receipt.find("UnbondingStarted").arguments["ready_block"]
+    return ready_block
+
+
+async def test_without_tasks_announced_stake_does_not_wait(net: TestChain, clock: DevnetClock) -> None:
+    ready_block = await announce_unstaking(net)
+    head = (await net.chain.head()).number
+    assert await clock.tick() == ready_block - head > PAGE_BLOCKS
+    assert (await net.chain.head()).number == ready_block
+    assert (await net.chain.vault.withdraw()).find("Withdrawn").arguments["amount_wei"] == STAKE_WEI
+    assert await clock.tick() == 0
+
+
+async def test_of_one_accounts_announcements_the_last_counts(net: TestChain, clock: DevnetClock) -> None:
+    await announce_unstaking(net)
+    await net.anvil("anvil_mine", 30)
+    ready_block = await announce_unstaking(net)
+    await clock.tick()
+    assert (await net.chain.head()).number == ready_block
+
+
+async def test_in_real_time_announced_stake_waits(net: TestChain, clock: DevnetClock) -> None:
+    await announce_unstaking(net)
+    async with DevnetClock(net.chain, least_parties=NEVER) as always:
+        assert await always.tick() == 0
+
+
+async def test_parties_that_are_down_do_not_hold_announced_stake(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+) -> None:
+    await parties[1].stop()
+    ready_block = await announce_unstaking(net)
+    await clock.tick()
+    assert (await net.chain.head()).number == ready_block
+
+
+async def test_the_way_to_announced_stake_ends_where_somebody_sends_something(
+    net: TestChain, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = iter((0, 1))  # Before the first page, after it.
+
+    async def count_waiting() -> int:
+        return next(waiting)
+
+    monkeypatch.setattr(clock, "_count_waiting", count_waiting)
+    await announce_unstaking(net)
+    assert await clock.tick() == PAGE_BLOCKS
+
+
+async def test_an_open_task_holds_announced_stake_until_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
+    monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
+    async with (
+        open_world(tmp_path, []) as world,
+        open_party(world.configure("submitter")) as submitter,
+        DevnetClock(submitter.chain) as clock,
+    ):
+        chain = submitter.chain
+        task = await create_task(submitter, ONE_ROUND_PLAN, make_dataset(), bytes(32))
+        await chain.token.approve(chain.deployment.vault, STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
+        await chain.vault.request_unbond(STAKE_WEI)
+        assert await clock.tick() == 0
+        # Nobody enrols, so the round ends empty and the task can be closed.
+        await chain.connection.request("anvil_mine", WINDOWS.enrol + WINDOWS.seal)
+        assert await clock.tick() == 0
+        await chain.registry.close_task(task)
+        await clock.tick()
+        ready_block = (await chain.vault.unbonding_of(chain.address)).ready_block
+        assert (await chain.head()).number == ready_block
