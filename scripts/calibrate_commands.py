@@ -18,8 +18,9 @@ from protocol.spec.task_rules import refuse_malformed_task
 from scripts.calibration import list_segments, measure
 from scripts.console import Console
 from scripts.home import unlock_key
-from scripts.role_commands import find_task, open_config
+from scripts.role_commands import open_config
 from scripts.task_file import read_task_file
+from scripts.tasks import find_task
 
 
 def run_calibrate(options: argparse.Namespace) -> None:

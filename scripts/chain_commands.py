@@ -1,4 +1,4 @@
-"""Subcommands that need a chain and a key but train nothing: devnet, init, stake, status."""
+"""Subcommands that make a test network and a home, and show what the chain tells: devnet, init, status."""
 
 import argparse
 import asyncio
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from protocol.adapters.chain import open_chain, read_deployment
 from protocol.adapters.chain.refusals import format_tokens
-from protocol.adapters.keys import AccountKey, read_password
+from protocol.adapters.keys import read_password
 from protocol.adapters.wire.endpoint import choose_endpoint
-from protocol.spec.errors import InvalidInput
 from scripts import devnet
 from scripts.clock import NEVER
-from scripts.console import Console, parse_tokens, tell_status
-from scripts.home import HomeConfig, create_home, read_config, unlock_key
+from scripts.console import Console
+from scripts.home import HomeConfig, create_home, read_config
+from scripts.status import tell_status
 
 
 def run_devnet(options: argparse.Namespace) -> None:
@@ -64,29 +64,6 @@ def run_init(options: argparse.Namespace) -> None:
 async def _fund(config: HomeConfig, address: str) -> None:
     async with open_chain(config.rpc_url, read_deployment(Path(config.deployment))) as chain:
         await devnet.fund(chain.connection, chain.deployment, [address])
-
-
-def run_stake(options: argparse.Namespace) -> None:
-    """Approve and deposit."""
-    amount_wei = parse_tokens(options.amount)
-    config, key = read_config(options.home), unlock_key(options.home, options.password_file)
-    asyncio.run(_stake(config, key, amount_wei))
-
-
-async def _stake(config: HomeConfig, key: AccountKey, amount_wei: int) -> None:
-    async with open_chain(config.rpc_url, read_deployment(Path(config.deployment)), key) as chain:
-        balance_wei = await chain.token.balance_of(chain.address)
-        if balance_wei < amount_wei:
-            raise InvalidInput(
-                what="too few tokens to stake",
-                expected=format_tokens(amount_wei),
-                actual=f"{format_tokens(balance_wei)} in {chain.address}",
-                remedy="Get tokens, or stake less; on a test network `touchstone devnet --fund` gives some.",
-            )
-        await chain.token.approve(chain.deployment.vault, amount_wei)
-        await chain.vault.deposit(amount_wei)
-        free_wei = await chain.vault.free_of(chain.address)
-    Console().say(f"staked {format_tokens(amount_wei)}; free stake now {format_tokens(free_wei)}")
 
 
 def run_status(options: argparse.Namespace) -> None:

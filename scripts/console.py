@@ -10,14 +10,11 @@ from rich.prompt import Confirm
 from rich.table import Table
 
 from protocol.adapters.chain import Chain
-from protocol.adapters.chain.refusals import format_tokens
 from protocol.spec.economics import Requirement
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.params import TOKEN_WEI
 
 PROGRESS_POLL_S = 1.0
-DIGITS = 12
-"""Hexadecimal digits of a task's id that are shown: enough to tell tasks apart."""
 
 
 class Console:
@@ -35,6 +32,7 @@ class Console:
         try:
             return Confirm.ask(question, default=False, console=self.rich)
         except EOFError:
+            self.rich.print()
             return False
 
 
@@ -87,47 +85,3 @@ async def _describe_round(chain: Chain, task: bytes, rounds: int) -> tuple[str, 
     state = await chain.registry.round_of(task, index)
     head = await chain.head()
     return f"round {index + 1}/{rounds} {state.status.name.lower()}, block {head.number}", index
-
-
-async def tell_status(chain: Chain, account: str, console: Console) -> None:
-    """Tables of the deployment's tasks and of the money of `account`."""
-    console.rich.print(await _make_task_table(chain))
-    console.rich.print(await _make_money_table(chain, account))
-
-
-async def _make_task_table(chain: Chain) -> Table:
-    head = await chain.head()
-    table = Table(title=f"Tasks at block {head.number}", title_justify="left")
-    # An id that is cut short names nothing.
-    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
-    for name in ("round", "status", "solve", "verify", "watch", "escrow left"):
-        table.add_column(name)
-    for event in await chain.read_events(chain.deployment.deploy_block, head.number):
-        if event.name == "TaskCreated":
-            table.add_row(
-                *await _describe_task(chain, event.arguments["task"], event.arguments["terms"].rounds)
-            )
-    return table
-
-
-async def _describe_task(chain: Chain, task: bytes, rounds: int) -> list[str]:
-    index = await chain.registry.current_round(task)
-    state = await chain.registry.round_of(task, index)
-    counts = [str(count) for count in (state.solvers, state.verifiers, state.whistleblowers)]
-    escrow = format_tokens(await chain.vault.escrow_of(task))
-    return [f"0x{task.hex()[:DIGITS]}", f"{index + 1}/{rounds}", state.status.name, *counts, escrow]
-
-
-async def _make_money_table(chain: Chain, account: str) -> Table:
-    vault = chain.vault
-    table = Table(title=f"Account {account}", title_justify="left", show_header=False)
-    coin_wei = await chain.connection.balance_of(account)
-    leaving = await vault.unbonding_of(account)
-    table.add_row("coin for gas", f"{coin_wei / 1e18:.4f}")
-    table.add_row("tokens", format_tokens(await chain.token.balance_of(account)))
-    table.add_row("stake", format_tokens(await vault.stake_of(account)))
-    table.add_row("of it exposed", format_tokens(await vault.locked_of(account)))
-    table.add_row("of it leaving", f"{format_tokens(leaving.amount_wei)}, from block {leaving.ready_block}")
-    table.add_row("of it free", format_tokens(await vault.free_of(account)))
-    table.add_row("credits to claim", format_tokens(await vault.credit_of(account)))
-    return table

@@ -10,15 +10,15 @@ from typing import Any
 
 from node import submit
 from protocol.actions.party import PartyConfig, open_party
-from protocol.adapters.chain import Chain, open_chain, read_deployment
+from protocol.adapters.chain import open_chain, read_deployment
 from protocol.adapters.chain.refusals import format_tokens
 from protocol.spec.containers import TaskTerms
 from protocol.spec.deterrence import Figures
 from protocol.spec.economics import list_requirements, read_sampling, refuse_paying_cheats
-from protocol.spec.errors import InvalidInput
 from scripts.console import Console, show_progress, tell_requirements
 from scripts.home import read_config, unlock_key
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file
+from scripts.tasks import find_task
 
 ROLES = {
     "solve": "node.solver:run",
@@ -130,21 +130,3 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         own_replays=config.own_replays,
         say=console.say,
     )
-
-
-async def find_task(chain: Chain, name: str) -> bytes:
-    """The one task whose id starts with the hexadecimal digits of `name`. Raises InvalidInput for none or
-    several."""
-    events = await chain.read_events(chain.deployment.deploy_block, (await chain.head()).number)
-    known = [event.arguments["task"] for event in events if event.name == "TaskCreated"]
-    digits = name.lower().removeprefix("0x")
-    found: list[bytes] = [task for task in known if digits and task.hex().startswith(digits)]
-    if len(found) != 1:
-        listed = ", ".join(f"0x{task.hex()[:12]}" for task in known) or "none was ever posted"
-        raise InvalidInput(
-            what="unknown task" if not found else "several tasks start like that",
-            expected=f"one of: {listed}",
-            actual=repr(name),
-            remedy="Copy the id from `touchstone status` or from whoever posted it.",
-        )
-    return found[0]

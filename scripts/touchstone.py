@@ -52,6 +52,7 @@ PASSWORD = Option("--password-file", "file with the keystore's password instead 
 TASK = Option(
     "task", "id of a task, or the first digits of it, as `touchstone status` shows it", {"metavar": "TASK"}
 )
+YES = Option("--yes", "do it without asking, whatever the warnings say", {"action": "store_true"})
 PARTY = (HOME, PASSWORD)
 
 COMMANDS = (
@@ -120,8 +121,33 @@ COMMANDS = (
         "stake",
         "move tokens into the vault as free stake",
         "touchstone stake 1000 --home ~/alice",
-        "scripts.chain_commands:run_stake",
+        "scripts.money_commands:run_stake",
         (Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), *PARTY),
+    ),
+    Command(
+        "unstake",
+        "announce that stake leaves; `withdraw` takes it out when its time has come",
+        "touchstone unstake all --home ~/alice",
+        "scripts.money_commands:run_unstake",
+        (
+            Option("amount", "whole tokens, decimals allowed, or: all", {"metavar": "AMOUNT"}),
+            YES,
+            *PARTY,
+        ),
+    ),
+    Command(
+        "withdraw",
+        "take out announced stake that nothing holds, once its time has come",
+        "touchstone withdraw --wait --home ~/alice",
+        "scripts.money_commands:run_withdraw",
+        (Option("--wait", "wait for the block from which it may leave", {"action": "store_true"}), *PARTY),
+    ),
+    Command(
+        "claim",
+        "take out credits: pay, shares of slashes, the rest of a closed task's escrow",
+        "touchstone claim --home ~/alice",
+        "scripts.money_commands:run_claim",
+        PARTY,
     ),
     Command(
         "task create",
@@ -137,6 +163,13 @@ COMMANDS = (
             Option("--yes", "post without asking", {"action": "store_true"}),
             *PARTY,
         ),
+    ),
+    Command(
+        "task close",
+        "close a task that is over; the rest of its escrow becomes a credit of its submitter",
+        "touchstone task close 0x3fa9 --home ~/submitter",
+        "scripts.money_commands:run_close",
+        (TASK, YES, *PARTY),
     ),
     Command(
         "calibrate",
@@ -190,7 +223,7 @@ COMMANDS = (
     ),
     Command(
         "status",
-        "show tasks, rounds, stakes and credits",
+        "show tasks and rounds, and what can be taken out and when",
         "touchstone status --home ~/alice",
         "scripts.chain_commands:run_status",
         (HOME,),

@@ -99,6 +99,10 @@ TAG_LATE = "touchstone.late"
 TAG_UNIFORM = "touchstone.uniform"
 TAG_SLOT = "touchstone.slot"
 TAG_SAMPLE = "touchstone.sample"
+TAG_ENROLMENT_EXPOSURE = "touchstone.exposure.enrolment"
+TAG_AUDIT_EXPOSURE = "touchstone.exposure.audit"
+TAG_OUTER_EXPOSURE = "touchstone.exposure.outer"
+TAG_DISPUTE_EXPOSURE = "touchstone.exposure.dispute"
 
 # --- Phases of a leaf draw ----------------------------------------------------------------------------------
 PHASE_PRIMARY = 0

@@ -8,8 +8,11 @@ money.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby
 from typing import Any
+
+from eth_account import Account
 
 from protocol.spec import calls, game_events
 from protocol.spec.calls import Call
@@ -49,9 +52,15 @@ BOUND_AUDITS = REVEALED_STATUSES | {AuditStatus.COMMITTED}
 """Their stake is exposed until the claim is settled."""
 
 
+def make_key(name: str) -> bytes:
+    """The private key behind a name, for whom it is to sign by itself."""
+    return sha256_of(name.encode())
+
+
+@cache
 def make_account(name: str) -> str:
     """The address behind a name."""
-    return "0x" + sha256_of(name.encode())[:20].hex()
+    return str(Account.from_key(make_key(name)).address).lower()
 
 
 SUBMITTER = make_account("submitter")
@@ -100,9 +109,11 @@ class Books:
 class RoundTwin:
     """One script on one chain. `state` is folded from the chain's logs alone."""
 
-    def __init__(self, chain: TwinChain, script: Script) -> None:
+    def __init__(self, chain: TwinChain, script: Script, rounds: int = 2) -> None:
+        """rounds: of the task; a script plays the first."""
         self.chain, self.script = chain, script
-        self.terms = replace(make_twin_terms(SUBMITTER), salt=sha256_of(script["name"].encode()))
+        salt = sha256_of(script["name"].encode())
+        self.terms = replace(make_twin_terms(SUBMITTER, rounds), salt=salt)
         self.books = Books(self.terms)
         self.state = self._create_task()
 

@@ -86,8 +86,9 @@ class Outcome:
 class TwinChain:
     """The contracts on Anvil. Blocks are made by `mine` and `mine_to` only."""
 
-    def __init__(self, rpc: JsonRpc, deployment: Deployment) -> None:
-        self.deployment = deployment
+    def __init__(self, rpc: JsonRpc, deployment: Deployment, rpc_url: str = "") -> None:
+        """rpc_url: where others find the same Anvil."""
+        self.deployment, self.rpc_url = deployment, rpc_url
         self._rpc = rpc
         # It decodes only; nothing is read through it.
         self._reader = EventReader(cast(Connection, None), deployment)
@@ -112,6 +113,17 @@ class TwinChain:
         if missing:
             self._rpc.ask(("anvil_mine", [hex(missing)]))
             self.head = block
+
+    @contextmanager
+    def mining_at_once(self) -> Iterator[None]:
+        """Until the block ends each transaction gets a block of its own as soon as it is sent, by others
+        too."""
+        self._rpc.ask(("evm_setAutomine", [True]))
+        try:
+            yield
+        finally:
+            self._rpc.ask(("evm_setAutomine", [False]))
+            self.read_head()
 
     def fix_randomness(self, is_wanted: Callable[[bytes], bool], attempts: int) -> None:
         """From now on every block's randomness is the same word, the first that is wanted. Anvil deals one to
@@ -181,6 +193,10 @@ class TwinChain:
             return find_function(entries, function), self.deployment.token
         return find_function(load_abi(f"I{contract}"), function), self.deployment.address_of(contract)
 
+    def count_sent(self, account: str) -> int:
+        """Transactions of an account that are mined."""
+        return int(self._rpc.ask(("eth_getTransactionCount", [account, "latest"]))[0], 16)
+
     def read_header(self, number: int) -> bytes:
         """The header of a block, empty above the head."""
         block = self._rpc.ask(("eth_getBlockByNumber", [hex(number), False]))[0]
@@ -215,7 +231,7 @@ def open_twin_chain(folder: Path, unbonding_blocks: int = UNBONDING_BLOCKS) -> I
         running = runner.run(devnet.__aenter__())
         rpc = JsonRpc(running.rpc_url)
         try:
-            yield TwinChain(rpc, running.deployment)
+            yield TwinChain(rpc, running.deployment, running.rpc_url)
         finally:
             rpc.close()
             runner.run(devnet.__aexit__(None, None, None))

@@ -88,9 +88,9 @@ def make_tensor(bits: int) -> tuple[list[bytes], Levels]:
 INITIAL = State(INITIAL_WEIGHT, 0, 0, 0, 0)
 
 
-def make_twin_terms(submitter: str) -> TaskTerms:
+def make_twin_terms(submitter: str, rounds: int = 2) -> TaskTerms:
     """The terms of the vectors' world with roots that belong to real trees."""
-    terms = make_terms()
+    terms = make_terms(rounds=rounds)
     sums = [LEARNING_RATE_SUM] * (terms.rounds * terms.segment_count)
     return replace(
         terms,

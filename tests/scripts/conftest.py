@@ -1,4 +1,5 @@
-"""A test network as a process of its own, and homes on it, for the tests of the commands."""
+"""A test network as a process of its own, and homes on it, for the tests of the commands; and a chain on
+which rounds are played, with homes of who plays them, for the tests of those that move money."""
 
 import os
 import signal
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from scripts.devnet import claim_port
+from tests.e2e.twin_chain import TwinChain
+from tests.scripts.money import Operators, open_money_chain
 from tests.scripts.network import DEADLINE_S, ROOT, Network, init, wait_for_line
 
 
@@ -45,3 +48,29 @@ def home(network: Network, tmp_path: Path, password: Path, capsys: pytest.Captur
     assert init(network, tmp_path / "home", password) == 0
     capsys.readouterr()
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="module")
+def money_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("money")
+
+
+@pytest.fixture(scope="module")
+def money_chain(money_folder: Path) -> Iterator[TwinChain]:
+    with open_money_chain(money_folder) as chain:
+        yield chain
+
+
+@pytest.fixture
+def party(
+    money_chain: TwinChain,
+    money_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Operators]:
+    """The parties of a round, each with 100,000 tokens and nothing staked. Lines are not broken."""
+    monkeypatch.setenv("COLUMNS", "400")
+    snapshot = money_chain.snapshot()
+    yield Operators(money_chain, money_folder / "deployment.json", tmp_path, capsys)
+    money_chain.revert(snapshot)

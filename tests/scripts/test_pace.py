@@ -1,0 +1,30 @@
+"""Blocks in words of time, from how fast the last ones came."""
+
+import pytest
+
+from scripts.pace import Pace, show_duration
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "less than a minute"),
+        (59, "less than a minute"),
+        (60, "about 1 min"),
+        (3569, "about 59 min"),
+        (3590, "about 1 h 0 min"),
+        (5000, "about 1 h 23 min"),
+        (86_380, "about 1 d 0 h"),
+        (4_838_400, "about 56 d 0 h"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert show_duration(seconds) == text
+
+
+def test_a_block_to_come_has_a_time_where_one_is_known() -> None:
+    assert Pace(100, 0.5).show_block(10_100) == "block 10100 (in about 1 h 23 min)"
+    assert Pace(100, 0.5).show_block(100) == "block 100"
+    assert Pace(100, None).show_block(10_100) == "block 10100"
+    assert Pace(100, 0.5).show_wait(10_000) == "10000 blocks (about 1 h 23 min)"
+    assert Pace(100, None).show_wait(10_000) == "10000 blocks"
