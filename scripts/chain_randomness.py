@@ -97,7 +97,7 @@ async def check_randomness(connection: Connection, deployment: Deployment) -> No
     """Measures again with the blocks of the deployment itself, and reads the last block but one through the
     contract. Raises EnvironmentFault and ContractRefused where no draw could be sealed or none should be."""
     reader = EventReader(connection, deployment)
-    contract = Randomness(connection, None, reader, deployment.randomness)
+    contract = Randomness("Randomness", deployment.randomness, connection, None, reader)
     with_drand = await contract.drand_round(0) > 0
     await choose_contract(connection, with_drand=with_drand)
     number = (await connection.head()).number - 1

@@ -8,11 +8,11 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from protocol.actions.view import View
 from protocol.adapters.chain import Chain, Receipt, open_chain, read_deployment
 from protocol.adapters.chain.refusals import format_tokens
-from protocol.adapters.chain.vault import Unbonding
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.statuses import Role
@@ -28,6 +28,13 @@ SHOWN_HOLDINGS = 3
 """Named in an error; `touchstone status` has all of them."""
 
 Act = Callable[[Chain], Awaitable[None]]
+
+
+class Leaving(NamedTuple):
+    """Stake that was announced to leave: wei, and the first block in which it can."""
+
+    amount_wei: int
+    ready_block: int
 
 
 def run_stake(options: argparse.Namespace) -> None:
@@ -93,7 +100,7 @@ async def stake(chain: Chain, amount_wei: int, console: Console) -> None:
 async def unstake(chain: Chain, amount_wei: int | None, console: Console, *, is_agreed: bool) -> None:
     """Announce that stake leaves; None: all that is not announced yet. is_agreed: do not ask, whatever it
     costs. Raises InvalidInput where there is not so much, or where the operator does not agree."""
-    leaving = await chain.vault.unbonding_of(chain.address)
+    leaving = Leaving(*await chain.vault.unbonding_of(chain.address))
     most_wei = await chain.vault.stake_of(chain.address) - leaving.amount_wei
     wanted_wei = most_wei if amount_wei is None else amount_wei
     pace = await read_pace(chain)
@@ -106,7 +113,7 @@ async def unstake(chain: Chain, amount_wei: int | None, console: Console, *, is_
     await _tell_announced(chain, console, pace.show_block(ready_block))
 
 
-def _refuse_too_much(chain: Chain, wanted_wei: int, most_wei: int, leaving: Unbonding, pace: Pace) -> None:
+def _refuse_too_much(chain: Chain, wanted_wei: int, most_wei: int, leaving: Leaving, pace: Pace) -> None:
     if most_wei == 0 and leaving.amount_wei:
         raise InvalidInput(
             what="all stake is announced already",
@@ -130,7 +137,7 @@ def _refuse_too_much(chain: Chain, wanted_wei: int, most_wei: int, leaving: Unbo
         )
 
 
-async def _list_warnings(chain: Chain, wanted_wei: int, leaving: Unbonding, pace: Pace) -> list[str]:
+async def _list_warnings(chain: Chain, wanted_wei: int, leaving: Leaving, pace: Pace) -> list[str]:
     """What an announcement spoils, a line each; nothing where it spoils nothing."""
     warnings = []
     if leaving.amount_wei:
@@ -169,7 +176,7 @@ def _list_needs(view: View, account: str) -> list[str]:
 
 
 async def _tell_announced(chain: Chain, console: Console, when: str) -> None:
-    leaving = await chain.vault.unbonding_of(chain.address)
+    leaving = Leaving(*await chain.vault.unbonding_of(chain.address))
     locked_wei = await chain.vault.locked_of(chain.address)
     console.say(f"leaving now: {format_tokens(leaving.amount_wei)}, all of it from {when}")
     if locked_wei:
@@ -204,8 +211,8 @@ async def withdraw(chain: Chain, console: Console, *, is_waiting: bool) -> None:
     await _tell_wallet(chain, console)
 
 
-async def _read_leaving(chain: Chain) -> Unbonding:
-    leaving = await chain.vault.unbonding_of(chain.address)
+async def _read_leaving(chain: Chain) -> Leaving:
+    leaving = Leaving(*await chain.vault.unbonding_of(chain.address))
     if leaving.amount_wei == 0:
         staked_wei = await chain.vault.stake_of(chain.address)
         raise InvalidInput(
@@ -219,7 +226,7 @@ async def _read_leaving(chain: Chain) -> Unbonding:
     return leaving
 
 
-def _refuse_early(leaving: Unbonding, pace: Pace) -> None:
+def _refuse_early(leaving: Leaving, pace: Pace) -> None:
     if pace.head_block < leaving.ready_block:
         raise InvalidInput(
             what="announced stake still has to stay",
@@ -229,7 +236,7 @@ def _refuse_early(leaving: Unbonding, pace: Pace) -> None:
         )
 
 
-async def _refuse_exposed(chain: Chain, leaving: Unbonding, pace: Pace) -> None:
+async def _refuse_exposed(chain: Chain, leaving: Leaving, pace: Pace) -> None:
     locked_wei = await chain.vault.locked_of(chain.address)
     if await chain.vault.stake_of(chain.address) <= locked_wei:
         raise InvalidInput(

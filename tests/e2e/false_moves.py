@@ -15,7 +15,7 @@ from protocol.actions.party import Party
 from protocol.actions.prosecute import LABELS, SCALARS, TOKENS, get_inner_step, open_scalars, open_token
 from protocol.actions.states import fetch_state
 from protocol.adapters.chain import Chain
-from protocol.adapters.chain.proxy import Receipt
+from protocol.adapters.chain.contract import Receipt
 from protocol.compute.facts import compute_step_facts
 from protocol.compute.fault import OperationFault, iterate_runs, prove_operation
 from protocol.compute.openings import open_buffer, prove_node

@@ -12,7 +12,7 @@ from protocol.actions.participant import CheckOuter
 from protocol.actions.party import Party
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain import Chain
-from protocol.adapters.chain.proxy import Receipt
+from protocol.adapters.chain.contract import Receipt
 from protocol.compute.outer import OuterState
 from protocol.spec.containers import OuterHeader
 from protocol.spec.events import EndOpened, Event
@@ -121,4 +121,5 @@ async def list_false_gradients(party: Party, about: Slander) -> list[FalseMove]:
 
 
 async def _prove(about: tuple[Any, ...], chain: Chain) -> Receipt:
-    return await chain.outer_contest.prove_pseudo_gradient(*about)
+    receipt: Receipt = await chain.outer_contest.prove_pseudo_gradient(*about)
+    return receipt

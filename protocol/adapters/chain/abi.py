@@ -52,6 +52,8 @@ class Entry:
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     digest: bytes
+    is_view: bool = False
+    """Whether a call of the function changes nothing, so that it is read and not sent."""
 
     @property
     def selector(self) -> bytes:
@@ -158,7 +160,8 @@ def _parse_entry(contract: str, item: Mapping[str, Any]) -> Entry:
     outputs = tuple(map(_parse_parameter, item.get("outputs", ())))
     name = item.get("name", "constructor")
     signature = f"{name}({','.join(parameter.kind for parameter in inputs)})"
-    return Entry(contract, name, item["type"], inputs, outputs, keccak(text=signature))
+    is_view = item.get("stateMutability") in ("view", "pure")
+    return Entry(contract, name, item["type"], inputs, outputs, keccak(text=signature), is_view)
 
 
 def _parse_parameter(item: Mapping[str, Any]) -> Parameter:

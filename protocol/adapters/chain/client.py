@@ -1,19 +1,15 @@
-"""The chain as a role sees it: a proxy per contract, the head, the events; nothing of JSON-RPC."""
+"""The chain as a role sees it: the contracts, the head, the events; nothing of JSON-RPC."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from protocol.adapters.chain.audit_book import AuditBook
 from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
+from protocol.adapters.chain.contract import Contract
 from protocol.adapters.chain.deployment import Deployment
-from protocol.adapters.chain.disputes import DisputeGame, OuterContest
-from protocol.adapters.chain.ledger import RoundLedger
+from protocol.adapters.chain.erc20 import ERC20_ABI
 from protocol.adapters.chain.logs import Batch, Event, EventReader, Follower
 from protocol.adapters.chain.randomness import Randomness
-from protocol.adapters.chain.referee import Referee
-from protocol.adapters.chain.registry import TaskRegistry
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
-from protocol.adapters.chain.vault import StakeVault, Token
 
 
 class Chain:
@@ -23,16 +19,17 @@ class Chain:
         self.deployment = deployment
         self.connection = connection
         self._sender = sender
-        self._reader = reader = EventReader(connection, deployment)
-        self.token = Token(connection, sender, reader, deployment.token)
-        self.vault = StakeVault(connection, sender, reader, deployment.vault)
-        self.registry = TaskRegistry(connection, sender, reader, deployment.registry)
-        self.ledger = RoundLedger(connection, sender, reader, deployment.ledger)
-        self.audit_book = AuditBook(connection, sender, reader, deployment.audit_book)
-        self.dispute_game = DisputeGame(connection, sender, reader, deployment.dispute_game)
-        self.outer_contest = OuterContest(connection, sender, reader, deployment.outer_contest)
-        self.referee = Referee(connection, sender, reader, deployment.referee)
-        self.randomness = Randomness(connection, sender, reader, deployment.randomness)
+        self._reader = EventReader(connection, deployment)
+        tools = (connection, sender, self._reader)
+        self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
+        self.vault = Contract("StakeVault", deployment.vault, *tools)
+        self.registry = Contract("TaskRegistry", deployment.registry, *tools)
+        self.ledger = Contract("RoundLedger", deployment.ledger, *tools)
+        self.audit_book = Contract("AuditBook", deployment.audit_book, *tools)
+        self.dispute_game = Contract("DisputeGame", deployment.dispute_game, *tools)
+        self.outer_contest = Contract("OuterContest", deployment.outer_contest, *tools)
+        self.referee = Contract("Referee", deployment.referee, *tools)
+        self.randomness = Randomness("Randomness", deployment.randomness, *tools)
 
     @property
     def address(self) -> str:

@@ -1,16 +1,14 @@
-"""Proxy of the randomness contract: shows the value of a block to whoever seals a draw.
+"""The randomness contract, and the proof of a block's value that the calls which seal a draw take.
 `contracts/interfaces/IRandomness.sol` is the manual."""
 
+from protocol.adapters.chain.contract import Contract
 from protocol.adapters.chain.headers import encode_header
-from protocol.adapters.chain.proxy import Proxy
 from protocol.adapters.drand import fetch_signature
 from protocol.spec.drand import expand_point
 
 
-class Randomness(Proxy):
+class Randomness(Contract):
     """The value of a past block, out of its header and, where the deployment mixes one in, a drand round."""
-
-    contract = "Randomness"
 
     async def prove(self, of_block: int) -> bytes:
         """What `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
@@ -24,11 +22,3 @@ class Randomness(Proxy):
         if drand_round == 0:
             return header
         return expand_point(await fetch_signature(drand_round)) + header
-
-    async def drand_round(self, timestamp_s: int) -> int:
-        """The drand round that belongs to a block of this time (Unix); 0 where none is mixed in."""
-        return await self._read(int, "drandRound", timestamp_s)
-
-    async def read(self, of_block: int, proof: bytes) -> bytes:
-        """The value (32 bytes) of a block. Raises ContractRefused where the proof does not show it."""
-        return await self._read(bytes, "read", of_block, proof)

@@ -18,8 +18,8 @@ from protocol.actions.view import View
 from protocol.adapters.blobs import BlobRef, split_roots
 from protocol.adapters.chain import ContractRefused
 from protocol.adapters.chain import Event as ChainEvent
+from protocol.adapters.chain.contract import Receipt
 from protocol.adapters.chain.deployment import CONTRACT_NAMES
-from protocol.adapters.chain.proxy import Receipt
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.records import RECORDS

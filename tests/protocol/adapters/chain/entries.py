@@ -3,33 +3,12 @@
 from collections.abc import Iterator
 
 from protocol.adapters.chain.abi import Entry, Parameter, load_abi
-from protocol.adapters.chain.audit_book import AuditBook
-from protocol.adapters.chain.disputes import DisputeGame, OuterContest
-from protocol.adapters.chain.ledger import RoundLedger
-from protocol.adapters.chain.proxy import Proxy
-from protocol.adapters.chain.randomness import Randomness
-from protocol.adapters.chain.referee import Referee
-from protocol.adapters.chain.registry import TaskRegistry
+from protocol.adapters.chain.deployment import CONTRACT_NAMES
 from protocol.adapters.chain.types import STRUCTS
-from protocol.adapters.chain.vault import StakeVault
-
-PROXIES: dict[str, type[Proxy]] = {
-    kind.contract: kind
-    for kind in (
-        StakeVault,
-        TaskRegistry,
-        RoundLedger,
-        AuditBook,
-        DisputeGame,
-        OuterContest,
-        Referee,
-        Randomness,
-    )  # fmt: skip
-}
 
 
 def list_entries(kind: str) -> list[Entry]:
-    return [entry for name in PROXIES for entry in load_abi(f"I{name}") if entry.kind == kind]
+    return [entry for name in CONTRACT_NAMES.values() for entry in load_abi(f"I{name}") if entry.kind == kind]
 
 
 def describe(entry: Entry) -> str:

@@ -35,7 +35,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
         deployment = make_deployment(devnet.CHAIN_ID, [str(receipt["contractAddress"]).lower()] * 9)
         reader = EventReader(connection, deployment)
-        yield connection, Randomness(connection, None, reader, deployment.randomness)
+        yield connection, Randomness("Randomness", deployment.randomness, connection, None, reader)
         await connection.close()
 
 

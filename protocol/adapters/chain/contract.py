@@ -1,0 +1,102 @@
+"""A contract as a node calls it: every function of its ABI is a method, so a new call needs no code here.
+
+`await chain.ledger.settle_claim(task, 0, 1)` sends `RoundLedger.settleClaim`; a `view` or `pure` function is
+read. Names are the ABI's in snake case, values as `abi.py` converts them. The files in `contracts/interfaces`
+are the manual.
+"""
+
+from collections import namedtuple
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from protocol.adapters.chain.abi import Entry, decode_values, encode_call, load_abi, to_snake_case
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.logs import Event, EventReader
+from protocol.adapters.chain.transactions import Sender
+from protocol.spec.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A mined transaction: where it stands, what it cost, and the events of the contracts in it."""
+
+    transaction_hash: bytes
+    block_number: int
+    gas_used: int
+    fee_wei: int
+    events: tuple[Event, ...]
+
+    def find(self, name: str) -> Event:
+        """The first event of that name. Raises KeyError where there is none: the contract is not ours."""
+        for event in self.events:
+            if event.name == name:
+                return event
+        raise KeyError(name)
+
+
+class Contract:
+    """One contract at one address. A method that sends returns the Receipt once the call is mined; one that
+    reads returns the value, or a named tuple of several. Raises ContractRefused where the contract reverts,
+    and InvalidInput where an argument does not fit. Reading needs no account."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        connection: Connection,
+        sender: Sender | None,
+        reader: EventReader,
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        """entries: the ABI, where it is not that of `I<name>` in the package data."""
+        self.name = name
+        self.address = address
+        self._connection = connection
+        self._sender = sender
+        self._reader = reader
+        self._functions = _index_functions(tuple(entries) or load_abi(f"I{name}"))
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        entry = self.__dict__.get("_functions", {}).get(name)
+        if entry is None:
+            raise AttributeError(f"{self.__dict__.get('name')} has no function {name}")
+        return partial(self._read if entry.is_view else self._send, entry)
+
+    async def _read(self, entry: Entry, *arguments: Any) -> Any:
+        where = f"{self.name}.{entry.name}"
+        data = await self._connection.call(self.address, encode_call(entry, arguments), where)
+        values = decode_values(entry.outputs, data)
+        if len(values) < 2:
+            return values[0] if values else None
+        return _make_answer_type(entry)(*values)
+
+    async def _send(self, entry: Entry, *arguments: Any) -> Receipt:
+        where = f"{self.name}.{entry.name}"
+        if self._sender is None:
+            raise InvalidInput(
+                what="this connection is for reading only",
+                expected="an account that signs",
+                actual=f"none, for {where}",
+                remedy="Open the chain with an account.",
+            )
+        receipt = await self._sender.send(self.address, encode_call(entry, arguments), where)
+        return Receipt(
+            bytes(receipt["transactionHash"]),
+            int(receipt["blockNumber"]),
+            int(receipt["gasUsed"]),
+            int(receipt["gasUsed"]) * int(receipt["effectiveGasPrice"]),
+            tuple(self._reader.decode([dict(log) for log in receipt["logs"]])),
+        )
+
+
+@cache
+def _index_functions(entries: tuple[Entry, ...]) -> dict[str, Entry]:
+    return {to_snake_case(entry.name): entry for entry in entries if entry.kind == "function"}
+
+
+@cache
+def _make_answer_type(entry: Entry) -> Callable[..., Any]:
+    """The named tuple of a function's outputs."""
+    return namedtuple(entry.name, [output.name for output in entry.outputs])

@@ -1,0 +1,112 @@
+"""The ABI is the only list of calls: every call in the sources is in it, with as many arguments."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from protocol.adapters.chain.abi import Entry, load_abi, to_snake_case
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.deployment import CONTRACT_NAMES, Deployment
+from protocol.adapters.chain.erc20 import ERC20_ABI
+from protocol.adapters.chain.logs import EventReader
+from protocol.spec.errors import InvalidInput
+from protocol.spec.event_log import EVENT_TYPES
+from tests.protocol.adapters.chain.entries import describe, list_entries
+
+ROOT = Path(__file__).resolve().parents[4]
+FOLDERS = ("benchmarks", "node", "protocol", "scripts", "tests", "verifier", "whistleblower")
+ABIS = {field: load_abi(f"I{name}") for field, name in CONTRACT_NAMES.items()} | {"token": ERC20_ABI}
+OWN = {"randomness": {"prove": 1}}
+"""Methods that are no call of the contract, and their arguments."""
+
+
+def find_field(node: ast.expr) -> str:
+    """The contract that an expression such as `party.chain.ledger` stands for; empty: none."""
+    if not isinstance(node, ast.Attribute) or node.attr not in ABIS:
+        return ""
+    owner = node.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    return node.attr if name == "chain" else ""
+
+
+def list_aliases(tree: ast.AST) -> dict[str, str]:
+    """Names that stand for a contract: `book = party.chain.audit_book`."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            pairs: Iterable[tuple[ast.expr, ast.expr]] = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs = zip(target.elts, value.elts, strict=False)
+            found |= {t.id: find_field(v) for t, v in pairs if isinstance(t, ast.Name) and find_field(v)}
+    return found
+
+
+def list_calls(source: str) -> Iterator[tuple[str, str, int]]:
+    """(contract's field, method, number of arguments) of each call in a source."""
+    tree = ast.parse(source)
+    aliases = list_aliases(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner = node.func.value
+        field = find_field(owner) or (aliases.get(owner.id, "") if isinstance(owner, ast.Name) else "")
+        if field and not any(isinstance(argument, ast.Starred) for argument in node.args):
+            yield field, node.func.attr, len(node.args) + len(node.keywords)
+
+
+def find_mistakes(source: str) -> list[str]:
+    mistakes = []
+    for field, method, count in list_calls(source):
+        known = {to_snake_case(e.name): len(e.inputs) for e in ABIS[field] if e.kind == "function"}
+        known |= OWN.get(field, {})
+        if known.get(method) != count:
+            mistakes.append(f"{field}.{method} with {count} arguments")
+    return mistakes
+
+
+def test_every_call_in_the_sources_is_in_the_abi() -> None:
+    sources = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    found = {str(path): mistakes for path in sources if (mistakes := find_mistakes(path.read_text()))}
+    assert not found
+    assert sum(len(list(list_calls(path.read_text()))) for path in sources) > 50
+
+
+def test_a_wrong_call_is_found() -> None:
+    assert find_mistakes("await chain.vault.deposit(1)\nawait party.chain.vault.free_of(a)") == []
+    assert find_mistakes("await chain.vault.depozit(1)") == ["vault.depozit with 1 arguments"]
+    assert find_mistakes("await self.party.chain.vault.deposit()") == ["vault.deposit with 0 arguments"]
+    assert find_mistakes("a, b = 1, chain.ledger\nb.judge(1)") == ["ledger.judge with 1 arguments"]
+
+
+def make_contract() -> Contract:
+    connection, zero = Connection("http://127.0.0.1:1"), "0x" + 40 * "0"
+    names = {field.name for field in fields(Deployment)} - {"chain_id", "deploy_block", "salt"}
+    deployment = Deployment(chain_id=1, deploy_block=0, **dict.fromkeys(names, zero))
+    return Contract("StakeVault", zero, connection, None, EventReader(connection, deployment))
+
+
+async def test_a_function_that_is_not_in_the_abi_is_no_method() -> None:
+    with pytest.raises(AttributeError, match="StakeVault has no function mint"):
+        await make_contract().mint(1)
+
+
+async def test_nothing_is_sent_without_an_account() -> None:
+    with pytest.raises(InvalidInput, match="for reading only") as refusal:
+        await make_contract().deposit(1)
+    assert "StakeVault.deposit" in str(refusal.value.actual)
+
+
+async def test_arguments_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="does not fit"):
+        await make_contract().free_of(7)
+
+
+@pytest.mark.parametrize("entry", list_entries("event"), ids=describe)
+def test_every_event_has_a_class_with_its_arguments(entry: Entry) -> None:
+    found = {field.name for field in fields(EVENT_TYPES[entry.name])} - {"block_number"}
+    assert found == {"from_" if p.name == "from" else p.name for p in entry.inputs}
