@@ -160,18 +160,21 @@ async def _list_warnings(chain: Chain, wanted_wei: int, leaving: Leaving, pace: 
 
 
 def _list_needs(view: View, account: str) -> list[str]:
-    """For what the tasks that `account` has a seat in need free stake, a line for each seat."""
+    """What the tasks in which `account` has a seat still need free stake for, a line for each."""
+    newest = {(state.task, role): state for state, role in list_seats(view, account)}
     needs = []
-    for state, role in list_seats(view, account):
-        amounts = state.terms.amounts
-        seat_wei = amounts.solver_stake if role == Role.SOLVER else amounts.enrol_stake
-        uses = [f"a seat in the next round takes {format_tokens(seat_wei)}"]
+    for (task, role), state in newest.items():
+        amounts, uses = state.terms.amounts, []
+        if len(view.tasks[task].rounds) < state.terms.rounds:
+            seat_wei = amounts.solver_stake if role == Role.SOLVER else amounts.enrol_stake
+            uses.append(f"a seat in the next round takes {format_tokens(seat_wei)}")
         if role != Role.SOLVER:
             uses.append(
                 f"each audit takes {format_tokens(amounts.audit_stake)}, and without it you stay silent, "
                 f"which burns {format_tokens(amounts.no_show_fee)}"
             )
-        needs.append(f"You are {role.name.lower()} in {show_round(state)}: {'; '.join(uses)}.")
+        if uses:
+            needs.append(f"You are {role.name.lower()} in {show_round(state)}: {'; '.join(uses)}.")
     return needs
 
 
@@ -340,6 +343,9 @@ async def _send(sending: Awaitable[Receipt]) -> Receipt:
     try:
         return await sending
     except EnvironmentFault as fault:
+        if not fault.retryable:
+            # The chain has answered, so nothing was sent: there is no coin for gas, for instance.
+            raise
         raise EnvironmentFault(
             what=fault.what,
             expected=fault.expected,

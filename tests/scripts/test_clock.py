@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.submit import create_task
+from protocol.actions.party import Party as Submitter
 from protocol.actions.party import open_party
 from protocol.adapters.chain.client import Chain, open_chain
 from protocol.adapters.chain.transactions import Sender
@@ -148,10 +149,10 @@ async def announce(net: TestChain, party: Party, url: str, fingerprint: bytes = 
         await chain.registry.announce(url, fingerprint or party.identity.fingerprint)
 
 
-async def wait_for_waiting(net: TestChain, count: int) -> None:
+async def wait_for_pool(chain: Chain, count: int = 1) -> None:
     """Until so many transactions wait for a block."""
-    async with asyncio.timeout(10):
-        while int(cast(dict[str, str], await net.anvil("txpool_status"))["pending"], 16) < count:
+    async with asyncio.timeout(60):
+        while int((await chain.connection.request("txpool_status"))["pending"], 16) < count:
             await asyncio.sleep(POLL_S)
 
 
@@ -222,7 +223,7 @@ async def test_who_has_just_sent_something_is_not_skipped_over(
     await net.anvil("evm_setAutomine", False)
     await set_all_waiting(net.chain, parties, 50, 50)
     sending = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
-    await wait_for_waiting(net, 1)
+    await wait_for_pool(net.chain)
     assert await clock.tick() == 0
     # A short while later the transaction gets its block.
     monkeypatch.setattr("scripts.clock.BURST_S", 0.0)
@@ -341,21 +342,22 @@ async def test_the_way_to_announced_stake_ends_where_somebody_sends_something(
     assert await clock.tick() == PAGE_BLOCKS
 
 
-async def test_an_open_task_holds_announced_stake_until_it_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+async def submitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Submitter]:
+    """Who may post tasks, on all contracts, has announced some stake, and no block comes by itself."""
     monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
     monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
-    async with (
-        open_world(tmp_path, []) as world,
-        open_party(world.configure("submitter")) as submitter,
-        DevnetClock(submitter.chain) as clock,
-    ):
-        chain = submitter.chain
-        task = await create_task(submitter, ONE_ROUND_PLAN, make_dataset(), bytes(32))
-        await chain.token.approve(chain.deployment.vault, STAKE_WEI)
-        await chain.vault.deposit(STAKE_WEI)
-        await chain.vault.request_unbond(STAKE_WEI)
+    async with open_world(tmp_path, []) as world, open_party(world.configure("submitter")) as submitter:
+        await submitter.chain.token.approve(submitter.chain.deployment.vault, 2 * STAKE_WEI)
+        await submitter.chain.vault.deposit(STAKE_WEI)
+        await submitter.chain.vault.request_unbond(STAKE_WEI)
+        yield submitter
+
+
+async def test_an_open_task_holds_announced_stake_until_it_is_closed(submitter: Submitter) -> None:
+    chain = submitter.chain
+    task = await create_task(submitter, ONE_ROUND_PLAN, make_dataset(), bytes(32))
+    async with DevnetClock(chain) as clock:
         assert await clock.tick() == 0
         # Nobody enrols, so the round ends empty and the task can be closed.
         await chain.connection.request("anvil_mine", WINDOWS.enrol + WINDOWS.seal)
@@ -364,3 +366,27 @@ async def test_an_open_task_holds_announced_stake_until_it_is_closed(
         await clock.tick()
         ready_block = (await chain.vault.unbonding_of(chain.address)).ready_block
         assert (await chain.head()).number == ready_block
+
+
+async def test_the_way_to_announced_stake_ends_where_a_task_is_posted(
+    submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = submitter.chain
+    async with DevnetClock(chain) as clock:
+        assert await clock.tick() > PAGE_BLOCKS
+        await chain.vault.deposit(STAKE_WEI)
+        await chain.vault.request_unbond(STAKE_WEI)
+        await chain.connection.request("evm_setAutomine", False)
+        posting = asyncio.create_task(create_task(submitter, ONE_ROUND_PLAN, make_dataset(), bytes(32)))
+        await wait_for_pool(chain)
+        await chain.connection.request("anvil_mine", 1)  # The approval of the escrow.
+        await wait_for_pool(chain)
+
+        async def count_none() -> int:
+            return 0
+
+        # As if the node told of the task's transaction only once it is in a block.
+        monkeypatch.setattr(clock, "_count_waiting", count_none)
+        assert await clock.tick() == PAGE_BLOCKS
+        assert await clock.tick() == 0
+        await posting

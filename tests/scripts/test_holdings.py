@@ -15,10 +15,10 @@ from tests.e2e.test_twin import DISPUTES, HONEST, ROUNDS
 from tests.e2e.twin import STAKED, RoundTwin, Script, make_account, prepare
 from tests.e2e.twin_chain import Sending, TwinChain, open_twin_chain
 from tests.e2e.twin_dispute import DisputeTwin
-from tests.scripts.money import UNBONDING_BLOCKS, play_blocks, play_until
+from tests.scripts.money import UNBONDING_BLOCKS, play_blocks, play_until, without
 
 AUDITOR, SOLVER = make_account("verifier:0"), make_account("solver:0")
-KEEPER, OUTSIDER = make_account("keeper"), make_account("outsider")
+KEEPER, OUTSIDER, OTHER = make_account("keeper"), make_account("outsider"), make_account("other")
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +77,24 @@ def require_closing(chain: TwinChain, task: bytes) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", ["two solvers", "primary far, reserves equal", "late far", "two verifiers", "nothing committed"]
+    "name",
+    [
+        "two solvers",
+        "primary far, reserves equal",
+        "late far",
+        "two verifiers",
+        "nothing committed",
+        "nobody settles the merge",
+    ],
 )
 def test_every_lock_of_a_round_is_explained(chain: TwinChain, name: str) -> None:
     script: Script = ROUNDS[name]
-    steps = [step for step in script["steps"] if step["call"] != "advance"]
-    twin = RoundTwin(chain, {**script, "steps": steps}, rounds=1)
-    for block in sorted({int(step["block"]) for step in steps}):
+    twin = RoundTwin(chain, without(script, "advance"), rounds=1)
+    for block in sorted({int(step["block"]) for step in twin.script["steps"]}):
         play_blocks(twin, block, block + 1)
         require_all_explained(chain)
         require_closing(chain, twin.state.task)
-    is_settled = len(twin.state.settled_slots) == len(twin.state.solvers)
-    assert require_closing(chain, twin.state.task) == is_settled
+    assert require_closing(chain, twin.state.task) == (name != "nobody settles the merge")
 
 
 def play_dispute(twin: DisputeTwin, first: int, end: int) -> None:
@@ -156,13 +162,21 @@ def test_a_contest_holds_both_roots_until_it_ends(chain: TwinChain) -> None:
     for account, what in ((KEEPER, "that you posted"), (OUTSIDER, "by which you contest another")):
         assert f"50 outer root {what}" in tell(chain, account)
         assert f"when a contest has ended, whose clock ends in block {clock_block}" in tell(chain, account)
+    # Another rival contests the same root.
+    second = (twin.state.task, 0, bytes(31) + b"\2", bytes(32), 0)
+    (outcome,) = chain.mine([Sending(OTHER, "OuterContest", "contest", second)])
+    assert outcome.error is None
     require_all_explained(chain)
     # The poster says nothing: the rival's root takes the place, and its bond stays behind it.
     chain.mine_to(clock_block)
     (outcome,) = chain.mine([Sending(OUTSIDER, "OuterContest", "timeout", (twin.state.task, 0, OUTSIDER))])
     assert outcome.error is None
     assert tell(chain, KEEPER) == "" and "that you posted" in tell(chain, OUTSIDER)
+    # The root that the other one contests stands no more, so it loses nothing and need not wait.
+    assert "OuterContest.timeout(TASK, 0, YOU)" in tell(chain, OTHER)
     require_all_explained(chain)
+    (outcome,) = chain.mine([Sending(KEEPER, "OuterContest", "timeout", (twin.state.task, 0, OTHER))])
+    assert outcome.error is None and tell(chain, OTHER) == ""
 
 
 def test_a_dispute_holds_its_bond_and_the_claim(chain: TwinChain) -> None:
@@ -183,6 +197,25 @@ def test_a_dispute_holds_its_bond_and_the_claim(chain: TwinChain) -> None:
     (outcome,) = chain.mine([Sending(OUTSIDER, "DisputeGame", "timeout", (twin.id_of("a"),))])
     assert outcome.error is None
     assert tell(chain, opener) == "" and "dispute" not in tell(chain, twin.claimant)
+
+
+def test_a_dispute_holds_no_other_claim(chain: TwinChain) -> None:
+    twin = DisputeTwin(chain, ROUNDS["two solvers"], DISPUTES["opener silent"])
+    play_dispute(twin, 0, 3)
+    assert "not before a dispute ends" in tell(chain, SOLVER)
+    assert "dispute" not in tell(chain, make_account("solver:1"))
+    assert "not before a dispute ends" in tell(chain, AUDITOR)
+
+
+def test_of_a_closed_task_no_node_settles_anything(chain: TwinChain) -> None:
+    twin = RoundTwin(chain, without(ROUNDS[HONEST], "advance"), rounds=1)
+    play_blocks(twin, 0, 105)
+    assert twin.state.ready_block is not None
+    chain.mine_to(twin.state.ready_block + UNBONDING_BLOCKS)
+    assert "now: a running node of the task settles it; anybody may call" in tell(chain, SOLVER)
+    (outcome,) = chain.mine([Sending(OUTSIDER, "TaskRegistry", "closeTask", (twin.state.task,))])
+    assert outcome.error is None
+    assert "now: anybody may call RoundLedger.settleClaims(TASK, 0, 0, 1)" in tell(chain, SOLVER)
 
 
 def test_a_dispute_in_the_queue_waits_for_its_turn(chain: TwinChain) -> None:

@@ -170,6 +170,15 @@ def test_who_has_a_seat_is_asked_before_free_stake_shrinks(
     assert "WARNING" not in party.run("keeper", "unstake", "1")
 
 
+def test_a_solver_of_the_last_round_needs_no_free_stake(party: Operators) -> None:
+    party.stake_all()
+    play_until(RoundTwin(party.chain, HONEST_ROUND, rounds=1), "sealBeacon")
+    assert "WARNING" not in party.run("solver:0", "unstake", "all")
+    # An auditor of it does, and cannot get a seat in another round.
+    said = party.run("verifier:1", "unstake", "all", "--yes")
+    assert "each audit takes" in said and "next round" not in said
+
+
 # --- Closing ------------------------------------------------------------------------------------------------
 def test_a_task_is_closed_when_all_is_settled_and_not_before(party: Operators) -> None:
     party.stake_all()
