@@ -3,6 +3,7 @@
 Read once at the start, then kept in step with every record that is written through it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,9 @@ from protocol.adapters.records import (
     ClaimMade,
 )
 from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.round import RoundState
+from protocol.spec.statuses import AuditStatus
 
 AuditKey = tuple[int, int, int, int]
 """(round, slot, draw, rank)"""
@@ -55,6 +59,33 @@ class Memory:
             self.audits[(record.round, record.slot, record.draw, record.rank)] = record
         elif isinstance(record, AccusationMade):
             self.accusations.append(record)
+
+
+def require_records(memory: Memory, rounds: Iterable[RoundState], account: str) -> None:
+    """Raises EnvironmentFault where the chain has a claim of `account` that is not settled, or a commitment
+    to a replay that is not revealed, and the journal lacks the record with its salt: it is another journal
+    than the one that this was written to, or an older copy of it."""
+    for state in rounds:
+        for slot, claim in state.claims.items():
+            made = memory.claims.get(state.index)
+            is_known = made is not None and made.claim_root == claim.claim_root
+            if claim.solver == account and not is_known and slot not in state.settled_slots:
+                raise _unknown(f"the claim on round {state.index}", account)
+        for key, audit in state.audits.items():
+            is_known = audit.status != AuditStatus.COMMITTED or (state.index, *key) in memory.audits
+            if audit.auditor == account and not is_known and key[0] not in state.settled_slots:
+                raise _unknown(f"the replay for round {state.index}, slot {key[0]}, draw {key[1]}", account)
+
+
+def _unknown(what: str, account: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the journal lacks what this account committed to on chain",
+        expected=f"a record of {what}",
+        actual="none",
+        where=account,
+        remedy="Start with the home that made it. If its journal is lost, wait until that round is settled.",
+        retryable=False,
+    )
 
 
 def header_of(record: BoundaryReached | AuditMade) -> StateHeader:

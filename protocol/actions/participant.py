@@ -23,6 +23,7 @@ from protocol.actions import (
 )
 from protocol.actions.defend import HONEST, Compute
 from protocol.actions.loop import Due, Loop
+from protocol.actions.memory import require_records
 from protocol.actions.narrate import narrate
 from protocol.actions.party import Party
 from protocol.actions.suspicion import (
@@ -121,7 +122,10 @@ class Participant:
     """What is under way with others in one transaction."""
 
     async def run(self) -> None:
-        """Take part until the task is closed, or everything of its last round is settled."""
+        """Take part until the task is closed, or everything of its last round is settled. Raises
+        EnvironmentFault where the journal is not the one of what this account did before."""
+        rounds = self.party.view.tasks[self.party.task].rounds
+        require_records(self.party.memory, rounds, self.party.account)
         await Loop[Hashable](self.party, self.decide, self.perform, self.react, self.is_over).run()
 
     # --- Deciding ------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from protocol.spec.containers import StateHeader, TaskSpec
 from protocol.spec.params import DEFAULT_OWN_REPLAYS
 from protocol.spec.round import RoundState
 
-JOURNAL_FILE = "journal.jsonl"
+JOURNAL_FILE = "journal.sqlite"
 STORE_FOLDER = "blobs"
 SCRATCH_FOLDER = "scratch"
 MEGABYTE = 1_000_000

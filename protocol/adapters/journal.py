@@ -1,87 +1,98 @@
-"""What a node must not forget: an append-only file that survives a crash at any byte.
+"""What a node must not forget: a SQLite database that survives a crash at any byte.
 
-A record is written before the action that makes it irrevocable (a salt before its commitment is sent, a
-transaction before it is broadcast); `append` returns only when the disk has it. So after a crash the journal
-knows of everything that may have happened, and asks the chain what did.
+A record is written before the action that makes it irrevocable (a salt before its commitment is sent);
+`append` returns only when the disk has it. So after a crash the journal knows of everything that may have
+happened, and the node asks the chain what did.
 
-One record is one line of JSON with its number and a checksum that also covers all records before it. A last
-line that was cut off by a crash belongs to an action that never began: it is set aside on opening. Damage
-before the last line is no crash and stops the node. The file holds salts: mode 0600, one process at a time.
+Every record has a checksum that also covers all records before it, and opening reads all of them. A database
+that lost its end (a deleted -wal file, an older copy) is whole to SQLite. So the number and checksum of the
+last record also stand in a file of their own, with the suffix -last. It is written after the record, and the
+disk is not waited for: after a power cut it may be behind the database, never ahead of it. An older copy of
+all files together cannot be told from the true ones here; `actions.memory.require_records` asks the chain.
+
+The files hold salts: mode 0600, one process at a time.
 """
 
-import fcntl
-import json
 import logging
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, is_dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
+
+import msgspec
 
 from protocol.adapters.files import require_private_file, write_private_file
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 
+APPLICATION_ID = int.from_bytes(b"TchJ", "big")
+FORMAT = 1
 FIRST_CHECKSUM = bytes(32)
-FIELD_TYPES = (int, str, bool, bytes, tuple[int, ...], tuple[bytes, ...])
+OLDER_SUFFIX = ".jsonl"
+"""Of the journals that were no database."""
+# AUTOINCREMENT has SQLite keep the largest number ever given, in a table of its own.
+SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+CREATE TABLE records (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, fields BLOB NOT NULL, checksum BLOB NOT NULL
+);
+"""
+
+BRING_BACK = (
+    "Bring back all its files, -wal and -last too. If they are lost, move the rest away and start without "
+    "them: the node refuses until all that it committed to on chain is settled."
+)
 
 log = logging.getLogger(__name__)
 
 
 class Journal:
-    """An open journal. Records are frozen dataclasses with fields of FIELD_TYPES; their class name is their
-    kind, so a class in use is never renamed. Safe for several threads of one process."""
+    """An open journal. Records are frozen dataclasses that msgspec reads back as they were; their class name
+    is their kind. Safe for several threads of one process."""
 
     def __init__(self, path: Path, kinds: Sequence[type[Any]]) -> None:
-        """Open or create the file at `path`; `kinds` are all record classes that it may hold.
+        """Open or create the database at `path`; `kinds` are all record classes that it may hold.
 
-        Raises InvalidInput when the file is open to others or of another node's making, EnvironmentFault when
-        another process has it open or it is damaged before its end.
+        Raises InvalidInput when a file is open to others, no journal of this format or holds other kinds;
+        EnvironmentFault when another process has it open, it is damaged, or records are missing.
         """
         self.path = path
         self._kinds = {kind.__name__: kind for kind in kinds}
-        self._fields = {kind.__name__: _list_fields(kind) for kind in kinds}
         self._lock = threading.Lock()
-        self._file = self._open()
-        self._is_broken = False
-        self._count = self._size = 0
-        self._checksum = FIRST_CHECKSUM
-        try:
-            self._scan()
-        except BaseException:
-            os.close(self._file)
-            raise
+        _require_no_older_journal(path)
+        with ExitStack() as stack, _tell_faults(path):
+            self._connection = stack.enter_context(closing(self._connect()))
+            self._prepare()
+            self._count, self._checksum = self._verify()
+            self._last = os.open(self._last_path, os.O_RDWR)
+            stack.callback(os.close, self._last)
+            self._note_last()
+            self._files = stack.pop_all()
 
     def append(self, record: Any) -> None:
-        """Write one record; on return it is on disk. Raises EnvironmentFault when it could not be written
-        (then it is not in the journal, and the action must not be done)."""
-        kind = type(record).__name__
-        if self._kinds.get(kind) is not type(record):
-            raise _bad_record("a record of a known kind", kind, str(self.path))
-        fields = _encode_fields(record, self._fields[kind])
-        with self._lock:
-            if self._is_broken:
-                raise _unwritable(self.path, "an earlier write failed")
-            line, checksum = _encode_line(self._count, kind, fields, self._checksum)
-            self._write(line)
-            self._count, self._size, self._checksum = self._count + 1, self._size + len(line), checksum
+        """Write one record; on return it is on disk. Raises InvalidInput for a record that could not be read
+        back, EnvironmentFault when it could not be written (then it is not in the journal, and the action
+        must not be done)."""
+        kind, fields = type(record).__name__, self._encode(record)
+        with self._lock, _tell_faults(self.path):
+            number, checksum = self._count + 1, _compute_checksum(self._checksum, kind, fields)
+            row = (number, kind, fields, checksum)
+            self._connection.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
+            self._count, self._checksum = number, checksum
+            self._note_last()
 
     def replay(self) -> Iterator[Any]:
         """All records from the first on, as they are now. Raises EnvironmentFault on damage."""
-        with self._lock:
-            size = self._size
-        checksum = FIRST_CHECKSUM
-        for number, line in enumerate(os.pread(self._file, size, 0).splitlines(keepends=True)):
-            parsed = _decode_line(line, number, checksum)
-            if parsed is None:
-                raise _damaged(self.path, number)
-            kind, fields, checksum = parsed
-            yield self._decode_record(kind, fields, number)
+        return (record for record, _ in self._read())
 
     def close(self) -> None:
         """Let another process open it."""
-        os.close(self._file)
+        with self._lock:
+            self._files.close()
 
     def __enter__(self) -> "Journal":
         return self
@@ -89,137 +100,141 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self) -> int:
+    @property
+    def _last_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-last")
+
+    def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():
-            write_private_file(self.path, b"")
-        require_private_file(self.path)
-        handle = os.open(self.path, os.O_RDWR | os.O_APPEND)
+            if self._last_path.exists():
+                raise _records_missing(self.path, "no database")
+            with suppress(InvalidInput):  # Another process has just made it.
+                write_private_file(self.path, _make_empty_database())
+        for suffix in ("", "-wal", "-shm", "-last"):
+            if (path := self.path.with_name(self.path.name + suffix)).exists():
+                require_private_file(path)
+        return sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+
+    def _prepare(self) -> None:
+        # The lock is taken by the first reading and held until the end. It also spares the -shm file.
+        self._ask("PRAGMA locking_mode = EXCLUSIVE")
+        found = (self._ask("PRAGMA application_id"), self._ask("PRAGMA user_version"))
+        if found != (APPLICATION_ID, FORMAT):
+            raise _no_journal(self.path, f"application {found[0]:#x}, format {found[1]}")
+        if (verdict := self._ask("PRAGMA quick_check(1)")) != "ok":
+            raise _damaged(self.path, "whole pages", verdict)
+        self._ask("PRAGMA journal_mode = WAL")
+        self._ask("PRAGMA synchronous = FULL")
+
+    def _ask(self, query: str) -> Any:
+        row = self._connection.execute(query).fetchone()
+        return row and row[0]
+
+    def _verify(self) -> tuple[int, bytes]:
+        """Number and checksum of the last record, when all are there."""
+        checksums = [FIRST_CHECKSUM, *(checksum for _, checksum in self._read())]
+        count, given = len(checksums) - 1, self._ask("SELECT seq FROM sqlite_sequence") or 0
+        if given != count:
+            raise _records_missing(self.path, f"{count} of {given}")
+        if not (count or self._last_path.exists()):
+            write_private_file(self._last_path, _encode_last(0, FIRST_CHECKSUM))
+        last = self._last_path.read_bytes() if self._last_path.exists() else b""
+        if last not in [_encode_last(number, checksum) for number, checksum in enumerate(checksums)]:
+            raise _records_missing(self.path, f"{count}, of which none is the one in {self._last_path.name}")
+        return count, checksums[-1]
+
+    def _note_last(self) -> None:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(handle)
-            raise _in_use(self.path) from error
-        return handle
-
-    def _scan(self) -> None:
-        """Find the end of the last whole record; set aside what a crash left behind it."""
-        content = os.pread(self._file, os.fstat(self._file).st_size, 0)
-        lines = content.splitlines(keepends=True)
-        for number, line in enumerate(lines):
-            parsed = _decode_line(line, number, self._checksum)
-            if parsed is None:
-                if any(map(_is_like_a_line, lines[number + 1 :])):
-                    raise _damaged(self.path, number)
-                self._set_aside(content[self._size :])
-                return
-            kind, fields, self._checksum = parsed
-            self._decode_record(kind, fields, number)
-            self._count, self._size = number + 1, self._size + len(line)
-
-    def _set_aside(self, tail: bytes) -> None:
-        # Kept, not thrown away: should it be damage after all, the salts in it are still there.
-        aside = self.path.with_name(f"{self.path.name}.torn-{self._size}-{sha256(tail).hexdigest()[:8]}")
-        if not aside.exists():
-            write_private_file(aside, tail)
-        os.ftruncate(self._file, self._size)
-        os.fsync(self._file)
-        log.warning("%s: set aside %d bytes of an unfinished record in %s", self.path, len(tail), aside.name)
-
-    def _write(self, line: bytes) -> None:
-        try:
-            _write_all(self._file, line)
-            os.fsync(self._file)
+            os.pwrite(self._last, _encode_last(self._count, self._checksum), 0)
         except OSError as error:
-            # After a failed flush nobody knows what the disk has: nothing more is written by this process.
-            self._is_broken = True
-            self._try_truncate()
-            raise _unwritable(self.path, error.strerror or str(error)) from error
+            # The record is on disk, so the action may be done. It would not be missed if it was lost later.
+            log.warning("%s: cannot be written: %s", self._last_path, error.strerror)
 
-    def _try_truncate(self) -> None:
+    def _read(self) -> Iterator[tuple[Any, bytes]]:
+        """All records with their checksums."""
+        with self._lock, _tell_faults(self.path):
+            rows = self._connection.execute("SELECT * FROM records ORDER BY number").fetchall()
+        previous = FIRST_CHECKSUM
+        for expected, (number, kind, fields, checksum) in enumerate(rows, 1):
+            is_typed = isinstance(kind, str) and isinstance(fields, bytes)
+            if not is_typed or checksum != _compute_checksum(previous, kind, fields) or number != expected:
+                raise _damaged(self.path, f"record {expected} with its checksum", "another")
+            yield self._decode(kind, fields, f"{self.path}, record {number}"), checksum
+            previous = checksum
+
+    def _encode(self, record: Any) -> bytes:
+        kind = type(record).__name__
         try:
-            os.ftruncate(self._file, self._size)
-        except OSError:
-            log.warning("%s: a partial record stays at the end", self.path)
+            fields = msgspec.json.encode(record)
+        except (TypeError, ValueError) as error:
+            raise _bad_record("a dataclass of plain fields", kind, str(error)) from None
+        # Types are judged by reading, and a value may be a secret: only its place is told.
+        if self._decode(kind, fields, kind) != record:
+            raise _bad_record("a record that is read back as it was", "another", kind)
+        return fields
 
-    def _decode_record(self, kind: str, fields: dict[str, Any], number: int) -> Any:
-        where = f"{self.path}, record {number}"
+    def _decode(self, kind: str, fields: bytes, where: str) -> Any:
         if kind not in self._kinds:
             raise _bad_record(f"one of {', '.join(self._kinds)}", kind, where)
-        expected = self._fields[kind]
-        if set(fields) != set(expected):
-            raise _bad_record(f"{kind} with {', '.join(expected)}", ", ".join(fields), where)
-        return self._kinds[kind](**{name: _decode_field(fields[name], expected[name]) for name in expected})
+        try:
+            record = msgspec.json.decode(fields, type=self._kinds[kind])
+        except msgspec.DecodeError as error:
+            raise _bad_record(f"the fields of {kind}", str(error), where) from None
+        if msgspec.json.encode(record) != fields:
+            raise _bad_record(f"the fields of {kind}", "others besides", where)
+        return record
 
 
-def _list_fields(kind: type[Any]) -> dict[str, Any]:
-    hints = get_type_hints(kind) if is_dataclass(kind) else {}
-    wrong = [name for name, hint in hints.items() if hint not in FIELD_TYPES]
-    if wrong or not hints:
-        expected = "a dataclass with int, str, bool, bytes, tuple[int, ...] or tuple[bytes, ...]"
-        raise _bad_record(expected, f"{kind.__name__}: {', '.join(wrong) or 'no fields'}", "kinds")
-    return hints
+def _make_empty_database() -> bytes:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return connection.serialize()
 
 
-def _encode_fields(record: Any, hints: dict[str, Any]) -> dict[str, Any]:
-    fields = asdict(record)
-    for name, hint in hints.items():
-        if not _has_type(fields[name], hint):
-            # The value itself may be a secret: only its type is told.
-            where = f"{type(record).__name__}.{name}"
-            raise _bad_record(str(hint), type(fields[name]).__name__, where)
-    return {name: _encode_field(value) for name, value in fields.items()}
+def _compute_checksum(previous: bytes, kind: str, fields: bytes) -> bytes:
+    return sha256(previous + kind.encode() + b"\0" + fields).digest()
 
 
-def _has_type(value: Any, hint: Any) -> bool:
-    if hint in (tuple[int, ...], tuple[bytes, ...]):
-        item = int if hint == tuple[int, ...] else bytes
-        return type(value) is tuple and all(type(element) is item for element in value)
-    return type(value) is hint
+def _encode_last(number: int, checksum: bytes) -> bytes:
+    """Always of the same length, so that it is overwritten in place."""
+    return f"{number:020d} {checksum.hex()}\n".encode()
 
 
-def _encode_field(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_encode_field(element) for element in value]
-    return value.hex() if isinstance(value, bytes) else value
-
-
-def _decode_field(value: Any, hint: Any) -> Any:
-    if hint == tuple[bytes, ...]:
-        return tuple(bytes.fromhex(element) for element in value)
-    if hint == tuple[int, ...]:
-        return tuple(value)
-    return bytes.fromhex(value) if hint is bytes else value
-
-
-def _encode_line(number: int, kind: str, fields: dict[str, Any], previous: bytes) -> tuple[bytes, bytes]:
-    """The line of a record and its checksum: SHA-256 over the checksum before it and the line without it."""
-    body = {"number": number, "kind": kind, "fields": fields}
-    checksum = sha256(previous + _to_json(body)).digest()
-    return _to_json({**body, "sum": checksum.hex()}) + b"\n", checksum
-
-
-def _decode_line(line: bytes, number: int, previous: bytes) -> tuple[str, dict[str, Any], bytes] | None:
-    """Kind, fields and checksum of a line, None unless it is byte for byte what _encode_line writes."""
+@contextmanager
+def _tell_faults(path: Path) -> Iterator[None]:
+    """Say what a failed call of SQLite or the system means."""
     try:
-        parsed = json.loads(line)
-        kind, fields = parsed["kind"], parsed["fields"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    encoded, checksum = _encode_line(number, kind, fields, previous)
-    return (kind, fields, checksum) if encoded == line else None
+        yield
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.Error as error:
+        raise _name_fault(path, error) from error
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
 
 
-def _is_like_a_line(line: bytes) -> bool:
-    return line.startswith(b'{"fields":') and line.endswith(b"}\n")
+def _name_fault(path: Path, error: sqlite3.Error) -> TouchstoneError:
+    match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
+        case sqlite3.SQLITE_BUSY:
+            return _in_use(path)
+        case sqlite3.SQLITE_NOTADB:
+            return _no_journal(path, str(error))
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR:
+            return _damaged(path, "a whole database", str(error))
+    return _unwritable(path, str(error))
 
 
-def _to_json(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
+def _require_no_older_journal(path: Path) -> None:
+    older = path.with_suffix(OLDER_SUFFIX)
+    if older.exists():
+        raise InvalidInput(
+            what="this home has a journal of an older version",
+            expected=f"{path.name} alone",
+            actual=older.name,
+            where=str(older),
+            remedy="It holds what opens your claims. Run the version that wrote it until they are settled, "
+            "then move the file elsewhere.",
+        )
 
 
 def _bad_record(expected: str, actual: str, where: str) -> InvalidInput:
@@ -232,35 +247,35 @@ def _bad_record(expected: str, actual: str, where: str) -> InvalidInput:
     )
 
 
-def _damaged(path: Path, number: int) -> EnvironmentFault:
-    return EnvironmentFault(
-        what="the journal is damaged",
-        expected="a line that matches its checksum",
-        actual="another",
-        where=f"{path}, record {number}",
-        remedy="Restore the file from a backup; do not start this account without it: it could contradict "
-        "what it committed to.",
-        retryable=False,
+def _no_journal(path: Path, actual: str) -> InvalidInput:
+    return InvalidInput(
+        what="the file is no journal of this version",
+        expected=f"application {APPLICATION_ID:#x}, format {FORMAT}",
+        actual=actual,
+        where=str(path),
+        remedy="Run the version of Touchstone that wrote it, or restore the file from a backup.",
     )
+
+
+def _damaged(path: Path, expected: str, actual: str) -> EnvironmentFault:
+    return _make_fault("the journal is damaged", expected, actual, path, BRING_BACK)
+
+
+def _records_missing(path: Path, actual: str) -> EnvironmentFault:
+    return _make_fault("the journal has lost records", "all that were written", actual, path, BRING_BACK)
 
 
 def _in_use(path: Path) -> EnvironmentFault:
-    return EnvironmentFault(
-        what="the journal is in use",
-        expected="one process for one account",
-        actual="another process has it open",
-        where=str(path),
-        remedy="Stop the other process first.",
-        retryable=False,
-    )
+    expected, actual = "one process for one account", "another process has it open"
+    return _make_fault("the journal is in use", expected, actual, path, "Stop the other process first.")
 
 
 def _unwritable(path: Path, reason: str) -> EnvironmentFault:
+    remedy = "Free some space or repair the disk, then start the node again."
+    return _make_fault("the journal cannot be written", "a durable write", reason, path, remedy)
+
+
+def _make_fault(what: str, expected: str, actual: str, path: Path, remedy: str) -> EnvironmentFault:
     return EnvironmentFault(
-        what="the journal cannot be written",
-        expected="a durable write",
-        actual=reason,
-        where=str(path),
-        remedy="Free some space or repair the disk, then start the node again.",
-        retryable=False,
+        what=what, expected=expected, actual=actual, where=str(path), remedy=remedy, retryable=False
     )

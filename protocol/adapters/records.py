@@ -1,31 +1,36 @@
 """The records that a node keeps in its journal. Fields are what recovery needs and nothing else knows.
 
-All roots, salts, hashes and `task` (the task id) are 32 bytes. A class in use is never renamed and its fields
-never change: journals outlive versions.
+Whoever changes one raises `journal.FORMAT`: journals written before are then refused, never misread.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+Word = Annotated[bytes, Meta(min_length=32, max_length=32)]
+"""A root, a salt or a task's id. The journal refuses other lengths."""
 
 
 @dataclass(frozen=True)
 class BoundarySaltsDrawn:
     """Before training: the salts of boundaries 0 .. H/k of a round's claim."""
 
-    task: bytes
+    task: Word
     round: int
-    salts: tuple[bytes, ...]
+    salts: tuple[Word, ...]
 
 
 @dataclass(frozen=True)
 class BoundaryReached:
     """While training: the state at a boundary is in the store under these roots."""
 
-    task: bytes
+    task: Word
     round: int
     boundary: int
-    weights_root: bytes
-    first_moment_root: bytes
-    second_moment_root: bytes
+    weights_root: Word
+    first_moment_root: Word
+    second_moment_root: Word
     local_step: int
     global_step: int
 
@@ -34,68 +39,42 @@ class BoundaryReached:
 class ClaimMade:
     """Before the claim is sent: what it says. A node that finds it never commits to anything else."""
 
-    task: bytes
+    task: Word
     round: int
-    claim_root: bytes
-    delta_root: bytes
+    claim_root: Word
+    delta_root: Word
 
 
 @dataclass(frozen=True)
 class AuditMade:
     """Before an audit's commitment is sent: the end state found and the salt, both needed for the reveal."""
 
-    task: bytes
+    task: Word
     round: int
     slot: int
     draw: int
     rank: int
-    weights_root: bytes
-    first_moment_root: bytes
-    second_moment_root: bytes
+    weights_root: Word
+    first_moment_root: Word
+    second_moment_root: Word
     local_step: int
     global_step: int
-    salt: bytes
+    salt: Word
 
 
 @dataclass(frozen=True)
 class AccusationMade:
     """Before a dispute's opening is sealed: the claim accused and the salt, both needed to open it."""
 
-    task: bytes
+    task: Word
     round: int
     slot: int
     draw: int
     rank: int
     segment: int
     by_solver: bool
-    salt: bytes
+    salt: Word
 
 
-@dataclass(frozen=True)
-class TransactionSigned:
-    """Before a transaction is broadcast: enough to send the very same again. `purpose` is for people."""
-
-    nonce: int
-    transaction_hash: bytes
-    raw: bytes
-    purpose: str
-
-
-@dataclass(frozen=True)
-class RoundEnded:
-    """A round needs nothing more of this node."""
-
-    task: bytes
-    round: int
-
-
-RECORDS = (
-    BoundarySaltsDrawn,
-    BoundaryReached,
-    ClaimMade,
-    AuditMade,
-    AccusationMade,
-    TransactionSigned,
-    RoundEnded,
-)
+RECORDS = (BoundarySaltsDrawn, BoundaryReached, ClaimMade, AuditMade, AccusationMade)
 """All kinds, for `Journal(path, RECORDS)`."""

@@ -1,38 +1,75 @@
-"""A journal after a crash, a bad disk and a full one."""
+"""A journal after a kill, on a bad disk and a full one, and after parts of it were deleted or restored."""
 
 import errno
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from protocol.adapters.journal import Journal
-from protocol.adapters.records import RECORDS, RoundEnded
-from protocol.spec.errors import EnvironmentFault
+from protocol.adapters.records import RECORDS, ClaimMade
+from protocol.spec.errors import EnvironmentFault, TouchstoneError
 
 TASK = b"t" * 32
-WRITER = """
-import sys
+PRELUDE = """
+import os, resource, shutil, signal, sys
 from pathlib import Path
 from protocol.adapters.journal import Journal
-from protocol.adapters.records import RECORDS, RoundEnded
-with Journal(Path(sys.argv[1]), RECORDS) as journal:
-    for number in range(10**9):
-        journal.append(RoundEnded(bytes(32), number))
+from protocol.adapters.records import RECORDS, ClaimMade
+from protocol.spec.errors import EnvironmentFault
+
+def make(number):
+    return ClaimMade(b"t" * 32, number, b"c" * 32, b"d" * 32)
+
+path = Path(sys.argv[1])
+"""
+WRITE_ON = """
+with Journal(path, RECORDS) as journal:
+    for number in range(len(list(journal.replay())), 10**9):
+        journal.append(make(number))
         print(number, flush=True)
+"""
+WRITE_SOME_AND_DIE = """
+journal = Journal(path, RECORDS)
+for number in range(4):
+    journal.append(make(number))
+    shutil.copy(f"{path}-last", f"{path}-last.{number + 1}")
+    print(os.path.getsize(f"{path}-wal"))
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+WRITE_ON_A_DISK_THAT_FAILS = """
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+journal = Journal(path, RECORDS)
+for number in range(3):
+    journal.append(make(number))
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(f"{path}-wal") + 1000, resource.RLIM_INFINITY))
+try:
+    journal.append(make(3))
+except EnvironmentFault as fault:
+    print(fault)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+print(len(list(journal.replay())), flush=True)
+if sys.argv[2] == "goes on":
+    journal.append(make(7))
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "journal"
-    with Journal(path, RECORDS) as journal:
-        for number in range(3):
-            journal.append(RoundEnded(TASK, number))
-    return path
+def run_writer(script: str, *words: object) -> str:
+    """What a process says before it kills itself."""
+    command = [sys.executable, "-c", PRELUDE + script, *map(str, words)]
+    found = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    assert found.returncode == -signal.SIGKILL
+    return found.stdout
 
 
 def read_rounds(path: Path) -> list[int]:
@@ -40,96 +77,266 @@ def read_rounds(path: Path) -> list[int]:
         return [record.round for record in journal.replay()]
 
 
-def test_a_cut_anywhere_loses_only_the_unfinished_record(path: Path) -> None:
-    whole = path.read_bytes()
-    last = whole.rindex(b"\n", 0, -1) + 1
-    for length in range(last + 1, len(whole), 5):
-        path.write_bytes(whole[:length])
-        assert read_rounds(path) == [0, 1]
-        assert path.read_bytes() == whole[:last]
-
-
-def test_after_a_cut_the_journal_goes_on(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-5])
+def append(path: Path, *rounds: int) -> None:
     with Journal(path, RECORDS) as journal:
-        journal.append(RoundEnded(TASK, 7))
-    assert read_rounds(path) == [0, 1, 7]
+        for number in rounds:
+            journal.append(ClaimMade(TASK, number, b"c" * 32, b"d" * 32))
 
 
-def test_what_was_cut_off_is_kept_aside(path: Path) -> None:
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-5])
-    read_rounds(path)
-    (aside,) = path.parent.glob("journal.torn-*")
-    assert whole[:-5] == path.read_bytes() + aside.read_bytes()
-    assert aside.stat().st_mode & 0o777 == 0o600
+def find(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
 
 
-@pytest.mark.parametrize(
-    "garbage", [b"\0" * 4096, b"\0\n\0\r\n\0", b"\n\n", b'{"fields":{}}\n', b"[]\n", b"\xff"]
-)
-def test_garbage_at_the_end_is_set_aside(path: Path, garbage: bytes) -> None:
-    path.write_bytes(path.read_bytes() + garbage)
-    assert read_rounds(path) == [0, 1, 2]
+@contextmanager
+def edit(path: Path) -> Iterator[sqlite3.Connection]:
+    """With another tool."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        yield connection
 
 
-def test_damage_before_the_end_stops_the_node(path: Path) -> None:
-    whole = bytearray(path.read_bytes())
-    whole[whole.index(b"7474")] ^= 1
-    path.write_bytes(whole)
-    with pytest.raises(EnvironmentFault, match="record 0.*backup") as caught:
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Three records, closed in order."""
+    append(tmp_path / "journal", 0, 1, 2)
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> tuple[Path, list[int]]:
+    """Four records of a process that was killed, and the length of the -wal file after each."""
+    path = tmp_path / "killed"
+    return path, [int(word) for word in run_writer(WRITE_SOME_AND_DIE, path).split()]
+
+
+# --- Kills --------------------------------------------------------------------------------------------------
+def test_what_append_returned_for_survives_every_kill(tmp_path: Path) -> None:
+    path, command = tmp_path / "journal", [sys.executable, "-c", PRELUDE + WRITE_ON]
+    for life in range(8):
+        with subprocess.Popen([*command, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            promised = [writer.stdout.readline() for _ in range(3 + 7 * life)]
+            writer.kill()
+            promised += writer.stdout.read().splitlines()
+        rounds = read_rounds(path)
+        assert rounds == list(range(len(rounds))) and int(promised[-1]) < len(rounds)
+
+
+def test_a_cut_anywhere_loses_only_the_unfinished_record(killed: tuple[Path, list[int]]) -> None:
+    path, (*_, third, fourth) = killed
+    wal = find(path, "-wal").read_bytes()
+    for index, length in enumerate([*range(third, fourth, 97), fourth - 1, fourth]):
+        copy = path.with_name(f"copy{index}")
+        shutil.copy(path, copy)
+        shutil.copy(find(path, "-last.3"), find(copy, "-last"))
+        find(copy, "-wal").write_bytes(wal[:length])
+        find(copy, "-wal").chmod(0o600)
+        assert read_rounds(copy) == ([0, 1, 2, 3] if length == fourth else [0, 1, 2])
+        append(copy, 9)
+        assert read_rounds(copy)[-2:] == ([3, 9] if length == fourth else [2, 9])
+
+
+def test_a_kill_before_the_first_record_is_no_loss(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    append(path)
+    find(path, "-last").unlink()  # It is made after the database.
+    append(path, 0)
+    assert read_rounds(path) == [0]
+
+
+# --- Parts that are gone ------------------------------------------------------------------------------------
+def test_a_cut_that_takes_a_record_which_was_whole_is_found(killed: tuple[Path, list[int]]) -> None:
+    path, (*_, fourth) = killed
+    os.truncate(find(path, "-wal"), fourth - 1)
+    with pytest.raises(EnvironmentFault, match="lost records.*3, of which none") as caught:
         read_rounds(path)
     assert not caught.value.retryable
-    assert path.read_bytes() == whole
 
 
-def test_a_removed_or_repeated_record_is_found(path: Path) -> None:
-    first, second, third = path.read_bytes().splitlines(keepends=True)
-    for lines in ([first, third, third], [second, third, first], [first, first, second, third]):
-        path.write_bytes(b"".join(lines))
-        with pytest.raises(EnvironmentFault, match="damaged"):
+@pytest.mark.parametrize("suffix", ["", "-wal", "-last"])
+def test_a_deleted_file_is_found(killed: tuple[Path, list[int]], suffix: str) -> None:
+    path, _ = killed
+    find(path, suffix).unlink()
+    with pytest.raises(EnvironmentFault, match="lost records.*Bring back"):
+        read_rounds(path)
+    # A refusal changes nothing: the same again.
+    with pytest.raises(EnvironmentFault, match="lost records.*Bring back"):
+        read_rounds(path)
+
+
+def test_an_older_copy_of_the_database_is_found(path: Path) -> None:
+    older = path.read_bytes()
+    append(path, 3)
+    newer = path.read_bytes()
+    path.write_bytes(older)
+    with pytest.raises(EnvironmentFault, match="lost records"):
+        read_rounds(path)
+    path.write_bytes(newer)
+    assert read_rounds(path) == [0, 1, 2, 3]
+
+
+def test_after_a_power_cut_the_last_number_may_be_behind(path: Path) -> None:
+    last = find(path, "-last")
+    behind = last.read_bytes()
+    append(path, 3, 4)
+    newest = last.read_bytes()
+    last.write_bytes(behind)
+    assert read_rounds(path) == [0, 1, 2, 3, 4]
+    assert last.read_bytes() == newest
+
+
+EDITS = {
+    "the first": "DELETE FROM records WHERE number = 1",
+    "the middle": "DELETE FROM records WHERE number = 2",
+    "the last": "DELETE FROM records WHERE number = 3",
+    "all": "DELETE FROM records",
+    "all and the count": "DELETE FROM records; DELETE FROM sqlite_sequence",
+    "the table": "DROP TABLE records",
+    "exchanged": "UPDATE records SET number = 7 - number; UPDATE records SET number = number - 3",
+    "renumbered": "UPDATE records SET number = 9 WHERE number = 3",
+    "another kind": "UPDATE records SET kind = 'AuditMade' WHERE number = 2",
+    "other fields": "UPDATE records SET fields = CAST(replace(fields, ':1', ':7') AS BLOB)",
+    "no bytes": "UPDATE records SET fields = 7 WHERE number = 3",
+    "another checksum": "UPDATE records SET checksum = zeroblob(32) WHERE number = 3",
+    "one more": "INSERT INTO records SELECT 4, kind, fields, checksum FROM records WHERE number = 3",
+}
+
+
+@pytest.mark.parametrize("statement", EDITS.values(), ids=EDITS)
+def test_records_that_were_taken_or_changed_are_found(path: Path, statement: str) -> None:
+    with edit(path) as connection:
+        connection.executescript(statement)
+    with pytest.raises(EnvironmentFault, match=r"damaged|lost records"):
+        read_rounds(path)
+
+
+def test_a_last_record_taken_while_the_last_number_was_behind_is_found(path: Path) -> None:
+    behind = find(path, "-last").read_bytes()
+    append(path, 3)
+    find(path, "-last").write_bytes(behind)
+    with edit(path) as connection:
+        connection.execute("DELETE FROM records WHERE number = 4")
+    with pytest.raises(EnvironmentFault, match="3 of 4"):
+        read_rounds(path)
+
+
+def test_a_record_of_another_journal_is_found(path: Path) -> None:
+    append(path.with_name("other"), 10, 11, 12)
+    with edit(path) as connection:
+        connection.execute("ATTACH ? AS other", (str(path.with_name("other")),))
+        connection.execute("REPLACE INTO records SELECT * FROM other.records WHERE number = 2")
+    with pytest.raises(EnvironmentFault, match="damaged.*record 2"):
+        read_rounds(path)
+
+
+# --- Damage -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("suffix", ["", "-wal", "-last"])
+def test_a_flipped_bit_is_found_or_changes_nothing(killed: tuple[Path, list[int]], suffix: str) -> None:
+    path, _ = killed
+    if not suffix:
+        append(path, 4)  # Closed in order: everything is in the database.
+    expected = list(range(4 if suffix else 5))
+    names, found = [name for name in ("", "-wal", "-last") if find(path, name).exists()], 0
+    whole = find(path, suffix).read_bytes()
+    for at in range(len(whole)):
+        if at % 4096 > 40 and at % 31:  # Mostly what stands at the head of a page.
+            continue
+        copy = path.with_name(f"copy{at}")
+        for name in names:
+            shutil.copy(find(path, name), find(copy, name))
+        find(copy, suffix).write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        try:
+            assert read_rounds(copy) == expected
+        except TouchstoneError:
+            found += 1
+        else:
+            added = try_to_append(copy, 9)
+            assert read_rounds(copy) == [*expected, *added]
+    assert found
+
+
+def try_to_append(path: Path, number: int) -> list[int]:
+    """What `append` returned for."""
+    try:
+        append(path, number)
+    except EnvironmentFault:
+        return []
+    return [number]
+
+
+def test_a_flipped_bit_of_a_record_is_found(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[content.index(b'"round":1') - 9] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(EnvironmentFault, match="damaged.*record 2.*Bring back"):
+        read_rounds(path)
+    assert path.read_bytes() == content
+
+
+def test_a_damaged_page_is_found(path: Path) -> None:
+    append(path, *range(3, 200))
+    content = bytearray(path.read_bytes())
+    for page in range(0, len(content), 4096):
+        damaged = bytearray(content)
+        damaged[page : page + 4096] = bytes(4096)
+        path.write_bytes(damaged)
+        with pytest.raises(TouchstoneError, match="damaged|no journal"):
             read_rounds(path)
 
 
-def test_a_record_of_another_journal_is_found(path: Path, tmp_path: Path) -> None:
-    with Journal(tmp_path / "other", RECORDS) as other:
-        for number in range(10, 13):
-            other.append(RoundEnded(TASK, number))
-    lines = path.read_bytes().splitlines(keepends=True)
-    lines[1] = (tmp_path / "other").read_bytes().splitlines(keepends=True)[1]
-    path.write_bytes(b"".join(lines))
-    with pytest.raises(EnvironmentFault, match="record 1"):
-        read_rounds(path)
+def test_a_truncated_database_is_found(path: Path) -> None:
+    append(path, *range(3, 200))
+    content = path.read_bytes()
+    for length in range(0, len(content), 1024):
+        path.write_bytes(content[:length])
+        with pytest.raises(TouchstoneError, match="damaged|no journal"):
+            read_rounds(path)
 
 
-def test_a_full_disk_leaves_no_partial_record(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real_write, before = os.write, path.read_bytes()
-
-    def write_half(handle: int, data: bytes) -> int:
-        if len(data) < 100:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real_write(handle, data[: len(data) // 2 + 1])
-
+# --- Disks that refuse --------------------------------------------------------------------------------------
+def test_a_full_disk_leaves_nothing_of_the_record(path: Path) -> None:
+    big = b"c" * 32
     with Journal(path, RECORDS) as journal:
-        monkeypatch.setattr(os, "write", write_half)
-        with pytest.raises(EnvironmentFault, match="No space left"):
-            journal.append(RoundEnded(TASK, 3))
-        monkeypatch.undo()
-        with pytest.raises(EnvironmentFault, match="an earlier write failed"):
-            journal.append(RoundEnded(TASK, 3))
-    assert path.read_bytes() == before
+        [pages] = journal._connection.execute("PRAGMA page_count").fetchone()
+        journal._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(EnvironmentFault, match="cannot be written.*full.*Free some space"):
+            for number in count(3):
+                journal.append(ClaimMade(TASK, number, big, big))
+        kept = [record.round for record in journal.replay()]
+        assert kept == list(range(len(kept))) == list(range(number))
+        journal._connection.execute(f"PRAGMA max_page_count = {pages + 9}")
+        journal.append(ClaimMade(TASK, number, big, big))
+    assert read_rounds(path) == [*kept, number]
 
 
-def test_a_record_that_append_returned_survives_a_kill(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("then", "expected"), [("dies", [0, 1, 2]), ("goes on", [0, 1, 2, 7])])
+def test_a_failed_write_leaves_nothing_of_the_record(tmp_path: Path, then: str, expected: list[int]) -> None:
+    # A limit on files' sizes has the system write a part and refuse the rest.
     path = tmp_path / "journal"
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
-    assert writer.stdout is not None
-    while int(writer.stdout.readline()) < 20:
-        pass
-    writer.send_signal(signal.SIGKILL)
-    promised = int(([*writer.stdout.read().split()] or ["20"])[-1])
-    writer.wait()
-    writer.stdout.close()
-    rounds = read_rounds(path)
-    assert rounds == list(range(len(rounds)))
-    assert len(rounds) > promised
+    told, length = run_writer(WRITE_ON_A_DISK_THAT_FAILS, path, then).splitlines()
+    assert "cannot be written" in told and length == "3"
+    assert read_rounds(path) == expected
+
+
+def refuse(*_: object) -> int:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_record_counts_though_the_last_number_cannot_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Journal(path, RECORDS) as journal:
+        monkeypatch.setattr(os, "pwrite", refuse)
+        journal.append(ClaimMade(TASK, 3, TASK, TASK))
+        monkeypatch.undo()
+    assert "journal-last: cannot be written: Input/output error" in caplog.text
+    assert read_rounds(path) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("opens", [lambda path: append(path.with_name("new"), 0), read_rounds])
+def test_a_folder_that_cannot_be_written_is_told_of(
+    path: Path, monkeypatch: pytest.MonkeyPatch, opens: Callable[[Path], object]
+) -> None:
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(EnvironmentFault, match="cannot be written.*Input/output error"):
+        opens(path)

@@ -1,9 +1,13 @@
 """What a node finds in its journal when it comes back."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from protocol.actions.memory import Memory, header_fields, header_of
+import pytest
+
+from protocol.actions.memory import Memory, header_fields, header_of, require_records
 from protocol.adapters.journal import Journal
 from protocol.adapters.records import (
     RECORDS,
@@ -13,8 +17,11 @@ from protocol.adapters.records import (
     BoundarySaltsDrawn,
     ClaimMade,
 )
-from tests.protocol.actions.facts import END, START, TASK
-from tests.protocol.spec.simulator import make_word
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.round import Audit, Claim
+from protocol.spec.statuses import AuditStatus, ClaimStatus
+from tests.protocol.actions.facts import ALICE, BOB, END, START, TASK
+from tests.protocol.spec.simulator import make_round, make_terms, make_word
 
 SALTS = BoundarySaltsDrawn(TASK, 0, (make_word(0), make_word(1)))
 REACHED = BoundaryReached(TASK, 0, 1, **header_fields(END))
@@ -47,3 +54,44 @@ def test_records_of_other_tasks_are_not_ours(tmp_path: Path) -> None:
 
 def test_a_header_survives_its_record() -> None:
     assert header_of(REACHED) == END and header_of(AUDIT) == START
+
+
+# --- What the chain knows and the journal does not ----------------------------------------------------------
+CLAIMED = {1: Claim(ALICE, make_word("claim"), make_word("delta"), ClaimStatus.COMMITTED)}
+AUDITED = {(1, 0, 2): Audit(ALICE, AuditStatus.COMMITTED)}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Journal(tmp_path / "journal", RECORDS) as journal:
+        yield Memory(journal, TASK)
+
+
+@pytest.mark.parametrize(
+    ("more", "lost"), [({"claims": CLAIMED}, "the claim on round 0"), ({"audits": AUDITED}, "slot 1, draw 0")]
+)
+def test_a_journal_that_lacks_what_the_chain_has_of_this_account_is_refused(
+    memory: Memory, more: dict[str, Any], lost: str
+) -> None:
+    state = replace(make_round(make_terms()), **more)
+    require_records(memory, [state], BOB)
+    require_records(memory, [replace(state, settled_slots=frozenset({1}))], ALICE)
+    with pytest.raises(EnvironmentFault, match=f"{lost}.*wait until that round is settled") as caught:
+        require_records(memory, [state], ALICE)
+    assert not caught.value.retryable
+    memory.write(CLAIM)
+    memory.write(AUDIT)
+    require_records(memory, [state], ALICE)
+
+
+def test_another_claim_than_the_one_on_chain_is_another_journal(memory: Memory) -> None:
+    memory.write(replace(CLAIM, claim_root=make_word("another claim")))
+    with pytest.raises(EnvironmentFault, match="the claim on round 0"):
+        require_records(memory, [replace(make_round(make_terms()), claims=CLAIMED)], ALICE)
+
+
+@pytest.mark.parametrize("status", [one for one in AuditStatus if one != AuditStatus.COMMITTED])
+def test_an_audit_that_is_not_to_be_revealed_needs_no_record(memory: Memory, status: AuditStatus) -> None:
+    require_records(
+        memory, [replace(make_round(make_terms()), audits={(1, 0, 2): Audit(ALICE, status)})], ALICE
+    )

@@ -13,6 +13,7 @@ from protocol.actions import claim
 from protocol.actions.challenge import name_solver_claim
 from protocol.actions.defend import compute_step_roots
 from protocol.actions.participant import CheckOuter, ComputeOwnRoots, EndContest, Participant, is_finished
+from protocol.actions.party import JOURNAL_FILE
 from protocol.actions.suspicion import AnswerSlander
 from protocol.compute.step import train_segment
 from protocol.spec import calls, events
@@ -38,7 +39,7 @@ from protocol.spec.statuses import AuditStatus, Role
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_reveal
 from tests.protocol.actions.facts import ALICE, BOB, MALLORY, TASK, at
-from tests.protocol.actions.lone import SOLVER, Lone
+from tests.protocol.actions.lone import SOLVER, Lone, make_lone
 from tests.protocol.actions.outcomes import accept_claim, post_outer
 from tests.protocol.spec.plots import play_plot
 from tests.protocol.spec.simulator import make_word
@@ -142,6 +143,19 @@ async def test_draws_that_are_ready_are_committed_together(solver: Lone) -> None
     await attempt_all(participant, audited.verifier.party.round(0).deadlines.replay_end - 1)
     [(sent, _)] = audited.verifier.chain.list_sent("commit_replays")
     assert sent == refs and not audited.verifier.chain.list_sent("commit_replay")
+
+
+async def test_who_comes_back_without_its_journal_does_not_go_on(solver: Lone) -> None:
+    await audit_claim(solver)
+    home = solver.party.config.home
+    solver.party.journal.close()
+    for file in home.glob(f"{JOURNAL_FILE}*"):
+        file.unlink()
+    again = make_lone(home)
+    again.take(*solver.party.view.events[-3:])
+    with pytest.raises(EnvironmentFault, match="lacks what this account committed to.*claim on round 0"):
+        await make_participant(again).run()
+    assert not again.chain.sent
 
 
 CALLS: list[tuple[calls.Call, str, tuple[Any, ...]]] = [
