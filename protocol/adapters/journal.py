@@ -75,8 +75,9 @@ class Journal:
 
     def append(self, record: Any) -> None:
         """Write one record; on return it is on disk. Raises InvalidInput for a record that could not be read
-        back, EnvironmentFault when it could not be written (then it is not in the journal, and the action
-        must not be done)."""
+        back, EnvironmentFault when it could not be written: then the action must not be done, and the record
+        is not in the journal. (Only where the disk refused to flush what it took, and the process is killed
+        after that, may the record be found later: as if the kill had come between record and action.)"""
         kind, fields = type(record).__name__, self._encode(record)
         with self._lock, _tell_faults(self.path):
             number, checksum = self._count + 1, _compute_checksum(self._checksum, kind, fields)
@@ -108,7 +109,7 @@ class Journal:
         if not self.path.exists():
             if self._last_path.exists():
                 raise _records_missing(self.path, "no database")
-            with suppress(InvalidInput):  # Another process has just made it.
+            with suppress(InvalidInput):  # Raised where another process has just made it.
                 write_private_file(self.path, _make_empty_database())
         for suffix in ("", "-wal", "-shm", "-last"):
             if (path := self.path.with_name(self.path.name + suffix)).exists():
