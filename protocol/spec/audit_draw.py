@@ -1,0 +1,168 @@
+"""Who audits what in a round, and who trains on which shard. All of it follows from one seed a round. Twin:
+`AuditDraw.sol`.
+
+A seed hangs on the randomness of one block, which nobody knew when the claims were committed. Every choice is
+exactly uniform, because `draw_uniform` rejects what would make it uneven.
+
+    segments     of a claim   no two are neighbours, and each segment of the claim is drawn equally often
+    permutation  of a pool    once a seed: it mixes the frozen seats, and auditors are places in it
+    late draw    of a claim   with chance c one more segment, and three whistleblowers
+    shards       of a round   a rotation of the slots
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from protocol.spec.draw import compute_slot_seed, draw_distinct, draw_uniform
+from protocol.spec.errors import InvalidInput
+from protocol.spec.hashing import hash_words
+from protocol.spec.params import LATE_RATE_ONE
+
+TAG_ROUND_SEED = "touchstone.seed"
+TAG_ROUND_BEACON = "touchstone.deal"
+TAG_LATE_SLOT = "touchstone.late-slot"
+VERIFIER_POOL = "touchstone.verifiers"
+"""Role tag of the permutation that primaries and reserves are places of."""
+WHISTLEBLOWER_POOL = "touchstone.whistleblowers"
+"""Role tag of the permutation that late auditors are places of."""
+RANKS = 3
+"""auditors of one draw: the primary (rank 0) and two reserves (1, 2)."""
+
+Places = tuple[int, int, int]
+"""Places in a permutation, by rank. The seat is `pool[permutation[place]]`."""
+
+
+@dataclass(frozen=True)
+class LateDraw:
+    """A late audit of one claim: the segment, and the places of its three whistleblowers by rank."""
+
+    segment: int
+    places: Places
+
+
+def _require(condition: bool, what: str, expected: str, actual: object) -> None:
+    if not condition:
+        raise InvalidInput(
+            what=what, expected=expected, actual=actual, remedy="Check the task's terms and the frozen pool."
+        )
+
+
+# --- Seeds --------------------------------------------------------------------------------------------------
+def compute_grid_block(from_block: int, grid: int) -> int:
+    """The first block number from `from_block` on that is a multiple of `grid`: the block whose randomness
+    decides. The last committer chooses among few such blocks."""
+    _require(grid >= 1, "the grid of draws is no number of blocks", "at least 1", grid)
+    _require(from_block >= 0, "no such block", "at least 0", from_block)
+    return -(-from_block // grid) * grid
+
+
+def compute_round_seed(domain: bytes, round_number: int, randomness: bytes) -> bytes:
+    """The seed of a round's audits and of the late audits of the round before it (32 bytes)."""
+    return hash_words(TAG_ROUND_SEED, domain, round_number, randomness)
+
+
+def compute_round_beacon(domain: bytes, round_number: int, randomness: bytes) -> bytes:
+    """The seed of a round's shards and samples (32 bytes). `randomness` is that of the seed that deals the
+    round."""
+    return hash_words(TAG_ROUND_BEACON, domain, round_number, randomness)
+
+
+# --- Segments -----------------------------------------------------------------------------------------------
+def count_draws(draws: int, segment_count: int) -> int:
+    """How many segments of a claim are audited: the task's `draws`, fewer where the claim is short.
+
+    A segment and its two neighbours are at most three. So there is one left to draw as long as three times
+    the segments drawn are fewer than all: (n + 2) // 3 draws always find one."""
+    _require(draws >= 1, "a claim needs an audit", "at least 1 draw", draws)
+    _require(segment_count >= 1, "a claim without segments", "at least 1 segment", segment_count)
+    return max(1, min(draws, (segment_count + 2) // 3))
+
+
+def draw_circle_segments(seed: bytes, slot: int, draws: int, segment_count: int) -> tuple[int, ...]:
+    """The audited segments of the claim of `slot`, in the order drawn: `count_draws` of them.
+
+    The first is uniform among all n, each further one among those that touch none drawn before. n - 1 and 0
+    touch too: the segments stand on a circle. Neighbours would show the end of one as the start of the other,
+    before the replay is sealed.
+
+    Each draw takes each segment with chance exactly 1/n. Turning the circle by one changes nothing in the
+    rule: the first draw is as likely at s as at s + 1, and what may follow turns with it. So every sequence
+    of segments is as likely as the same sequence turned, and all n segments are equally likely at each
+    place of it. (On a line the two ends would be drawn more often: they have one neighbour.)"""
+    count = count_draws(draws, segment_count)
+    slot_seed = compute_slot_seed(seed, slot)
+    drawn: list[int] = []
+    for i in range(count):
+        free = [segment for segment in range(segment_count) if not _touches(segment, drawn, segment_count)]
+        drawn.append(free[draw_uniform(slot_seed, i, len(free))])
+    return tuple(drawn)
+
+
+def _touches(segment: int, drawn: Sequence[int], segment_count: int) -> bool:
+    """Whether a segment is one of those drawn or a neighbour of one, on the circle."""
+    return any((segment - other) % segment_count in (0, 1, segment_count - 1) for other in drawn)
+
+
+# --- Auditors -----------------------------------------------------------------------------------------------
+def compute_permutation(seed: bytes, role_tag: str, pool_size: int) -> tuple[int, ...]:
+    """The positions 0 .. pool_size - 1 of a frozen pool, mixed: every order is equally likely (Fisher-Yates).
+
+    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each position. Entry p is fixed
+    after p + 1 of them, so whoever needs the first places only may stop there."""
+    return tuple(draw_distinct(hash_words(role_tag, seed), 0, pool_size, pool_size))
+
+
+def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: int) -> Places:
+    """The places of a draw's primary and of its two reserves, for the task's q = `draws_per_claim`.
+
+    Draw t = q * slot + draw takes place t, round and round, so that all seats get equally many draws, give or
+    take one. A third and two thirds of the pool further stand the reserves. With 3 q places or more, nobody
+    audits one claim twice."""
+    _require(slot >= 0, "no such slot", "at least 0", slot)
+    _require(
+        0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw
+    )
+    least = RANKS * draws_per_claim
+    _require(pool_size >= least, "too few auditors in the pool", f"at least {least}", pool_size)
+    primary = (draws_per_claim * slot + draw) % pool_size
+    first, second = (pool_size * rank // RANKS for rank in (1, 2))
+    return primary, (primary + first) % pool_size, (primary + second) % pool_size
+
+
+def draw_late(
+    seed: bytes,
+    slot: int,
+    chance: int,
+    drawn_segments: Sequence[int],
+    segment_count: int,
+    pool_size: int,
+) -> LateDraw | None:
+    """The late audit of the claim of `slot`, or None: with chance `chance` / 65536 one of the segments not
+    drawn before, each equally likely, and three whistleblowers of a pool of `pool_size` (3 or more).
+
+    `drawn_segments` is what `draw_circle_segments` gave for the claim. The late segment may touch one of
+    them. Only one is drawn, so no two late ones touch. What the first audits published is the ends of drawn
+    segments, and none of those is the end of a segment that was not drawn. The three auditors of the next
+    segment alone have seen the late one's end. They could give it away, but so could the solver itself. A
+    rule against neighbours would therefore hide nothing, and would leave a short claim without late audits."""
+    _require(0 <= chance <= LATE_RATE_ONE, "no such chance", f"0 to {LATE_RATE_ONE}", chance)
+    slot_seed = hash_words(TAG_LATE_SLOT, seed, slot)
+    if draw_uniform(slot_seed, 0, LATE_RATE_ONE) >= chance:
+        return None
+    undrawn = sorted(set(range(segment_count)) - set(drawn_segments))
+    if not undrawn:
+        return None
+    segment = undrawn[draw_uniform(slot_seed, 1, len(undrawn))]
+    return LateDraw(segment, get_auditor_places(pool_size, slot, 0, 1))
+
+
+# --- Shards -------------------------------------------------------------------------------------------------
+def deal_shards(beacon: bytes, solver_count: int) -> tuple[int, ...]:
+    """The shard of each slot: all slots turned by one uniform offset.
+
+    A permutation would deal no better. A shard is a number that goes into the hash of each sample
+    (`draw_sample_start`), so the samples of neighbouring shards have nothing to do with each other. One
+    offset is one hash for the contract, whichever slot it asks about."""
+    _require(solver_count >= 1, "a round without solvers", "at least 1", solver_count)
+    offset = draw_uniform(beacon, 0, solver_count)
+    return tuple((slot + offset) % solver_count for slot in range(solver_count))
