@@ -85,22 +85,22 @@ def draw_circle_segments(seed: bytes, slot: int, draws: int, segment_count: int)
     touch too: the segments stand on a circle. Neighbours would show the end of one as the start of the other,
     before the replay is sealed.
 
-    Each draw takes each segment with chance exactly 1/n. Turning the circle by one changes nothing in the
-    rule: the first draw is as likely at s as at s + 1, and what may follow turns with it. So every sequence
-    of segments is as likely as the same sequence turned, and all n segments are equally likely at each
-    place of it. (On a line the two ends would be drawn more often: they have one neighbour.)"""
+    At each place of the result each segment stands with chance exactly 1/n. The first is uniform. A further
+    one stands at a distance from the first, and what distances may follow does not depend on where the first
+    stands. A uniform number plus one that is independent of it is uniform modulo n. (On a line the two ends
+    would be drawn more often, because they have one neighbour only.)"""
     count = count_draws(draws, segment_count)
     slot_seed = compute_slot_seed(seed, slot)
-    drawn: list[int] = []
-    for i in range(count):
-        free = [segment for segment in range(segment_count) if not _touches(segment, drawn, segment_count)]
-        drawn.append(free[draw_uniform(slot_seed, i, len(free))])
-    return tuple(drawn)
+    first = draw_uniform(slot_seed, 0, segment_count)
+    distances: list[int] = []
+    for i in range(1, count):
+        free = [distance for distance in range(2, segment_count - 1) if not _touches(distance, distances)]
+        distances.append(free[draw_uniform(slot_seed, i, len(free))])
+    return (first, *((first + distance) % segment_count for distance in distances))
 
 
-def _touches(segment: int, drawn: Sequence[int], segment_count: int) -> bool:
-    """Whether a segment is one of those drawn or a neighbour of one, on the circle."""
-    return any((segment - other) % segment_count in (0, 1, segment_count - 1) for other in drawn)
+def _touches(distance: int, others: Sequence[int]) -> bool:
+    return any(abs(distance - other) <= 1 for other in others)
 
 
 # --- Auditors -----------------------------------------------------------------------------------------------
@@ -119,9 +119,7 @@ def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: in
     take one. A third and two thirds of the pool further stand the reserves. With 3 q places or more, nobody
     audits one claim twice."""
     _require(slot >= 0, "no such slot", "at least 0", slot)
-    _require(
-        0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw
-    )
+    _require(0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw)
     least = RANKS * draws_per_claim
     _require(pool_size >= least, "too few auditors in the pool", f"at least {least}", pool_size)
     primary = (draws_per_claim * slot + draw) % pool_size
@@ -142,9 +140,9 @@ def draw_late(
 
     `drawn_segments` is what `draw_circle_segments` gave for the claim. The late segment may touch one of
     them. Only one is drawn, so no two late ones touch. What the first audits published is the ends of drawn
-    segments, and none of those is the end of a segment that was not drawn. The three auditors of the next
-    segment alone have seen the late one's end. They could give it away, but so could the solver itself. A
-    rule against neighbours would therefore hide nothing, and would leave a short claim without late audits."""
+    segments, and none of those is the end of a segment that was not drawn. Only the auditors of the segment
+    after the late one have seen its end. They could give it away, but so could the solver itself. So a rule
+    against neighbours would hide nothing, and it would leave short claims without late audits."""
     _require(0 <= chance <= LATE_RATE_ONE, "no such chance", f"0 to {LATE_RATE_ONE}", chance)
     slot_seed = hash_words(TAG_LATE_SLOT, seed, slot)
     if draw_uniform(slot_seed, 0, LATE_RATE_ONE) >= chance:
