@@ -1,0 +1,188 @@
+"""What members sign in a round, and when two such statements contradict. Twin: `Statements.sol`.
+
+    Sealed          an auditor's own result, hidden, before it sees the claim's end
+    Vote            what it found; it repeats what was sealed
+    VoteOpening     what stands behind the vote's hashes, once the draw is decided
+    MergeSignature  a solver's outer root over the accepted claims
+
+Each one names the task's domain, the round and the root that the round started from; those of an audit name
+the claim and the seed as well. After a reorganisation any of these may be another, and then the statement is
+one about a round that is not on the chain: it does not count, and it makes nobody a liar.
+
+A vote carries salted leaves of the claim and no state root, so that it gives other auditors nothing to copy.
+
+`typed_data.py` says how each is signed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from protocol.spec.codec import compute_boundary_leaf
+from protocol.spec.hashing import hash_words
+from protocol.spec.params import ZERO_WORD
+
+TAG_SEALED = "touchstone.sealed"
+TAG_MERGED = "touchstone.merged"
+
+
+class VoteWord(IntEnum):
+    """What a vote says. 0 is none of them, so that an empty place in a contract says nothing."""
+
+    ACCEPT = 1
+    REJECT_STATE = 2  # the end state lies beyond the limits at the named leaf
+    REJECT_DELTA = 3  # the pseudo-gradient is not the encoded difference at the named leaf
+    REJECT_START = 4  # the claim does not start from the root of the round before
+    UNSERVED = 5  # bytes are missing or do not fit their root
+    ABSTAIN = 6
+
+
+COMPARED = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START})
+"""Words of an auditor that had everything: its vote names both leaves and what it sealed."""
+NAMING = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
+"""Words that name a leaf."""
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """An auditor's result of one replay, sealed before the solver opens the claim's end.
+
+    domain: of the task (`compute_domain`); base_root: the outer root that the round started from; seed: the
+    one that drew the audit; draw: its number in the claim, for a late audit the task's draws per claim; rank:
+    0 for the primary, 1 and 2 for the reserves; start_leaf: the claim's salted boundary leaf `segment`; seal:
+    `compute_seal`. The last two are zero where the auditor was not served so far."""
+
+    domain: bytes
+    round: int
+    base_root: bytes
+    seed: bytes
+    slot: int
+    claim_root: bytes
+    draw: int
+    rank: int
+    segment: int
+    start_leaf: bytes
+    seal: bytes
+
+
+@dataclass(frozen=True)
+class Vote(Sealed):
+    """What an auditor found. The fields before are those that it sealed.
+
+    end_leaf: the claim's salted boundary leaf `segment` + 1, zero where it was not served; named_leaf: index
+    of the leaf of the state or of the pseudo-gradient that a REJECT names, else 0."""
+
+    end_leaf: bytes
+    word: VoteWord
+    named_leaf: int
+
+
+@dataclass(frozen=True)
+class VoteOpening:
+    """What stands behind a vote's two hashes. It is shown once the draw is decided, and never before.
+
+    claim_end_root, boundary_salt: of the claim's leaf after the segment; own_end_root, seal_salt: of the
+    auditor's replay."""
+
+    vote: Vote
+    claim_end_root: bytes
+    boundary_salt: bytes
+    own_end_root: bytes
+    seal_salt: bytes
+
+
+@dataclass(frozen=True)
+class MergeSignature:
+    """A solver's word that merging these claims into the base root gives `root` (`compute_outer_root`)."""
+
+    domain: bytes
+    round: int
+    base_root: bytes
+    merged_hash: bytes
+    root: bytes
+
+
+Statement = Sealed | Vote | VoteOpening | MergeSignature
+
+
+# --- Hashes -------------------------------------------------------------------------------------------------
+def compute_seal(
+    domain: bytes,
+    round_number: int,
+    slot: int,
+    draw: int,
+    rank: int,
+    auditor: str,
+    start_leaf: bytes,
+    own_end_root: bytes,
+    salt: bytes,
+) -> bytes:
+    """What hides an auditor's own end root until it may be shown. It names the auditor's account, so that
+    nobody can hand it in for another."""
+    place = (domain, round_number, slot, draw, rank)
+    return hash_words(TAG_SEALED, *place, auditor, start_leaf, own_end_root, salt)
+
+
+def compute_merged_hash(claim_roots: Sequence[bytes]) -> bytes:
+    """One word for the merged claims: their roots, in the order of their shards."""
+    return hash_words(TAG_MERGED, *claim_roots)
+
+
+# --- Judging statements -------------------------------------------------------------------------------------
+def is_vote_whole(vote: Vote) -> bool:
+    """Whether a vote says all that its word needs. One that does not counts for nothing.
+
+    An auditor that compared has seen both leaves and has sealed. Without this rule an ACCEPT could leave a
+    leaf out, and nothing could ever show it to be false."""
+    seen = (vote.start_leaf, vote.end_leaf, vote.seal)
+    is_complete = vote.word not in COMPARED or ZERO_WORD not in seen
+    is_word = vote.word in tuple(VoteWord)
+    return is_word and is_complete and (vote.word in NAMING or vote.named_leaf == 0)
+
+
+def does_opening_fit(vote: Vote, opening: VoteOpening, solver: str, auditor: str) -> bool:
+    """Whether an opening shows what stands behind the vote of `auditor` on the claim of `solver` (accounts):
+    the claim's end leaf and the sealed result."""
+    place = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank)
+    seal = compute_seal(*place, auditor, vote.start_leaf, opening.own_end_root, opening.seal_salt)
+    end = (opening.boundary_salt, opening.claim_end_root)
+    leaf = compute_boundary_leaf(vote.domain, vote.round, solver, vote.segment + 1, *end)
+    return opening.vote == vote and seal == vote.seal and leaf == vote.end_leaf
+
+
+def do_roots_fit_word(opening: VoteOpening) -> bool:
+    """Whether an opening bears its vote out in an `exact` task: an ACCEPT found the claim's own end root, a
+    REJECT_STATE found another. Other words say nothing of the end roots."""
+    expected = {VoteWord.ACCEPT: True, VoteWord.REJECT_STATE: False}
+    are_equal = opening.claim_end_root == opening.own_end_root
+    return expected.get(opening.vote.word, are_equal) == are_equal
+
+
+def do_votes_differ(a: Vote, b: Vote) -> bool:
+    """Whether two votes of one auditor contradict: they are of one draw and rank of one claim, and not equal.
+
+    Votes that name another round, root, claim or seed are no contradiction: they were right on two forks."""
+    return _get_draw(a) == _get_draw(b) and a != b
+
+
+def do_seals_differ(a: Sealed, b: Sealed) -> bool:
+    """Whether an auditor sealed one thing and said or sealed another for the same draw and rank. Votes count
+    as what they repeat.
+
+    Without this rule an auditor could seal anything, wait for the end, and then vote with a new seal of the
+    solver's own root: paid, and nothing replayed."""
+    is_kept = (a.segment, a.start_leaf, a.seal) == (b.segment, b.start_leaf, b.seal)
+    return _get_draw(a) == _get_draw(b) and not is_kept
+
+
+def does_vote_misname(vote: Vote, boundary: int, leaf: bytes) -> bool:
+    """Whether a vote names another leaf than `leaf`, which the claim's tree holds at `boundary`. A zero in a
+    vote that did not compare names none."""
+    named = {vote.segment: vote.start_leaf, vote.segment + 1: vote.end_leaf}.get(boundary, leaf)
+    return named != leaf and named != ZERO_WORD
+
+
+def _get_draw(sealed: Sealed) -> tuple[Any, ...]:
+    where = (sealed.domain, sealed.round, sealed.base_root, sealed.seed)
+    return (*where, sealed.slot, sealed.claim_root, sealed.draw, sealed.rank)

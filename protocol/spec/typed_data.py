@@ -1,0 +1,94 @@
+"""How statements are signed: EIP-712, with one type for each class of `statements.py`.
+
+The hash of EIP-712 is Keccak-256, which Python's standard library lacks. `to_typed_data` makes the object
+that a wallet takes (`eth_signTypedData_v4`); `protocol/adapters/signing.py` hashes, signs and recovers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.hashing import WORD_BYTES
+from protocol.spec.params import PROTOCOL_VERSION
+from protocol.spec.statements import Statement
+
+TypedFields = tuple[tuple[str, str], ...]
+
+_SEALED: TypedFields = (
+    ("domain", "bytes32"), ("round", "uint32"), ("baseRoot", "bytes32"), ("seed", "bytes32"),
+    ("slot", "uint32"), ("claimRoot", "bytes32"), ("draw", "uint32"), ("rank", "uint32"),
+    ("segment", "uint32"), ("startLeaf", "bytes32"), ("seal", "bytes32"),
+)  # fmt: skip
+STATEMENT_TYPES: Mapping[str, TypedFields] = {
+    "Sealed": _SEALED,
+    "Vote": (*_SEALED, ("endLeaf", "bytes32"), ("word", "uint8"), ("namedLeaf", "uint32")),
+    "VoteOpening": (
+        ("vote", "Vote"), ("claimEndRoot", "bytes32"), ("boundarySalt", "bytes32"),
+        ("ownEndRoot", "bytes32"), ("sealSalt", "bytes32"),
+    ),
+    "MergeSignature": (
+        ("domain", "bytes32"), ("round", "uint32"), ("baseRoot", "bytes32"), ("mergedHash", "bytes32"),
+        ("root", "bytes32"),
+    ),
+}  # fmt: skip
+"""The EIP-712 types: the fields of the class of that name, in its order."""
+DOMAIN_TYPE: TypedFields = (
+    ("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"),
+)  # fmt: skip
+UNSIGNED_BITS = {"uint8": 8, "uint32": 32}
+
+
+@dataclass(frozen=True)
+class SigningDomain:
+    """Where a signature is valid: one chain, and one contract (its address) that checks it."""
+
+    chain_id: int
+    contract: str
+
+
+def to_typed_data(statement: Statement, domain: SigningDomain) -> dict[str, Any]:
+    """The statement as an EIP-712 object of plain JSON values. Raises InvalidInput where a value does not fit
+    its type: a short word would be signed as if zeros followed."""
+    name = type(statement).__name__
+    types = {"EIP712Domain": DOMAIN_TYPE, **{used: STATEMENT_TYPES[used] for used in _list_types(name)}}
+    return {
+        "types": {used: [{"name": n, "type": t} for n, t in typed] for used, typed in types.items()},
+        "primaryType": name,
+        "domain": {
+            "name": "Touchstone",
+            "version": str(PROTOCOL_VERSION),
+            "chainId": domain.chain_id,
+            "verifyingContract": domain.contract,
+        },
+        "message": _to_message(statement),
+    }
+
+
+def _list_types(name: str) -> list[str]:
+    inner = [kind for _, kind in STATEMENT_TYPES[name] if kind in STATEMENT_TYPES]
+    return [name, *(used for kind in inner for used in _list_types(kind))]
+
+
+def _to_message(statement: Statement) -> dict[str, Any]:
+    typed, own = STATEMENT_TYPES[type(statement).__name__], fields(statement)
+    values = [getattr(statement, field.name) for field in own]
+    return {name: _to_json(name, kind, value) for (name, kind), value in zip(typed, values, strict=True)}
+
+
+def _to_json(name: str, kind: str, value: Any) -> Any:
+    if kind in STATEMENT_TYPES:
+        return _to_message(value)
+    if kind == "bytes32":
+        is_sound = isinstance(value, bytes) and len(value) == WORD_BYTES
+    else:
+        is_sound = isinstance(value, int) and 0 <= value < 1 << UNSIGNED_BITS[kind]
+    if not is_sound:
+        raise InvalidInput(
+            what="a statement's field does not fit its type",
+            expected=kind,
+            actual=repr(value),
+            where=name,
+            remedy="Take it from the chain or from the claim's openings.",
+        )
+    return "0x" + value.hex() if kind == "bytes32" else int(value)

@@ -1,0 +1,72 @@
+"""EIP-712 objects of statements: one type a class, plain JSON, and nothing that does not fit."""
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from protocol.spec import statements
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import PROTOCOL_VERSION
+from protocol.spec.statements import MergeSignature, Statement, VoteWord
+from protocol.spec.typed_data import STATEMENT_TYPES, SigningDomain, to_typed_data
+from tests.protocol.spec.test_statements import make_opening, make_vote, seal_of, word
+
+DOMAIN = SigningDomain(31337, "0x" + "5a" * 20)
+MERGE = MergeSignature(word("domain"), 7, word("base"), word("merged"), word("root"))
+EACH: list[Statement] = [seal_of(make_vote()), make_vote(), make_opening(make_vote()), MERGE]
+
+
+def to_camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)
+
+
+@pytest.mark.parametrize("statement", EACH, ids=lambda statement: type(statement).__name__)
+def test_a_type_has_the_fields_of_its_class_in_their_order(statement: Statement) -> None:
+    typed = STATEMENT_TYPES[type(statement).__name__]
+    assert [name for name, _ in typed] == [to_camel(field.name) for field in fields(statement)]
+    assert {type(statement).__name__ for statement in EACH} == set(STATEMENT_TYPES)
+
+
+@pytest.mark.parametrize("statement", EACH, ids=lambda statement: type(statement).__name__)
+def test_the_object_is_plain_json(statement: Statement) -> None:
+    data = to_typed_data(statement, DOMAIN)
+    assert json.loads(json.dumps(data)) == data
+    assert data["primaryType"] == type(statement).__name__
+    assert data["domain"] == {
+        "name": "Touchstone",
+        "version": str(PROTOCOL_VERSION),
+        "chainId": 31337,
+        "verifyingContract": "0x" + "5a" * 20,
+    }
+
+
+def test_an_opening_carries_its_vote_and_the_type_of_it() -> None:
+    vote = make_vote(word=VoteWord.REJECT_STATE, named_leaf=11)
+    data = to_typed_data(make_opening(vote), DOMAIN)
+    assert set(data["types"]) == {"EIP712Domain", "VoteOpening", "Vote"}
+    assert data["message"]["vote"] == to_typed_data(vote, DOMAIN)["message"]
+    assert (data["message"]["vote"]["word"], data["message"]["vote"]["namedLeaf"]) == (2, 11)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("seed", b"short"), ("seed", word("s") + b"\0"), ("seed", "0x" + "00" * 32), ("round", -1),
+     ("round", 1 << 32), ("slot", "3"), ("word", 256), ("claim_root", None)],
+)  # fmt: skip
+def test_what_does_not_fit_its_type_is_refused(name: str, value: Any) -> None:
+    """A short word would be signed as if zeros followed: two statements with one signature."""
+    vote = replace(make_vote(), **{name: value})
+    for statement in (vote, make_opening(vote)):
+        with pytest.raises(InvalidInput, match="does not fit its type"):
+            to_typed_data(statement, DOMAIN)
+
+
+def test_the_words_are_the_contracts() -> None:
+    assert [said.name for said in sorted(VoteWord)] == [
+        "ACCEPT", "REJECT_STATE", "REJECT_DELTA", "REJECT_START", "UNSERVED", "ABSTAIN",
+    ]  # fmt: skip
+    assert sorted(VoteWord) == list(range(1, 7))
+    assert statements.NAMING < statements.COMPARED
