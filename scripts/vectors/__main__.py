@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from scripts.vectors.audit_draw_cases import audit_draw_tables
 from scripts.vectors.codec_cases import codec_tables
 from scripts.vectors.draw_cases import draw_tables
 from scripts.vectors.float32_cases import float32_tables
@@ -20,6 +21,7 @@ from scripts.vectors.node_cases import node_tables
 from scripts.vectors.outer_cases import outer_tables
 from scripts.vectors.randomness_cases import randomness_tables
 from scripts.vectors.referee_cases import referee_tables
+from scripts.vectors.statement_cases import statement_tables
 from scripts.vectors.table import Table
 from scripts.vectors.tolerance_cases import tolerance_tables
 
@@ -35,6 +37,8 @@ FILES: dict[str, Callable[[], dict[str, Table]]] = {
     "referee.json": referee_tables,
     "node.json": node_tables,
     "randomness.json": randomness_tables,
+    "audit_draw.json": audit_draw_tables,
+    "statements.json": statement_tables,
 }
 
 

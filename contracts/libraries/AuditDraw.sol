@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Draw} from "./Draw.sol";
+import {Hashing} from "./Hashing.sol";
+
+/// @title Who audits what in a round: all of it follows from one seed a round.
+/// @dev Twin of `protocol/spec/audit_draw.py`. The shard of a slot is `Draw.shard` of the round's beacon.
+library AuditDraw {
+    bytes32 internal constant VERIFIER_POOL = "touchstone.verifiers";
+    bytes32 internal constant WHISTLEBLOWER_POOL = "touchstone.whistleblowers";
+    uint256 internal constant RANKS = 3;
+    uint256 internal constant LATE_RATE_ONE = 1 << 16;
+
+    /// @notice Draws have no block of their own.
+    /// @param grid the distance of the blocks that decide
+    error NoGrid(uint256 grid);
+    /// @notice A claim has no such draw.
+    /// @param draw its number
+    /// @param draws how many a claim has
+    error NoSuchDraw(uint256 draw, uint256 draws);
+    /// @notice A claim without draws, or without segments.
+    /// @param draws how many the task asks for
+    /// @param segments how many the claim has
+    error NothingToAudit(uint256 draws, uint256 segments);
+    /// @notice A pool is too small for three different auditors of each draw of a claim.
+    /// @param least how many it needs
+    /// @param actual how many it has
+    error TooFewAuditors(uint256 least, uint256 actual);
+    /// @notice A chance is above one.
+    /// @param chance in units of 2^-16
+    error NoSuchChance(uint256 chance);
+
+    // Seeds -------------------------------------------------------------------------------------------------------
+    /// @notice The first block from `fromBlock` on that is a multiple of `grid`: its randomness decides.
+    function gridBlock(uint256 fromBlock, uint256 grid) internal pure returns (uint256) {
+        if (grid == 0) revert NoGrid(grid);
+        uint256 past = fromBlock % grid;
+        return past == 0 ? fromBlock : fromBlock + grid - past;
+    }
+
+    /// @notice Of a round's audits, and of the late audits of the round before it.
+    function roundSeed(bytes32 domain, uint32 round, bytes32 randomness) internal pure returns (bytes32) {
+        return sha256(abi.encode(bytes32("touchstone.seed"), domain, round, randomness));
+    }
+
+    /// @notice Of a round's shards and samples.
+    function roundBeacon(bytes32 domain, uint32 round, bytes32 randomness) internal pure returns (bytes32) {
+        return sha256(abi.encode(bytes32("touchstone.deal"), domain, round, randomness));
+    }
+
+    // Segments ----------------------------------------------------------------------------------------------------
+    /// @notice How many segments of a claim are audited: fewer where the claim is short.
+    function countDraws(uint256 draws, uint256 segments) internal pure returns (uint256) {
+        if (draws == 0 || segments == 0) revert NothingToAudit(draws, segments);
+        uint256 most = (segments + 2) / 3;
+        return draws < most ? draws : most;
+    }
+
+    /// @notice The audited segments of a claim in the order drawn; no two touch on the circle of all.
+    /// @dev All but the first are drawn by their distance from it: 2 .. segments - 2, none next to another.
+    function circleSegments(bytes32 seed, uint256 slot, uint256 draws, uint256 segments)
+        internal
+        pure
+        returns (uint256[] memory drawn)
+    {
+        drawn = new uint256[](countDraws(draws, segments));
+        bytes32 slotSeed = Hashing.slotSeed(seed, slot);
+        uint256 first = Draw.uniform(slotSeed, 0, segments);
+        drawn[0] = first;
+        // Ascending; the place 0 stays empty.
+        uint256[] memory distances = new uint256[](drawn.length);
+        for (uint256 i = 1; i < drawn.length; ++i) {
+            uint256 position = Draw.uniform(slotSeed, i, _countFree(distances, i, segments - 1));
+            uint256 distance = _freeAt(distances, i, position);
+            drawn[i] = (first + distance) % segments;
+            _insert(distances, i, distance);
+        }
+    }
+
+    /// @dev How many of 2 .. end - 1 touch none of the distances before `count`.
+    function _countFree(uint256[] memory distances, uint256 count, uint256 end)
+        private
+        pure
+        returns (uint256 free)
+    {
+        uint256 next = 2;
+        for (uint256 i = 1; i < count; ++i) {
+            if (distances[i] > next) free += distances[i] - 1 - next;
+            next = distances[i] + 2;
+        }
+        if (end > next) free += end - next;
+    }
+
+    /// @dev The `position`-th of them, from 0.
+    function _freeAt(uint256[] memory distances, uint256 count, uint256 position)
+        private
+        pure
+        returns (uint256)
+    {
+        uint256 next = 2;
+        for (uint256 i = 1; i < count; ++i) {
+            uint256 gap = distances[i] > next ? distances[i] - 1 - next : 0;
+            if (position < gap) break;
+            position -= gap;
+            next = distances[i] + 2;
+        }
+        return next + position;
+    }
+
+    /// @dev Keeps the list ascending; the empty place 0 is below every distance.
+    function _insert(uint256[] memory distances, uint256 place, uint256 distance) private pure {
+        for (; distances[place - 1] > distance; --place) {
+            distances[place] = distances[place - 1];
+        }
+        distances[place] = distance;
+    }
+
+    // Auditors ----------------------------------------------------------------------------------------------------
+    /// @notice The positions of a frozen pool, mixed: Fisher-Yates, a hash for each.
+    /// @param role VERIFIER_POOL or WHISTLEBLOWER_POOL
+    function permutation(bytes32 seed, bytes32 role, uint256 size)
+        internal
+        pure
+        returns (uint256[] memory order)
+    {
+        bytes32 roleSeed = sha256(abi.encode(role, seed));
+        order = new uint256[](size);
+        for (uint256 i = 0; i < size; ++i) {
+            order[i] = i;
+        }
+        for (uint256 i = 0; i < size; ++i) {
+            uint256 j = i + Draw.uniform(roleSeed, i, size - i);
+            (order[i], order[j]) = (order[j], order[i]);
+        }
+    }
+
+    /// @notice The places of a draw's primary and of its two reserves in the permutation.
+    /// @param draws the task's draws per claim, also where the claim has fewer
+    function places(uint256 size, uint256 slot, uint256 draw, uint256 draws)
+        internal
+        pure
+        returns (uint256[RANKS] memory byRank)
+    {
+        if (draw >= draws) revert NoSuchDraw(draw, draws);
+        if (size < RANKS * draws) revert TooFewAuditors(RANKS * draws, size);
+        for (uint256 rank = 0; rank < RANKS; ++rank) {
+            byRank[rank] = (draws * slot + draw + size * rank / RANKS) % size;
+        }
+    }
+
+    // Late draws --------------------------------------------------------------------------------------------------
+    /// @notice Whether a claim has a late audit, its segment and the places of its whistleblowers.
+    /// @param chance in units of 2^-16
+    /// @param drawn what `circleSegments` gave for the claim
+    function late(
+        bytes32 seed,
+        uint256 slot,
+        uint256 chance,
+        uint256[] memory drawn,
+        uint256 segments,
+        uint256 size
+    ) internal pure returns (bool due, uint256 segment, uint256[RANKS] memory byRank) {
+        if (chance > LATE_RATE_ONE) revert NoSuchChance(chance);
+        bytes32 slotSeed = sha256(abi.encode(bytes32("touchstone.late-slot"), seed, slot));
+        uint256 undrawn = segments - drawn.length;
+        if (undrawn == 0 || Draw.uniform(slotSeed, 0, LATE_RATE_ONE) >= chance) return (false, 0, byRank);
+        segment = _undrawnAt(Draw.uniform(slotSeed, 1, undrawn), drawn);
+        return (true, segment, places(size, slot, 0, 1));
+    }
+
+    /// @dev The `position`-th integer that is not in the list, which has no order: the least x before which
+    /// `position` others are missing from it.
+    function _undrawnAt(uint256 position, uint256[] memory drawn) private pure returns (uint256 x) {
+        uint256 next = position;
+        do {
+            x = next;
+            next = position;
+            for (uint256 i = 0; i < drawn.length; ++i) {
+                if (drawn[i] <= x) ++next;
+            }
+        } while (next != x);
+    }
+}

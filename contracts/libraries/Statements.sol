@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
+import {Hashing} from "./Hashing.sol";
+
+/// @title What members sign in a round, and when two such statements contradict.
+/// @dev Twin of `protocol/spec/statements.py`. Hashes of structs are those of EIP-712; a contract that inherits
+/// OpenZeppelin's EIP712 makes digests of them (`_hashTypedDataV4`).
+library Statements {
+    /// @dev NONE is what an empty place says.
+    enum Word {
+        NONE,
+        ACCEPT,
+        REJECT_STATE,
+        REJECT_DELTA,
+        REJECT_START,
+        UNSERVED,
+        ABSTAIN
+    }
+
+    /// @dev An auditor's result of one replay, hidden. Leaf and seal are zero where it was not served so far.
+    struct Sealed {
+        bytes32 domain;
+        uint32 round;
+        bytes32 baseRoot;
+        bytes32 seed;
+        uint32 slot;
+        bytes32 claimRoot;
+        uint32 draw;
+        uint32 rank;
+        uint32 segment;
+        bytes32 startLeaf;
+        bytes32 seal;
+    }
+
+    /// @dev What the auditor found; the fields before `endLeaf` are those of its Sealed.
+    struct Vote {
+        bytes32 domain;
+        uint32 round;
+        bytes32 baseRoot;
+        bytes32 seed;
+        uint32 slot;
+        bytes32 claimRoot;
+        uint32 draw;
+        uint32 rank;
+        uint32 segment;
+        bytes32 startLeaf;
+        bytes32 seal;
+        bytes32 endLeaf;
+        Word word;
+        uint32 namedLeaf;
+    }
+
+    /// @dev What stands behind a vote's hashes; the vote itself is at hand wherever it is opened.
+    struct Opening {
+        bytes32 claimEndRoot;
+        bytes32 boundarySalt;
+        bytes32 ownEndRoot;
+        bytes32 sealSalt;
+    }
+
+    /// @dev A solver's word that merging these claims into the base root gives `root`.
+    struct MergeSignature {
+        bytes32 domain;
+        uint32 round;
+        bytes32 baseRoot;
+        bytes32 mergedHash;
+        bytes32 root;
+    }
+
+    bytes32 internal constant SEALED_TYPE = keccak256(
+        "Sealed(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 seed,uint32 slot,bytes32 claimRoot,uint32 draw,uint32 rank,uint32 segment,bytes32 startLeaf,bytes32 seal)"
+    );
+    bytes32 internal constant VOTE_TYPE = keccak256(
+        "Vote(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 seed,uint32 slot,bytes32 claimRoot,uint32 draw,uint32 rank,uint32 segment,bytes32 startLeaf,bytes32 seal,bytes32 endLeaf,uint8 word,uint32 namedLeaf)"
+    );
+    bytes32 internal constant OPENING_TYPE = keccak256(
+        "VoteOpening(Vote vote,bytes32 claimEndRoot,bytes32 boundarySalt,bytes32 ownEndRoot,bytes32 sealSalt)Vote(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 seed,uint32 slot,bytes32 claimRoot,uint32 draw,uint32 rank,uint32 segment,bytes32 startLeaf,bytes32 seal,bytes32 endLeaf,uint8 word,uint32 namedLeaf)"
+    );
+    bytes32 internal constant MERGE_TYPE = keccak256(
+        "MergeSignature(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 mergedHash,bytes32 root)"
+    );
+
+    // Hashes ------------------------------------------------------------------------------------------------------
+    function hash(Sealed memory sealed_) internal pure returns (bytes32) {
+        return keccak256(abi.encode(SEALED_TYPE, sealed_));
+    }
+
+    function hash(Vote memory vote) internal pure returns (bytes32) {
+        return keccak256(abi.encode(VOTE_TYPE, vote));
+    }
+
+    function hash(Vote memory vote, Opening memory opening) internal pure returns (bytes32) {
+        return keccak256(abi.encode(OPENING_TYPE, hash(vote), opening));
+    }
+
+    function hash(MergeSignature memory merge) internal pure returns (bytes32) {
+        return keccak256(abi.encode(MERGE_TYPE, merge));
+    }
+
+    /// @notice One word for the merged claims: their roots, in the order of their shards.
+    function mergedHash(bytes32[] memory claimRoots) internal pure returns (bytes32) {
+        return sha256(abi.encodePacked(bytes32("touchstone.merged"), claimRoots));
+    }
+
+    /// @notice Hides an auditor's own end root; bound to its account, so that nobody can hand it in for another.
+    function sealOf(Vote memory vote, address auditor, bytes32 ownEndRoot, bytes32 salt)
+        internal
+        pure
+        returns (bytes32)
+    {
+        return sha256(
+            abi.encode(
+                bytes32("touchstone.sealed"),
+                vote.domain,
+                vote.round,
+                vote.slot,
+                vote.draw,
+                vote.rank,
+                auditor,
+                vote.startLeaf,
+                ownEndRoot,
+                salt
+            )
+        );
+    }
+
+    // Signatures --------------------------------------------------------------------------------------------------
+    /// @notice Who signed a digest; the zero address where the signature is malformed.
+    /// @param vs EIP-2098: s, with the parity in its highest bit. So one signature has one form.
+    function signer(bytes32 digest, bytes32 r, bytes32 vs) internal pure returns (address recovered) {
+        (recovered,,) = ECDSA.tryRecover(digest, r, vs);
+    }
+
+    // Judging -----------------------------------------------------------------------------------------------------
+    /// @notice Whether a vote says all that its word needs. One that does not counts for nothing.
+    function isWhole(Vote memory vote) internal pure returns (bool) {
+        Word word = vote.word;
+        if (word == Word.NONE) return false;
+        bool names = word == Word.REJECT_STATE || word == Word.REJECT_DELTA;
+        if (!names && vote.namedLeaf != 0) return false;
+        if (word == Word.UNSERVED || word == Word.ABSTAIN) return true;
+        return vote.startLeaf != 0 && vote.endLeaf != 0 && vote.seal != 0;
+    }
+
+    /// @notice Whether an opening shows what stands behind the auditor's vote on the solver's claim.
+    function fits(Vote memory vote, Opening memory opening, address solver, address auditor)
+        internal
+        pure
+        returns (bool)
+    {
+        bytes32 leaf = Hashing.boundaryLeaf(
+            vote.domain, vote.round, solver, vote.segment + 1, opening.boundarySalt, opening.claimEndRoot
+        );
+        return
+            leaf == vote.endLeaf && sealOf(vote, auditor, opening.ownEndRoot, opening.sealSalt) == vote.seal;
+    }
+
+    /// @notice Whether an opening bears the word out in an `exact` task.
+    function fitsExactly(Word word, Opening memory opening) internal pure returns (bool) {
+        bool equal = opening.claimEndRoot == opening.ownEndRoot;
+        if (word == Word.ACCEPT) return equal;
+        return word != Word.REJECT_STATE || !equal;
+    }
+
+    /// @notice Whether two votes of one auditor contradict: of one draw and rank of one claim, and not equal.
+    function differ(Vote memory a, Vote memory b) internal pure returns (bool) {
+        return _drawOf(sealedOf(a)) == _drawOf(sealedOf(b)) && hash(a) != hash(b);
+    }
+
+    /// @notice Whether an auditor sealed one thing and sealed or said another for the same draw and rank.
+    function differ(Sealed memory a, Sealed memory b) internal pure returns (bool) {
+        return _drawOf(a) == _drawOf(b) && hash(a) != hash(b);
+    }
+
+    /// @notice What a vote repeats of its Sealed.
+    function sealedOf(Vote memory vote) internal pure returns (Sealed memory) {
+        return Sealed(
+            vote.domain,
+            vote.round,
+            vote.baseRoot,
+            vote.seed,
+            vote.slot,
+            vote.claimRoot,
+            vote.draw,
+            vote.rank,
+            vote.segment,
+            vote.startLeaf,
+            vote.seal
+        );
+    }
+
+    /// @notice Whether a vote names another leaf than the one that the claim's tree holds at a boundary.
+    function misnames(Vote memory vote, uint256 boundary, bytes32 leaf) internal pure returns (bool) {
+        if (boundary == vote.segment) return vote.startLeaf != 0 && vote.startLeaf != leaf;
+        return boundary == uint256(vote.segment) + 1 && vote.endLeaf != 0 && vote.endLeaf != leaf;
+    }
+
+    /// @dev All that two statements must share to be of one draw and rank.
+    function _drawOf(Sealed memory s) private pure returns (bytes32) {
+        return
+            keccak256(abi.encode(s.domain, s.round, s.baseRoot, s.seed, s.slot, s.claimRoot, s.draw, s.rank));
+    }
+}

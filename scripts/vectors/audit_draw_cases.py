@@ -1,0 +1,114 @@
+"""Cases of tests/vectors/audit_draw.json."""
+
+from protocol.spec import audit_draw
+from protocol.spec.hashing import tag_word
+from scripts.vectors.table import Table, word
+
+
+def audit_draw_tables() -> dict[str, Table]:
+    """Every draw of a round, with claims too short for their draws and pools at their least size."""
+    return {
+        "seeds": _seeds(),
+        "grids": _grids(),
+        "segments": _segments(),
+        "permutations": _permutations(),
+        "places": _places(),
+        "late": _late(),
+        "shards": _shards(),
+    }
+
+
+def _seeds() -> Table:
+    table = Table()
+    for i, round_number in enumerate([0, 1, 2**32 - 1]):
+        domain, randomness = word(f"audit/domain/{i}"), word(f"audit/randomness/{i}")
+        table.add(
+            f"round {round_number}",
+            domain=domain,
+            round=round_number,
+            randomness=randomness,
+            seed=audit_draw.compute_round_seed(domain, round_number, randomness),
+            beacon=audit_draw.compute_round_beacon(domain, round_number, randomness),
+        )
+    return table
+
+
+def _grids() -> Table:
+    table = Table()
+    for from_block, grid in [(0, 8), (1, 8), (7, 8), (8, 8), (9, 8), (5, 1), (10**9 + 1, 300)]:
+        block = audit_draw.compute_grid_block(from_block, grid)
+        table.add(f"from {from_block} in {grid}", fromBlock=from_block, grid=grid, block=block)
+    return table
+
+
+def _segments() -> Table:
+    table = Table()
+    short = [(3, count) for count in (1, 2, 3, 4, 5, 6)]
+    tight = [(draws, 3 * draws - 2) for draws in (2, 3, 4, 5, 20)] * 3
+    wide = [(1, 7), (2, 10), (5, 64), (20, 500), (20, 60)]
+    for i, (draws, count) in enumerate(short + tight + wide):
+        seed, slot = word(f"circle/{i}"), i * 7 % 64
+        drawn = list(audit_draw.draw_circle_segments(seed, slot, draws, count))
+        cells = {"seed": seed, "slot": slot, "draws": draws, "segmentCount": count, "count": len(drawn)}
+        table.add(f"case {i}: {draws} of {count}", **cells, drawn=drawn)
+    return table
+
+
+def _permutations() -> Table:
+    table = Table()
+    for i, size in enumerate([0, 1, 2, 3, 12, 64, 200]):
+        for role in (audit_draw.VERIFIER_POOL, audit_draw.WHISTLEBLOWER_POOL):
+            seed = word(f"permutation/{i}")
+            order = list(audit_draw.compute_permutation(seed, role, size))
+            table.add(f"{size}, {role}", seed=seed, role=tag_word(role), size=size, order=order)
+    return table
+
+
+def _places() -> Table:
+    table = Table()
+    for size, slot, draw, draws in [
+        (3, 0, 0, 1), (3, 63, 0, 1), (4, 5, 0, 1), (5, 9, 0, 1), (6, 2, 1, 2), (7, 63, 1, 2), (8, 0, 0, 1),
+        (60, 63, 19, 20), (61, 12, 7, 20), (999, 63, 2, 3),
+    ]:  # fmt: skip
+        place = list(audit_draw.get_auditor_places(size, slot, draw, draws))
+        name = f"draw {draw} of {draws}, slot {slot}, {size} seats"
+        table.add(name, size=size, slot=slot, draw=draw, draws=draws, place=place)
+    return table
+
+
+def _late() -> Table:
+    table = Table()
+    cases: list[tuple[str, int, tuple[int, ...], int, int]] = [
+        ("always", 65_536, (2, 0), 6, 3),
+        ("never", 0, (0, 2), 6, 3),
+        ("every segment drawn", 65_536, (0,), 1, 3),
+        ("one undrawn", 65_536, (2, 0, 3), 4, 3),
+        ("the first of many", 65_536, (0, 1, 2, 3), 6, 7),
+        ("nothing drawn", 65_536, (), 5, 3),
+    ]
+    cases += [(f"half, {i}", 32_768, (6, 1, 4), 10, 5) for i in range(12)]
+    for i, (name, chance, drawn, count, size) in enumerate(cases):
+        seed = word(f"late draw/{i}")
+        late = audit_draw.draw_late(seed, i, chance, drawn, count, size)
+        table.add(
+            name,
+            seed=seed,
+            slot=i,
+            chance=chance,
+            segmentCount=count,
+            size=size,
+            drawn=list(drawn),
+            isDrawn=late is not None,
+            segment=late.segment if late else 0,
+            place=list(late.places) if late else [0, 0, 0],
+        )
+    return table
+
+
+def _shards() -> Table:
+    table = Table()
+    for count in (1, 2, 5, 64):
+        beacon = word(f"deal/{count}")
+        shard = list(audit_draw.deal_shards(beacon, count))
+        table.add(f"{count} solvers", beacon=beacon, solverCount=count, shard=shard)
+    return table
