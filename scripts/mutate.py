@@ -24,6 +24,7 @@ from scripts.mutation.project import (
     build_project,
     hash_build,
     hash_sources,
+    hash_vectors,
     make_plan,
     write_project,
 )
@@ -207,7 +208,7 @@ def _prepare(plan: Plan) -> Path:
 
 def _hash_plan(plan: Plan) -> str:
     """Return SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared vectors."""
-    text = json.dumps([plan.texts, hash_build()], sort_keys=True)
+    text = json.dumps([plan.texts, hash_build(), hash_vectors()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

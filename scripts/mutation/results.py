@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scripts.compile import read_sources
 from scripts.mutation.operators import Mutant
-from scripts.mutation.project import TESTS, hash_build, list_sources
+from scripts.mutation.project import TESTS, hash_build, hash_vectors, list_sources
 from scripts.toolchain import ROOT
 
 OUT_OF_TIME = "time"
@@ -30,14 +30,15 @@ class Basis:
     """Names what a result rests on by a hash: it counts until any of that changes.
 
     A kill rests on the mutated contract and the suite that saw it, with all that they import and the shared
-    vectors. A survivor rests on its contract: tests that came later may kill it (`--again` tries), none can
-    bring it back, so the score is at least what is said. A kill by the clock rests on all sources.
+    vectors that any of these names in quotes. A survivor rests on its contract: tests that came later may
+    kill it (`--again` tries), none can bring it back, so the score is at least what is said. A kill by the
+    clock rests on all sources.
     """
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
         self._imports: dict[str, dict[str, str]] = {}
-        self._build = hash_build(root)
+        self._build, self._vectors = hash_build(), hash_vectors(root)
 
     def of(self, mutant: Mutant, by: str) -> str:
         """Return SHA-256 hex, cut to 16, over all that the mutant's end `by` rests on."""
@@ -47,7 +48,7 @@ class Basis:
         elif by:
             starts.append(by.split(":")[0])
         sources = {path: text for start in starts for path, text in self._read(start).items()}
-        text = json.dumps([self._build, sorted(sources.items())])
+        text = json.dumps([self._build, sorted(sources.items()), self._list_vectors(sources.values())])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def holds(self, mutant: Mutant, result: Result) -> bool:
@@ -55,6 +56,10 @@ class Basis:
         suite = result.by.split(":")[0]
         is_there = not suite.startswith(TESTS) or (self._root / suite).is_file()
         return is_there and result.basis == self.of(mutant, result.by)
+
+    def _list_vectors(self, texts: Iterable[str]) -> list[tuple[str, str]]:
+        whole = "".join(texts)
+        return [(name, digest) for name, digest in self._vectors.items() if f'"{name}"' in whole]
 
     def _read(self, start: str) -> dict[str, str]:
         if start not in self._imports:

@@ -219,7 +219,8 @@ def sources(tmp_path: Path) -> Path:
         (tmp_path / folder).mkdir(parents=True)
     for name in "AB":
         (tmp_path / "contracts" / f"{name}.sol").write_text(f"contract {name} {{}}")
-        (tmp_path / "tests/contracts" / f"{name}.t.sol").write_text(f'import "contracts/{name}.sol";')
+        text = f'import "contracts/{name}.sol"; open("vectors_of_{name}");'
+        (tmp_path / "tests/contracts" / f"{name}.t.sol").write_text(text)
     (tmp_path / "tests/contracts/Both.t.sol").write_text(
         'import "contracts/A.sol"; import "contracts/B.sol";'
     )
@@ -237,7 +238,9 @@ PLAY = "tests/contracts/invariant/Protocol.t.sol:P:test_play()"
         ("contracts/B.sol", {BOTH, OUT_OF_TIME}),
         ("tests/contracts/A.t.sol", {OWN, OUT_OF_TIME}),
         ("tests/contracts/B.t.sol", {OUT_OF_TIME}),
-        ("tests/vectors/draws.json", {OWN, BOTH, OUT_OF_TIME, ""}),
+        ("tests/vectors/vectors_of_A.json", {OWN, OUT_OF_TIME}),
+        ("tests/vectors/vectors_of_B.json", {OUT_OF_TIME}),
+        ("tests/vectors/of_nobody.json", set()),
     ],
 )
 def test_a_result_counts_until_what_it_rests_on_changes(sources: Path, changed: str, lost: set[str]) -> None:
