@@ -1,0 +1,71 @@
+"""ASK: show that state leaf of both ends. Asked is the signer of an ACCEPT, or of a REJECT of that leaf.
+
+The contract compares. So a word beside two roots is no free lie: it can be asked for a bond.
+"""
+
+from protocol.spec.game.calls import AnswerAsk, AskSigner, EndAsk
+from protocol.spec.game.convicting import convict, forfeit_bond, return_bond
+from protocol.spec.game.draft import Draft
+from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, SeatStatus
+from protocol.spec.game.events import AskOpened, AskOver
+from protocol.spec.game.purse import OUTSIDE, bond_of
+from protocol.spec.game.refusals import require
+from protocol.spec.game.state import GameState, OpenAsk, StatementRef
+from protocol.spec.game.statement_refs import count_open_asks, get_statement_seat
+from protocol.spec.game.timing import compute_ask_clock, get_ask_until
+
+ASKED_WORDS = frozenset({AuditWord.ACCEPT, AuditWord.REJECT_STATE})
+
+
+def get_ask(state: GameState, number: int) -> OpenAsk:
+    """An open ask. Refuses NothingOpen."""
+    require(number in state.asks, "NothingOpen", "an open ask", number)
+    return state.asks[number]
+
+
+def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
+    """The k-th open ask on a seat costs k bonds."""
+    state, ref = draft.state, call.statement
+    require(call.word in ASKED_WORDS and not state.terms.is_exact, "WordNotAsked", actual=call.word.name)
+    number = _get_signer(state, ref, call.is_signed)
+    require(state.seats[number].status != SeatStatus.CLOSED, "SeatClosed", actual=number)
+    require(state.seats[number].account != sender, "OwnStatement", actual=sender)
+    until = get_ask_until(state, ref)
+    is_open = until is not None and draft.block <= until
+    require(is_open, "OutsideWindow", f"until {until}", draft.block)
+    bond = state.terms.amounts.ask_bond * (1 + count_open_asks(state, number))
+    require(call.bond == bond, "WrongBond", bond, call.bond)
+    clock = compute_ask_clock(state, draft.block)
+    draft.emit(AskOpened(OpenAsk(state.next_number, ref, number, call.word, call.leaf, sender, clock)))
+    draft.move(OUTSIDE, bond_of(state.next_number), bond)
+
+
+def _get_signer(state: GameState, ref: StatementRef, is_signed: bool) -> int:
+    number = get_statement_seat(state, ref)
+    require(is_signed and ref.draw is not None, "StatementUnknown", "a vote that the seat signed", ref)
+    return number
+
+
+def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
+    """Beyond the limits an ACCEPT was false, inside them a REJECT."""
+    ask = get_ask(draft.state, call.ask)
+    require(draft.block <= ask.clock, "OutsideWindow", f"until {ask.clock}", draft.block)
+    require(call.is_fitting, "ProofInvalid", "both leaves under the vote's roots")
+    if call.is_beyond == (ask.word == AuditWord.ACCEPT):
+        _convict(draft, ask)
+        return
+    forfeit_bond(draft, ask.number, draft.state.seats[ask.seat].account)
+    draft.emit(AskOver(ask.number, GameOutcome.CLEARED))
+
+
+def apply_end_ask(draft: Draft, call: EndAsk, sender: str) -> None:
+    """No answer: the seat."""
+    ask = get_ask(draft.state, call.ask)
+    require(draft.block > ask.clock, "NotLate", f"a block after {ask.clock}", draft.block)
+    _convict(draft, ask)
+
+
+def _convict(draft: Draft, ask: OpenAsk) -> None:
+    return_bond(draft, ask.number, ask.asker)
+    draft.emit(AskOver(ask.number, GameOutcome.CONVICTED))
+    convict(draft, ask.seat, ProofKind.ASKED, ask.asker, ask.statement)

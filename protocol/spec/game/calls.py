@@ -1,0 +1,279 @@
+"""What anybody can send: one frozen class a contract call. Twin: the external functions of the contracts.
+
+What only hashing, signatures or headers can tell are *facts*: keyword fields that the contract computes. A
+bond or a stake is the wei that comes with the call.
+"""
+
+from dataclasses import dataclass, field
+
+from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, SeatRole
+from protocol.spec.game.state import StatementRef
+
+
+@dataclass(frozen=True)
+class GameCall:
+    """Base of all calls."""
+
+
+# --- Seats and the task -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class JoinSeat(GameCall):
+    """join: take a seat with a stake."""
+
+    role: SeatRole
+    wei: int
+
+
+@dataclass(frozen=True)
+class TopUp(GameCall):
+    """topUp: add to the own stake, after a fee for example."""
+
+    seat: int
+    wei: int
+
+
+@dataclass(frozen=True)
+class LeaveSeat(GameCall):
+    """leave: sit in no pool frozen later."""
+
+    seat: int
+
+
+@dataclass(frozen=True)
+class MarkSilent(GameCall):
+    """markSilent: a seat that does not act leaves, unharmed."""
+
+    seat: int
+
+
+@dataclass(frozen=True)
+class PayOut(GameCall):
+    """payOut: the stake of a seat that has left, to its account's credit."""
+
+    seat: int
+
+
+@dataclass(frozen=True)
+class WithdrawCredit(GameCall):
+    """withdraw: all credit of the sender."""
+
+
+@dataclass(frozen=True)
+class HaltTask(GameCall):
+    """halt: no later round opens."""
+
+
+@dataclass(frozen=True)
+class CloseGame(GameCall):
+    """closeTask: what is left of the escrow goes to the submitter."""
+
+
+# --- Rounds -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StartRounds(GameCall):
+    """start: freeze two pools and ask for their beacon."""
+
+
+@dataclass(frozen=True)
+class SealStart(GameCall):
+    """sealBeacon of a start. Fact: the randomness of its block."""
+
+    randomness: bytes = field(default=b"", kw_only=True)
+
+
+@dataclass(frozen=True)
+class SealRound(GameCall):
+    """sealBeacon of a round that opened without one. Fact: the randomness of its block."""
+
+    round: int
+    randomness: bytes = field(default=b"", kw_only=True)
+
+
+@dataclass(frozen=True)
+class SealAudits(GameCall):
+    """sealDraw of a closed round. Fact: the randomness of its block."""
+
+    round: int
+    randomness: bytes = field(default=b"", kw_only=True)
+
+
+@dataclass(frozen=True)
+class SealClosing(GameCall):
+    """sealClosing: the late audits of the last rounds. Fact: the randomness of its block."""
+
+    randomness: bytes = field(default=b"", kw_only=True)
+
+
+@dataclass(frozen=True)
+class CommitRound(GameCall):
+    """commit."""
+
+    round: int
+    base_root: bytes
+    beacon: bytes
+    claim_root: bytes
+    segments: int
+    carried_root: bytes = bytes(32)
+
+
+@dataclass(frozen=True)
+class SignedVote:
+    """A vote as it is handed in. claim_root, seed, segment: what it says it is about; signer: the account
+    that its signature recovers to (a fact)."""
+
+    slot: int
+    draw: int
+    rank: int
+    claim_root: bytes
+    seed: bytes
+    segment: int
+    word: AuditWord
+    signer: str
+
+
+@dataclass(frozen=True)
+class VoteOpening:
+    """The opening of a counted vote. Fact: it fits the vote, its seal and the task's format."""
+
+    slot: int
+    draw: int
+    rank: int
+    is_fitting: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class JudgeVotes(GameCall):
+    """judge: votes and openings of one round."""
+
+    round: int
+    votes: tuple[SignedVote, ...] = ()
+    openings: tuple[VoteOpening, ...] = ()
+
+
+@dataclass(frozen=True)
+class PostRoot(GameCall):
+    """post: merged slots and the root. Fact: the seats whose merge signatures of exactly this are good."""
+
+    round: int
+    merged: tuple[int, ...]
+    root: bytes
+    signers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LetStand(GameCall):
+    """stand: the root that the round started from stays."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class SettleSeat(GameCall):
+    """settle: pay and fees of a seat for all rounds up to and with `until_round`."""
+
+    seat: int
+    until_round: int
+
+
+# --- Contest of a posted root -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class OpenContest(GameCall):
+    """contest."""
+
+    round: int
+    bond: int
+
+
+@dataclass(frozen=True)
+class AnswerContest(GameCall):
+    """answerContest: 16 nodes. Fact: they hash to their parent."""
+
+    contest: int
+    is_hashing: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class NameChild(GameCall):
+    """nameChild: which of the 16 the contester's own tree lacks."""
+
+    contest: int
+    child: int
+
+
+@dataclass(frozen=True)
+class BringLeaf(GameCall):
+    """bringLeaf. Facts: the inputs are those of the leaf; computing them gives the leaf."""
+
+    contest: int
+    is_fitting: bool = field(default=True, kw_only=True)
+    is_right: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class EndRootContest(GameCall):
+    """endContest: the clock has run out."""
+
+    contest: int
+
+
+# --- Asks, disputes, proofs ---------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class AskSigner(GameCall):
+    """ask: show a state leaf of both ends. Fact: the drawn seat signed a vote of this draw with this word."""
+
+    statement: StatementRef
+    word: AuditWord
+    leaf: int
+    bond: int
+    is_signed: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class AnswerAsk(GameCall):
+    """answer. Facts: both leaves lie under the vote's roots; they differ by more than the limits."""
+
+    ask: int
+    is_fitting: bool = field(default=True, kw_only=True)
+    is_beyond: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class EndAsk(GameCall):
+    """endAsk: the clock has run out."""
+
+    ask: int
+
+
+@dataclass(frozen=True)
+class DisputeStatement(GameCall):
+    """dispute a claim or a vote. Fact, for a vote: the drawn seat signed it."""
+
+    statement: StatementRef
+    bond: int
+    is_signed: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class EndDispute(GameCall):
+    """The inner game of a dispute is over. Fact: its outcome, CONVICTED or CLEARED. After the last clock
+    anybody ends it as CLEARED."""
+
+    dispute: int
+    outcome: GameOutcome = field(default=GameOutcome.CLEARED, kw_only=True)
+
+
+@dataclass(frozen=True)
+class SealProof(GameCall):
+    """sealProof: so that who copies a proof from the pool of waiting calls gains nothing."""
+
+    digest: bytes
+
+
+@dataclass(frozen=True)
+class ConvictSeat(GameCall):
+    """convict by a proof in one transaction. Facts: its digest, which names the sender; it holds."""
+
+    statement: StatementRef
+    proof: ProofKind
+    digest: bytes
+    is_valid: bool = field(default=True, kw_only=True)

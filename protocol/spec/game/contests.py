@@ -1,0 +1,103 @@
+"""CONTEST of a posted root, from level to level down to one leaf that the contract computes.
+
+Nobody brings a rival root (findings, M4): who has the tree answers, the contester names a child, and the root
+falls or stands. A fall convicts the signers and undoes later rounds.
+"""
+
+from dataclasses import replace
+
+from protocol.spec.game.calls import AnswerContest, BringLeaf, EndRootContest, NameChild, OpenContest
+from protocol.spec.game.convicting import convict_signers, forfeit_bond, list_accepted, return_bond
+from protocol.spec.game.draft import Draft
+from protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
+from protocol.spec.game.events import ContestMoved, ContestOver, RootFell
+from protocol.spec.game.purse import OUTSIDE, bond_of
+from protocol.spec.game.refusals import require, require_window
+from protocol.spec.game.rounds import get_round
+from protocol.spec.game.state import GameState, RootContest
+
+
+def get_contest(state: GameState, number: int) -> RootContest:
+    """An open contest. Refuses NothingOpen."""
+    require(number in state.contests, "NothingOpen", "an open contest", number)
+    return state.contests[number]
+
+
+def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
+    """Several may run at once, each for a bond of its own."""
+    state, game_round = draft.state, get_round(draft.state, call.round)
+    require(game_round.phase == RoundPhase.POSTED, "NothingOpen", "a posted root", game_round.phase.name)
+    require_window(game_round.opened, game_round.root_until, draft.block)
+    bond = state.terms.amounts.contest_bond
+    require(call.bond == bond, "WrongBond", bond, call.bond)
+    number, clock = state.next_number, draft.block + state.terms.windows.respond
+    draft.emit(ContestMoved(RootContest(number, call.round, sender, ContestTurn.ANSWER, clock)))
+    draft.move(OUTSIDE, bond_of(number), bond)
+
+
+def _get_turn(draft: Draft, number: int, turn: ContestTurn) -> RootContest:
+    contest = get_contest(draft.state, number)
+    require(contest.turn == turn, "WrongTurn", contest.turn.name, turn.name)
+    require(draft.block <= contest.clock, "OutsideWindow", f"until {contest.clock}", draft.block)
+    return contest
+
+
+def _pass_turn(draft: Draft, contest: RootContest, turn: ContestTurn, **changes: object) -> None:
+    clock = draft.block + draft.state.terms.windows.respond
+    changed = replace(contest, turn=turn, clock=clock, **changes)  # type: ignore[arg-type]
+    draft.emit(ContestMoved(changed))
+
+
+def apply_answer_contest(draft: Draft, call: AnswerContest, sender: str) -> None:
+    """Anybody who has the tree answers."""
+    contest = _get_turn(draft, call.contest, ContestTurn.ANSWER)
+    require(call.is_hashing, "ProofInvalid", "16 nodes that hash to their parent")
+    _pass_turn(draft, contest, ContestTurn.CONTESTER, answerer=sender)
+
+
+def apply_name_child(draft: Draft, call: NameChild, sender: str) -> None:
+    """One level down; on the last level the child is a leaf."""
+    contest = _get_turn(draft, call.contest, ContestTurn.CONTESTER)
+    require(contest.contester == sender, "NotContester", contest.contester, sender)
+    level = contest.level + 1
+    is_leaf = level >= draft.state.terms.contest_levels
+    _pass_turn(draft, contest, ContestTurn.LEAF if is_leaf else ContestTurn.ANSWER, level=level)
+
+
+def apply_bring_leaf(draft: Draft, call: BringLeaf, sender: str) -> None:
+    """The contract computes the leaf from its inputs."""
+    contest = _get_turn(draft, call.contest, ContestTurn.LEAF)
+    require(call.is_fitting, "ProofInvalid", "the inputs of the named leaf")
+    if call.is_right:
+        _stand(draft, replace(contest, answerer=sender))
+    else:
+        _fall(draft, contest)
+
+
+def apply_end_contest(draft: Draft, call: EndRootContest, sender: str) -> None:
+    """Who was on turn said nothing: a silent contester loses its bond, an unanswered root falls."""
+    contest = get_contest(draft.state, call.contest)
+    require(draft.block > contest.clock, "NotLate", f"a block after {contest.clock}", draft.block)
+    if contest.turn == ContestTurn.CONTESTER:
+        _stand(draft, contest)
+    else:
+        _fall(draft, contest)
+
+
+def _stand(draft: Draft, contest: RootContest) -> None:
+    forfeit_bond(draft, contest.number, contest.answerer)
+    draft.emit(ContestOver(contest.number, GameOutcome.STANDS))
+
+
+def _fall(draft: Draft, contest: RootContest) -> None:
+    state, index = draft.state, contest.round
+    signers = state.rounds[index].signers
+    later = [r for r in state.rounds if r > index and state.rounds[r].phase != RoundPhase.UNDONE]
+    owed = list_accepted(state, later, draft.block)
+    return_bond(draft, contest.number, contest.contester)
+    draft.emit(ContestOver(contest.number, GameOutcome.FALLS))
+    for other in [one for one in state.contests.values() if one.round >= index and one != contest]:
+        return_bond(draft, other.number, other.contester)
+        draft.emit(ContestOver(other.number, GameOutcome.MOOT))
+    draft.emit(RootFell(index))
+    convict_signers(draft, signers, contest.contester, owed)

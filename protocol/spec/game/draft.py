@@ -1,0 +1,26 @@
+"""One call under way: it emits events, and sees the state after each of them."""
+
+from protocol.spec.game.events import GameEvent, WeiMoved
+from protocol.spec.game.folding import fold
+from protocol.spec.game.purse import Pot
+from protocol.spec.game.state import GameState
+
+
+class Draft:
+    """state: after all events so far; block: in which the call is made. A refusal throws the draft away, so a
+    refused call changes nothing."""
+
+    def __init__(self, state: GameState, block: int) -> None:
+        self.state = state
+        self.block = block
+        self.events: list[GameEvent] = []
+
+    def emit(self, event: GameEvent) -> None:
+        """Log an event and fold it."""
+        self.events.append(event)
+        self.state = fold(self.state, event, self.block)
+
+    def move(self, source: Pot, target: Pot, wei: int) -> None:
+        """Log a movement of money; nothing where there is none."""
+        if wei:
+            self.emit(WeiMoved(source, target, wei))

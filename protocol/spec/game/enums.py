@@ -1,0 +1,100 @@
+"""The words of the round's machine: roles, phases, what an auditor says, what becomes of a claim."""
+
+from enum import IntEnum
+
+
+class SeatRole(IntEnum):
+    """What a seat is for."""
+
+    SOLVER = 1
+    VERIFIER = 2
+    WHISTLEBLOWER = 3
+
+
+class SeatStatus(IntEnum):
+    """OPEN sits in pools to come. LEAVING serves in frozen pools only, then its stake is paid out. CLOSED was
+    convicted: its stake is gone and nothing it does counts."""
+
+    OPEN = 1
+    LEAVING = 2
+    CLOSED = 3
+
+
+class RoundPhase(IntEnum):
+    """RUNNING until its root is posted or its base root stands. FALLEN: its posted root lost a contest and it
+    waits for a new majority. UNDONE: an earlier root fell, so it merges and pays nothing."""
+
+    RUNNING = 1
+    POSTED = 2
+    STANDING = 3
+    FALLEN = 4
+    UNDONE = 5
+
+
+class AuditWord(IntEnum):
+    """What an auditor says of a draw. A REJECT names where: a state leaf, a pseudo-gradient leaf or the
+    start."""
+
+    ACCEPT = 1
+    REJECT_STATE = 2
+    REJECT_DELTA = 3
+    REJECT_START = 4
+    UNSERVED = 5
+    ABSTAIN = 6
+
+
+REJECT_WORDS = frozenset({AuditWord.REJECT_STATE, AuditWord.REJECT_DELTA, AuditWord.REJECT_START})
+OPENED_WORDS = REJECT_WORDS | {AuditWord.ACCEPT}
+"""Votes that are paid with a fitting opening only."""
+
+
+class DrawFate(IntEnum):
+    """What the counted votes make of a draw. FAILED: it can no longer be accepted."""
+
+    UNDECIDED = 0
+    ACCEPTED = 1
+    FAILED = 2
+
+
+class ClaimFate(IntEnum):
+    """What has become of a claim at a block. LATE_UNDECIDED: no longer merged, may be accepted for pay."""
+
+    UNDECIDED = 0
+    ACCEPTED = 1
+    LATE_UNDECIDED = 2
+    VOID = 3
+
+
+class ContestTurn(IntEnum):
+    """Who has to move in a contest of a posted root."""
+
+    ANSWER = 1
+    CONTESTER = 2
+    LEAF = 3
+
+
+class GameOutcome(IntEnum):
+    """How a contest, an ask or a dispute ended. MOOT: what it was about has gone, the bond was returned."""
+
+    STANDS = 1
+    FALLS = 2
+    CLEARED = 3
+    CONVICTED = 4
+    MOOT = 5
+
+
+class ProofKind(IntEnum):
+    """Why a seat was closed."""
+
+    BOUNDARY_ZERO = 1
+    DELTA_LEAF = 2
+    VOTE_LEAF = 3
+    TWO_VOTES = 4
+    DISPUTED = 5
+    ASKED = 6
+    WRONG_MERGE = 7
+
+
+SOLVER_PROOFS = frozenset({ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF})
+AUDITOR_PROOFS = frozenset({ProofKind.VOTE_LEAF, ProofKind.TWO_VOTES})
+"""What anybody proves in one transaction."""

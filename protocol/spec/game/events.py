@@ -1,0 +1,255 @@
+"""What the machine logs: one frozen class an event. An event is all that a node needs to fold; it carries no
+block, because `fold` is told in which block it was logged."""
+
+from dataclasses import dataclass
+
+from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, SeatRole
+from protocol.spec.game.purse import Pot
+from protocol.spec.game.state import OpenAsk, RootContest, RunningDispute, StatementRef
+
+
+@dataclass(frozen=True)
+class GameEvent:
+    """Base of all events."""
+
+
+@dataclass(frozen=True)
+class WeiMoved(GameEvent):
+    """Money went from one pot to another."""
+
+    source: Pot
+    target: Pot
+    wei: int
+
+
+# --- Seats and the task -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class SeatJoined(GameEvent):
+    """A seat was taken."""
+
+    seat: int
+    role: SeatRole
+    account: str
+
+
+@dataclass(frozen=True)
+class SeatLeft(GameEvent):
+    """A seat sits in no pool frozen later: it left, was silent, or a larger stake took its place."""
+
+    seat: int
+
+
+@dataclass(frozen=True)
+class SeatConvicted(GameEvent):
+    """A seat was closed. statement: what it was convicted of, None for a merge signature."""
+
+    seat: int
+    proof: ProofKind
+    statement: StatementRef | None
+
+
+@dataclass(frozen=True)
+class SeatFreed(GameEvent):
+    """A seat's number may be used again."""
+
+    seat: int
+
+
+@dataclass(frozen=True)
+class SeatSettled(GameEvent):
+    """A seat has settled all rounds up to and with `until_round`."""
+
+    seat: int
+    until_round: int
+
+
+@dataclass(frozen=True)
+class TaskHalted(GameEvent):
+    """No later round opens."""
+
+
+@dataclass(frozen=True)
+class GameClosed(GameEvent):
+    """The task is closed."""
+
+
+# --- Rounds -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StartAsked(GameEvent):
+    """The pools of two rounds were frozen; the randomness of beacon_block deals both."""
+
+    first_round: int
+    beacon_block: int
+
+
+@dataclass(frozen=True)
+class StartSealed(GameEvent):
+    """The start's beacon is known."""
+
+    randomness: bytes
+
+
+@dataclass(frozen=True)
+class RoundOpened(GameEvent):
+    """Members train the round from base_root."""
+
+    round: int
+    base_root: bytes
+
+
+@dataclass(frozen=True)
+class RoundDealt(GameEvent):
+    """A round that opened without a beacon has one."""
+
+    round: int
+    randomness: bytes
+
+
+@dataclass(frozen=True)
+class ClaimTaken(GameEvent):
+    """A seat committed."""
+
+    round: int
+    slot: int
+    claim_root: bytes
+    segments: int
+    carried_root: bytes
+
+
+@dataclass(frozen=True)
+class RoundClosed(GameEvent):
+    """Commitments ended with closing_block; the pool after next was frozen as it was at the end of that
+    block. is_excused: a missing commitment costs nothing."""
+
+    round: int
+    closing_block: int
+    is_excused: bool
+
+
+@dataclass(frozen=True)
+class AuditsDrawn(GameEvent):
+    """The audits of a round, the late audits of rounds before it and later shards are drawn."""
+
+    round: int
+    randomness: bytes
+
+
+@dataclass(frozen=True)
+class ClosingDrawn(GameEvent):
+    """The late audits of the last rounds are drawn; their votes count from from_block."""
+
+    from_block: int
+    randomness: bytes
+
+
+@dataclass(frozen=True)
+class VoteCounted(GameEvent):
+    """A vote counts."""
+
+    round: int
+    slot: int
+    draw: int
+    rank: int
+    word: AuditWord
+
+
+@dataclass(frozen=True)
+class VoteOpened(GameEvent):
+    """A counted vote was opened: it is paid."""
+
+    round: int
+    slot: int
+    draw: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class RootPosted(GameEvent):
+    """A majority merged the round."""
+
+    round: int
+    root: bytes
+    merged: tuple[int, ...]
+    signers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RootStood(GameEvent):
+    """The root that the round started from stays."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class TaskStood(GameEvent):
+    """No round follows for now."""
+
+
+@dataclass(frozen=True)
+class RootFell(GameEvent):
+    """A posted root lost a contest; later rounds are undone."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class PayRestored(GameEvent):
+    """A slash has paid for a claim; the wei waits in the escrow for settlement."""
+
+    round: int
+    slot: int
+    wei: int
+
+
+# --- Contests, asks, disputes -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class ContestMoved(GameEvent):
+    """A contest was opened, or it is somebody else's turn."""
+
+    contest: RootContest
+
+
+@dataclass(frozen=True)
+class ContestOver(GameEvent):
+    """A contest has ended: STANDS, FALLS or MOOT."""
+
+    contest: int
+    outcome: GameOutcome
+
+
+@dataclass(frozen=True)
+class AskOpened(GameEvent):
+    """A signer was asked."""
+
+    ask: OpenAsk
+
+
+@dataclass(frozen=True)
+class AskOver(GameEvent):
+    """An ask has ended: CLEARED, CONVICTED or MOOT."""
+
+    ask: int
+    outcome: GameOutcome
+
+
+@dataclass(frozen=True)
+class StatementDisputed(GameEvent):
+    """A dispute was opened."""
+
+    dispute: RunningDispute
+
+
+@dataclass(frozen=True)
+class DisputeOver(GameEvent):
+    """A dispute has ended: CLEARED, CONVICTED or MOOT."""
+
+    dispute: int
+    outcome: GameOutcome
+
+
+@dataclass(frozen=True)
+class ProofSealed(GameEvent):
+    """Somebody will prove something."""
+
+    sender: str
+    digest: bytes

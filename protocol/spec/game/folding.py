@@ -1,0 +1,273 @@
+"""`fold`: the state after an event. A node that folds the chain's events has the contract's state.
+
+It trusts the chain: the machine has checked, an event only records. What follows from an event without a
+choice (a pool as it is at this moment, which claims are void with their solver) is worked out here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from protocol.spec.audit_draw import compute_grid_block, compute_round_beacon, compute_round_seed
+from protocol.spec.game import events
+from protocol.spec.game.drawing import get_drawn_seat
+from protocol.spec.game.enums import ClaimFate, RoundPhase, SeatStatus
+from protocol.spec.game.events import GameEvent
+from protocol.spec.game.fates import get_claim_fate
+from protocol.spec.game.pools import freeze_pool, list_unclosed
+from protocol.spec.game.purse import move_wei
+from protocol.spec.game.state import (
+    CountedVote,
+    GameRound,
+    GameState,
+    OpenAsk,
+    PendingStart,
+    RootContest,
+    RunningDispute,
+    Seat,
+    SlotClaim,
+    StatementRef,
+)
+from protocol.spec.game.timing import list_late_missing
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def fold(state: GameState, event: GameEvent, block: int) -> GameState:
+    """The state after an event that was logged in `block`."""
+    return _FOLDS[type(event)](state, event, block)
+
+
+def _with(mapping: Mapping[Key, Value], key: Key, value: Value) -> dict[Key, Value]:
+    return {**mapping, key: value}
+
+
+def _without(mapping: Mapping[Key, Value], key: Key) -> dict[Key, Value]:
+    return {k: v for k, v in mapping.items() if k != key}
+
+
+def _change_seat(state: GameState, number: int, **changes: Any) -> GameState:
+    return replace(state, seats=_with(state.seats, number, replace(state.seats[number], **changes)))
+
+
+def _change_round(state: GameState, index: int, **changes: Any) -> GameState:
+    return replace(state, rounds=_with(state.rounds, index, replace(state.rounds[index], **changes)))
+
+
+# --- Money and seats ----------------------------------------------------------------------------------------
+def _fold_joined(state: GameState, event: events.SeatJoined, block: int) -> GameState:
+    seat = Seat(event.seat, event.role, event.account, state.next_round, state.next_round - 1, block)
+    return replace(state, seats=_with(state.seats, event.seat, seat))
+
+
+def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -> GameState:
+    """The seat is closed, its undecided claims are void, and the statement is marked."""
+    for game_round in state.rounds.values():
+        state = _void_undecided(state, game_round, event.seat, block)
+    if event.statement is not None:
+        state = _mark_convicted(state, event.statement)
+    return _change_seat(state, event.seat, status=SeatStatus.CLOSED)
+
+
+def _void_undecided(state: GameState, game_round: GameRound, seat: int, block: int) -> GameState:
+    claims = dict(game_round.claims)
+    for slot, claim in game_round.claims.items():
+        undecided = (ClaimFate.UNDECIDED, ClaimFate.LATE_UNDECIDED)
+        if claim.seat == seat and get_claim_fate(state, game_round, slot, block) in undecided:
+            claims[slot] = replace(claim, is_void=True)
+    return state if claims == game_round.claims else _change_round(state, game_round.index, claims=claims)
+
+
+def _mark_convicted(state: GameState, ref: StatementRef) -> GameState:
+    game_round = state.rounds[ref.round]
+    if ref.draw is None:
+        claim = replace(game_round.claims[ref.slot], is_convicted=True)
+        return _change_round(state, ref.round, claims=_with(game_round.claims, ref.slot, claim))
+    vote = game_round.votes.get((ref.slot, ref.draw), {}).get(ref.rank)
+    if vote is None:
+        return state
+    return _put_vote(state, ref.round, (ref.slot, ref.draw), ref.rank, replace(vote, is_false=True))
+
+
+def _put_vote(
+    state: GameState, index: int, place: tuple[int, int], rank: int, vote: CountedVote
+) -> GameState:
+    votes = state.rounds[index].votes
+    return _change_round(state, index, votes=_with(votes, place, _with(votes.get(place, {}), rank, vote)))
+
+
+# --- Opening and closing rounds -----------------------------------------------------------------------------
+def _fold_start(state: GameState, event: events.StartAsked, block: int) -> GameState:
+    pool, first = freeze_pool(state), event.first_round
+    pools = {**state.pools, **{r: pool for r in (first, first + 1) if r < state.terms.rounds}}
+    return replace(state, pools=pools, start=PendingStart(first, event.beacon_block))
+
+
+def _fold_start_sealed(state: GameState, event: events.StartSealed, block: int) -> GameState:
+    return _deal(replace(state, start=None), event.randomness, state.terms.rounds)
+
+
+def _deal(state: GameState, randomness: bytes, last_round: int) -> GameState:
+    """Beacons for all frozen rounds up to `last_round` that have neither a beacon nor begun."""
+    beacons = dict(state.beacons)
+    for index in state.pools:
+        if state.next_round <= index <= last_round and index not in beacons:
+            beacons[index] = compute_round_beacon(state.terms.domain, index, randomness)
+    return replace(state, beacons=beacons)
+
+
+def _fold_opened(state: GameState, event: events.RoundOpened, block: int) -> GameState:
+    index, windows = event.round, state.terms.windows
+    pool, beacon = state.pools[index], state.beacons.get(index)
+    counted = len(list_unclosed(state, pool.solvers))
+    game_round = GameRound(index, pool, event.base_root, opened=block, counted=counted, beacon=beacon)
+    if beacon is None:
+        grid_block = compute_grid_block(block + windows.delay, windows.draw_grid)
+        game_round = replace(game_round, beacon_block=grid_block)
+    else:
+        game_round = replace(game_round, trained_from=block)
+    return replace(state, rounds=_with(state.rounds, index, game_round), next_round=index + 1)
+
+
+def _fold_dealt(state: GameState, event: events.RoundDealt, block: int) -> GameState:
+    beacon = compute_round_beacon(state.terms.domain, event.round, event.randomness)
+    return _change_round(state, event.round, beacon=beacon, trained_from=block)
+
+
+def _fold_claim(state: GameState, event: events.ClaimTaken, block: int) -> GameState:
+    game_round = state.rounds[event.round]
+    seat = game_round.pool.solvers[event.slot]
+    claim = SlotClaim(seat, event.claim_root, event.segments, event.carried_root)
+    claims = _with(game_round.claims, event.slot, claim)
+    changes: dict[str, Any] = {"claims": claims}
+    if game_round.two_thirds is None and 3 * len(claims) >= 2 * game_round.counted:
+        changes["two_thirds"] = block
+    if len(claims) == game_round.counted:
+        changes["filled"] = block
+    state = _change_seat(state, seat, last_commit=event.round)
+    return _change_round(state, event.round, **changes)
+
+
+def _fold_closed(state: GameState, event: events.RoundClosed, block: int) -> GameState:
+    state = _change_round(state, event.round, closed=event.closing_block, is_excused=event.is_excused)
+    after_next = event.round + 2
+    if after_next >= state.terms.rounds:
+        return state
+    return replace(state, pools=_with(state.pools, after_next, freeze_pool(state)))
+
+
+# --- Draws and votes ----------------------------------------------------------------------------------------
+def _fold_drawn(state: GameState, event: events.AuditsDrawn, block: int) -> GameState:
+    seed = compute_round_seed(state.terms.domain, event.round, event.randomness)
+    closed = state.rounds[event.round].closed or 0
+    earlier = [r for r in list_late_missing(state, block) if r.index < event.round]
+    state = _draw_late(state, tuple(earlier), seed, closed, block)
+    return _deal(_change_round(state, event.round, seed=seed), event.randomness, event.round + 2)
+
+
+def _fold_closing(state: GameState, event: events.ClosingDrawn, block: int) -> GameState:
+    seed = compute_round_seed(state.terms.domain, state.next_round, event.randomness)
+    return _draw_late(state, list_late_missing(state, block), seed, event.from_block, block)
+
+
+def _draw_late(
+    state: GameState, rounds: tuple[GameRound, ...], seed: bytes, from_block: int, block: int
+) -> GameState:
+    for game_round in rounds:
+        fates = {slot: get_claim_fate(state, game_round, slot, block) for slot in game_round.claims}
+        slots = frozenset(slot for slot, fate in fates.items() if fate != ClaimFate.VOID)
+        state = _change_round(state, game_round.index, late_seed=seed, late_slots=slots, late_from=from_block)
+    return state
+
+
+def _fold_vote(state: GameState, event: events.VoteCounted, block: int) -> GameState:
+    game_round = state.rounds[event.round]
+    seat = get_drawn_seat(state, game_round, event.slot, event.draw, event.rank)
+    vote = CountedVote(event.word, block)
+    state = _put_vote(state, event.round, (event.slot, event.draw), event.rank, vote)
+    return state if seat is None else _change_seat(state, seat, last_vote=block)
+
+
+def _fold_vote_opened(state: GameState, event: events.VoteOpened, block: int) -> GameState:
+    place = (event.slot, event.draw)
+    vote = replace(state.rounds[event.round].votes[place][event.rank], is_opened=True)
+    return _put_vote(state, event.round, place, event.rank, vote)
+
+
+# --- Roots --------------------------------------------------------------------------------------------------
+def _fold_posted(state: GameState, event: events.RootPosted, block: int) -> GameState:
+    game_round = state.rounds[event.round]
+    start = block if game_round.fallen is not None else game_round.closed or 0
+    state = _change_round(
+        state, event.round, phase=RoundPhase.POSTED, root=event.root, merged=event.merged,
+        signers=event.signers, root_until=start + state.terms.windows.dispute,
+    )  # fmt: skip
+    return replace(state, root=event.root)
+
+
+def _fold_task_stood(state: GameState, event: events.TaskStood, block: int) -> GameState:
+    return replace(_drop_unopened(state), stands_since=block)
+
+
+def _drop_unopened(state: GameState) -> GameState:
+    """Pools and beacons of rounds that were not opened are of no use any more."""
+    pools = {r: pool for r, pool in state.pools.items() if r < state.next_round}
+    beacons = {r: beacon for r, beacon in state.beacons.items() if r < state.next_round}
+    return replace(state, pools=pools, beacons=beacons, start=None)
+
+
+def _fold_fell(state: GameState, event: events.RootFell, block: int) -> GameState:
+    base_root = state.rounds[event.round].base_root
+    state = _change_round(
+        state, event.round, phase=RoundPhase.FALLEN, root=None, merged=(), signers=(), fallen=block
+    )
+    for index, later in state.rounds.items():
+        if index > event.round:
+            closed = block if later.closed is None else later.closed
+            state = _change_round(state, index, phase=RoundPhase.UNDONE, closed=closed)
+    return replace(_drop_unopened(state), root=base_root)
+
+
+def _fold_restored(state: GameState, event: events.PayRestored, block: int) -> GameState:
+    restored = _with(state.rounds[event.round].restored, event.slot, event.wei)
+    return _change_round(state, event.round, restored=restored)
+
+
+def _open(state: GameState, kind: str, value: RootContest | OpenAsk | RunningDispute) -> GameState:
+    changes: dict[str, Any] = {kind: _with(getattr(state, kind), value.number, value)}
+    return replace(state, **changes, next_number=max(state.next_number, value.number + 1))
+
+
+_FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
+    events.WeiMoved: lambda s, e, b: replace(s, purse=move_wei(s.purse, e.source, e.target, e.wei)),
+    events.SeatJoined: _fold_joined,
+    events.SeatLeft: lambda s, e, b: _change_seat(s, e.seat, status=SeatStatus.LEAVING),
+    events.SeatConvicted: _fold_convicted,
+    events.SeatFreed: lambda s, e, b: replace(s, seats=_without(s.seats, e.seat)),
+    events.SeatSettled: lambda s, e, b: _change_seat(s, e.seat, settled=e.until_round + 1),
+    events.TaskHalted: lambda s, e, b: replace(s, is_halted=True),
+    events.GameClosed: lambda s, e, b: replace(s, is_closed=True),
+    events.StartAsked: _fold_start,
+    events.StartSealed: _fold_start_sealed,
+    events.RoundOpened: _fold_opened,
+    events.RoundDealt: _fold_dealt,
+    events.ClaimTaken: _fold_claim,
+    events.RoundClosed: _fold_closed,
+    events.AuditsDrawn: _fold_drawn,
+    events.ClosingDrawn: _fold_closing,
+    events.VoteCounted: _fold_vote,
+    events.VoteOpened: _fold_vote_opened,
+    events.RootPosted: _fold_posted,
+    events.RootStood: lambda s, e, b: _change_round(s, e.round, phase=RoundPhase.STANDING),
+    events.TaskStood: _fold_task_stood,
+    events.RootFell: _fold_fell,
+    events.PayRestored: _fold_restored,
+    events.ContestMoved: lambda s, e, b: _open(s, "contests", e.contest),
+    events.ContestOver: lambda s, e, b: replace(s, contests=_without(s.contests, e.contest)),
+    events.AskOpened: lambda s, e, b: _open(s, "asks", e.ask),
+    events.AskOver: lambda s, e, b: replace(s, asks=_without(s.asks, e.ask)),
+    events.StatementDisputed: lambda s, e, b: _open(s, "disputes", e.dispute),
+    events.DisputeOver: lambda s, e, b: replace(s, disputes=_without(s.disputes, e.dispute)),
+    events.ProofSealed: lambda s, e, b: replace(s, seals=_with(s.seals, (e.sender, e.digest), b)),
+}

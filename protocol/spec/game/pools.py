@@ -1,0 +1,44 @@
+"""Pools: who sits in a round, frozen before anybody knows the seed that deals it."""
+
+from protocol.spec.game.enums import SeatRole, SeatStatus
+from protocol.spec.game.purse import stake_of
+from protocol.spec.game.state import GameState, Pool, Seat
+
+
+def get_required_stake(state: GameState, role: SeatRole) -> int:
+    """What a seat of this role must have at stake to sit, in wei."""
+    amounts = state.terms.amounts
+    return amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
+
+
+def is_sitting(state: GameState, seat: Seat) -> bool:
+    """Whether a pool that is frozen now takes the seat: open, and with its stake whole."""
+    has_stake = get_stake(state, seat.number) >= get_required_stake(state, seat.role)
+    return seat.status == SeatStatus.OPEN and has_stake
+
+
+def get_stake(state: GameState, number: int) -> int:
+    """What a seat has at stake, in wei."""
+    return state.purse.get_wei(stake_of(number))
+
+
+def freeze_pool(state: GameState) -> Pool:
+    """The pool of a round that is frozen now."""
+    sitting = sorted(number for number, seat in state.seats.items() if is_sitting(state, seat))
+    by_role = {role: tuple(n for n in sitting if state.seats[n].role == role) for role in SeatRole}
+    return Pool(by_role[SeatRole.SOLVER], by_role[SeatRole.VERIFIER], by_role[SeatRole.WHISTLEBLOWER])
+
+
+def list_unclosed(state: GameState, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the seats that were not convicted."""
+    return tuple(n for n in numbers if state.seats[n].status != SeatStatus.CLOSED)
+
+
+def is_enough(state: GameState, pool: Pool) -> bool:
+    """Whether a round can be played with a pool: convicted seats do not count."""
+    terms = state.terms
+    leasts = (terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers)
+    return all(
+        len(list_unclosed(state, pool.get_seats(role))) >= least
+        for role, least in zip(SeatRole, leasts, strict=True)
+    )

@@ -1,0 +1,86 @@
+"""All money of a task in one value: whole numbers of wei in pots, moved and never made.
+
+The sum changes by what comes in from OUTSIDE and by what is withdrawn to it, and by nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from protocol.spec.errors import InvalidInput
+
+
+class PotKind(IntEnum):
+    """What the money of a pot is. SLASHED is empty between calls."""
+
+    OUTSIDE = 0
+    ESCROW = 1
+    STAKE = 2
+    BOND = 3
+    CREDIT = 4
+    BURNED = 5
+    SLASHED = 6
+
+
+class Pot(NamedTuple):
+    """A place for money. key: a seat's number (STAKE), a bond's id (BOND), an account (CREDIT), else 0."""
+
+    kind: PotKind
+    key: int | str = 0
+
+
+OUTSIDE, ESCROW = Pot(PotKind.OUTSIDE), Pot(PotKind.ESCROW)
+BURNED, SLASHED = Pot(PotKind.BURNED), Pot(PotKind.SLASHED)
+
+
+def stake_of(seat: int) -> Pot:
+    """The stake of a seat."""
+    return Pot(PotKind.STAKE, seat)
+
+
+def bond_of(number: int) -> Pot:
+    """The bond of a contest, an ask or a dispute."""
+    return Pot(PotKind.BOND, number)
+
+
+def credit_of(account: str) -> Pot:
+    """What an account may withdraw."""
+    return Pot(PotKind.CREDIT, account)
+
+
+@dataclass(frozen=True)
+class Purse:
+    """wei by pot; a pot that is not there holds nothing."""
+
+    wei: Mapping[Pot, int] = field(default_factory=dict)
+
+    def get_wei(self, pot: Pot) -> int:
+        """What a pot holds."""
+        return self.wei.get(pot, 0)
+
+    def compute_total(self) -> int:
+        """All money in the task."""
+        return sum(self.wei.values())
+
+
+def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
+    """The purse after `wei` went from source to target. Raises InvalidInput where the source holds less: the
+    rules never ask for it, so that is a bug of ours."""
+    held = wei if source == OUTSIDE else purse.get_wei(source)
+    if not 0 <= wei <= held:
+        raise InvalidInput(
+            what="a pot cannot give what it does not hold",
+            expected=f"0 to {held} wei",
+            actual=wei,
+            remedy="Report it: the machine's rules ask for more than there is.",
+            where=f"{source.kind.name} {source.key}",
+        )
+    changed = dict(purse.wei)
+    for pot, held_wei in ((source, held - wei), (target, changed.get(target, 0) + wei)):
+        if pot == OUTSIDE:
+            continue
+        changed[pot] = held_wei
+        if not held_wei:
+            del changed[pot]
+    return Purse(changed)

@@ -1,0 +1,78 @@
+"""Refusals by the name that the contract's error has, with what to do about each."""
+
+from functools import partial
+from typing import Any
+
+from protocol.spec.errors import InvalidInput
+
+REMEDIES = {
+    "AlreadyCommitted": "A seat commits once a round; wait for the next round.",
+    "AlreadySeated": "An account holds one seat of a task; use it, or wait until its number is free.",
+    "AlreadySettled": "Nothing is left to settle up to this round.",
+    "AmountTooLarge": "Offer an amount within the deployment's limits.",
+    "AmountTooSmall": "Offer an amount that the deployment's limits allow.",
+    "ClaimUndecided": "Wait until the claim is decided.",
+    "ContestRuns": "Wait until the contest has ended.",
+    "GameOver": "The task is closed; only payOut and withdraw are left.",
+    "NoMajority": "Bring merge signatures of more than half of the round's seats that are not closed.",
+    "NotCommitter": "Use the account of a seat in this round's pool.",
+    "NotContester": "Only who opened the contest names the child.",
+    "NotLate": "Wait until the clock has run out.",
+    "NotMergeable": "Merge claims that were accepted in time, at least one, each once.",
+    "NotNewest": "Only the newest round that has no root yet can be posted or stand.",
+    "NotOwner": "Send it from the seat's account.",
+    "NotSettleable": "Wait until the round's windows are over and nothing on the seat is open.",
+    "NotSilent": "A seat is silent after three rounds, or three draws, without a sign of it.",
+    "NotStanding": "Wait until the running round has ended.",
+    "NotSubmitter": "Only the submitter can halt the task.",
+    "NothingOpen": "It has ended already, or never was.",
+    "NothingToSeal": "Wait for the block whose randomness is asked for; a late seal counts no more.",
+    "OutsideWindow": "Send it while the window is open.",
+    "OwnStatement": "Send it from another account than the one that made the statement.",
+    "PoolTooSmall": "Wait until more seats have joined.",
+    "ProofInvalid": "Bring a proof that holds.",
+    "RoundUnknown": "Name a round that has been opened.",
+    "RoundUndone": "The round was undone because an earlier root fell.",
+    "SealMissing": "Seal the proof's digest first, and use it within the seal's life.",
+    "SeatClosed": "The seat was convicted; nothing it does counts.",
+    "SeatUnknown": "Name a seat of this task.",
+    "SeatsTaken": "Bring more stake than the smallest solver seat has.",
+    "SeatBusy": "Wait until all rounds that hold the seat are settled and nothing on it is open.",
+    "StakeWrong": "Bring at least the task's stake, and no more than the greatest amount.",
+    "StartPending": "Seal the start that was asked for, or wait until it has lapsed.",
+    "StatementUnknown": "Name a claim that was committed or a vote that was drawn.",
+    "TaskHalted": "The submitter has halted the task.",
+    "TaskOver": "All rounds of the task have been used.",
+    "TaskRuns": "A task closes once it stands still, all is settled and nothing is open.",
+    "WindowTooLong": "Choose a shorter window.",
+    "WindowTooShort": "Choose a longer window.",
+    "WordNotAsked": "Only an ACCEPT or a REJECT of a state leaf can be asked, and never in exact tasks.",
+    "WrongBase": "Train from the root that the chain gives.",
+    "WrongBeacon": "Train the shard that the chain's beacon deals.",
+    "WrongBond": "Attach exactly the bond that is due.",
+    "WrongSegments": "Claim between one segment and the round's number of segments.",
+    "WrongTurn": "Wait for your turn.",
+}
+"""Name of each refusal and what the caller does about it."""
+
+
+class GameRefusal(InvalidInput):
+    """The machine refuses a call; the state is as before. name: that of the contract's error."""
+
+    def __init__(self, *, name: str, expected: object = "", actual: object = "") -> None:
+        self.name = name
+        super().__init__(what=name, expected=expected, actual=actual, remedy=REMEDIES[name])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(GameRefusal, name=self.name, expected=self.expected, actual=self.actual), ()
+
+
+def require(condition: bool, name: str, expected: object = "", actual: object = "") -> None:
+    """Refuses by `name` unless `condition` holds."""
+    if not condition:
+        raise GameRefusal(name=name, expected=expected, actual=actual)
+
+
+def require_window(first: int, last: int, block: int) -> None:
+    """Refuses unless first <= block <= last."""
+    require(first <= block <= last, "OutsideWindow", f"blocks {first} to {last}", block)

@@ -1,0 +1,187 @@
+"""The state of a task's rounds: values only. `folding.py` moves it on, every other module reads it.
+
+Nothing in it depends on the clock. What a block alone decides (a window is over, a claim is late) is computed
+for that block by the functions of `timing.py` and `deciding.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from protocol.spec.game.enums import AuditWord, ContestTurn, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.purse import ESCROW, Purse
+from protocol.spec.game.terms import DeploymentLimits, GameTerms, compute_escrow
+
+DrawPlace = tuple[int, int]
+"""(slot, draw). The late draw of a claim has the number q, which no other draw of it has."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A member of the task. settled: the first round that this seat has not settled; last_commit: the round
+    of its last commitment (the round before it joined, if none); last_vote: when its last vote counted."""
+
+    number: int
+    role: SeatRole
+    account: str
+    settled: int
+    last_commit: int
+    last_vote: int
+    status: SeatStatus = SeatStatus.OPEN
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Seat numbers of a round by role, ascending. A solver's slot is its place in `solvers`."""
+
+    solvers: tuple[int, ...] = ()
+    verifiers: tuple[int, ...] = ()
+    whistleblowers: tuple[int, ...] = ()
+
+    def get_seats(self, role: SeatRole) -> tuple[int, ...]:
+        """The seats of one role."""
+        return (self.solvers, self.verifiers, self.whistleblowers)[role - 1]
+
+
+@dataclass(frozen=True)
+class SlotClaim:
+    """What a seat committed. is_void: it was undecided when its seat was convicted of something else;
+    is_convicted: a fault was proven in this very claim."""
+
+    seat: int
+    claim_root: bytes
+    segments: int
+    carried_root: bytes
+    is_void: bool = False
+    is_convicted: bool = False
+
+
+@dataclass(frozen=True)
+class CountedVote:
+    """A vote that the chain has counted. is_false: its seat was convicted of this very vote."""
+
+    word: AuditWord
+    block: int
+    is_opened: bool = False
+    is_false: bool = False
+
+
+@dataclass(frozen=True)
+class GameRound:
+    """A round that was opened. counted: seats of the pool that were not closed at OPEN; beacon_block: whose
+    randomness is its beacon where no seed dealt it; trained_from: from when its shards were known; filled:
+    when the last counted seat committed; closed: the closing block, None while it runs; late_from: from where
+    its late votes count; root_until: contests of its root open until then; fallen: when its root fell;
+    restored: wei that a slash paid for a claim."""
+
+    index: int
+    pool: Pool
+    base_root: bytes
+    opened: int
+    counted: int
+    beacon: bytes | None = None
+    beacon_block: int | None = None
+    trained_from: int | None = None
+    claims: Mapping[int, SlotClaim] = field(default_factory=dict)
+    two_thirds: int | None = None
+    filled: int | None = None
+    closed: int | None = None
+    is_excused: bool = False
+    seed: bytes | None = None
+    votes: Mapping[DrawPlace, Mapping[int, CountedVote]] = field(default_factory=dict)
+    late_seed: bytes | None = None
+    late_slots: frozenset[int] = frozenset()
+    late_from: int | None = None
+    phase: RoundPhase = RoundPhase.RUNNING
+    root: bytes | None = None
+    merged: tuple[int, ...] = ()
+    signers: tuple[int, ...] = ()
+    root_until: int = 0
+    fallen: int | None = None
+    restored: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PendingStart:
+    """A start that was asked for: its pools are frozen, its beacon is that of `beacon_block`."""
+
+    first_round: int
+    beacon_block: int
+
+
+@dataclass(frozen=True)
+class StatementRef:
+    """A claim (draw is None), or the vote of a rank of a draw."""
+
+    round: int
+    slot: int
+    draw: int | None = None
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class RootContest:
+    """An open contest of a posted root. level: how often a child was named; answerer: who answered last."""
+
+    number: int
+    round: int
+    contester: str
+    turn: ContestTurn
+    clock: int
+    level: int = 0
+    answerer: str | None = None
+
+
+@dataclass(frozen=True)
+class OpenAsk:
+    """An open question to the signer of a vote: show this state leaf of both ends."""
+
+    number: int
+    statement: StatementRef
+    seat: int
+    word: AuditWord
+    leaf: int
+    asker: str
+    clock: int
+
+
+@dataclass(frozen=True)
+class RunningDispute:
+    """An open dispute of a claim or a vote, from outside: it ends by `clock`, convicted or not."""
+
+    number: int
+    statement: StatementRef
+    seat: int
+    opener: str
+    clock: int
+
+
+@dataclass(frozen=True)
+class GameState:
+    """A task. root: what the next round starts from; stands_since: when it last stopped (of no meaning while
+    a round runs); pools, beacons: frozen and dealt, by round; next_round: the next number to open;
+    next_number: of the next bond; seals: blocks of sealed proofs by sender and digest."""
+
+    terms: GameTerms
+    limits: DeploymentLimits
+    purse: Purse
+    root: bytes
+    stands_since: int
+    seats: Mapping[int, Seat] = field(default_factory=dict)
+    pools: Mapping[int, Pool] = field(default_factory=dict)
+    beacons: Mapping[int, bytes] = field(default_factory=dict)
+    rounds: Mapping[int, GameRound] = field(default_factory=dict)
+    next_round: int = 0
+    start: PendingStart | None = None
+    contests: Mapping[int, RootContest] = field(default_factory=dict)
+    asks: Mapping[int, OpenAsk] = field(default_factory=dict)
+    disputes: Mapping[int, RunningDispute] = field(default_factory=dict)
+    seals: Mapping[tuple[str, bytes], int] = field(default_factory=dict)
+    next_number: int = 0
+    is_halted: bool = False
+    is_closed: bool = False
+
+
+def create_game(terms: GameTerms, limits: DeploymentLimits, block: int) -> GameState:
+    """The state of a task in the block in which its submitter posted it with the whole escrow."""
+    purse = Purse({ESCROW: compute_escrow(terms)})
+    return GameState(terms, limits, purse, terms.root, stands_since=block)

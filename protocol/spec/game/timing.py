@@ -1,0 +1,146 @@
+"""What the clock says: closing blocks, the windows of seals, votes, contests and statements.
+
+All follow from blocks that events fixed. `compute_` functions may give a block that is still to come.
+"""
+
+from protocol.spec.audit_draw import compute_grid_block
+from protocol.spec.game.enums import RoundPhase, SeatRole
+from protocol.spec.game.state import GameRound, GameState, StatementRef
+from protocol.spec.game.terms import ANSWERS_MAX
+
+
+def get_live_round(state: GameState) -> GameRound | None:
+    """The round that has no root yet: it runs, or its root fell. There is one at most."""
+    for game_round in state.rounds.values():
+        if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
+            return game_round
+    return None
+
+
+def is_start_alive(state: GameState, block: int) -> bool:
+    """Whether a start that was asked for can still be sealed at `block`."""
+    if state.start is None or state.is_halted:
+        return False
+    return block <= state.start.beacon_block + state.limits.seal_blocks
+
+
+def compute_closing_block(state: GameState, game_round: GameRound) -> int:
+    """The last block that takes commitments, as far as the commitments so far decide it: the block in which
+    the last counted seat committed; train_min, or the block in which two thirds had committed, whichever is
+    later; train_max. A round whose beacon is missing closes with the last block that could seal it."""
+    windows, trained_from = state.terms.windows, game_round.trained_from
+    if game_round.closed is not None:
+        return game_round.closed
+    if trained_from is None:
+        return (game_round.beacon_block or 0) + state.limits.seal_blocks
+    ends = [trained_from + windows.train_max]
+    if game_round.two_thirds is not None:
+        ends.append(max(game_round.two_thirds, trained_from + windows.train_min))
+    if game_round.filled is not None:
+        ends.append(game_round.filled)
+    return min(ends)
+
+
+def compute_draw_window(state: GameState, from_block: int) -> tuple[int, int]:
+    """First and last block in which the draw that is asked for at `from_block` (a close) can be sealed. The
+    block whose randomness decides is the one before the first."""
+    windows = state.terms.windows
+    block = compute_grid_block(from_block + windows.delay, windows.draw_grid)
+    reserves = compute_reserve_block(state, from_block)
+    return block + 1, min(block + state.limits.seal_blocks, reserves - 1)
+
+
+def compute_reserve_block(state: GameState, from_block: int) -> int:
+    """From which block reserves count without a word of the primary."""
+    return from_block + state.terms.windows.audit_max // 3
+
+
+def is_unsealed(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether the draw of a closed round has been missed."""
+    closed = game_round.closed
+    return game_round.seed is None and closed is not None and block > compute_draw_window(state, closed)[1]
+
+
+def is_late_draw(state: GameState, draw: int) -> bool:
+    """Whether a draw number means the late audit of a claim."""
+    return draw == state.terms.draws
+
+
+def get_votes_from(state: GameState, game_round: GameRound, draw: int) -> int | None:
+    """The close from which the windows of a draw count; None while it is not sealed."""
+    if is_late_draw(state, draw):
+        return game_round.late_from
+    return None if game_round.seed is None else game_round.closed
+
+
+def get_statement_until(state: GameState, ref: StatementRef) -> int:
+    """The last block in which a statement can be disputed or convicted. An open round: no end yet, so the
+    latest that it can be."""
+    game_round = state.rounds[ref.round]
+    start = compute_closing_block(state, game_round)
+    if ref.draw is not None and is_late_draw(state, ref.draw):
+        start = game_round.late_from or start
+    return start + state.terms.windows.dispute
+
+
+def get_ask_until(state: GameState, ref: StatementRef) -> int | None:
+    """The last block in which the signer of a vote can be asked; None while its draw is not sealed."""
+    start = None if ref.draw is None else get_votes_from(state, state.rounds[ref.round], ref.draw)
+    windows = state.terms.windows
+    return None if start is None else start + 2 * windows.audit_max + windows.ask
+
+
+def get_duty_until(state: GameState, game_round: GameRound, role: SeatRole) -> int | None:
+    """The last block in which a statement of a seat of this role in a closed round can cost it something, or
+    still earn it something; None while the round runs."""
+    if game_round.closed is None or game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
+        return None
+    windows, late = state.terms.windows, game_round.late_from
+    first = game_round.closed + windows.dispute
+    asked = 2 * windows.audit_max + windows.ask
+    ends = [first, game_round.root_until]
+    if role == SeatRole.SOLVER and late is not None:
+        ends.append(late + 3 * windows.audit_max)
+    if role == SeatRole.VERIFIER and game_round.seed is not None:
+        ends.append(game_round.closed + asked)
+    if role == SeatRole.WHISTLEBLOWER and late is not None:
+        ends += [late + windows.dispute, late + asked]
+    return max(ends)
+
+
+def compute_ask_clock(state: GameState, block: int) -> int:
+    """The last block for an answer that is asked for in `block`."""
+    return block + state.terms.windows.respond
+
+
+def compute_dispute_clock(state: GameState, block: int) -> int:
+    """The last block of a dispute that is opened in `block`."""
+    return block + ANSWERS_MAX * state.terms.windows.respond
+
+
+# --- The closing seed ---------------------------------------------------------------------------------------
+def list_late_missing(state: GameState, block: int) -> tuple[GameRound, ...]:
+    """Closed rounds whose late audits are not drawn and still can be: until they settle. What is undone gets
+    none."""
+    if not state.terms.late_chance:
+        return ()
+    dispute = state.terms.windows.dispute
+    return tuple(
+        game_round
+        for game_round in state.rounds.values()
+        if game_round.closed is not None
+        and game_round.claims
+        and game_round.late_seed is None
+        and game_round.phase != RoundPhase.UNDONE
+        and block <= game_round.closed + dispute
+    )
+
+
+def get_closing_from(state: GameState, block: int) -> int | None:
+    """From where the closing seed counts: the last round's close + audit_max, at the earliest when the task
+    came to stand still. None where no closing seed is due."""
+    missing = list_late_missing(state, block)
+    if not missing or get_live_round(state) is not None or is_start_alive(state, block):
+        return None
+    closes = [game_round.closed or 0 for game_round in missing]
+    return max(max(closes) + state.terms.windows.audit_max, state.stands_since)

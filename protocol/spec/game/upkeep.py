@@ -1,0 +1,146 @@
+"""Permissionless upkeep: which calls are due that anybody may send, and when to look again.
+
+Whoever sends them all drives a task to its end, whoever else is silent.
+"""
+
+from collections.abc import Iterator
+
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.pools import is_enough
+from protocol.spec.game.posting import get_post_window, get_waiting_round, is_stand_due
+from protocol.spec.game.rounds import get_seal_audits_window, get_seal_round_window, get_start_flaw
+from protocol.spec.game.seats import count_silences, get_pay_out_flaw
+from protocol.spec.game.settling import get_settled_until, is_over, is_settled
+from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.terms import SILENCES_MAX
+from protocol.spec.game.timing import (
+    compute_closing_block,
+    compute_draw_window,
+    compute_reserve_block,
+    get_closing_from,
+    get_duty_until,
+    get_live_round,
+    is_start_alive,
+)
+
+
+def list_upkeep(state: GameState, block: int) -> tuple[GameCall, ...]:
+    """Every such call that passes at `block`, taken alone. The randomness of a seal is left out: the contract
+    takes it from the header."""
+    now = get_state_at(state, block)
+    if now.is_closed:
+        return tuple(_list_pay_outs(now, block))
+    kinds = (_list_seals, _list_roots, _list_ends, _list_settlements, _list_pay_outs, _list_silent)
+    return tuple(call for kind in kinds for call in kind(now, block))
+
+
+def _is_in(window: tuple[int, int] | None, block: int) -> bool:
+    return window is not None and window[0] <= block <= window[1]
+
+
+def _list_seals(state: GameState, block: int) -> Iterator[GameCall]:
+    if get_start_flaw(state, block) is None:
+        yield calls.StartRounds()
+    if _is_in(_get_start_window(state, block), block):
+        yield calls.SealStart()
+    for index, game_round in state.rounds.items():
+        if _is_in(get_seal_round_window(state, game_round), block):
+            yield calls.SealRound(index)
+        if _is_in(get_seal_audits_window(state, game_round), block):
+            yield calls.SealAudits(index)
+    from_block = get_closing_from(state, block)
+    if from_block is not None and _is_in(compute_draw_window(state, from_block), block):
+        yield calls.SealClosing()
+
+
+def _get_start_window(state: GameState, block: int) -> tuple[int, int] | None:
+    start = state.start
+    if start is None or not is_start_alive(state, block) or not _is_pool_enough(state):
+        return None
+    return start.beacon_block + 1, start.beacon_block + state.limits.seal_blocks
+
+
+def _is_pool_enough(state: GameState) -> bool:
+    return state.start is not None and is_enough(state, state.pools[state.start.first_round])
+
+
+def _list_roots(state: GameState, block: int) -> Iterator[GameCall]:
+    waiting = get_waiting_round(state)
+    if waiting is not None and is_stand_due(state, waiting, block):
+        yield calls.LetStand(waiting.index)
+
+
+def _list_ends(state: GameState, block: int) -> Iterator[GameCall]:
+    """Clocks that have run out."""
+    yield from (calls.EndRootContest(n) for n, one in state.contests.items() if block > one.clock)
+    yield from (calls.EndAsk(n) for n, one in state.asks.items() if block > one.clock)
+    yield from (calls.EndDispute(n) for n, one in state.disputes.items() if block > one.clock)
+
+
+def _list_settlements(state: GameState, block: int) -> Iterator[GameCall]:
+    for number, seat in state.seats.items():
+        until = get_settled_until(state, seat, block)
+        if until >= seat.settled:
+            yield calls.SettleSeat(number, until)
+    if is_over(state, block) and is_settled(state):
+        yield calls.CloseGame()
+
+
+def _list_pay_outs(state: GameState, block: int) -> Iterator[GameCall]:
+    for number, seat in state.seats.items():
+        if get_pay_out_flaw(state, seat, block) is None:
+            yield calls.PayOut(number)
+
+
+def _list_silent(state: GameState, block: int) -> Iterator[GameCall]:
+    for number, seat in state.seats.items():
+        is_open = seat.status == SeatStatus.OPEN
+        if is_open and count_silences(state, seat, block) >= SILENCES_MAX:
+            yield calls.MarkSilent(number)
+
+
+# --- When to look again -------------------------------------------------------------------------------------
+def get_next_block(state: GameState, block: int) -> int | None:
+    """The first block after `block` in which something may become due or possible by the clock alone; None
+    where the clock changes nothing any more."""
+    later = {one for one in _list_blocks(get_state_at(state, block), block) if one > block}
+    return min(later, default=None)
+
+
+def _list_blocks(state: GameState, block: int) -> Iterator[int]:
+    if state.is_closed:
+        return
+    if state.start is not None:
+        yield state.start.beacon_block + 1
+        yield state.start.beacon_block + state.limits.seal_blocks + 1
+    for game_round in state.rounds.values():
+        yield from _list_round_blocks(state, game_round, block)
+    for open_ones in (state.contests, state.asks, state.disputes):
+        yield from (one.clock + 1 for one in open_ones.values())
+    from_block = get_closing_from(state, block)
+    if from_block is not None:
+        yield from compute_draw_window(state, from_block)
+    if get_live_round(state) is None:
+        yield state.stands_since + state.terms.windows.dispute
+
+
+def _list_round_blocks(state: GameState, game_round: GameRound, block: int) -> Iterator[int]:
+    windows, closing = state.terms.windows, compute_closing_block(state, game_round)
+    yield closing + 1
+    for window in (get_seal_round_window(state, game_round), get_seal_audits_window(state, game_round)):
+        if window is not None:
+            yield from (window[0], window[1] + 1)
+    for start in {game_round.closed, game_round.late_from} - {None}:
+        assert start is not None
+        yield compute_reserve_block(state, start)
+        yield from (start + k * windows.audit_max + 1 for k in (1, 2, 3))
+    if game_round.closed is not None:
+        yield get_post_window(state, game_round, block)[0]
+        yield get_post_window(state, game_round, block)[1] + 1
+    for seat in state.seats.values():
+        until = get_duty_until(state, game_round, seat.role)
+        if until is not None:
+            yield until + 1

@@ -1,0 +1,110 @@
+"""A task's windows and amounts against a deployment's limits: what is just allowed passes, one less does not."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from protocol.spec.game.state import create_game
+from protocol.spec.game.terms import (
+    GAME_WINDOWS,
+    LIMITS,
+    LIMITS_12S,
+    LIMITS_LOCAL,
+    GameAmounts,
+    GameTerms,
+    GameWindows,
+    check_terms,
+    compute_escrow,
+    compute_late_reach,
+)
+from protocol.spec.params import TOKEN_WEI
+from tests.protocol.spec.game.world import AMOUNTS, make_terms
+
+
+def get_name(terms: GameTerms) -> tuple[str, str] | None:
+    fault = check_terms(terms, LIMITS_LOCAL)
+    return None if fault is None else (fault.name, str(fault.expected))
+
+
+def with_windows(**changes: int) -> GameTerms:
+    terms = make_terms()
+    return replace(terms, windows=replace(terms.windows, **changes))
+
+
+@pytest.mark.parametrize("name", sorted(LIMITS))
+def test_presets_pass_their_limits(name: str) -> None:
+    amounts = GameAmounts(**{one.name: TOKEN_WEI for one in fields(GameAmounts)})
+    assert check_terms(make_terms(windows=GAME_WINDOWS[name], amounts=amounts), LIMITS[name]) is None
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(GameWindows)])
+def test_a_window_below_the_least_is_refused(name: str) -> None:
+    least = getattr(LIMITS_LOCAL.least, name)
+    assert get_name(with_windows(**{name: least - 1})) == ("WindowTooShort", f"{name} >= {least}")
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(GameWindows)])
+def test_a_window_beyond_the_greatest_is_refused(name: str) -> None:
+    fault = get_name(with_windows(**{name: LIMITS_LOCAL.window_max + 1}))
+    assert fault == ("WindowTooLong", f"{name} <= {LIMITS_LOCAL.window_max}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"train_max": 39}, "train_max >= train_min (40)"),
+        ({"train_min": 38}, "train_min >= delay + draw_grid + audit_max + post (39)"),
+        ({"delay": 4, "draw_grid": 6, "train_min": 46}, "audit_max / 3 >= delay + draw_grid + seal_margin (11)"),
+        ({"dispute": 183}, "dispute >= 6 audit_max + least respond (184)"),
+        ({"train_max": 160, "ask": 9999}, "dispute >= until the next round's draw (206)"),
+        ({"ask": 695}, "ask >= six rounds (696)"),
+    ],
+)  # fmt: skip
+def test_windows_must_fit_into_one_another(changes: dict[str, int], rule: str) -> None:
+    assert get_name(with_windows(**changes)) == ("WindowTooShort", rule)
+    fits = {"train_max": 40, "train_min": 39, "dispute": 184, "ask": 696}
+    for name, least in fits.items():
+        assert get_name(with_windows(**{name: least})) is None
+
+
+def test_the_next_draw_comes_within() -> None:
+    assert compute_late_reach(make_terms().windows) == 30 + 6 + 80 + 10
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(GameAmounts)])
+def test_amounts_beyond_the_greatest_are_refused(name: str) -> None:
+    for wei, expected in ((1 << 90, None), ((1 << 90) + 1, "AmountTooLarge")):
+        fault = check_terms(make_terms(amounts=replace(AMOUNTS, **{name: wei})), LIMITS_LOCAL)
+        assert (None if fault is None else fault.name) == expected
+
+
+@pytest.mark.parametrize("name", ["contest_bond", "ask_bond", "dispute_bond", "solver_stake"])
+def test_a_bond_of_one_wei_is_refused_where_wei_are_worth_something(name: str) -> None:
+    """Findings, H2."""
+    terms = make_terms(windows=GAME_WINDOWS["12s"])
+    amounts = GameAmounts(**{one.name: TOKEN_WEI for one in fields(GameAmounts)})
+    fault = check_terms(replace(terms, amounts=replace(amounts, **{name: 1})), LIMITS_12S)
+    assert fault is not None and (fault.name, fault.expected) == ("AmountTooSmall", f"{name} >= {TOKEN_WEI}")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rounds": 0}, {"segment_count": 0}, {"draws": 0}, {"draws": 2, "least_verifiers": 5},
+        {"solver_seats": 65}, {"least_solvers": 0}, {"least_solvers": 5}, {"least_whistleblowers": 2},
+        {"late_chance": (1 << 16) + 1}, {"contest_levels": 0},
+    ],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused(changes: dict[str, int]) -> None:
+    assert check_terms(make_terms(**changes), LIMITS_LOCAL) is not None
+
+
+def test_without_late_audits_no_whistleblower_is_needed() -> None:
+    assert check_terms(make_terms(late_chance=0, least_whistleblowers=0), LIMITS_LOCAL) is None
+
+
+def test_the_escrow_covers_all_that_can_be_paid() -> None:
+    terms = make_terms(rounds=3, solver_seats=4, draws=2)
+    assert compute_escrow(terms) == 3 * 4 * (100 + 3 * 2 * 10 + 3 * 20)
+    assert compute_escrow(replace(terms, late_chance=0)) == 3 * 4 * (100 + 60)
+    assert create_game(terms, LIMITS_LOCAL, 7).purse.compute_total() == compute_escrow(terms)

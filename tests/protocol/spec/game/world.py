@@ -1,0 +1,361 @@
+"""A task played in memory: parties who act by duties, a clock that jumps, and the truth that facts tell.
+
+The truth: which claims are false, who serves, which roots are wrong. Honest parties see it through replaying,
+so they vote, sign, contest and answer by it. Cheats say what a test lets them say.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall, SignedVote, VoteOpening
+from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
+from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
+from protocol.spec.game.enums import AuditWord, ContestTurn, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.events import GameEvent
+from protocol.spec.game.fates import get_votes, has_undecided, list_mergeable
+from protocol.spec.game.machine import apply, fold_all, get_state_at
+from protocol.spec.game.posting import get_post_window, get_waiting_round
+from protocol.spec.game.purse import BURNED, OUTSIDE
+from protocol.spec.game.refusals import GameRefusal
+from protocol.spec.game.seats import find_seat
+from protocol.spec.game.state import GameRound, GameState, Seat, create_game
+from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
+from protocol.spec.game.timing import compute_closing_block, compute_draw_window, get_live_round
+from protocol.spec.game.upkeep import get_next_block, list_upkeep
+
+SUBMITTER, KEEPER, OTHER_KEEPER = "submitter", "keeper", "other keeper"
+AMOUNTS = GameAmounts(
+    solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
+    unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
+)  # fmt: skip
+START_BLOCK = 100
+OPEN_BLOCK = 103
+
+
+def make_word(*parts: object) -> bytes:
+    return sha256(repr(parts).encode()).digest()
+
+
+def make_terms(**changes: Any) -> GameTerms:
+    terms = GameTerms(
+        submitter=SUBMITTER, domain=make_word("domain"), root=make_word("root"), rounds=3, segment_count=6,
+        draws=1, late_chance=1 << 15, solver_seats=4, least_solvers=1, least_verifiers=3,
+        least_whistleblowers=3, contest_levels=2, is_exact=False, windows=WINDOWS_LOCAL, amounts=AMOUNTS,
+    )  # fmt: skip
+    return replace(terms, **changes)
+
+
+def make_right_root(game_round: GameRound, merged: tuple[int, ...]) -> bytes:
+    roots = [game_round.claims[slot].claim_root for slot in merged]
+    return make_word("merge", game_round.index, game_round.base_root, roots)
+
+
+@dataclass
+class World:
+    """log: what happened, by block; silenced: from which block a party does nothing; false_claims: (account,
+    round); unserving: accounts that serve nobody; cheats: who does not act by duties; acts: blocks in which a
+    party acted of its own accord."""
+
+    state: GameState
+    block: int = START_BLOCK
+    log: list[tuple[int, GameEvent]] = field(default_factory=list)
+    false_claims: set[tuple[str, int]] = field(default_factory=set)
+    unserving: set[str] = field(default_factory=set)
+    cheats: set[str] = field(default_factory=set)
+    silenced: dict[str, int] = field(default_factory=dict)
+    acts: list[tuple[int, str, GameCall]] = field(default_factory=list)
+    lies: dict[tuple[int, int, int, int], AuditWord] = field(default_factory=dict)
+    deposited: dict[str, int] = field(default_factory=dict)
+    withdrawn: dict[str, int] = field(default_factory=dict)
+    plans: list[Callable[["World"], Iterator[tuple[str, GameCall]]]] = field(default_factory=list)
+
+    def send(self, call: GameCall, sender: str) -> None:
+        """Raises GameRefusal."""
+        events = apply(self.state, call, sender, self.block)
+        self.state = fold_all(self.state, events, self.block)
+        for event in events:
+            self.log.append((self.block, event))
+            source, target, wei = getattr(event, "source", None), getattr(event, "target", None), 0
+            if OUTSIDE in (source, target):
+                wei = event.wei  # type: ignore[attr-defined]
+            book = self.deposited if source == OUTSIDE else self.withdrawn
+            book[sender] = book.get(sender, 0) + wei
+
+    def try_send(self, call: GameCall, sender: str) -> str | None:
+        try:
+            self.send(call, sender)
+        except GameRefusal as refusal:
+            return refusal.name
+        return None
+
+    def is_silent(self, account: str) -> bool:
+        return self.block >= self.silenced.get(account, 1 << 60)
+
+    def is_serving(self, account: str) -> bool:
+        return account not in self.unserving and not self.is_silent(account)
+
+    def get_seat(self, account: str) -> Seat:
+        seat = find_seat(self.state, account)
+        assert seat is not None, account
+        return seat
+
+    def get_now(self) -> GameState:
+        return get_state_at(self.state, self.block)
+
+    def get_gain(self, account: str) -> int:
+        return self.withdrawn.get(account, 0) - self.deposited.get(account, 0)
+
+    # --- What is true -----------------------------------------------------------------------------------
+    def get_true_word(self, game_round: GameRound, slot: int) -> AuditWord:
+        account = self.state.seats[game_round.pool.solvers[slot]].account
+        if not self.is_serving(account):
+            return AuditWord.UNSERVED
+        is_false = (account, game_round.index) in self.false_claims
+        return AuditWord.REJECT_STATE if is_false else AuditWord.ACCEPT
+
+    def is_right(self, index: int) -> bool:
+        game_round = self.state.rounds[index]
+        return game_round.root == make_right_root(game_round, game_round.merged)
+
+    def is_statement_false(self, ref: Any) -> bool:
+        game_round = self.state.rounds[ref.round]
+        account = self.state.seats[game_round.pool.solvers[ref.slot]].account
+        is_claim_false = (account, ref.round) in self.false_claims
+        if ref.draw is None:
+            return is_claim_false
+        vote = get_votes(game_round, ref.slot, ref.draw).get(ref.rank)
+        word = AuditWord.ABSTAIN if vote is None else vote.word
+        return word == (AuditWord.ACCEPT if is_claim_false else AuditWord.REJECT_STATE)
+
+    # --- Playing ----------------------------------------------------------------------------------------
+    def jump(self, block: int) -> None:
+        assert block >= self.block
+        self.block = block
+
+    def play_block(self) -> bool:
+        """Everything that is due in this block is done; tells whether anything was."""
+        has_acted = False
+        for _ in range(200):
+            due = next(self._list_passing(), None)
+            if due is None:
+                return has_acted
+            has_acted = True
+        raise AssertionError("a block without end")
+
+    def _list_passing(self) -> Iterator[tuple[str, GameCall]]:
+        for sender, call in list(self.list_duties()):
+            if not self.is_silent(sender) and self.try_send(call, sender) is None:
+                self.acts.append((self.block, sender, call))
+                yield sender, call
+                return
+
+    def play(self, until: Callable[["World"], bool] | None = None, last_block: int = 1 << 40) -> "World":
+        """Plays until the condition holds, or nothing is left to do."""
+        for _ in range(3_000):
+            self.play_block()
+            if until is not None and until(self):
+                return self
+            later = [get_next_block(self.state, self.block), *self.list_wakes()]
+            blocks = [block for block in later if block is not None and block > self.block]
+            if not blocks or min(blocks) > last_block:
+                return self
+            self.block = min(blocks)
+        raise AssertionError("a play without end")
+
+    def list_wakes(self) -> Iterator[int]:
+        live = get_live_round(self.state)
+        if live is not None and live.trained_from is not None and live.closed is None:
+            yield from (live.trained_from + get_training_blocks(n) for n in live.pool.solvers)
+        yield from (block for block in self.silenced.values() if block > self.block)
+        if live is None or live.closed is not None:
+            yield self.block + 1 if self.acts and self.acts[-1][0] == self.block else 0
+
+    def list_duties(self) -> Iterator[tuple[str, GameCall]]:
+        now = self.get_now()
+        for plan in self.plans:
+            yield from plan(self)
+        for seat in list(now.seats.values()):
+            if seat.account not in self.cheats:
+                yield from list_seat_duties(self, now, seat)
+        for keeper in (one for one in (KEEPER, OTHER_KEEPER) if one not in self.cheats):
+            yield from ((keeper, self.seal(call)) for call in list_upkeep(self.state, self.block))
+
+    def seal(self, call: GameCall) -> GameCall:
+        if not hasattr(call, "randomness"):
+            return call
+        return replace(call, randomness=make_word("header", type(call).__name__, self.block))  # type: ignore[call-arg]
+
+    def withdraw_all(self) -> None:
+        accounts = {str(pot.key) for pot in self.state.purse.wei if pot.kind.name == "CREDIT"}
+        for account in sorted(accounts):
+            self.send(calls.WithdrawCredit(), account)
+
+
+def get_training_blocks(seat: int) -> int:
+    return 30 + seat % 4
+
+
+# --- Duties of an honest seat -------------------------------------------------------------------------------
+def list_seat_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+    if seat.status == SeatStatus.CLOSED:
+        return
+    if seat.role == SeatRole.SOLVER:
+        yield from _list_solver_duties(world, now, seat)
+    else:
+        yield from list_votes(world, now, seat)
+    yield from _list_answers(world, now, seat)
+
+
+def _list_solver_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+    live = get_live_round(now)
+    if live is not None and live.closed is None and seat.number in live.pool.solvers:
+        slot, ready = live.pool.solvers.index(seat.number), live.trained_from
+        is_ready = ready is not None and world.block >= ready + get_training_blocks(seat.number)
+        if slot not in live.claims and is_ready:
+            yield seat.account, make_commit(now, live, seat)
+    waiting = get_waiting_round(now)
+    post = None if waiting is None else make_post(world, now, waiting)
+    if waiting is not None and post is not None and seat.number in waiting.pool.solvers:
+        yield seat.account, post
+
+
+def make_commit(now: GameState, game_round: GameRound, seat: Seat, **changes: Any) -> calls.CommitRound:
+    root = make_word("claim", seat.account, game_round.index)
+    segments = now.terms.segment_count
+    call = calls.CommitRound(game_round.index, game_round.base_root, game_round.beacon or b"", root, segments)
+    return replace(call, **changes)
+
+
+def make_post(world: World, now: GameState, game_round: GameRound) -> calls.PostRoot | None:
+    """What the honest seats that are awake would sign: everything accepted."""
+    merged = list_mergeable(now, game_round, world.block)
+    first, last = get_post_window(now, game_round, world.block)
+    if not merged or not first <= world.block <= last:
+        return None
+    if has_undecided(now, game_round, world.block) and world.block < first:
+        return None
+    signers = tuple(n for n in game_round.pool.solvers if is_signing(world, now, n))
+    root = make_right_root(game_round, merged)
+    return calls.PostRoot(game_round.index, merged, root, signers)
+
+
+def is_signing(world: World, now: GameState, number: int) -> bool:
+    account = now.seats[number].account
+    return account not in world.cheats and not world.is_silent(account)
+
+
+def make_vote(world: World, now: GameState, key: tuple[int, int, int, int], word: AuditWord) -> SignedVote:
+    index, slot, draw, rank = key
+    game_round = now.rounds[index]
+    seed = game_round.late_seed if draw == now.terms.draws else game_round.seed
+    seat = get_drawn_seat(now, game_round, slot, draw, rank)
+    segment = get_drawn_segment(now, game_round, slot, draw)
+    assert seat is not None and seed is not None and segment is not None
+    root = game_round.claims[slot].claim_root
+    return SignedVote(slot, draw, rank, root, seed, segment, word, now.seats[seat].account)
+
+
+def list_votes(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+    for index, game_round in now.rounds.items():
+        if game_round.phase == RoundPhase.UNDONE or index < seat.settled:
+            continue
+        for slot, draw in list_draws(now, game_round):
+            for rank in range(3):
+                if get_drawn_seat(now, game_round, slot, draw, rank) == seat.number:
+                    yield from _list_vote(world, now, (index, slot, draw, rank), seat.account)
+
+
+def _list_vote(
+    world: World, now: GameState, key: tuple[int, int, int, int], account: str
+) -> Iterator[tuple[str, GameCall]]:
+    index, slot, draw, rank = key
+    game_round = now.rounds[index]
+    word = world.lies.get(key, world.get_true_word(game_round, slot))
+    vote, opening = make_vote(world, now, key, word), VoteOpening(slot, draw, rank)
+    if get_vote_flaw(now, game_round, vote, world.block) is None:
+        yield account, calls.JudgeVotes(index, (vote,), (opening,))
+    if get_opening_flaw(now, game_round, opening, world.block) is None:
+        yield account, calls.JudgeVotes(index, (), (opening,))
+
+
+def _list_answers(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+    for number, ask in now.asks.items():
+        if ask.seat == seat.number:
+            is_beyond = world.get_true_word(now.rounds[ask.statement.round], ask.statement.slot)
+            beyond = is_beyond == AuditWord.REJECT_STATE
+            yield seat.account, calls.AnswerAsk(number, is_beyond=beyond)
+    for number, contest in now.contests.items():
+        is_solver = seat.role == SeatRole.SOLVER
+        if is_solver and contest.turn == ContestTurn.ANSWER and world.is_right(contest.round):
+            yield seat.account, calls.AnswerContest(number)
+        if contest.turn == ContestTurn.LEAF and contest.contester != seat.account:
+            yield seat.account, calls.BringLeaf(number, is_right=world.is_right(contest.round))
+
+
+# --- Making worlds ------------------------------------------------------------------------------------------
+def make_world(solvers: int = 3, verifiers: int = 5, whistleblowers: int = 3, **changes: Any) -> World:
+    terms = make_terms(**changes)
+    world = World(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    groups = {"solver": (SeatRole.SOLVER, solvers), "verifier": (SeatRole.VERIFIER, verifiers)}
+    groups["whistle"] = (SeatRole.WHISTLEBLOWER, whistleblowers)
+    for name, (role, count) in groups.items():
+        stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
+        for i in range(count):
+            world.send(calls.JoinSeat(role, stake), f"{name}{i}")
+    return world
+
+
+def is_drawn(world: World, index: int = 0) -> bool:
+    return index in world.state.rounds and world.state.rounds[index].seed is not None
+
+
+def is_posted(world: World, index: int = 0) -> bool:
+    return index in world.state.rounds and world.state.rounds[index].phase == RoundPhase.POSTED
+
+
+def get_burned(world: World) -> int:
+    return world.state.purse.get_wei(BURNED)
+
+
+def make_quiet_world(**changes: Any) -> World:
+    """A world in which nobody but the keepers acts by duties, opened at block 103: round 0 runs."""
+    world = make_world(**changes)
+    world.cheats = {seat.account for seat in world.state.seats.values()}
+    world.play(until=lambda w: 0 in w.state.rounds)
+    assert world.block == OPEN_BLOCK
+    return world
+
+
+def commit(world: World, account: str, index: int = 0, **changes: Any) -> str | None:
+    """The name of the refusal, None where it passed."""
+    now = world.get_now()
+    return world.try_send(make_commit(now, now.rounds[index], world.get_seat(account), **changes), account)
+
+
+def seal_draw(world: World, index: int = 0) -> None:
+    """Closes the round by the clock, and seals its draw in the first block in which that can be done."""
+    world.cheats |= {KEEPER, OTHER_KEEPER}
+    now = get_state_at(world.state, world.block)
+    closing = compute_closing_block(now, now.rounds[index])
+    world.jump(max(world.block, compute_draw_window(now, closing)[0]))
+    world.send(world.seal(calls.SealAudits(index)), KEEPER)
+
+
+def vote(world: World, slot: int, draw: int, rank: int, word: AuditWord, index: int = 0) -> bool:
+    """Hands in the vote of the drawn seat; tells whether it counted."""
+    before = get_votes(world.state.rounds[index], slot, draw)
+    world.send(
+        calls.JudgeVotes(index, (make_vote(world, world.get_now(), (index, slot, draw, rank), word),)), "x"
+    )
+    return len(get_votes(world.state.rounds[index], slot, draw)) > len(before)
+
+
+def post(
+    world: World, signers: tuple[int, ...], merged: tuple[int, ...], index: int = 0, **facts: Any
+) -> str | None:
+    """Posts the right root unless `root` says another; the name of the refusal, None where it passed."""
+    root = facts.get("root") or make_right_root(world.state.rounds[index], merged)
+    return world.try_send(calls.PostRoot(index, merged, root, signers), "poster")
