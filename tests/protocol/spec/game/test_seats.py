@@ -64,7 +64,7 @@ def test_verifier_seats_are_not_limited() -> None:
 
 
 def test_a_seat_below_its_stake_does_not_sit_until_it_tops_up() -> None:
-    world = make_quiet_world()
+    world = make_quiet_world(rounds=1)
     number = world.get_seat("solver2").number
     commit(world, "solver0"), commit(world, "solver1")
     world.play(until=lambda w: w.state.purse.get_wei(stake_of(number)) == 1_940)

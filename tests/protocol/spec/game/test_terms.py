@@ -1,4 +1,4 @@
-"""A task's windows and amounts against a deployment's limits: what is just allowed passes, one less does not."""
+"""A task's windows and amounts against a deployment's limits: the least passes, one less does not."""
 
 from dataclasses import fields, replace
 
@@ -54,7 +54,10 @@ def test_a_window_beyond_the_greatest_is_refused(name: str) -> None:
     [
         ({"train_max": 39}, "train_max >= train_min (40)"),
         ({"train_min": 38}, "train_min >= delay + draw_grid + audit_max + post (39)"),
-        ({"delay": 4, "draw_grid": 6, "train_min": 46}, "audit_max / 3 >= delay + draw_grid + seal_margin (11)"),
+        (
+            {"delay": 4, "draw_grid": 6, "train_min": 46},
+            "audit_max / 3 >= delay + draw_grid + seal_margin (11)",
+        ),
         ({"dispute": 183}, "dispute >= 6 audit_max + least respond (184)"),
         ({"train_max": 160, "ask": 9999}, "dispute >= until the next round's draw (206)"),
         ({"ask": 695}, "ask >= six rounds (696)"),

@@ -1,0 +1,128 @@
+"""CONTEST of a posted root: two levels of 16 nodes here, ten blocks for each move."""
+
+import pytest
+
+from protocol.spec.game import calls
+from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.purse import credit_of
+from tests.protocol.spec.game.test_posting import A, judge, make_judged
+from tests.protocol.spec.game.world import World, commit, get_burned, make_word, post
+
+
+def make_contest(root: bytes = b"") -> World:
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1, 2), root=root) is None
+    world.send(calls.OpenContest(0, 300), "watcher")
+    return world
+
+
+def play_to_leaf(world: World) -> None:
+    for child in (3, 15):
+        world.send(calls.AnswerContest(0), "solver2")
+        world.send(calls.NameChild(0, child), "watcher")
+
+
+@pytest.mark.parametrize(
+    ("index", "bond", "block", "name"),
+    [
+        (0, 299, 105, "WrongBond"), (0, 301, 105, "WrongBond"), (1, 300, 105, "NothingOpen"),
+        (7, 300, 105, "RoundUnknown"), (0, 300, 303, None), (0, 300, 304, "OutsideWindow"),
+    ],
+)  # fmt: skip
+def test_a_posted_root_is_contested_until_close_and_dispute(
+    index: int, bond: int, block: int, name: str | None
+) -> None:
+    world = make_judged()
+    post(world, (0, 1), (0, 1, 2))
+    world.jump(block)
+    assert world.try_send(calls.OpenContest(index, bond), "watcher") == name
+
+
+def test_a_right_leaf_takes_the_bond_from_the_contester() -> None:
+    world = make_contest()
+    play_to_leaf(world)
+    assert world.try_send(calls.BringLeaf(0, is_fitting=False), "solver1") == "ProofInvalid"
+    world.send(calls.BringLeaf(0), "solver1")
+    assert world.state.purse.get_wei(credit_of("solver1")) == 150 and get_burned(world) == 150
+    assert world.state.rounds[0].phase == RoundPhase.POSTED and not world.state.contests
+
+
+def test_a_wrong_leaf_fells_the_root() -> None:
+    world = make_contest(make_word("wrong"))
+    play_to_leaf(world)
+    world.send(calls.BringLeaf(0, is_right=False), "watcher")
+    assert world.state.rounds[0].phase == RoundPhase.FALLEN
+    assert world.state.purse.get_wei(credit_of("watcher")) == 300 + 150
+    assert world.state.purse.get_wei(credit_of("submitter")) == 1_000, "a quarter of two stakes"
+    assert get_burned(world) == 4_000 - 150 - 1_000
+
+
+@pytest.mark.parametrize(("moves", "phase"), [(0, "FALLEN"), (1, "POSTED"), (2, "FALLEN"), (4, "FALLEN")])
+def test_who_is_silent_on_turn_loses(moves: int, phase: str) -> None:
+    world = make_contest()
+    turns: list[tuple[str, calls.GameCall]] = [
+        ("solver2", calls.AnswerContest(0)),
+        ("watcher", calls.NameChild(0, 1)),
+    ] * 2
+    for sender, call in turns[:moves]:
+        world.send(call, sender)
+    clock = world.state.contests[0].clock
+    assert clock == world.block + 10
+    world.jump(clock)
+    assert world.try_send(calls.EndRootContest(0), "x") == "NotLate"
+    world.jump(clock + 1)
+    assert world.try_send(calls.AnswerContest(0), "solver2") in ("OutsideWindow", "WrongTurn")
+    world.send(calls.EndRootContest(0), "x")
+    assert world.state.rounds[0].phase.name == phase
+    assert world.try_send(calls.EndRootContest(0), "x") == "NothingOpen"
+
+
+def test_a_move_in_the_last_block_leaves_the_other_its_whole_time() -> None:
+    world = make_contest()
+    world.jump(world.state.contests[0].clock)
+    world.send(calls.AnswerContest(0), "solver2")
+    assert world.state.contests[0].clock == world.block + 10
+
+
+def test_moves_out_of_turn_are_refused() -> None:
+    world = make_contest()
+    assert world.try_send(calls.NameChild(0, 1), "watcher") == "WrongTurn"
+    assert world.try_send(calls.BringLeaf(0), "solver2") == "WrongTurn"
+    assert world.try_send(calls.AnswerContest(0, is_hashing=False), "solver2") == "ProofInvalid"
+    world.send(calls.AnswerContest(0), "solver2")
+    assert world.try_send(calls.NameChild(0, 1), "solver2") == "NotContester"
+    assert world.try_send(calls.AnswerContest(5), "solver2") == "NothingOpen"
+
+
+def test_several_contests_run_at_once_and_end_with_the_first_that_fells_the_root() -> None:
+    world = make_contest()
+    world.send(calls.OpenContest(0, 300), "second")
+    judge(world, (A, A, A), 1)
+    assert post(world, (0, 1), (0, 1, 2), 1) is None
+    world.send(calls.OpenContest(1, 300), "third")
+    world.jump(world.block + 11)
+    world.send(calls.EndRootContest(0), "x")
+    assert not world.state.contests
+    for account in ("second", "third"):
+        assert world.state.purse.get_wei(credit_of(account)) == 300, "bonds come back"
+
+
+def test_a_missing_commitment_costs_nothing_while_a_contest_runs() -> None:
+    world = make_contest()
+    commit(world, "solver0", 1), commit(world, "solver1", 1)
+    world.jump(105 + 41)
+    world.send(calls.TopUp(0, 1), "solver0")
+    assert world.state.rounds[1].closed == 145 and world.state.rounds[1].is_excused
+
+
+def test_no_later_round_settles_while_a_contest_runs() -> None:
+    world = make_judged()
+    post(world, (0, 1), (0, 1, 2))
+    world.jump(300)
+    world.send(calls.OpenContest(0, 300), "watcher")
+    world.send(calls.AnswerContest(0), "solver2")
+    world.jump(310)
+    assert world.try_send(calls.SettleSeat(0, 0), "x") == "ContestRuns"
+    world.jump(311)
+    world.send(calls.EndRootContest(0), "x")
+    assert world.try_send(calls.SettleSeat(0, 0), "x") is None

@@ -1,0 +1,240 @@
+"""JUDGE: which votes count, and what they decide. The round closes in 103 here: reserves count from 113, the
+merge waits until 133, votes count until 163, openings until 193."""
+
+from dataclasses import replace
+
+import pytest
+
+from protocol.spec.game import calls
+from protocol.spec.game.calls import VoteOpening
+from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
+from protocol.spec.game.enums import AuditWord, ClaimFate, DrawFate, ProofKind, RoundPhase
+from protocol.spec.game.fates import (
+    compute_draw_fate,
+    get_claim_fate,
+    get_votes,
+    is_unserved,
+    list_mergeable,
+)
+from protocol.spec.game.state import CountedVote, StatementRef
+from tests.protocol.spec.game.world import (
+    World,
+    commit,
+    make_quiet_world,
+    make_vote,
+    seal_draw,
+    vote,
+)
+
+A, R, D, S = AuditWord.ACCEPT, AuditWord.REJECT_STATE, AuditWord.REJECT_DELTA, AuditWord.REJECT_START
+U, X = AuditWord.UNSERVED, AuditWord.ABSTAIN
+
+
+def make_drawn(**changes: int) -> World:
+    world = make_quiet_world(**changes)
+    for i in range(3):
+        commit(world, f"solver{i}")
+    seal_draw(world)
+    assert world.block == 105
+    return world
+
+
+def fate_of(world: World, slot: int = 0) -> ClaimFate:
+    return get_claim_fate(world.get_now(), world.get_now().rounds[0], slot, world.block)
+
+
+@pytest.mark.parametrize(
+    ("words", "fate"),
+    [
+        ({}, DrawFate.UNDECIDED),
+        ({0: A}, DrawFate.ACCEPTED),
+        ({0: R}, DrawFate.UNDECIDED),
+        ({0: X}, DrawFate.UNDECIDED),
+        ({0: R, 1: A}, DrawFate.UNDECIDED),
+        ({0: R, 1: A, 2: A}, DrawFate.ACCEPTED),
+        ({0: R, 1: A, 2: R}, DrawFate.FAILED),
+        ({0: R, 2: D}, DrawFate.FAILED),
+        ({0: U, 1: X}, DrawFate.FAILED),
+        ({1: A}, DrawFate.UNDECIDED),
+        ({1: A, 2: A}, DrawFate.ACCEPTED),
+        ({1: R, 2: R}, DrawFate.UNDECIDED),
+        ({1: R, 2: S, 0: A}, DrawFate.ACCEPTED),
+        ({1: R, 2: S, 0: R}, DrawFate.FAILED),
+    ],
+)
+def test_a_draw_is_decided_by_its_primary_or_both_reserves(
+    words: dict[int, AuditWord], fate: DrawFate
+) -> None:
+    assert compute_draw_fate({rank: CountedVote(word, 1) for rank, word in words.items()}) == fate
+
+
+def test_two_of_three_say_unserved() -> None:
+    def has(*words: AuditWord) -> bool:
+        return is_unserved({rank: CountedVote(word, 1) for rank, word in enumerate(words)})
+
+    assert has(U, U) and has(X, U, U) and not has(U, X, A)
+
+
+def test_a_claim_is_accepted_with_its_last_draw() -> None:
+    world = make_drawn(draws=2, least_verifiers=6, verifiers=6)
+    assert vote(world, 0, 0, 0, A) and fate_of(world) == ClaimFate.UNDECIDED
+    assert vote(world, 0, 1, 0, A) and fate_of(world) == ClaimFate.ACCEPTED
+
+
+def test_a_claim_of_few_segments_has_fewer_draws() -> None:
+    world = make_quiet_world(draws=2, least_verifiers=6, verifiers=6)
+    commit(world, "solver0", segments=3), commit(world, "solver1"), commit(world, "solver2")
+    seal_draw(world)
+    assert vote(world, 0, 0, 0, A) and fate_of(world) == ClaimFate.ACCEPTED
+    assert fate_of(world, 1) == ClaimFate.UNDECIDED
+
+
+def test_one_failed_draw_makes_the_claim_void() -> None:
+    world = make_drawn(draws=2, least_verifiers=6, verifiers=6)
+    assert vote(world, 0, 0, 0, A)
+    assert vote(world, 0, 1, 0, R) and vote(world, 0, 1, 2, X)
+    assert fate_of(world) == ClaimFate.VOID
+
+
+def test_reserves_count_after_another_word_of_the_primary_or_a_third_of_audit_max() -> None:
+    world = make_drawn()
+    assert not vote(world, 0, 0, 1, A)
+    assert vote(world, 0, 0, 0, R) and vote(world, 0, 0, 1, A), "the primary did not accept"
+    world.jump(112)
+    assert not vote(world, 1, 0, 1, A)
+    world.jump(113)
+    assert vote(world, 1, 0, 1, A), "close + audit_max // 3"
+
+
+def test_a_vote_counts_until_twice_audit_max() -> None:
+    world = make_drawn()
+    world.jump(163)
+    assert vote(world, 0, 0, 0, A)
+    world.jump(164)
+    assert not vote(world, 1, 0, 0, A) and fate_of(world, 1) == ClaimFate.VOID
+
+
+def test_what_is_accepted_after_audit_max_is_paid_and_not_merged() -> None:
+    world = make_drawn()
+    world.jump(133)
+    assert fate_of(world) == ClaimFate.UNDECIDED and vote(world, 1, 0, 0, A)
+    world.jump(134)
+    assert fate_of(world) == ClaimFate.LATE_UNDECIDED
+    assert vote(world, 0, 0, 0, A) and fate_of(world) == ClaimFate.ACCEPTED
+    assert list_mergeable(world.state, world.state.rounds[0], world.block) == (1,)
+
+
+def test_votes_that_do_not_count_are_skipped_and_the_others_count() -> None:
+    """Somebody hands in one vote of a batch first: the batch still passes."""
+    world = make_drawn()
+    votes = tuple(make_vote(world, world.state, (0, slot, 0, 0), A) for slot in range(3))
+    world.send(calls.JudgeVotes(0, votes[1:2]), "front-runner")
+    world.send(calls.JudgeVotes(0, votes), "x")
+    assert all(fate_of(world, slot) == ClaimFate.ACCEPTED for slot in range(3))
+    world.send(calls.JudgeVotes(0, votes), "again")
+    assert world.try_send(calls.JudgeVotes(3, votes), "x") == "RoundUnknown"
+
+
+@pytest.mark.parametrize(
+    ("changes", "flaw"),
+    [
+        ({"signer": "verifier9"}, "WrongSigner"),
+        ({"claim_root": b"other"}, "OtherStatement"),
+        ({"seed": b"other"}, "OtherStatement"),
+        ({"segment": 99}, "OtherStatement"),
+        ({"draw": 5}, "NotDrawn"),
+        ({"rank": 3}, "NotDrawn"),
+        ({"slot": 9}, "NotDrawn"),
+        ({}, None),
+    ],
+)
+def test_a_vote_names_its_claim_seed_and_segment(changes: dict[str, object], flaw: str | None) -> None:
+    world = make_drawn()
+    one = replace(make_vote(world, world.state, (0, 0, 0, 0), A), **changes)  # type: ignore[arg-type]
+    assert get_vote_flaw(world.state, world.state.rounds[0], one, world.block) == flaw
+    world.send(calls.JudgeVotes(0, (one,)), "x")
+    assert (fate_of(world) == ClaimFate.ACCEPTED) == (flaw is None)
+
+
+def test_within_one_call_votes_count_in_their_order() -> None:
+    world = make_drawn()
+    world.jump(113)
+    votes = [make_vote(world, world.state, (0, 0, 0, rank), A) for rank in (1, 2, 0)]
+    world.send(calls.JudgeVotes(0, tuple(votes)), "x")
+    assert list(get_votes(world.state.rounds[0], 0, 0)) == [1, 2], "the primary came when all was decided"
+
+
+def test_a_vote_counts_once_and_never_from_a_convicted_seat() -> None:
+    world = make_drawn()
+    assert vote(world, 0, 0, 0, R) and not vote(world, 0, 0, 0, A)
+    seat = make_vote(world, world.state, (0, 1, 0, 0), A).signer
+    world.send(calls.SealProof(b"d"), "x")
+    world.jump(106)
+    ref = StatementRef(0, 1, 0, 0)
+    world.send(calls.ConvictSeat(ref, ProofKind.TWO_VOTES, b"d"), "x")
+    assert make_vote(world, world.state, (0, 1, 0, 0), A).signer == seat
+    assert not vote(world, 1, 0, 0, A)
+
+
+def test_an_opening_comes_with_or_after_the_decision() -> None:
+    world = make_drawn()
+    opening = VoteOpening(0, 0, 0)
+    for word, flaw in ((None, "NotCounted"), (R, "DrawUndecided")):
+        if word:
+            vote(world, 0, 0, 0, word)
+        assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == flaw
+    deciding = make_vote(world, world.state, (0, 0, 0, 1), R)
+    world.send(calls.JudgeVotes(0, (deciding,), (opening, VoteOpening(0, 0, 1, is_fitting=False))), "x")
+    votes = get_votes(world.state.rounds[0], 0, 0)
+    assert votes[0].is_opened and not votes[1].is_opened, "in the deciding call; only what fits"
+    assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == "AlreadyOpened"
+
+
+def test_openings_are_taken_until_three_times_audit_max() -> None:
+    world = make_drawn()
+    vote(world, 0, 0, 0, A)
+    for block, flaw in ((193, None), (194, "TooLate")):
+        assert get_opening_flaw(world.state, world.state.rounds[0], VoteOpening(0, 0, 0), block) == flaw
+
+
+def test_unserved_and_abstain_have_nothing_to_open() -> None:
+    world = make_drawn()
+    vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, X)
+    for rank in (0, 1):
+        opening = VoteOpening(0, 0, rank)
+        assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == "NothingToOpen"
+
+
+def test_a_vote_in_a_draw_that_is_never_decided_is_opened_when_its_time_is_over() -> None:
+    world = make_drawn()
+    world.jump(113)
+    assert vote(world, 0, 0, 1, A)
+    game_round = world.state.rounds[0]
+    for block, flaw in ((163, "DrawUndecided"), (164, None)):
+        assert get_opening_flaw(world.state, game_round, VoteOpening(0, 0, 1), block) == flaw
+
+
+def test_late_audits_come_with_the_next_rounds_seed() -> None:
+    world = make_quiet_world(late_chance=1 << 16)
+    for i in range(3):
+        commit(world, f"solver{i}")
+    seal_draw(world)
+    for slot in range(2):
+        vote(world, slot, 0, 0, A)
+    vote(world, 2, 0, 0, R), vote(world, 2, 0, 1, R)
+    assert world.try_send(calls.PostRoot(0, (0, 1), b"root", (0, 1)), "x") is None
+    for i in range(3):
+        commit(world, f"solver{i}", 1)
+    seal_draw(world, 1)
+    first = world.state.rounds[0]
+    assert first.late_slots == {0, 1}, "a void claim gets none"
+    assert first.late_from == world.state.rounds[1].closed == 105
+    late = world.state.terms.draws
+    assert vote(world, 0, late, 0, R) and vote(world, 0, late, 1, A) and vote(world, 0, late, 2, R)
+    assert compute_draw_fate(get_votes(world.state.rounds[0], 0, late)) == DrawFate.FAILED
+    assert fate_of(world) == ClaimFate.ACCEPTED, "it decides pay only"
+    assert world.state.rounds[0].phase == RoundPhase.POSTED
+    world.jump(165)
+    assert vote(world, 1, late, 0, A)
+    world.jump(166)
+    assert not vote(world, 1, late, 1, A)

@@ -1,0 +1,244 @@
+"""Plays that broke the first design (its findings C1, C2, H1, H2, M2, M3, M4, L): each fails here."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from protocol.spec.game import calls
+from protocol.spec.game.calls import VoteOpening
+from protocol.spec.game.enums import AuditWord, ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
+from protocol.spec.game.fates import get_claim_fate, get_votes
+from protocol.spec.game.purse import credit_of
+from protocol.spec.game.state import StatementRef
+from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms
+from protocol.spec.params import TOKEN_WEI
+from tests.protocol.spec.game.test_contests import make_contest
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_posting import A, judge, make_judged
+from tests.protocol.spec.game.world import (
+    AMOUNTS,
+    SUBMITTER,
+    commit,
+    get_burned,
+    make_terms,
+    make_vote,
+    make_word,
+    make_world,
+    post,
+    vote,
+)
+
+CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
+CONVICTED = GameOutcome.CONVICTED
+
+
+# --- C1: a pseudo-gradient that nobody can open -------------------------------------------------------------
+def test_c1_a_claim_without_data_is_not_accepted() -> None:
+    """Auditors see the whole pseudo-gradient or say UNSERVED."""
+    world = make_world(rounds=2)
+    world.unserving = {"solver0"}
+    world.play(until=lambda w: 1 in w.state.rounds)
+    first = world.state.rounds[0]
+    slot = first.pool.solvers.index(world.get_seat("solver0").number)
+    assert get_claim_fate(world.state, first, slot, world.block) == ClaimFate.VOID
+    assert slot not in first.merged and len(first.merged) == 2
+
+
+def test_c1_nobody_posts_a_root_that_others_have_not_merged() -> None:
+    world = make_judged()
+    assert post(world, (0,), (0, 1, 2), root=make_word("poison")) == "NoMajority"
+    assert post(world, (1, 2), (1, 2)) is None, "who merged needs nobody else"
+
+
+def test_c1_the_honest_contester_of_a_poisoned_root_needs_no_leaf() -> None:
+    """Two of three post a root over data that nobody has: they must bring the inputs, or it falls."""
+    world = make_contest(make_word("poison"))
+    world.send(calls.AnswerContest(0), "solver0")
+    world.send(calls.NameChild(0, 0), "watcher")
+    world.jump(world.block + 11)
+    world.send(calls.EndRootContest(0), "x")
+    assert world.state.rounds[0].phase == RoundPhase.FALLEN
+    assert world.state.purse.get_wei(credit_of("watcher")) >= 300, "the bond comes back"
+    assert {world.state.seats[n].status for n in (0, 1)} == {SeatStatus.CLOSED}
+
+
+# --- C2: windows of one block -------------------------------------------------------------------------------
+@pytest.mark.parametrize("window", [one.name for one in fields(GameWindows)])
+@pytest.mark.parametrize("name", sorted(LIMITS))
+def test_c2_no_task_has_a_window_of_one_block(name: str, window: str) -> None:
+    amounts = GameAmounts(**{one.name: TOKEN_WEI for one in fields(GameAmounts)})
+    terms = make_terms(amounts=amounts)
+    short = replace(terms, windows=replace(LIMITS[name].least, **{window: 1}))
+    if getattr(LIMITS[name].least, window) > 1:
+        fault = check_terms(short, LIMITS[name])
+        assert fault is not None and fault.name == "WindowTooShort"
+
+
+def test_c2_an_answer_has_its_whole_clock_whenever_it_is_asked_for() -> None:
+    world = make_judged()
+    post(world, (0, 1), (0, 1, 2))
+    world.jump(163 + 720)
+    world.send(calls.AskSigner(VOTE, A, 1, 40), "asker")
+    world.jump(world.block + 10)
+    assert world.try_send(calls.EndAsk(0), "x") == "NotLate"
+    assert world.try_send(calls.AnswerAsk(0), "y") is None
+
+
+# --- H1: a cheat's second identity plays a dispute slowly ---------------------------------------------------
+def test_h1_a_slow_dispute_shields_nobody() -> None:
+    world = make_judged()
+    world.send(calls.DisputeStatement(CLAIM, 80), "second identity")
+    world.send(calls.DisputeStatement(CLAIM, 160), "whistle0")
+    world.send(calls.EndDispute(1, outcome=CONVICTED), "whistle0")
+    assert world.get_seat("solver0").status == SeatStatus.CLOSED
+
+
+def test_h1_losing_on_purpose_acquits_of_nothing() -> None:
+    world = make_judged()
+    world.send(calls.DisputeStatement(CLAIM, 80), "second identity")
+    world.send(calls.EndDispute(0), "second identity")
+    world.send(calls.DisputeStatement(CLAIM, 80), "whistle0")
+    world.send(calls.EndDispute(1, outcome=CONVICTED), "whistle0")
+    assert world.get_seat("solver0").status == SeatStatus.CLOSED
+
+
+# --- H2: closing over disputes, and taking one's own slash back ---------------------------------------------
+def test_h2_a_task_does_not_close_over_a_dispute() -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    world.jump(303)
+    world.send(calls.DisputeStatement(CLAIM, 80), "whistle0")
+    for block in range(304, 334):
+        world.jump(block)
+        assert world.try_send(calls.CloseGame(), "x") == "TaskRuns"
+        assert world.try_send(calls.SettleSeat(0, 0), "x") == "NotSettleable"
+    world.jump(334)
+    assert world.try_send(calls.EndDispute(0), "x") is None, "three answers, then it is over"
+
+
+@pytest.mark.parametrize("finder_cap", [0, 150, 1 << 80])
+def test_h2_a_full_self_challenge_loses_half_of_the_stake(finder_cap: int) -> None:
+    """Submitter, solver and finder are one: at least half is burned."""
+    world = make_judged(amounts=replace(AMOUNTS, finder_cap=finder_cap))  # type: ignore[arg-type]
+    world.send(calls.DisputeStatement(CLAIM, 80), "friend")
+    world.send(calls.EndDispute(0, outcome=CONVICTED), "friend")
+    purse = world.state.purse
+    back = purse.get_wei(credit_of("friend")) - 80 + purse.get_wei(credit_of(SUBMITTER))
+    assert back <= 1_000 and get_burned(world) >= 1_000
+
+
+# --- M2: reserves copy an opened end ------------------------------------------------------------------------
+def test_m2_nothing_is_opened_before_the_draw_is_decided() -> None:
+    world = make_drawn()
+    vote(world, 0, 0, 0, AuditWord.REJECT_STATE)
+    world.send(calls.JudgeVotes(0, (), (VoteOpening(0, 0, 0),)), "x")
+    assert not get_votes(world.state.rounds[0], 0, 0)[0].is_opened
+    copied = make_vote(world, world.state, (0, 0, 0, 1), AuditWord.REJECT_STATE)
+    world.send(calls.JudgeVotes(0, (copied,), (VoteOpening(0, 0, 0), VoteOpening(0, 0, 1))), "x")
+    assert all(one.is_opened for one in get_votes(world.state.rounds[0], 0, 0).values())
+
+
+# --- M3: one dispute in the last block locks everybody's stake ----------------------------------------------
+def test_m3_a_dispute_holds_the_seat_that_it_names_and_nobody_else() -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    world.jump(303)
+    signer = make_vote(world, world.state, (0, 0, 0, 0), A).signer
+    world.send(calls.DisputeStatement(VOTE, 80), "pest")
+    world.jump(304)
+    assert world.try_send(calls.SettleSeat(0, 0), "x") is None, "nor the solver of the claim"
+    world.send(calls.EndDispute(0), "x")
+    world.jump(883)
+    world.send(calls.AskSigner(VOTE, A, 1, 40), "pest")
+    world.jump(884)
+    for i in range(5):
+        refusal = world.try_send(calls.SettleSeat(world.get_seat(f"verifier{i}").number, 0), "x")
+        assert refusal == ("NotSettleable" if f"verifier{i}" == signer else None)
+
+
+# --- M4: poster and rival in one hand -----------------------------------------------------------------------
+def test_m4_contests_do_not_replace_a_root_and_cannot_go_on_for_ever() -> None:
+    world = make_contest()
+    for number in range(1, 6):
+        world.send(calls.OpenContest(0, 300), f"pest{number}")
+    for number in range(6):
+        world.send(calls.AnswerContest(number), "solver2")
+    world.jump(world.block + 11)
+    for number in range(6):
+        world.send(calls.EndRootContest(number), "x")
+    assert world.state.rounds[0].phase == RoundPhase.POSTED
+    assert world.state.purse.get_wei(credit_of("solver2")) == 6 * 150 and get_burned(world) == 6 * 150
+    world.jump(304)
+    assert world.try_send(calls.OpenContest(0, 300), "pest") == "OutsideWindow"
+
+
+def test_m4_every_fall_costs_a_majority_so_roots_do_not_fall_for_ever() -> None:
+    world = make_judged(least_solvers=1)
+    assert post(world, (0, 1), (0, 1, 2), root=make_word("wrong")) is None
+    for signers in ((2,), ()):
+        number = world.state.next_number
+        world.send(calls.OpenContest(0, 300), "watcher")
+        world.jump(world.block + 11)
+        world.send(calls.EndRootContest(number), "x")
+        if signers:
+            assert post(world, signers, (0, 1, 2), root=make_word("wrong again")) is None
+    assert post(world, (0, 1, 2), (0, 1, 2)) == "NoMajority", "nobody is left to sign"
+    world.jump(world.block + 6)
+    assert world.try_send(calls.LetStand(0), "x") is None
+
+
+# --- L ------------------------------------------------------------------------------------------------------
+DIGEST = make_word("digest")
+
+
+def test_l_a_copied_seal_seals_nothing_and_a_seal_expires() -> None:
+    world = make_judged()
+    proof = calls.ConvictSeat(CLAIM, ProofKind.BOUNDARY_ZERO, DIGEST)
+    world.send(calls.SealProof(DIGEST), "finder")
+    assert world.try_send(proof, "finder") == "SealMissing", "not in the same block"
+    world.jump(106)
+    assert world.try_send(proof, "thief") == "SealMissing"
+    world.jump(105 + 51)
+    assert world.try_send(proof, "finder") == "SealMissing", "it has expired"
+    world.send(calls.SealProof(DIGEST), "finder")
+    world.jump(world.block + 1)
+    world.send(proof, "finder")
+    assert world.state.purse.get_wei(credit_of("finder")) == 150
+
+
+def test_l_no_bond_sticks() -> None:
+    """Bonds of contests that end with another's fall come back; all pots of bonds are empty at the end."""
+    world = make_contest(make_word("wrong"))
+    world.send(calls.OpenContest(0, 300), "second")
+    world.jump(world.block + 11)
+    world.send(calls.EndRootContest(0), "x")
+    assert not [pot for pot in world.state.purse.wei if pot.kind.name in ("BOND", "SLASHED")]
+
+
+def test_l_amounts_of_two_to_the_96_are_refused() -> None:
+    for one in fields(GameAmounts):
+        terms = make_terms(amounts=replace(AMOUNTS, **{one.name: 1 << 96}))
+        fault = check_terms(terms, LIMITS["local"])
+        assert fault is not None and fault.name == "AmountTooLarge"
+
+
+def test_l_a_draw_has_blocks_to_be_sealed_in() -> None:
+    windows = replace(make_terms().windows, delay=4, draw_grid=6, train_min=60)
+    fault = check_terms(make_terms(windows=windows), LIMITS["local"])
+    assert fault is not None and fault.name == "WindowTooShort"
+
+
+def test_l_a_refused_call_changes_nothing() -> None:
+    """A commitment that is refused is not written, and does not close the round that it found closed."""
+    world = make_drawn()
+    before = world.state
+    world.block = 104
+    assert commit(world, "solver0") is not None and world.state == before
+
+
+def test_l_money_is_neither_made_nor_lost() -> None:
+    world = make_judged()
+    total = world.state.purse.compute_total()
+    assert post(world, (0, 1), (0, 1, 2)) is None
+    judge(world, (A, A, A), 1)
+    assert world.state.purse.compute_total() == total

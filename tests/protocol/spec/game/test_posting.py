@@ -1,0 +1,222 @@
+"""POST, what stands without it, and what a fall undoes. The round closes in 103: the merge waits for votes
+until 133, a majority has until 138."""
+
+import pytest
+
+from protocol.spec.game import calls
+from protocol.spec.game.enums import AuditWord, RoundPhase, SeatStatus
+from protocol.spec.game.purse import credit_of
+from tests.protocol.spec.game.world import (
+    START_BLOCK,
+    World,
+    commit,
+    make_quiet_world,
+    make_word,
+    post,
+    seal_draw,
+    vote,
+)
+
+A, R = AuditWord.ACCEPT, AuditWord.REJECT_STATE
+
+
+def make_judged(words: tuple[AuditWord | None, ...] = (A, A, A), **changes: int) -> World:
+    """A round in which the primaries have said `words`, and for a REJECT a reserve too."""
+    world = make_quiet_world(**{"rounds": 5, **changes})
+    judge(world, words, 0)
+    return world
+
+
+def judge(world: World, words: tuple[AuditWord | None, ...], index: int) -> None:
+    for slot in range(len(words)):
+        account = world.state.seats[world.state.rounds[index].pool.solvers[slot]].account
+        assert commit(world, account, index) is None
+    seal_draw(world, index)
+    for slot, word in enumerate(words):
+        if word is not None:
+            assert vote(world, slot, 0, 0, word, index)
+        if word == R:
+            assert vote(world, slot, 0, 1, word, index)
+
+
+@pytest.mark.parametrize(
+    ("merged", "signers", "name"),
+    [
+        ((0, 1, 2), (0, 1), None),
+        ((0, 1, 2), (0,), "NoMajority"),
+        ((0, 1, 2), (0, 0, 0), "NoMajority"),
+        ((0, 1, 2), (0, 3, 4, 5), "NoMajority"),
+        ((0,), (0, 1), None),
+        ((), (0, 1), "NotMergeable"),
+        ((1, 0), (0, 1), "NotMergeable"),
+        ((0, 0), (0, 1), "NotMergeable"),
+        ((0, 3), (0, 1), "NotMergeable"),
+    ],
+)
+def test_a_majority_of_the_pool_posts_accepted_claims(
+    merged: tuple[int, ...], signers: tuple[int, ...], name: str | None
+) -> None:
+    world = make_judged()
+    call = calls.PostRoot(0, merged, make_word("r"), signers)
+    assert world.try_send(call, "anybody") == name
+    assert (1 in world.state.rounds) == (name is None), "round 1 opens in the block of the post"
+
+
+def test_who_has_not_committed_signs_too() -> None:
+    world = make_quiet_world(solvers=4)
+    for i in range(3):
+        commit(world, f"solver{i}")
+    seal_draw(world)
+    for slot in range(3):
+        vote(world, slot, 0, 0, A)
+    assert post(world, (2, 3), (0, 1, 2)) == "NoMajority", "half is no majority"
+    assert post(world, (1, 2, 3), (0, 1, 2)) is None
+
+
+def test_a_void_claim_is_not_merged() -> None:
+    world = make_judged((A, R, A))
+    assert post(world, (0, 1), (0, 1)) == "NotMergeable"
+    assert post(world, (0, 1), (0, 2)) is None
+
+
+def test_the_merge_waits_for_undecided_claims_until_audit_max() -> None:
+    world = make_judged((A, None, A))
+    for block, name in ((132, "OutsideWindow"), (133, None)):
+        world.jump(block)
+        assert post(world, (0, 1), (0, 2)) == name
+
+
+def test_a_root_is_posted_once_and_only_of_the_newest_round() -> None:
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1, 2)) is None
+    assert post(world, (0, 1, 2), (0, 1)) == "NotNewest"
+    assert world.state.root == world.state.rounds[0].root == world.state.rounds[1].base_root
+    assert world.try_send(calls.LetStand(0), "x") == "NotNewest"
+
+
+def test_without_a_majority_the_base_root_stands() -> None:
+    world = make_judged()
+    world.jump(138)
+    assert world.try_send(calls.LetStand(0), "x") == "NotLate"
+    world.jump(139)
+    assert post(world, (0, 1), (0, 1, 2)) == "OutsideWindow"
+    assert world.try_send(calls.LetStand(0), "x") is None
+    assert world.state.root == world.state.terms.root == world.state.rounds[1].base_root
+    assert world.state.rounds[0].phase == RoundPhase.STANDING
+
+
+def test_without_accepted_claims_the_root_stands_at_once() -> None:
+    world = make_judged((R, R, R))
+    assert world.try_send(calls.LetStand(0), "x") is None
+    assert world.state.rounds[1].opened == world.block == 105
+
+
+def test_without_commitments_the_root_stands_at_once() -> None:
+    world = make_quiet_world()
+    world.jump(184)
+    assert world.try_send(calls.LetStand(0), "x") is None
+
+
+def test_an_open_round_has_no_root() -> None:
+    world = make_quiet_world()
+    assert post(world, (0, 1), (0,), root=make_word("r")) == "NotNewest"
+    assert world.try_send(calls.LetStand(0), "x") == "NotNewest"
+
+
+def test_a_pool_that_is_too_small_lets_the_task_stand_still() -> None:
+    world = make_judged(least_solvers=3, rounds=4)
+    assert post(world, (0, 1), (0, 1, 2)) is None
+    world.send(calls.LeaveSeat(0), "solver0")
+    judge(world, (A, A, A), 1)
+    assert post(world, (0, 1), (0, 1, 2), 1) is None
+    judge(world, (A, A, A), 2)
+    assert world.state.pools[3].solvers == (1, 2)
+    assert post(world, (0, 1), (0, 1, 2), 2) is None
+    assert 3 not in world.state.rounds and world.state.stands_since == world.block
+    assert world.try_send(calls.StartRounds(), "x") == "PoolTooSmall"
+    world.send(calls.TopUp(1, 1), "solver1")
+
+
+def test_a_halted_task_opens_no_later_round() -> None:
+    world = make_judged()
+    world.send(calls.HaltTask(), "submitter")
+    assert post(world, (0, 1), (0, 1, 2)) is None
+    assert 1 not in world.state.rounds
+
+
+# --- A fall -------------------------------------------------------------------------------------------------
+def make_fall(rounds_after: int = 2) -> World:
+    """Signers 0 and 1 post a wrong root; round 1 is posted on it, round 2 is open, then the root falls."""
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1, 2), root=make_word("wrong")) is None
+    world.send(calls.OpenContest(0, 300), "watcher")
+    if rounds_after == 2:
+        judge(world, (A, A, A), 1)
+        assert post(world, (1, 2), (0, 1, 2), 1) is None
+        assert commit(world, "solver2", 2) is None
+    world.jump(world.state.contests[0].clock + 1)
+    world.send(calls.EndRootContest(0), "x")
+    return world
+
+
+def test_a_fall_convicts_its_signers_and_undoes_later_rounds() -> None:
+    world = make_fall()
+    phases = [world.state.rounds[index].phase for index in range(3)]
+    assert phases == [RoundPhase.FALLEN, RoundPhase.UNDONE, RoundPhase.UNDONE]
+    statuses = [world.state.seats[n].status for n in range(3)]
+    assert statuses == [SeatStatus.CLOSED, SeatStatus.CLOSED, SeatStatus.OPEN], "2 signed round 1 only"
+    assert world.state.root == world.state.terms.root
+    assert commit(world, "solver2", 2) == "RoundUndone"
+    assert world.try_send(calls.SealAudits(2), "x") == "NothingToSeal"
+
+
+def test_accepted_work_of_undone_rounds_is_paid_by_the_signers() -> None:
+    world = make_fall()
+    assert world.state.rounds[1].restored == {2: 100}, "the convicted signers' claims are not"
+    assert world.state.purse.get_wei(credit_of("watcher")) == 150 + 300, "capped share, and the bond"
+    world.jump(world.block + 6)
+    world.send(calls.LetStand(0), "x")
+    world.jump(600)
+    world.send(calls.SettleSeat(2, 2), "x")
+    paid = world.state.purse.get_wei(credit_of("solver2"))
+    assert paid == 100 + 100, "round 0 from the escrow, round 1 from the slash, round 2 is not accepted"
+
+
+def test_after_a_fall_the_others_post_again() -> None:
+    world = make_fall()
+    assert post(world, (0, 1), (0, 1, 2)) == "NoMajority", "convicted seats do not count"
+    assert post(world, (2,), (0, 1, 2)) is None
+    assert world.state.rounds[0].phase == RoundPhase.POSTED and world.state.root == world.state.rounds[0].root
+    assert 3 not in world.state.rounds, "the task stands still"
+
+
+def test_after_a_fall_the_root_stands_once_post_is_over() -> None:
+    world = make_fall()
+    fallen = world.block
+    for block, name in ((fallen + 5, "NotLate"), (fallen + 6, None)):
+        world.jump(block)
+        assert world.try_send(calls.LetStand(0), "x") == name
+    assert post(world, (2,), (0, 1, 2)) == "NotNewest"
+    world.send(calls.StartRounds(), "x")
+    assert world.state.start is not None and world.state.start.first_round == 3, "the next unused number"
+
+
+def test_a_root_that_was_posted_again_can_be_contested_for_a_whole_window() -> None:
+    """Else a second majority would post a wrong root in the last block of the first window."""
+    world = make_fall()
+    world.jump(world.block + 5)
+    assert post(world, (2,), (0, 1, 2), root=make_word("wrong again")) is None
+    posted = world.block
+    world.jump(posted + 200)
+    assert world.try_send(calls.SettleSeat(2, 0), "x") == "NotSettleable"
+    assert world.try_send(calls.OpenContest(0, 300), "watcher") is None
+
+
+def test_a_start_that_was_asked_for_is_lost_in_a_fall() -> None:
+    world = make_judged(rounds=1)
+    assert post(world, (0, 1), (0, 1, 2)) is None
+    assert world.block > START_BLOCK
+    world.send(calls.OpenContest(0, 300), "watcher")
+    world.jump(world.block + 11)
+    world.send(calls.EndRootContest(0), "x")
+    assert world.state.start is None and not world.state.pools.keys() - {0}

@@ -1,0 +1,184 @@
+"""What a seat gets and pays for a round, when it settles, and when the task closes."""
+
+import pytest
+
+from protocol.spec.game import calls
+from protocol.spec.game.enums import AuditWord, GameOutcome
+from protocol.spec.game.purse import ESCROW, credit_of, stake_of
+from protocol.spec.game.state import StatementRef
+from protocol.spec.game.upkeep import get_next_block, list_upkeep
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_posting import A, R, make_judged
+from tests.protocol.spec.game.world import (
+    KEEPER,
+    SUBMITTER,
+    World,
+    commit,
+    get_burned,
+    make_quiet_world,
+    make_vote,
+    make_world,
+    post,
+    vote,
+)
+
+U, X = AuditWord.UNSERVED, AuditWord.ABSTAIN
+SETTLE_SOLVER, SETTLE_AUDITOR = 304, 103 + 60 + 720 + 1
+"""First blocks in which round 0, closed in 103, can be settled."""
+
+
+def get_account(world: World, slot: int, rank: int, index: int = 0) -> str:
+    return make_vote(world, world.state, (index, slot, 0, rank), A).signer
+
+
+def settle(world: World, account: str, block: int, until: int = 0) -> int:
+    """What the account gained, less what it lost of its stake."""
+    world.jump(max(block, world.block))
+    number = world.get_seat(account).number
+    before = world.state.purse
+    world.send(calls.SettleSeat(number, until), "x")
+    after = world.state.purse
+    pots = (credit_of(account), stake_of(number))
+    return sum(after.get_wei(pot) - before.get_wei(pot) for pot in pots)
+
+
+def test_an_accepted_claim_is_paid_for_its_segments() -> None:
+    world = make_quiet_world(rounds=1)
+    commit(world, "solver0"), commit(world, "solver1", segments=4), commit(world, "solver2", segments=1)
+    world.cheats |= {KEEPER}
+    world.jump(105)
+    world.send(world.seal(calls.SealAudits(0)), "x")
+    for slot in range(3):
+        vote(world, slot, 0, 0, A)
+    post(world, (0, 1), (0, 1, 2))
+    gains = [settle(world, f"solver{i}", SETTLE_SOLVER) for i in range(3)]
+    assert gains == [100, 66, 16], "rounded down"
+
+
+def test_the_pay_of_a_rejected_claim_is_burned() -> None:
+    """A submitter gains nothing from its own rejecting verifiers."""
+    world = make_judged((R, A, A), rounds=1)
+    post(world, (0, 1), (1, 2))
+    escrow = world.state.purse.get_wei(ESCROW)
+    assert settle(world, "solver0", SETTLE_SOLVER) == 0
+    assert get_burned(world) == 100 and world.state.purse.get_wei(ESCROW) == escrow - 100
+
+
+def test_the_pay_of_a_convicted_claim_stays_in_the_escrow() -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
+    world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
+    escrow, burned = world.state.purse.get_wei(ESCROW), get_burned(world)
+    assert settle(world, "solver0", SETTLE_SOLVER) == 0
+    assert (world.state.purse.get_wei(ESCROW), get_burned(world)) == (escrow, burned)
+
+
+def test_other_pay_of_a_convicted_seat_is_burned() -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    world.send(calls.OpenContest(0, 300), "watcher")
+    world.jump(116)
+    world.send(calls.EndRootContest(0), "x")
+    world.jump(122)
+    world.send(calls.LetStand(0), "x")
+    burned = get_burned(world)
+    assert settle(world, "solver0", SETTLE_SOLVER) == 0 and get_burned(world) == burned + 100
+
+
+def test_two_unserved_cost_the_solver_and_both_who_said_so() -> None:
+    world = make_drawn(rounds=1)
+    vote(world, 0, 0, 0, U), vote(world, 0, 0, 2, U)
+    voters = [get_account(world, 0, rank) for rank in (0, 2)]
+    world.jump(164)
+    world.send(calls.LetStand(0), "x")
+    escrow = world.state.purse.get_wei(ESCROW)
+    assert settle(world, "solver0", SETTLE_SOLVER) == -70
+    assert world.state.purse.get_wei(ESCROW) == escrow, "the pay goes back to the submitter"
+    assert get_burned(world) == 70
+    assert [settle(world, account, SETTLE_AUDITOR) for account in voters] == [-70, -70]
+
+
+def test_one_unserved_costs_nobody() -> None:
+    world = make_drawn(rounds=1)
+    vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, X)
+    world.jump(164)
+    world.send(calls.LetStand(0), "x")
+    assert settle(world, "solver0", SETTLE_SOLVER) == 0 and get_burned(world) == 100
+    assert settle(world, get_account(world, 0, 0), SETTLE_AUDITOR) == 0
+
+
+def test_a_missing_commitment_costs_its_fee() -> None:
+    world = make_quiet_world(rounds=1)
+    commit(world, "solver0"), commit(world, "solver1")
+    world.play()
+    assert world.state.purse.get_wei(credit_of("solver2")) == 1_940
+
+
+def test_a_counted_vote_is_paid_with_its_opening_only() -> None:
+    world = make_drawn(rounds=1)
+    for slot in range(3):
+        vote(world, slot, 0, 0, A)
+    world.send(calls.JudgeVotes(0, (), (calls.VoteOpening(0, 0, 0),)), "x")
+    post(world, (0, 1), (0, 1, 2))
+    accounts = [get_account(world, slot, 0) for slot in range(3)]
+    assert [settle(world, account, SETTLE_AUDITOR) for account in accounts] == [10, 0, 0]
+
+
+def test_a_false_vote_earns_nothing_and_what_else_the_seat_earned_is_burned() -> None:
+    world = make_drawn(rounds=1)
+    for slot in range(3):
+        vote(world, slot, 0, 0, A)
+    world.send(calls.JudgeVotes(0, (), (calls.VoteOpening(0, 0, 0),)), "x")
+    post(world, (0, 1), (0, 1, 2))
+    account = get_account(world, 0, 0)
+    world.send(calls.AskSigner(StatementRef(0, 0, 0, 0), A, 1, 40), "asker")
+    world.send(calls.AnswerAsk(0, is_beyond=True), "x")
+    burned = get_burned(world)
+    assert settle(world, account, SETTLE_AUDITOR) == 0 and get_burned(world) == burned
+
+
+# --- When ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("account", "block"), [("solver0", SETTLE_SOLVER), ("verifier0", SETTLE_AUDITOR)])
+def test_a_seat_settles_once_its_windows_are_over(account: str, block: int) -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    number = world.get_seat(account).number
+    world.jump(block - 1)
+    assert world.try_send(calls.SettleSeat(number, 0), "x") == "NotSettleable"
+    world.jump(block)
+    assert world.try_send(calls.SettleSeat(number, 1), "x") == "RoundUnknown"
+    assert world.try_send(calls.SettleSeat(number, 0), "x") is None
+    assert world.try_send(calls.SettleSeat(number, 0), "x") == "AlreadySettled"
+
+
+def test_an_open_question_holds_the_round_and_later_ones_of_its_seat_only() -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    world.jump(303)
+    world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
+    world.jump(304)
+    assert world.try_send(calls.SettleSeat(0, 0), "x") == "NotSettleable"
+    assert world.try_send(calls.SettleSeat(1, 0), "x") is None
+
+
+def test_a_task_closes_once_all_is_settled_and_nothing_is_open() -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    assert world.try_send(calls.CloseGame(), "x") == "TaskRuns"
+    world.cheats -= {KEEPER}
+    world.play()
+    assert world.state.is_closed
+    left = world.state.purse.get_wei(credit_of(SUBMITTER))
+    assert left > 0 and world.state.purse.get_wei(ESCROW) == 0
+    assert world.try_send(calls.StartRounds(), "x") == "GameOver"
+    assert not world.state.seats, "all stakes are paid out"
+    world.withdraw_all()
+    assert world.state.purse.compute_total() == get_burned(world)
+
+
+def test_a_task_that_nobody_joined_closes_after_dispute() -> None:
+    world = make_world(solvers=0, verifiers=0, whistleblowers=0)
+    assert list_upkeep(world.state, 299) == () and get_next_block(world.state, 299) == 300
+    world.jump(300)
+    assert list_upkeep(world.state, 300) == (calls.CloseGame(),)
