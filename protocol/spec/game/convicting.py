@@ -9,7 +9,7 @@ from protocol.spec.game.draft import Draft
 from protocol.spec.game.enums import REJECT_WORDS, ClaimFate, DrawFate, GameOutcome, ProofKind, SeatStatus
 from protocol.spec.game.events import AskOver, DisputeOver, PayRestored, SeatConvicted
 from protocol.spec.game.fates import compute_draw_fate, get_claim_fate, get_votes
-from protocol.spec.game.pools import get_stake
+from protocol.spec.game.pools import find_seat, get_stake
 from protocol.spec.game.purse import BURNED, ESCROW, SLASHED, Pot, bond_of, credit_of, stake_of
 from protocol.spec.game.state import GameRound, GameState, OpenAsk, RunningDispute, StatementRef
 
@@ -50,11 +50,14 @@ def slash(draft: Draft, numbers: tuple[int, ...], finder: str, owed: list[OwedPa
 def _restore(draft: Draft, index: int, slot: int) -> None:
     """Pays for a claim of an honest seat: at settlement, or at once where the seat has settled already."""
     state, game_round = draft.state, draft.state.rounds[index]
-    seat = state.seats.get(game_round.claims[slot].seat)
-    if slot in game_round.restored or seat is None or seat.status == SeatStatus.CLOSED:
+    claim = game_round.claims[slot]
+    seat = find_seat(state, claim.account)
+    is_closed = claim.is_convicted or (seat is not None and seat.status == SeatStatus.CLOSED)
+    if slot in game_round.restored or is_closed:
         return
     wei = min(compute_claim_pay(state, game_round, slot), state.purse.get_wei(SLASHED))
-    draft.move(SLASHED, credit_of(seat.account) if seat.settled > index else ESCROW, wei)
+    is_settled = seat is None or seat.settled > index
+    draft.move(SLASHED, credit_of(claim.account) if is_settled else ESCROW, wei)
     draft.emit(PayRestored(index, slot, wei))
 
 

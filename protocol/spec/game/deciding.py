@@ -21,11 +21,11 @@ def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, blo
     start = get_votes_from(state, game_round, vote.draw)
     if seat_number is None or start is None:
         return "NotDrawn"
-    seat, votes = state.seats[seat_number], get_votes(game_round, vote.slot, vote.draw)
+    seat, votes = state.seats.get(seat_number), get_votes(game_round, vote.slot, vote.draw)
     flaws = {
         "RoundUndone": game_round.phase == RoundPhase.UNDONE,
-        "WrongSigner": vote.signer != seat.account,
-        "SeatClosed": seat.status == SeatStatus.CLOSED,
+        "WrongSigner": seat is None or vote.signer != seat.account,
+        "SeatClosed": seat is not None and seat.status == SeatStatus.CLOSED,
         "OtherStatement": not is_about(state, game_round, vote),
         "AlreadyCounted": vote.rank in votes,
         "DrawOver": is_draw_over(state, game_round, vote.slot, vote.draw, block),

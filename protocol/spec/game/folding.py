@@ -138,7 +138,8 @@ def _fold_dealt(state: GameState, event: events.RoundDealt, block: int) -> GameS
 def _fold_claim(state: GameState, event: events.ClaimTaken, block: int) -> GameState:
     game_round = state.rounds[event.round]
     seat = game_round.pool.solvers[event.slot]
-    claim = SlotClaim(seat, event.claim_root, event.segments, event.carried_root)
+    account = state.seats[seat].account
+    claim = SlotClaim(seat, account, event.claim_root, event.segments, event.carried_root)
     claims = _with(game_round.claims, event.slot, claim)
     changes: dict[str, Any] = {"claims": claims}
     if game_round.two_thirds is None and 3 * len(claims) >= 2 * game_round.counted:

@@ -22,6 +22,11 @@ def get_stake(state: GameState, number: int) -> int:
     return state.purse.get_wei(stake_of(number))
 
 
+def find_seat(state: GameState, account: str) -> Seat | None:
+    """The seat of an account, None where it has none."""
+    return next((seat for seat in state.seats.values() if seat.account == account), None)
+
+
 def freeze_pool(state: GameState) -> Pool:
     """The pool of a round that is frozen now."""
     sitting = sorted(number for number, seat in state.seats.items() if is_sitting(state, seat))

@@ -26,9 +26,8 @@ from protocol.spec.game.events import (
     TaskHalted,
     TaskStood,
 )
-from protocol.spec.game.pools import freeze_pool, is_enough
+from protocol.spec.game.pools import find_seat, freeze_pool, is_enough
 from protocol.spec.game.refusals import require, require_window
-from protocol.spec.game.seats import find_seat
 from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.game.timing import (
     compute_closing_block,

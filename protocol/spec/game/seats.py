@@ -8,7 +8,7 @@ from protocol.spec.game.drawing import get_drawn_seat, list_draws
 from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
 from protocol.spec.game.fates import get_decided_block, get_votes, is_draw_over
-from protocol.spec.game.pools import get_required_stake, get_stake
+from protocol.spec.game.pools import find_seat, get_required_stake, get_stake
 from protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameRound, GameState, Seat
@@ -21,11 +21,6 @@ def get_seat(state: GameState, number: int) -> Seat:
     """A seat by its number. Refuses SeatUnknown."""
     require(number in state.seats, "SeatUnknown", actual=number)
     return state.seats[number]
-
-
-def find_seat(state: GameState, account: str) -> Seat | None:
-    """The seat of an account, None where it has none."""
-    return next((seat for seat in state.seats.values() if seat.account == account), None)
 
 
 def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:

@@ -44,10 +44,12 @@ class Pool:
 
 @dataclass(frozen=True)
 class SlotClaim:
-    """What a seat committed. is_void: it was undecided when its seat was convicted of something else;
+    """What a seat committed. account: the seat's, because its number may have been given away by the time
+    that a false REJECT is convicted; is_void: it was undecided when its seat was convicted of something else;
     is_convicted: a fault was proven in this very claim."""
 
     seat: int
+    account: str
     claim_root: bytes
     segments: int
     carried_root: bytes

@@ -14,7 +14,7 @@ from protocol.spec.game.calls import GameCall, SignedVote, VoteOpening
 from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
 from protocol.spec.game.enums import AuditWord, ContestTurn, RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.events import GameEvent
+from protocol.spec.game.events import GameEvent, SeatJoined, VoteCounted, VoteOpened
 from protocol.spec.game.fates import get_votes, has_undecided, list_mergeable
 from protocol.spec.game.machine import apply, fold_all, get_state_at
 from protocol.spec.game.posting import get_post_window, get_waiting_round
@@ -55,7 +55,8 @@ def make_right_root(game_round: GameRound, merged: tuple[int, ...]) -> bytes:
 
 @dataclass
 class World:
-    """log: what happened, by block; silenced: from which block a party does nothing; false_claims: (account,
+    """log: what happened, by block; silenced: from which block a party does nothing;
+    patience: after how many acts it does nothing any more; false_claims: (account,
     round); unserving: accounts that serve nobody; cheats: who does not act by duties; acts: blocks in which a
     party acted of its own accord."""
 
@@ -66,10 +67,13 @@ class World:
     unserving: set[str] = field(default_factory=set)
     cheats: set[str] = field(default_factory=set)
     silenced: dict[str, int] = field(default_factory=dict)
+    patience: dict[str, int] = field(default_factory=dict)
     acts: list[tuple[int, str, GameCall]] = field(default_factory=list)
     lies: dict[tuple[int, int, int, int], AuditWord] = field(default_factory=dict)
     deposited: dict[str, int] = field(default_factory=dict)
     withdrawn: dict[str, int] = field(default_factory=dict)
+    accounts: dict[int, str] = field(default_factory=dict)
+    voters: dict[tuple[int, int, int, int], tuple[str, AuditWord]] = field(default_factory=dict)
     plans: list[Callable[["World"], Iterator[tuple[str, GameCall]]]] = field(default_factory=list)
 
     def send(self, call: GameCall, sender: str) -> None:
@@ -78,11 +82,24 @@ class World:
         self.state = fold_all(self.state, events, self.block)
         for event in events:
             self.log.append((self.block, event))
+            self._note(event)
             source, target, wei = getattr(event, "source", None), getattr(event, "target", None), 0
             if OUTSIDE in (source, target):
                 wei = event.wei  # type: ignore[attr-defined]
             book = self.deposited if source == OUTSIDE else self.withdrawn
             book[sender] = book.get(sender, 0) + wei
+
+    def _note(self, event: GameEvent) -> None:
+        """Whose seats and votes they were: numbers are used again."""
+        if isinstance(event, SeatJoined):
+            self.accounts[event.seat] = event.account
+        if isinstance(event, VoteOpened | VoteCounted):
+            game_round = self.state.rounds[event.round]
+            seat = get_drawn_seat(self.state, game_round, event.slot, event.draw, event.rank)
+            word = get_votes(game_round, event.slot, event.draw)[event.rank].word
+            key = (event.round, event.slot, event.draw, event.rank)
+            if isinstance(event, VoteOpened) or word == AuditWord.UNSERVED:
+                self.voters[key] = (self.accounts[seat or 0], word)
 
     def try_send(self, call: GameCall, sender: str) -> str | None:
         try:
@@ -92,7 +109,10 @@ class World:
         return None
 
     def is_silent(self, account: str) -> bool:
-        return self.block >= self.silenced.get(account, 1 << 60)
+        """Silent from a block on, or once it has acted so often."""
+        acts = self.patience.get(account)
+        is_tired = acts is not None and sum(sender == account for _, sender, _ in self.acts) >= acts
+        return is_tired or self.block >= self.silenced.get(account, 1 << 60)
 
     def is_serving(self, account: str) -> bool:
         return account not in self.unserving and not self.is_silent(account)
@@ -110,7 +130,7 @@ class World:
 
     # --- What is true -----------------------------------------------------------------------------------
     def get_true_word(self, game_round: GameRound, slot: int) -> AuditWord:
-        account = self.state.seats[game_round.pool.solvers[slot]].account
+        account = game_round.claims[slot].account
         if not self.is_serving(account):
             return AuditWord.UNSERVED
         is_false = (account, game_round.index) in self.false_claims
@@ -122,7 +142,7 @@ class World:
 
     def is_statement_false(self, ref: Any) -> bool:
         game_round = self.state.rounds[ref.round]
-        account = self.state.seats[game_round.pool.solvers[ref.slot]].account
+        account = game_round.claims[ref.slot].account
         is_claim_false = (account, ref.round) in self.false_claims
         if ref.draw is None:
             return is_claim_false
@@ -137,20 +157,17 @@ class World:
 
     def play_block(self) -> bool:
         """Everything that is due in this block is done; tells whether anything was."""
-        has_acted = False
-        for _ in range(200):
-            due = next(self._list_passing(), None)
-            if due is None:
-                return has_acted
-            has_acted = True
+        for count in range(50):
+            if not self._play_pass():
+                return count > 0
         raise AssertionError("a block without end")
 
-    def _list_passing(self) -> Iterator[tuple[str, GameCall]]:
+    def _play_pass(self) -> bool:
+        before = len(self.acts)
         for sender, call in list(self.list_duties()):
             if not self.is_silent(sender) and self.try_send(call, sender) is None:
                 self.acts.append((self.block, sender, call))
-                yield sender, call
-                return
+        return len(self.acts) > before
 
     def play(self, until: Callable[["World"], bool] | None = None, last_block: int = 1 << 40) -> "World":
         """Plays until the condition holds, or nothing is left to do."""
