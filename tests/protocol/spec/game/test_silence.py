@@ -91,7 +91,7 @@ def play_without_silence() -> World:
 
 
 def list_points(party: str) -> tuple[int, ...]:
-    """After how many acts: each, but of those that keepers do alike only the first (the other one is there)."""
+    """After how many acts: each one; of a keeper, for which another stands in, the first of each kind."""
     own = [call for _, sender, call in play_without_silence().acts if sender == party]
     if party != KEEPER:
         return tuple(range(len(own)))

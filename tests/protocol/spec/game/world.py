@@ -17,10 +17,10 @@ from protocol.spec.game.enums import AuditWord, ContestTurn, RoundPhase, SeatRol
 from protocol.spec.game.events import GameEvent, SeatJoined, VoteCounted, VoteOpened
 from protocol.spec.game.fates import get_votes, has_undecided, list_mergeable
 from protocol.spec.game.machine import apply, fold_all, get_state_at
+from protocol.spec.game.pools import find_seat
 from protocol.spec.game.posting import get_post_window, get_waiting_round
 from protocol.spec.game.purse import BURNED, OUTSIDE
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.seats import find_seat
 from protocol.spec.game.state import GameRound, GameState, Seat, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.game.timing import compute_closing_block, compute_draw_window, get_live_round
@@ -137,8 +137,14 @@ class World:
         return AuditWord.REJECT_STATE if is_false else AuditWord.ACCEPT
 
     def is_right(self, index: int) -> bool:
+        """Whether the root that was posted for a round is what its merge gives."""
         game_round = self.state.rounds[index]
         return game_round.root == make_right_root(game_round, game_round.merged)
+
+    def is_base_right(self, game_round: GameRound) -> bool:
+        """Whether everything that a round builds on was merged rightly."""
+        posted = [r for r in self.state.rounds.values() if r.phase == RoundPhase.POSTED]
+        return all(self.is_right(r.index) for r in posted if r.index < game_round.index)
 
     def is_statement_false(self, ref: Any) -> bool:
         game_round = self.state.rounds[ref.round]
@@ -227,16 +233,20 @@ def list_seat_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple
 
 
 def _list_solver_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
-    live = get_live_round(now)
-    if live is not None and live.closed is None and seat.number in live.pool.solvers:
-        slot, ready = live.pool.solvers.index(seat.number), live.trained_from
-        is_ready = ready is not None and world.block >= ready + get_training_blocks(seat.number)
-        if slot not in live.claims and is_ready:
-            yield seat.account, make_commit(now, live, seat)
+    yield from list_commits(world, now, seat)
     waiting = get_waiting_round(now)
     post = None if waiting is None else make_post(world, now, waiting)
     if waiting is not None and post is not None and seat.number in waiting.pool.solvers:
         yield seat.account, post
+
+
+def list_commits(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+    live = get_live_round(now)
+    if live is not None and live.closed is None and seat.number in live.pool.solvers:
+        slot, ready = live.pool.solvers.index(seat.number), live.trained_from
+        is_ready = ready is not None and world.block >= ready + get_training_blocks(seat.number)
+        if slot not in live.claims and is_ready and world.is_base_right(live):
+            yield seat.account, make_commit(now, live, seat)
 
 
 def make_commit(now: GameState, game_round: GameRound, seat: Seat, **changes: Any) -> calls.CommitRound:

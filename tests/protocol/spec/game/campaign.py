@@ -1,0 +1,390 @@
+"""Hostile calls at random against honest parties who act by duties, with everything checked after each step.
+
+Facts tell the truth: a proof against an honest statement is never good. Whatever a cheat could sign or say
+itself, it may. `./dev` runs a short campaign in the tests; TOUCHSTONE_GAME_EXAMPLES makes it longer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall, VoteOpening
+from protocol.spec.game.drawing import get_drawn_seat, list_draws
+from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, RoundPhase, SeatRole
+from protocol.spec.game.events import GameEvent, RoundOpened, SeatConvicted, SeatJoined, SeatLeft, WeiMoved
+from protocol.spec.game.fates import get_votes, list_mergeable
+from protocol.spec.game.folding import fold
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.posting import get_waiting_round
+from protocol.spec.game.purse import PotKind
+from protocol.spec.game.seats import count_silences
+from protocol.spec.game.state import StatementRef, create_game
+from protocol.spec.game.statement_refs import find_statement_seat, list_questions
+from protocol.spec.game.terms import LIMITS_LOCAL, compute_escrow
+from protocol.spec.game.timing import get_live_round
+from protocol.spec.game.upkeep import get_next_block
+from tests.protocol.spec.game.world import (
+    AMOUNTS,
+    START_BLOCK,
+    SUBMITTER,
+    World,
+    list_commits,
+    list_votes,
+    make_commit,
+    make_terms,
+    make_vote,
+    make_word,
+    make_world,
+)
+
+PASSED: Counter[str] = Counter()
+SENT: Counter[str] = Counter()
+REACHED: Counter[str] = Counter()
+"""Calls that passed and calls sent by kind, and outcomes reached, over all plays: a campaign that only
+collects refusals proves nothing."""
+SMALL, PICK = st.integers(0, 6), st.integers(0, 1 << 16)
+WORDS = st.sampled_from(list(AuditWord))
+LIES = st.sampled_from([None, *AuditWord])
+CONFLICTS = (AuditWord.UNSERVED,)
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """What the cheats of a play do as a rule, besides what is drawn call by call. lie: what they say of every
+    draw, None where they are silent; is_forging: they post wrong roots where they are enough."""
+
+    is_committing: bool
+    is_false: bool
+    is_serving: bool
+    lie: AuditWord | None
+    is_forging: bool
+
+    def plan(self, world: World) -> Iterator[tuple[str, GameCall]]:
+        """Their calls at this block."""
+        now = world.get_now()
+        for seat in [one for one in now.seats.values() if one.account in world.cheats]:
+            if self.is_committing:
+                yield from list_commits(world, now, seat)
+            for _, call in list_votes(world, now, seat) if self.lie else ():
+                assert isinstance(call, calls.JudgeVotes)
+                votes = tuple(replace(one, word=self.lie or one.word) for one in call.votes)
+                yield seat.account, replace(call, votes=votes)
+        waiting = get_waiting_round(now)
+        if self.is_forging and waiting is not None:
+            signers = tuple(n for n in waiting.pool.solvers if now.seats[n].account in world.cheats)
+            merged = list_mergeable(now, waiting, world.block)
+            yield "pest", calls.PostRoot(waiting.index, merged, make_word("forged"), signers)
+
+
+class Campaign(RuleBasedStateMachine):
+    """One task. hostile: accounts that do not act by duties; `pest` has no seat."""
+
+    world: World
+
+    @initialize(
+        solvers=st.integers(0, 3), verifiers=st.integers(0, 3), whistles=st.integers(0, 2),
+        rounds=st.integers(2, 4), late=st.sampled_from([0, 1 << 15, 1 << 16]), draws=st.integers(1, 2),
+        ahead=st.integers(3, 60),
+        conduct=st.builds(Conduct, st.booleans(), st.booleans(), st.booleans(), LIES, st.booleans()),
+    )  # fmt: skip
+    def begin(
+        self,
+        solvers: int,
+        verifiers: int,
+        whistles: int,
+        rounds: int,
+        late: int,
+        draws: int,
+        ahead: int,
+        conduct: Conduct,
+    ) -> None:
+        self.changes = {"rounds": rounds, "late_chance": late, "draws": draws, "solver_seats": 5}
+        self.world = make_world(solvers=4, verifiers=7, whistleblowers=4, **self.changes)
+        counts = {"solver": solvers, "verifier": verifiers, "whistle": whistles}
+        self.world.cheats = {f"{name}{i}" for name, count in counts.items() for i in range(count)}
+        self.world.cheats |= {"pest", "stranger"}
+        self.world.plans = [plan_watcher, conduct.plan]
+        self.owners: dict[tuple[int, int], str] = {}
+        self.seen = 0
+        if conduct.is_false:
+            self.world.false_claims |= {(one, r) for one in self.world.cheats for r in range(rounds)}
+        if not conduct.is_serving:
+            self.world.unserving |= self.world.cheats
+        self.sent = 0
+        self.pass_time(ahead)
+
+    # --- Time -------------------------------------------------------------------------------------------
+    @rule(steps=st.integers(1, 12))
+    def wait(self, steps: int) -> None:
+        self.pass_time(steps)
+
+    def pass_time(self, steps: int) -> None:
+        """Honest parties are awake: they act in every block in which something may have become due."""
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> None:
+        self.world.play_block()
+        later = [get_next_block(self.world.state, self.world.block), *self.world.list_wakes()]
+        blocks = [one for one in later if one is not None and one > self.world.block]
+        self.world.block = min(blocks, default=self.world.block + 1)
+
+    @rule()
+    def pass_block(self) -> None:
+        self.world.play_block()
+        self.world.block += 1
+
+    # --- Cheats -----------------------------------------------------------------------------------------
+    def send(self, call: GameCall, sender: str) -> None:
+        name = type(call).__name__
+        SENT[name] += 1
+        if self.world.try_send(call, sender) is None:
+            PASSED[name] += 1
+        self.sent += 1
+        if self.sent % 3 == 0:
+            self.step()
+
+    def pick_cheat(self, pick: int) -> str:
+        cheats = sorted(self.world.cheats)
+        return cheats[pick % len(cheats)]
+
+    def pick_round(self, index: int) -> int:
+        """An opened round, the newest for 0; now and then none."""
+        opened = sorted(self.world.state.rounds, reverse=True)
+        return opened[index % len(opened)] if opened and index < 6 else index
+
+    def is_cheating(self, number: int | None) -> bool:
+        seat = None if number is None else self.world.state.seats.get(number)
+        return seat is not None and seat.account in self.world.cheats
+
+    @rule(pick=PICK, is_false=st.booleans(), is_served=st.booleans(), base=st.sampled_from([None, b"other"]))
+    def commit(self, pick: int, is_false: bool, is_served: bool, base: bytes | None) -> None:
+        live, now = get_live_round(self.world.get_now()), self.world.get_now()
+        seat = find_seat(now, self.pick_cheat(pick))
+        if live is None or seat is None:
+            return
+        if is_false and (seat.number not in [one.seat for one in live.claims.values()]):
+            self.world.false_claims.add((seat.account, live.index))
+        (self.world.unserving.discard if is_served else self.world.unserving.add)(seat.account)
+        call = make_commit(now, live, seat)
+        self.send(call if base is None else replace(call, base_root=base), seat.account)
+
+    @rule(index=SMALL, pick=PICK, word=WORDS, rank=st.integers(0, 2), is_open=st.booleans())
+    def vote(self, index: int, pick: int, word: AuditWord, rank: int, is_open: bool) -> None:
+        now = self.world.get_now()
+        places = list_draws(now, now.rounds[index]) if index in now.rounds else ()
+        hostile = [
+            place
+            for place in places
+            if self.is_cheating(get_drawn_seat(now, now.rounds[index], *place, rank))
+        ]
+        if not hostile:
+            return
+        slot, draw = hostile[pick % len(hostile)]
+        vote = make_vote(self.world, now, (index, slot, draw, rank), word)
+        openings = (VoteOpening(slot, draw, rank),) if is_open else ()
+        self.send(calls.JudgeVotes(index, (vote, vote), openings), "pest")
+
+    @rule(index=SMALL, mask=st.integers(0, 31), is_wrong=st.booleans())
+    def post(self, index: int, mask: int, is_wrong: bool) -> None:
+        """A wrong root, or a right one of fewer claims, by those who would sign it."""
+        now, index = self.world.get_now(), self.pick_round(index)
+        if index not in now.rounds:
+            return
+        game_round = now.rounds[index]
+        merged = tuple(slot for slot in range(5) if mask >> slot & 1)
+        signers = tuple(n for n in game_round.pool.solvers if self.is_cheating(n))
+        roots = [game_round.claims[slot].claim_root for slot in merged if slot in game_round.claims]
+        root = make_word("merge", index, game_round.base_root, roots)
+        self.send(calls.PostRoot(index, merged, make_word("wrong") if is_wrong else root, signers), "pest")
+
+    @rule(index=SMALL, bond=st.sampled_from([300, 300, 1]))
+    def contest(self, index: int, bond: int) -> None:
+        self.send(calls.OpenContest(self.pick_round(index), bond), "pest")
+
+    @rule(pick=PICK, child=SMALL)
+    def move_in_contest(self, pick: int, child: int) -> None:
+        for number in list(self.world.state.contests)[pick % 3 :][:1]:
+            self.send(calls.NameChild(number, child), "pest")
+            self.send(calls.AnswerContest(number), "pest")
+
+    def pick_statement(self, index: int, pick: int) -> StatementRef | None:
+        now, index = self.world.get_now(), self.pick_round(index)
+        places = list_draws(now, now.rounds[index]) if index in now.rounds else ()
+        if not places:
+            return None
+        slot, draw = places[pick % len(places)]
+        return StatementRef(index, slot, None if pick % 2 else draw, pick // 7 % 3)
+
+    @rule(index=SMALL, pick=PICK, word=WORDS, times=st.integers(1, 3))
+    def ask(self, index: int, pick: int, word: AuditWord, times: int) -> None:
+        """An honest seat signs one word of a draw only."""
+        ref = self.pick_statement(index, pick)
+        if ref is None or ref.draw is None:
+            return
+        now, number = self.world.get_now(), find_statement_seat(self.world.get_now(), ref)
+        vote = get_votes(now.rounds[ref.round], ref.slot, ref.draw).get(ref.rank)
+        signed = self.is_cheating(number) or (vote is not None and vote.word == word)
+        self.send(calls.AskSigner(ref, word, 1, AMOUNTS.ask_bond * times, is_signed=signed), "pest")
+
+    @rule(pick=PICK, is_beyond=st.booleans())
+    def answer_ask(self, pick: int, is_beyond: bool) -> None:
+        """What a cheat signed may lie anywhere."""
+        for number, ask in list(self.world.state.asks.items())[pick % 3 :][:1]:
+            if self.is_cheating(ask.seat):
+                self.send(calls.AnswerAsk(number, is_beyond=is_beyond), "pest")
+
+    @rule(index=SMALL, pick=PICK, times=st.integers(1, 3))
+    def dispute(self, index: int, pick: int, times: int) -> None:
+        ref = self.pick_statement(index, pick)
+        if ref is not None:
+            self.send(calls.DisputeStatement(ref, AMOUNTS.dispute_bond * times), "pest")
+
+    @rule(pick=PICK, outcome=st.sampled_from([GameOutcome.CONVICTED, GameOutcome.CLEARED]))
+    def end_dispute(self, pick: int, outcome: GameOutcome) -> None:
+        """Who answers truthfully is not convicted; a cheat may be, or not."""
+        for number, dispute in list(self.world.state.disputes.items())[pick % 3 :][:1]:
+            true = outcome if self.is_cheating(dispute.seat) else GameOutcome.CLEARED
+            self.send(calls.EndDispute(number, outcome=true), "pest")
+
+    @rule(index=SMALL, pick=PICK, proof=st.sampled_from(list(ProofKind)))
+    def convict(self, index: int, pick: int, proof: ProofKind) -> None:
+        ref, digest = self.pick_statement(index, pick), make_word("digest", pick % 3)
+        if ref is not None:
+            is_valid = self.is_cheating(find_statement_seat(self.world.get_now(), ref))
+            self.send(calls.ConvictSeat(ref, proof, digest, is_valid=is_valid), "pest")
+        self.send(calls.SealProof(digest), "pest")
+
+    @rule(pick=PICK, role=st.sampled_from(list(SeatRole)), extra=st.integers(0, 2))
+    def come_and_go(self, pick: int, role: SeatRole, extra: int) -> None:
+        account = self.pick_cheat(pick)
+        seat = find_seat(self.world.state, account)
+        stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
+        if seat is None:
+            self.send(calls.JoinSeat(role, stake + extra), account)
+        elif extra == 0:
+            self.send(calls.LeaveSeat(seat.number), account)
+        else:
+            self.send(calls.TopUp(seat.number, extra), account)
+
+    @rule(pick=PICK, a=st.integers(0, 16), b=SMALL)
+    def meddle(self, pick: int, a: int, b: int) -> None:
+        """Any other call with any numbers, by anybody."""
+        word = make_word("meddling", pick)
+        options: list[GameCall] = [
+            calls.MarkSilent(a), calls.PayOut(a), calls.WithdrawCredit(), calls.CloseGame(),
+            calls.StartRounds(), calls.SealStart(randomness=word), calls.SealRound(a, randomness=word),
+            calls.SealAudits(a, randomness=word), calls.SealClosing(randomness=word), calls.LetStand(a),
+            calls.SettleSeat(a, b), calls.EndRootContest(a), calls.EndAsk(a),
+            calls.BringLeaf(a, is_fitting=False), calls.AnswerContest(a, is_hashing=False),
+            calls.AnswerAsk(a, is_fitting=False),
+        ]  # fmt: skip
+        self.send(options[pick % len(options)], self.pick_cheat(pick // 64))
+
+    @precondition(lambda self: self.world.state.next_round > 1)
+    @rule()
+    def halt(self) -> None:
+        self.send(calls.HaltTask(), SUBMITTER)
+
+    # --- What must hold ---------------------------------------------------------------------------------
+    @invariant()
+    def money_is_neither_made_nor_lost(self) -> None:
+        world = self.world
+        total = world.state.purse.compute_total() + sum(world.withdrawn.values())
+        assert total == compute_escrow(world.state.terms) + sum(world.deposited.values())
+        assert all(wei > 0 for wei in world.state.purse.wei.values())
+        assert not [pot for pot in world.state.purse.wei if pot.kind == PotKind.SLASHED]
+
+    @invariant()
+    def honest_seats_are_neither_closed_nor_charged_nor_marked(self) -> None:
+        for _, event in self.world.log[self.seen :]:
+            self.check_event(event)
+        self.seen = len(self.world.log)
+        for seat in self.world.state.seats.values():
+            if not self.is_cheating(seat.number):
+                assert count_silences(self.world.get_now(), seat, self.world.block) == 0
+
+    def check_event(self, event: GameEvent) -> None:
+        if isinstance(event, SeatJoined):
+            self.owners[event.seat, -1] = event.account
+        if isinstance(event, RoundOpened):
+            pool = self.world.state.rounds[event.round].pool
+            for number in (*pool.solvers, *pool.verifiers, *pool.whistleblowers):
+                self.owners[number, event.round] = self.owners[number, -1]
+        if isinstance(event, SeatConvicted):
+            REACHED[f"convicted {event.proof.name}"] += 1
+            assert not self.is_honest(event.seat), "an honest seat was closed"
+        if isinstance(event, SeatLeft):
+            is_displaced = self.owners[event.seat, -1].startswith("solver")
+            assert is_displaced or not self.is_honest(event.seat)
+        if isinstance(event, WeiMoved) and event.source.kind == PotKind.STAKE:
+            is_fee = event.target.kind == PotKind.BURNED and self.is_honest(int(event.source.key))
+            assert not is_fee or self.is_unserved_fee(self.owners[int(event.source.key), -1], event.wei)
+        name = getattr(getattr(event, "outcome", None), "name", "")
+        REACHED[f"{type(event).__name__} {name}".strip()] += 1
+
+    def is_honest(self, number: int) -> bool:
+        return self.owners[number, -1] not in self.world.cheats
+
+    def is_unserved_fee(self, account: str, wei: int) -> bool:
+        """The one fee that an honest seat pays: two cheats said UNSERVED of its claim, or it said so itself,
+        truthfully."""
+        words = [(voter, word) for voter, word in self.world.voters.values() if word in CONFLICTS]
+        is_own = any(voter == account for voter, _ in words)
+        is_by_cheats = sum(voter in self.world.cheats for voter, _ in words) >= 2
+        return wei % AMOUNTS.unserved_fee == 0 and (is_own or is_by_cheats)
+
+    @invariant()
+    def seats_stay_while_something_names_them(self) -> None:
+        state = self.world.state
+        questions = [one for number in state.seats for one in list_questions(state, number)]
+        assert len(questions) == len(state.asks) + len(state.disputes), "each names a seat that is there"
+        for question in questions:
+            owner = self.owners[question.seat, question.statement.round]
+            assert state.seats[question.seat].account == owner
+        contested = {contest.round for contest in state.contests.values()}
+        for index, game_round in state.rounds.items():
+            is_live = game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN)
+            if is_live or index in contested:
+                for number in (*game_round.pool.solvers, *game_round.pool.verifiers):
+                    assert state.seats[number].account == self.owners[number, index]
+
+    def teardown(self) -> None:
+        """All fall silent but one keeper: the task closes, all stakes and credits come out."""
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        world.plans, world.cheats = (
+            [],
+            {*world.cheats, *(seat.account for seat in world.state.seats.values())},
+        )
+        world.cheats.add("other keeper")
+        world.play()
+        assert world.state.is_closed and not world.state.seats
+        assert {pot.kind for pot in world.state.purse.wei} <= {PotKind.CREDIT, PotKind.BURNED}
+        self.check_fold()
+
+    def check_fold(self) -> None:
+        state = create_game(make_terms(**self.changes), LIMITS_LOCAL, START_BLOCK)
+        for block, event in self.world.log:
+            state = fold(state, event, block)
+        assert state == self.world.state
+
+
+def plan_watcher(world: World) -> Iterator[tuple[str, GameCall]]:
+    """An honest outsider contests what it merged otherwise."""
+    now = world.get_now()
+    for index, game_round in now.rounds.items():
+        is_posted = game_round.phase == RoundPhase.POSTED
+        is_watched = any(c.contester == "watcher" and c.round == index for c in now.contests.values())
+        if is_posted and not world.is_right(index) and not is_watched:
+            yield "watcher", calls.OpenContest(index, AMOUNTS.contest_bond)
+    for number, contest in now.contests.items():
+        if contest.contester == "watcher" and contest.turn.name == "CONTESTER":
+            yield "watcher", calls.NameChild(number, 1)
+        if contest.turn.name == "LEAF":
+            yield "watcher", calls.BringLeaf(number, is_right=world.is_right(contest.round))
