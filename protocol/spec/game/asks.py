@@ -6,15 +6,16 @@ The contract compares. So a word beside two roots is no free lie: it can be aske
 from protocol.spec.game.calls import AnswerAsk, AskSigner, EndAsk
 from protocol.spec.game.convicting import convict, forfeit_bond, return_bond
 from protocol.spec.game.draft import Draft
-from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, SeatStatus
+from protocol.spec.game.enums import GameOutcome, ProofKind, SeatStatus
 from protocol.spec.game.events import AskOpened, AskOver
 from protocol.spec.game.purse import OUTSIDE, bond_of
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState, OpenAsk, StatementRef
 from protocol.spec.game.statement_refs import count_open_asks, get_statement_seat
 from protocol.spec.game.timing import compute_ask_clock, get_ask_until
+from protocol.spec.statements import VoteWord
 
-ASKED_WORDS = frozenset({AuditWord.ACCEPT, AuditWord.REJECT_STATE})
+ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
 
 
 def get_ask(state: GameState, number: int) -> OpenAsk:
@@ -51,7 +52,7 @@ def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
     ask = get_ask(draft.state, call.ask)
     require(draft.block <= ask.clock, "OutsideWindow", f"until {ask.clock}", draft.block)
     require(call.is_fitting, "ProofInvalid", "both leaves under the vote's roots")
-    if call.is_beyond == (ask.word == AuditWord.ACCEPT):
+    if call.is_beyond == (ask.word == VoteWord.ACCEPT):
         _convict(draft, ask)
         return
     forfeit_bond(draft, ask.number, draft.state.seats[ask.seat].account)

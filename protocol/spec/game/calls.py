@@ -6,8 +6,9 @@ bond or a stake is the wei that comes with the call.
 
 from dataclasses import dataclass, field
 
-from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, SeatRole
+from protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
 from protocol.spec.game.state import StatementRef
+from protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)
@@ -127,12 +128,12 @@ class SignedVote:
     claim_root: bytes
     seed: bytes
     segment: int
-    word: AuditWord
+    word: VoteWord
     signer: str
 
 
 @dataclass(frozen=True)
-class VoteOpening:
+class HandedOpening:
     """The opening of a counted vote. Fact: it fits the vote, its seal and the task's format."""
 
     slot: int
@@ -147,7 +148,7 @@ class JudgeVotes(GameCall):
 
     round: int
     votes: tuple[SignedVote, ...] = ()
-    openings: tuple[VoteOpening, ...] = ()
+    openings: tuple[HandedOpening, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ class AskSigner(GameCall):
     """ask: show a state leaf of both ends. Fact: the drawn seat signed a vote of this draw with this word."""
 
     statement: StatementRef
-    word: AuditWord
+    word: VoteWord
     leaf: int
     bond: int
     is_signed: bool = field(default=True, kw_only=True)

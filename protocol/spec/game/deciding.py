@@ -4,7 +4,7 @@ One that does not count is skipped, never refused: who hands in one vote of a ba
 batch fail.
 """
 
-from protocol.spec.game.calls import JudgeVotes, SignedVote, VoteOpening
+from protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment
 from protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatStatus
@@ -42,7 +42,9 @@ def is_about(state: GameState, game_round: GameRound, vote: SignedVote) -> bool:
     return (vote.claim_root, vote.seed, vote.segment) == (claim_root, seed, segment)
 
 
-def get_opening_flaw(state: GameState, game_round: GameRound, opening: VoteOpening, block: int) -> str | None:
+def get_opening_flaw(
+    state: GameState, game_round: GameRound, opening: HandedOpening, block: int
+) -> str | None:
     """Why an opening does not count at `block`, None where it does. It comes with or after the decision:
     earlier it would give reserves something to copy (findings, M2)."""
     slot, draw = opening.slot, opening.draw

@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from protocol.spec.statements import COMPARED, VoteWord
+
 
 class SeatRole(IntEnum):
     """What a seat is for."""
@@ -31,20 +33,8 @@ class RoundPhase(IntEnum):
     UNDONE = 5
 
 
-class AuditWord(IntEnum):
-    """What an auditor says of a draw. A REJECT names where: a state leaf, a pseudo-gradient leaf or the
-    start."""
-
-    ACCEPT = 1
-    REJECT_STATE = 2
-    REJECT_DELTA = 3
-    REJECT_START = 4
-    UNSERVED = 5
-    ABSTAIN = 6
-
-
-REJECT_WORDS = frozenset({AuditWord.REJECT_STATE, AuditWord.REJECT_DELTA, AuditWord.REJECT_START})
-OPENED_WORDS = REJECT_WORDS | {AuditWord.ACCEPT}
+REJECT_WORDS = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START})
+OPENED_WORDS = COMPARED
 """Votes that are paid with a fitting opening only."""
 
 

@@ -3,9 +3,10 @@ block, because `fold` is told in which block it was logged."""
 
 from dataclasses import dataclass
 
-from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, SeatRole
+from protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
 from protocol.spec.game.purse import Pot
 from protocol.spec.game.state import OpenAsk, RootContest, RunningDispute, StatementRef
+from protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class VoteCounted(GameEvent):
     slot: int
     draw: int
     rank: int
-    word: AuditWord
+    word: VoteWord
 
 
 @dataclass(frozen=True)

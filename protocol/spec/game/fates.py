@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from protocol.spec.game.drawing import count_claim_draws, get_drawn_segment
-from protocol.spec.game.enums import AuditWord, ClaimFate, DrawFate
+from protocol.spec.game.enums import ClaimFate, DrawFate
 from protocol.spec.game.state import CountedVote, GameRound, GameState
 from protocol.spec.game.timing import get_votes_from, is_unsealed
+from protocol.spec.statements import VoteWord
 
 NO_VOTES: Mapping[int, CountedVote] = {}
 
@@ -17,7 +18,7 @@ def get_votes(game_round: GameRound, slot: int, draw: int) -> Mapping[int, Count
 
 def compute_draw_fate(votes: Mapping[int, CountedVote]) -> DrawFate:
     """ACCEPTED: the primary, or both reserves, say ACCEPT. FAILED: that has become impossible."""
-    accepts = {rank: vote.word == AuditWord.ACCEPT for rank, vote in votes.items()}
+    accepts = {rank: vote.word == VoteWord.ACCEPT for rank, vote in votes.items()}
     if accepts.get(0) or (accepts.get(1) and accepts.get(2)):
         return DrawFate.ACCEPTED
     is_primary_against = accepts.get(0) is False
@@ -27,7 +28,7 @@ def compute_draw_fate(votes: Mapping[int, CountedVote]) -> DrawFate:
 
 def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
     """Whether two of three auditors counted with UNSERVED."""
-    return sum(vote.word == AuditWord.UNSERVED for vote in votes.values()) >= 2
+    return sum(vote.word == VoteWord.UNSERVED for vote in votes.values()) >= 2
 
 
 def get_decided_block(votes: Mapping[int, CountedVote]) -> int:

@@ -9,7 +9,7 @@ from protocol.spec.game.calls import CloseGame, SettleSeat
 from protocol.spec.game.convicting import compute_claim_pay
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import AuditWord, ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.enums import ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.events import GameClosed, SeatSettled
 from protocol.spec.game.fates import compute_draw_fate, get_claim_fate, get_votes, is_unserved
 from protocol.spec.game.pools import get_stake
@@ -19,6 +19,7 @@ from protocol.spec.game.seats import get_seat, is_missed
 from protocol.spec.game.state import GameRound, GameState, Seat
 from protocol.spec.game.statement_refs import is_questioned
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_late_draw, is_start_alive
+from protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _get_auditor_money(state: GameState, seat: Seat, game_round: GameRound, bloc
                 continue
             pay = amounts.late_pay if is_late_draw(state, draw) else amounts.audit_pay
             paid += pay * (vote.is_opened and not vote.is_false)
-            fees += amounts.unserved_fee * (vote.word == AuditWord.UNSERVED and is_unserved(votes))
+            fees += amounts.unserved_fee * (vote.word == VoteWord.UNSERVED and is_unserved(votes))
     return RoundMoney(paid=paid, fees=fees)
 
 

@@ -7,9 +7,10 @@ for that block by the functions of `timing.py` and `deciding.py`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from protocol.spec.game.enums import AuditWord, ContestTurn, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.purse import ESCROW, Purse
 from protocol.spec.game.terms import DeploymentLimits, GameTerms, compute_escrow
+from protocol.spec.statements import VoteWord
 
 DrawPlace = tuple[int, int]
 """(slot, draw). The late draw of a claim has the number q, which no other draw of it has."""
@@ -61,7 +62,7 @@ class SlotClaim:
 class CountedVote:
     """A vote that the chain has counted. is_false: its seat was convicted of this very vote."""
 
-    word: AuditWord
+    word: VoteWord
     block: int
     is_opened: bool = False
     is_false: bool = False
@@ -140,7 +141,7 @@ class OpenAsk:
     number: int
     statement: StatementRef
     seat: int
-    word: AuditWord
+    word: VoteWord
     leaf: int
     asker: str
     clock: int

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall, VoteOpening
+from protocol.spec.game.calls import GameCall, HandedOpening
 from protocol.spec.game.drawing import get_drawn_seat, list_draws
-from protocol.spec.game.enums import AuditWord, GameOutcome, ProofKind, RoundPhase, SeatRole
+from protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.events import GameEvent, RoundOpened, SeatConvicted, SeatJoined, SeatLeft, WeiMoved
 from protocol.spec.game.fates import get_votes, list_mergeable
 from protocol.spec.game.folding import fold
@@ -27,6 +27,7 @@ from protocol.spec.game.statement_refs import find_statement_seat, list_question
 from protocol.spec.game.terms import LIMITS_LOCAL, compute_escrow
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.game.upkeep import get_next_block
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     START_BLOCK,
@@ -47,9 +48,9 @@ REACHED: Counter[str] = Counter()
 """Calls that passed and calls sent by kind, and outcomes reached, over all plays: a campaign that only
 collects refusals proves nothing."""
 SMALL, PICK = st.integers(0, 6), st.integers(0, 1 << 16)
-WORDS = st.sampled_from(list(AuditWord))
-LIES = st.sampled_from([None, *AuditWord])
-CONFLICTS = (AuditWord.UNSERVED,)
+WORDS = st.sampled_from(list(VoteWord))
+LIES = st.sampled_from([None, *VoteWord])
+CONFLICTS = (VoteWord.UNSERVED,)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Conduct:
     is_committing: bool
     is_false: bool
     is_serving: bool
-    lie: AuditWord | None
+    lie: VoteWord | None
     is_forging: bool
 
     def plan(self, world: World) -> Iterator[tuple[str, GameCall]]:
@@ -174,7 +175,7 @@ class Campaign(RuleBasedStateMachine):
         self.send(call if base is None else replace(call, base_root=base), seat.account)
 
     @rule(index=SMALL, pick=PICK, word=WORDS, rank=st.integers(0, 2), is_open=st.booleans())
-    def vote(self, index: int, pick: int, word: AuditWord, rank: int, is_open: bool) -> None:
+    def vote(self, index: int, pick: int, word: VoteWord, rank: int, is_open: bool) -> None:
         now = self.world.get_now()
         places = list_draws(now, now.rounds[index]) if index in now.rounds else ()
         hostile = [
@@ -186,7 +187,7 @@ class Campaign(RuleBasedStateMachine):
             return
         slot, draw = hostile[pick % len(hostile)]
         vote = make_vote(self.world, now, (index, slot, draw, rank), word)
-        openings = (VoteOpening(slot, draw, rank),) if is_open else ()
+        openings = (HandedOpening(slot, draw, rank),) if is_open else ()
         self.send(calls.JudgeVotes(index, (vote, vote), openings), "pest")
 
     @rule(index=SMALL, mask=st.integers(0, 31), is_wrong=st.booleans())
@@ -221,7 +222,7 @@ class Campaign(RuleBasedStateMachine):
         return StatementRef(index, slot, None if pick % 2 else draw, pick // 7 % 3)
 
     @rule(index=SMALL, pick=PICK, word=WORDS, times=st.integers(1, 3))
-    def ask(self, index: int, pick: int, word: AuditWord, times: int) -> None:
+    def ask(self, index: int, pick: int, word: VoteWord, times: int) -> None:
         """An honest seat signs one word of a draw only."""
         ref = self.pick_statement(index, pick)
         if ref is None or ref.draw is None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.calls import VoteOpening
+from protocol.spec.game.calls import HandedOpening
 from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
-from protocol.spec.game.enums import AuditWord, ClaimFate, DrawFate, ProofKind, RoundPhase
+from protocol.spec.game.enums import ClaimFate, DrawFate, ProofKind, RoundPhase
 from protocol.spec.game.fates import (
     compute_draw_fate,
     get_claim_fate,
@@ -17,6 +17,7 @@ from protocol.spec.game.fates import (
     list_mergeable,
 )
 from protocol.spec.game.state import CountedVote, StatementRef
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     World,
     commit,
@@ -26,8 +27,8 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 
-A, R, D, S = AuditWord.ACCEPT, AuditWord.REJECT_STATE, AuditWord.REJECT_DELTA, AuditWord.REJECT_START
-U, X = AuditWord.UNSERVED, AuditWord.ABSTAIN
+A, R, D, S = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START
+U, X = VoteWord.UNSERVED, VoteWord.ABSTAIN
 
 
 def make_drawn(**changes: int) -> World:
@@ -63,13 +64,13 @@ def fate_of(world: World, slot: int = 0) -> ClaimFate:
     ],
 )
 def test_a_draw_is_decided_by_its_primary_or_both_reserves(
-    words: dict[int, AuditWord], fate: DrawFate
+    words: dict[int, VoteWord], fate: DrawFate
 ) -> None:
     assert compute_draw_fate({rank: CountedVote(word, 1) for rank, word in words.items()}) == fate
 
 
 def test_two_of_three_say_unserved() -> None:
-    def has(*words: AuditWord) -> bool:
+    def has(*words: VoteWord) -> bool:
         return is_unserved({rank: CountedVote(word, 1) for rank, word in enumerate(words)})
 
     assert has(U, U) and has(X, U, U) and not has(U, X, A)
@@ -178,13 +179,13 @@ def test_a_vote_counts_once_and_never_from_a_convicted_seat() -> None:
 
 def test_an_opening_comes_with_or_after_the_decision() -> None:
     world = make_drawn()
-    opening = VoteOpening(0, 0, 0)
+    opening = HandedOpening(0, 0, 0)
     for word, flaw in ((None, "NotCounted"), (R, "DrawUndecided")):
         if word:
             vote(world, 0, 0, 0, word)
         assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == flaw
     deciding = make_vote(world, world.state, (0, 0, 0, 1), R)
-    world.send(calls.JudgeVotes(0, (deciding,), (opening, VoteOpening(0, 0, 1, is_fitting=False))), "x")
+    world.send(calls.JudgeVotes(0, (deciding,), (opening, HandedOpening(0, 0, 1, is_fitting=False))), "x")
     votes = get_votes(world.state.rounds[0], 0, 0)
     assert votes[0].is_opened and not votes[1].is_opened, "in the deciding call; only what fits"
     assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == "AlreadyOpened"
@@ -194,14 +195,14 @@ def test_openings_are_taken_until_three_times_audit_max() -> None:
     world = make_drawn()
     vote(world, 0, 0, 0, A)
     for block, flaw in ((193, None), (194, "TooLate")):
-        assert get_opening_flaw(world.state, world.state.rounds[0], VoteOpening(0, 0, 0), block) == flaw
+        assert get_opening_flaw(world.state, world.state.rounds[0], HandedOpening(0, 0, 0), block) == flaw
 
 
 def test_unserved_and_abstain_have_nothing_to_open() -> None:
     world = make_drawn()
     vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, X)
     for rank in (0, 1):
-        opening = VoteOpening(0, 0, rank)
+        opening = HandedOpening(0, 0, rank)
         assert get_opening_flaw(world.state, world.state.rounds[0], opening, world.block) == "NothingToOpen"
 
 
@@ -211,7 +212,7 @@ def test_a_vote_in_a_draw_that_is_never_decided_is_opened_when_its_time_is_over(
     assert vote(world, 0, 0, 1, A)
     game_round = world.state.rounds[0]
     for block, flaw in ((163, "DrawUndecided"), (164, None)):
-        assert get_opening_flaw(world.state, game_round, VoteOpening(0, 0, 1), block) == flaw
+        assert get_opening_flaw(world.state, game_round, HandedOpening(0, 0, 1), block) == flaw
 
 
 def test_late_audits_come_with_the_next_rounds_seed() -> None:

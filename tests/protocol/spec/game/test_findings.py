@@ -5,13 +5,14 @@ from dataclasses import fields, replace
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.calls import VoteOpening
-from protocol.spec.game.enums import AuditWord, ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
+from protocol.spec.game.calls import HandedOpening
+from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from protocol.spec.game.fates import get_claim_fate, get_votes
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms
 from protocol.spec.params import TOKEN_WEI
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_contests import make_contest
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, judge, make_judged
@@ -130,11 +131,11 @@ def test_h2_a_full_self_challenge_loses_half_of_the_stake(finder_cap: int) -> No
 # --- M2: reserves copy an opened end ------------------------------------------------------------------------
 def test_m2_nothing_is_opened_before_the_draw_is_decided() -> None:
     world = make_drawn()
-    vote(world, 0, 0, 0, AuditWord.REJECT_STATE)
-    world.send(calls.JudgeVotes(0, (), (VoteOpening(0, 0, 0),)), "x")
+    vote(world, 0, 0, 0, VoteWord.REJECT_STATE)
+    world.send(calls.JudgeVotes(0, (), (HandedOpening(0, 0, 0),)), "x")
     assert not get_votes(world.state.rounds[0], 0, 0)[0].is_opened
-    copied = make_vote(world, world.state, (0, 0, 0, 1), AuditWord.REJECT_STATE)
-    world.send(calls.JudgeVotes(0, (copied,), (VoteOpening(0, 0, 0), VoteOpening(0, 0, 1))), "x")
+    copied = make_vote(world, world.state, (0, 0, 0, 1), VoteWord.REJECT_STATE)
+    world.send(calls.JudgeVotes(0, (copied,), (HandedOpening(0, 0, 0), HandedOpening(0, 0, 1))), "x")
     assert all(one.is_opened for one in get_votes(world.state.rounds[0], 0, 0).values())
 
 

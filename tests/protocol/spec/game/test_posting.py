@@ -4,8 +4,9 @@ until 133, a majority has until 138."""
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import AuditWord, RoundPhase, SeatStatus
+from protocol.spec.game.enums import RoundPhase, SeatStatus
 from protocol.spec.game.purse import credit_of
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     START_BLOCK,
     World,
@@ -17,17 +18,17 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 
-A, R = AuditWord.ACCEPT, AuditWord.REJECT_STATE
+A, R = VoteWord.ACCEPT, VoteWord.REJECT_STATE
 
 
-def make_judged(words: tuple[AuditWord | None, ...] = (A, A, A), **changes: int) -> World:
+def make_judged(words: tuple[VoteWord | None, ...] = (A, A, A), **changes: int) -> World:
     """A round in which the primaries have said `words`, and for a REJECT a reserve too."""
     world = make_quiet_world(**{"rounds": 5, **changes})
     judge(world, words, 0)
     return world
 
 
-def judge(world: World, words: tuple[AuditWord | None, ...], index: int) -> None:
+def judge(world: World, words: tuple[VoteWord | None, ...], index: int) -> None:
     for slot in range(len(words)):
         account = world.state.seats[world.state.rounds[index].pool.solvers[slot]].account
         assert commit(world, account, index) is None

@@ -3,10 +3,11 @@
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import AuditWord, ClaimFate, GameOutcome, ProofKind, SeatStatus
+from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatStatus
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.purse import ESCROW, credit_of
 from protocol.spec.game.state import StatementRef
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, make_judged
 from tests.protocol.spec.game.world import World, get_burned, make_vote, make_word, post, vote
@@ -21,7 +22,7 @@ def get_signer(world: World, ref: StatementRef = VOTE) -> int:
     return world.get_seat(account).number
 
 
-def ask(world: World, bond: int = 40, word: AuditWord = A, by: str = "asker", **facts: bool) -> str | None:
+def ask(world: World, bond: int = 40, word: VoteWord = A, by: str = "asker", **facts: bool) -> str | None:
     return world.try_send(calls.AskSigner(VOTE, word, 7, bond, **facts), by)
 
 
@@ -44,8 +45,8 @@ def test_the_signer_is_asked_until_six_rounds_after_its_votes_time() -> None:
     ("changes", "name"),
     [
         ({"bond": 39}, "WrongBond"),
-        ({"word": AuditWord.UNSERVED}, "WordNotAsked"),
-        ({"word": AuditWord.REJECT_DELTA}, "WordNotAsked"),
+        ({"word": VoteWord.UNSERVED}, "WordNotAsked"),
+        ({"word": VoteWord.REJECT_DELTA}, "WordNotAsked"),
         ({"is_signed": False}, "StatementUnknown"),
         ({"word": R}, None),
         ({}, None),
@@ -75,7 +76,7 @@ def test_the_kth_open_ask_costs_k_bonds() -> None:
     ("word", "is_beyond", "is_convicted"),
     [(A, False, False), (A, True, True), (R, True, False), (R, False, True)],
 )
-def test_the_contract_compares(word: AuditWord, is_beyond: bool, is_convicted: bool) -> None:
+def test_the_contract_compares(word: VoteWord, is_beyond: bool, is_convicted: bool) -> None:
     world = make_judged()
     number = get_signer(world)
     ask(world, word=word)

@@ -4,10 +4,11 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import AuditWord, SeatRole, SeatStatus
+from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.pools import freeze_pool
 from protocol.spec.game.purse import credit_of, stake_of
 from protocol.spec.game.seats import count_silences
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     SUBMITTER,
     World,
@@ -145,10 +146,10 @@ def test_a_counted_vote_clears_the_silences_before_it() -> None:
     closed = world.state.rounds[0].closed or 0
     world.jump(closed + 10)
     for rank in (1, 2):
-        assert vote(world, 0, 0, rank, AuditWord.ACCEPT)
+        assert vote(world, 0, 0, rank, VoteWord.ACCEPT)
     assert count_silences(world.state, seat, world.block) == 1, "decided without its word"
     world.jump(closed + 11)
-    assert vote(world, 3, 0, 0, AuditWord.ACCEPT)
+    assert vote(world, 3, 0, 0, VoteWord.ACCEPT)
     assert count_silences(world.state, world.state.seats[seat.number], world.block) == 0
 
 

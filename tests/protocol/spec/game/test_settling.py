@@ -3,10 +3,11 @@
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import AuditWord, GameOutcome
+from protocol.spec.game.enums import GameOutcome
 from protocol.spec.game.purse import ESCROW, credit_of, stake_of
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, make_judged
 from tests.protocol.spec.game.world import (
@@ -22,7 +23,7 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 
-U, X = AuditWord.UNSERVED, AuditWord.ABSTAIN
+U, X = VoteWord.UNSERVED, VoteWord.ABSTAIN
 SETTLE_SOLVER, SETTLE_AUDITOR = 304, 103 + 60 + 720 + 1
 """First blocks in which round 0, closed in 103, can be settled."""
 
@@ -119,7 +120,7 @@ def test_a_counted_vote_is_paid_with_its_opening_only() -> None:
     world = make_drawn(rounds=1)
     for slot in range(3):
         vote(world, slot, 0, 0, A)
-    world.send(calls.JudgeVotes(0, (), (calls.VoteOpening(0, 0, 0),)), "x")
+    world.send(calls.JudgeVotes(0, (), (calls.HandedOpening(0, 0, 0),)), "x")
     post(world, (0, 1), (0, 1, 2))
     accounts = [get_account(world, slot, 0) for slot in range(3)]
     assert [settle(world, account, SETTLE_AUDITOR) for account in accounts] == [10, 0, 0]
@@ -129,7 +130,7 @@ def test_a_false_vote_earns_nothing_and_what_else_the_seat_earned_is_burned() ->
     world = make_drawn(rounds=1)
     for slot in range(3):
         vote(world, slot, 0, 0, A)
-    world.send(calls.JudgeVotes(0, (), (calls.VoteOpening(0, 0, 0),)), "x")
+    world.send(calls.JudgeVotes(0, (), (calls.HandedOpening(0, 0, 0),)), "x")
     post(world, (0, 1), (0, 1, 2))
     account = get_account(world, 0, 0)
     world.send(calls.AskSigner(StatementRef(0, 0, 0, 0), A, 1, 40), "asker")

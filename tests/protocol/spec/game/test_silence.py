@@ -12,7 +12,7 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import AuditWord, ClaimFate, GameOutcome, RoundPhase, SeatRole
+from protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatRole
 from protocol.spec.game.events import SeatConvicted, SeatSettled
 from protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved
 from protocol.spec.game.machine import fold_all
@@ -20,6 +20,7 @@ from protocol.spec.game.pools import find_seat
 from protocol.spec.game.purse import PotKind
 from protocol.spec.game.state import StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     KEEPER,
@@ -55,7 +56,7 @@ def _list_plans(world: World) -> Iterator[tuple[str, GameCall]]:
         yield PEST, calls.OpenContest(0, 300)
         slot = now.rounds[0].merged[0]
         yield PEST, calls.DisputeStatement(StatementRef(0, slot), 80)
-        yield PEST, calls.AskSigner(StatementRef(0, slot, 0, 0), AuditWord.ACCEPT, 1, 40)
+        yield PEST, calls.AskSigner(StatementRef(0, slot, 0, 0), VoteWord.ACCEPT, 1, 40)
     for number, contest in now.contests.items():
         if contest.contester == PEST and contest.turn.name == "CONTESTER" and contest.level == 0:
             yield PEST, calls.NameChild(number, 5)
@@ -128,9 +129,9 @@ def get_least_gain(world: World, account: str, silent: str | None) -> int:
                 gain += 0 if is_unserved(late) else AMOUNTS.solver_pay
     for (index, slot, draw, _), (voter, word) in world.voters.items():
         votes = get_votes(state.rounds[index], slot, draw)
-        if voter == account and word == AuditWord.ACCEPT:
+        if voter == account and word == VoteWord.ACCEPT:
             gain += AMOUNTS.late_pay if draw == state.terms.draws else AMOUNTS.audit_pay
-        if voter == account and word == AuditWord.UNSERVED and is_unserved(votes):
+        if voter == account and word == VoteWord.UNSERVED and is_unserved(votes):
             gain -= AMOUNTS.unserved_fee
     return gain
 

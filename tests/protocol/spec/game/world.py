@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Any
 
 from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall, SignedVote, VoteOpening
+from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
-from protocol.spec.game.enums import AuditWord, ContestTurn, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.events import GameEvent, SeatJoined, VoteCounted, VoteOpened
 from protocol.spec.game.fates import get_votes, has_undecided, list_mergeable
 from protocol.spec.game.machine import apply, fold_all, get_state_at
@@ -25,6 +25,7 @@ from protocol.spec.game.state import GameRound, GameState, Seat, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.game.timing import compute_closing_block, compute_draw_window, get_live_round
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
+from protocol.spec.statements import VoteWord
 
 SUBMITTER, KEEPER, OTHER_KEEPER = "submitter", "keeper", "other keeper"
 AMOUNTS = GameAmounts(
@@ -69,11 +70,11 @@ class World:
     silenced: dict[str, int] = field(default_factory=dict)
     patience: dict[str, int] = field(default_factory=dict)
     acts: list[tuple[int, str, GameCall]] = field(default_factory=list)
-    lies: dict[tuple[int, int, int, int], AuditWord] = field(default_factory=dict)
+    lies: dict[tuple[int, int, int, int], VoteWord] = field(default_factory=dict)
     deposited: dict[str, int] = field(default_factory=dict)
     withdrawn: dict[str, int] = field(default_factory=dict)
     accounts: dict[int, str] = field(default_factory=dict)
-    voters: dict[tuple[int, int, int, int], tuple[str, AuditWord]] = field(default_factory=dict)
+    voters: dict[tuple[int, int, int, int], tuple[str, VoteWord]] = field(default_factory=dict)
     plans: list[Callable[["World"], Iterator[tuple[str, GameCall]]]] = field(default_factory=list)
 
     def send(self, call: GameCall, sender: str) -> None:
@@ -98,7 +99,7 @@ class World:
             seat = get_drawn_seat(self.state, game_round, event.slot, event.draw, event.rank)
             word = get_votes(game_round, event.slot, event.draw)[event.rank].word
             key = (event.round, event.slot, event.draw, event.rank)
-            if isinstance(event, VoteOpened) or word == AuditWord.UNSERVED:
+            if isinstance(event, VoteOpened) or word == VoteWord.UNSERVED:
                 self.voters[key] = (self.accounts[seat or 0], word)
 
     def try_send(self, call: GameCall, sender: str) -> str | None:
@@ -129,12 +130,12 @@ class World:
         return self.withdrawn.get(account, 0) - self.deposited.get(account, 0)
 
     # --- What is true -----------------------------------------------------------------------------------
-    def get_true_word(self, game_round: GameRound, slot: int) -> AuditWord:
+    def get_true_word(self, game_round: GameRound, slot: int) -> VoteWord:
         account = game_round.claims[slot].account
         if not self.is_serving(account):
-            return AuditWord.UNSERVED
+            return VoteWord.UNSERVED
         is_false = (account, game_round.index) in self.false_claims
-        return AuditWord.REJECT_STATE if is_false else AuditWord.ACCEPT
+        return VoteWord.REJECT_STATE if is_false else VoteWord.ACCEPT
 
     def is_right(self, index: int) -> bool:
         """Whether the root that was posted for a round is what its merge gives."""
@@ -153,8 +154,8 @@ class World:
         if ref.draw is None:
             return is_claim_false
         vote = get_votes(game_round, ref.slot, ref.draw).get(ref.rank)
-        word = AuditWord.ABSTAIN if vote is None else vote.word
-        return word == (AuditWord.ACCEPT if is_claim_false else AuditWord.REJECT_STATE)
+        word = VoteWord.ABSTAIN if vote is None else vote.word
+        return word == (VoteWord.ACCEPT if is_claim_false else VoteWord.REJECT_STATE)
 
     # --- Playing ----------------------------------------------------------------------------------------
     def jump(self, block: int) -> None:
@@ -274,7 +275,7 @@ def is_signing(world: World, now: GameState, number: int) -> bool:
     return account not in world.cheats and not world.is_silent(account)
 
 
-def make_vote(world: World, now: GameState, key: tuple[int, int, int, int], word: AuditWord) -> SignedVote:
+def make_vote(world: World, now: GameState, key: tuple[int, int, int, int], word: VoteWord) -> SignedVote:
     index, slot, draw, rank = key
     game_round = now.rounds[index]
     seed = game_round.late_seed if draw == now.terms.draws else game_round.seed
@@ -301,7 +302,7 @@ def _list_vote(
     index, slot, draw, rank = key
     game_round = now.rounds[index]
     word = world.lies.get(key, world.get_true_word(game_round, slot))
-    vote, opening = make_vote(world, now, key, word), VoteOpening(slot, draw, rank)
+    vote, opening = make_vote(world, now, key, word), HandedOpening(slot, draw, rank)
     if get_vote_flaw(now, game_round, vote, world.block) is None:
         yield account, calls.JudgeVotes(index, (vote,), (opening,))
     if get_opening_flaw(now, game_round, opening, world.block) is None:
@@ -312,7 +313,7 @@ def _list_answers(world: World, now: GameState, seat: Seat) -> Iterator[tuple[st
     for number, ask in now.asks.items():
         if ask.seat == seat.number:
             is_beyond = world.get_true_word(now.rounds[ask.statement.round], ask.statement.slot)
-            beyond = is_beyond == AuditWord.REJECT_STATE
+            beyond = is_beyond == VoteWord.REJECT_STATE
             yield seat.account, calls.AnswerAsk(number, is_beyond=beyond)
     for number, contest in now.contests.items():
         is_solver = seat.role == SeatRole.SOLVER
@@ -371,7 +372,7 @@ def seal_draw(world: World, index: int = 0) -> None:
     world.send(world.seal(calls.SealAudits(index)), KEEPER)
 
 
-def vote(world: World, slot: int, draw: int, rank: int, word: AuditWord, index: int = 0) -> bool:
+def vote(world: World, slot: int, draw: int, rank: int, word: VoteWord, index: int = 0) -> bool:
     """Hands in the vote of the drawn seat; tells whether it counted."""
     before = get_votes(world.state.rounds[index], slot, draw)
     world.send(
