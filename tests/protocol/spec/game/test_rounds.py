@@ -49,6 +49,14 @@ def test_start_needs_the_least_numbers(missing: dict[str, int]) -> None:
     assert make_world(**missing).try_send(calls.StartRounds(), "x") == "PoolTooSmall"
 
 
+def test_rounds_start_only_while_the_task_stands_still_and_has_rounds_left() -> None:
+    assert make_quiet_world().try_send(calls.StartRounds(), "x") == "NotStanding"
+    world = make_quiet_world(rounds=1)
+    world.jump(184)
+    world.send(calls.LetStand(0), "x")
+    assert world.try_send(calls.StartRounds(), "x") == "TaskOver"
+
+
 def test_a_start_that_nobody_seals_lapses_and_can_be_asked_again() -> None:
     world = make_world()
     world.send(calls.StartRounds(), "x")

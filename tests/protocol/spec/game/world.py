@@ -23,7 +23,12 @@ from protocol.spec.game.purse import BURNED, OUTSIDE
 from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import GameRound, GameState, Seat, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
-from protocol.spec.game.timing import compute_closing_block, compute_draw_window, get_live_round
+from protocol.spec.game.timing import (
+    compute_closing_block,
+    compute_draw_window,
+    get_live_round,
+    get_votes_from,
+)
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from protocol.spec.statements import VoteWord
 
@@ -291,6 +296,9 @@ def list_votes(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, 
         if game_round.phase == RoundPhase.UNDONE or index < seat.settled:
             continue
         for slot, draw in list_draws(now, game_round):
+            start = get_votes_from(now, game_round, draw) or 0
+            if world.block > start + 3 * now.terms.windows.audit_max:
+                continue
             for rank in range(3):
                 if get_drawn_seat(now, game_round, slot, draw, rank) == seat.number:
                     yield from _list_vote(world, now, (index, slot, draw, rank), seat.account)
