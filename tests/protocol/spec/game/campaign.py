@@ -333,11 +333,12 @@ class Campaign(RuleBasedStateMachine):
 
     def is_unserved_fee(self, account: str, wei: int) -> bool:
         """The one fee that an honest seat pays: two cheats said UNSERVED of its claim, or it said so itself,
-        truthfully."""
+        truthfully. Several are taken at once; the last one takes what is left of the stake."""
         words = [(voter, word) for voter, word in self.world.voters.values() if word in CONFLICTS]
         is_own = any(voter == account for voter, _ in words)
         is_by_cheats = sum(voter in self.world.cheats for voter, _ in words) >= 2
-        return wei % AMOUNTS.unserved_fee == 0 and (is_own or is_by_cheats)
+        is_whole = wei % AMOUNTS.unserved_fee == 0 or wei < AMOUNTS.auditor_stake
+        return is_whole and (is_own or is_by_cheats)
 
     @invariant()
     def seats_stay_while_something_names_them(self) -> None:

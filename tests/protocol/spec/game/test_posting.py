@@ -4,11 +4,11 @@ until 133, a majority has until 138."""
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import RoundPhase, SeatStatus
+from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.purse import credit_of
+from protocol.spec.game.state import StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
-    START_BLOCK,
     World,
     commit,
     make_quiet_world,
@@ -214,10 +214,20 @@ def test_a_root_that_was_posted_again_can_be_contested_for_a_whole_window() -> N
 
 
 def test_a_start_that_was_asked_for_is_lost_in_a_fall() -> None:
-    world = make_judged(rounds=1)
-    assert post(world, (0, 1), (0, 1, 2)) is None
-    assert world.block > START_BLOCK
+    """Else it would open a round on the root that fell."""
+    world = make_judged(least_solvers=3)
+    world.send(calls.SealProof(make_word("digest")), "x")
+    world.jump(106)
+    proof = calls.ConvictSeat(StatementRef(0, 0), ProofKind.DELTA_LEAF, make_word("digest"))
+    world.send(proof, "x")
+    assert post(world, (1, 2), (1, 2), root=make_word("wrong")) is None
+    assert 1 not in world.state.rounds, "two of the pool are not three"
     world.send(calls.OpenContest(0, 300), "watcher")
-    world.jump(world.block + 11)
+    world.send(calls.JoinSeat(SeatRole.SOLVER, 2_000), "new")
+    world.jump(117)
+    world.send(calls.StartRounds(), "x")
+    assert world.state.start is not None
     world.send(calls.EndRootContest(0), "x")
-    assert world.state.start is None and not world.state.pools.keys() - {0}
+    world.jump(130)
+    assert world.try_send(calls.SealStart(), "x") == "NothingToSeal"
+    assert world.state.root == world.state.terms.root
