@@ -31,10 +31,11 @@ from protocol.spec.dispute import OPEN_STAGES, DisputeBook, DisputeState, count_
 from protocol.spec.dispute_moves import Move
 from protocol.spec.drawn import get_drawn
 from protocol.spec.duties import list_audits_of
-from protocol.spec.economics import TRACE_STEPS, is_bond_worth
+from protocol.spec.economics import TRACE_STEPS, is_bond_worth, is_conviction_worth
 from protocol.spec.events import Event
 from protocol.spec.hashing import sha256_of
 from protocol.spec.params import DEFAULT_OWN_REPLAYS
+from protocol.spec.pursuit import find_earliest_closing, is_in_time, is_pursued
 from protocol.spec.round import (
     DrawKey,
     RoundState,
@@ -87,6 +88,8 @@ class Court:
         self.work: dict[str, Fraction] = defaultdict(Fraction)
         self.replayed: dict[str, set[DrawKey]] = defaultdict(set)
         """By whistleblower: the draws of fallen claims that it has replayed."""
+        self.compared: dict[str, set[bytes]] = defaultdict(set)
+        """By player: disputes of others whose step roots it has laid beside its own."""
 
     def fold(
         self,
@@ -134,17 +137,17 @@ class Court:
         for key, audit in self.state.audits.items():
             claim = name_audit(self.state, key)
             is_other = audit.auditor != player.account and self.name_of(audit.auditor) not in plot.partners
-            is_wanted = is_other and is_accepting(self.state, key) and self.is_free(claim, player)
+            is_wanted = is_other and is_accepting(self.state, key) and self.is_free(claim, player, block)
             if not is_wanted or not self.is_fallen(player, key[0], block):
                 continue
             if self.has_replayed(player, key[:2]) and self.read(claim).is_false:
                 yield claim
 
-    def is_free(self, claim: ClaimRef, player: "Player") -> bool:
-        """Whether nobody disputes an auditor yet, and it is worth the bond."""
+    def is_free(self, claim: ClaimRef, player: "Player", block: int) -> bool:
+        """Whether a dispute on an auditor is worth the bond, and nothing makes it needless."""
         queued = count_queue(self.book, get_audit(self.state, claim.audit.key).auditor)
         is_worth = is_bond_worth(self.state.terms.amounts, queued)
-        return is_worth and not self.is_pursued(claim, player.account)
+        return is_worth and not self.is_pursued(claim, player, block)
 
     def is_fallen(self, player: "Player", slot: int, block: int) -> bool:
         """Whether a claim has fallen to a player, and its auditors can be disputed (`fallen.is_fallen`)."""
@@ -174,7 +177,7 @@ class Court:
     def list_openings(self, player: "Player", block: int) -> Iterator[Sending]:
         """Seals of new accusations, openings of sealed ones."""
         for claim in self.list_accused(player, block):
-            if self.is_open(claim, player) and not self.is_pursued(claim, player.account):
+            if self.is_open(claim) and not self.is_pursued(claim, player, block):
                 salt = sha256_of(f"{player.account} {claim}".encode())
                 made = Accusation(player.account, claim, salt)
                 self.accusations[made.dispute] = made
@@ -185,19 +188,30 @@ class Court:
                 made.is_opened = True
                 yield Sending(player.account, "DisputeGame", "openDispute", (made.claim, made.salt))
 
-    def is_open(self, claim: ClaimRef, player: "Player") -> bool:
-        """Whether a dispute on it can still gain anything."""
-        if claim.audit.slot in self.state.settled_slots:
+    def is_open(self, claim: ClaimRef) -> bool:
+        """Whether a dispute on it can still gain anything, and its bond is worth it."""
+        slot, amounts = claim.audit.slot, self.state.terms.amounts
+        if slot in self.state.settled_slots or self.is_convicted(claim):
             return False
-        return not self.is_convicted(claim)
+        queued = count_queue(self.book, self.state.solvers[slot]) if claim.by_solver else 0
+        return is_conviction_worth(amounts, queued)
 
-    def is_pursued(self, claim: ClaimRef, me: str) -> bool:
-        """Whether a player needs no dispute of its own (`suspicion.is_pursued`)."""
-        made = [one for one in self.accusations.values() if one.claim == claim]
-        others = [self.book.disputes.get(one.dispute) for one in made if one.opener != me]
-        if any(one.opener == me for one in made):
+    def is_pursued(self, claim: ClaimRef, player: "Player", block: int) -> bool:
+        """Whether a player needs no dispute of its own: it has sealed one, or what is opened does."""
+        me, closes_block = player.account, find_earliest_closing(self.state, block)
+        if any(one.opener == me and one.claim == claim for one in self.accusations.values()):
             return True
-        return bool(others) and all(one is None or one.stage != Stage.CLOSED for one in others)
+        known = [one for one in self.book.disputes.values() if one.claim == claim]
+        steps = {one.dispute: self.find_step(one, player) for one in known if is_in_time(one, closes_block)}
+        return is_pursued(known, me, steps, closes_block)
+
+    def find_step(self, dispute: DisputeState, player: "Player") -> int | None:
+        """The step that a player would name in another's dispute, by a replay that it makes once."""
+        if dispute.dispute not in self.compared[player.name]:
+            self.compared[player.name].add(dispute.dispute)
+            self.work[player.name] += REPLAY
+        own = [one.root for one in self.read(dispute.claim).own]
+        return moves.find_first_difference(dispute.roots, own)
 
     def is_convicted(self, claim: ClaimRef) -> bool:
         """Whether the claim has fallen."""

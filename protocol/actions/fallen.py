@@ -17,13 +17,14 @@ from protocol.actions.memory import header_of
 from protocol.actions.party import Party
 from protocol.actions.replay import NotServed, ask_until, fetch_served, judge_ends, train_stored
 from protocol.actions.states import fetch_tensors
-from protocol.actions.suspicion import is_pursued
+from protocol.actions.suspicion import list_disputes_on
 from protocol.adapters.blobs import BlobKey, BlobRef, refer_state
 from protocol.compute.compare import Verdict
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawn import Drawn, get_drawn
 from protocol.spec.duties import list_audits_of
 from protocol.spec.economics import assume_figures, is_second_look_worth, read_sampling
+from protocol.spec.pursuit import is_pursued
 from protocol.spec.round import (
     AuditKey,
     RoundState,
@@ -116,13 +117,12 @@ def _list_accepting(party: Party, state: RoundState, slot: int, draw: int, drawn
 
 
 def is_accused(party: Party, ref: AuditRef, segment: int) -> bool:
-    """Whether this node has accused an auditor, or somebody else's dispute on it is on its way."""
+    """Whether this node has accused an auditor, or somebody has convicted it. Whoever else disputes it may be
+    its accomplice, and before it has looked at the segment this node cannot tell."""
     claim = ClaimRef(ref, segment, by_solver=False)
-    disputes = party.view.disputes[party.task].disputes.values()
-    known = [dispute for dispute in disputes if dispute.claim == claim]
-    return is_pursued(known, party.account) or any(
-        to_claim(made) == claim for made in party.memory.accusations
-    )
+    if any(to_claim(made) == claim for made in party.memory.accusations):
+        return True
+    return is_pursued(list_disputes_on(party, claim), party.account, {}, closes_block=0)
 
 
 def is_found_false(party: Party, ref: AuditRef, segment: int) -> bool:

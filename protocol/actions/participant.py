@@ -31,6 +31,7 @@ from protocol.actions.suspicion import (
     ExamineEnd,
     ExaminePseudoGradient,
     OpenAccusation,
+    list_comparable,
     list_suspicions,
 )
 from protocol.actions.together import Together, hold_commitments, join_calls
@@ -72,7 +73,7 @@ class CheckOuter:
 @dataclass(frozen=True)
 class ComputeOwnRoots:
     """Replay a disputed segment and keep the step roots, to name the step where the claimant's part from
-    them."""
+    them, or to see whether somebody else has named it."""
 
     dispute: bytes
 
@@ -156,7 +157,7 @@ class Participant:
         yield from join_calls(
             state, (call for call in get_my_keeper_actions(state, me, block) if call not in self.sending)
         )
-        yield from list_suspicions(self.party, state, self.done)
+        yield from list_suspicions(self.party, state, self.done, self.own_roots)
         yield from (todo for todo in self._list_own_accord(state, block) if todo not in self.done)
         if state.outer is not None and state.outer.poster != me:
             check = CheckOuter(state.index, state.outer)
@@ -189,6 +190,7 @@ class Participant:
         return True
 
     def _list_dispute_actions(self, block: int) -> Iterator[Hashable]:
+        yield from map(ComputeOwnRoots, list_comparable(self.party, self.own_roots))
         for state in self.party.view.disputes[self.party.task].disputes.values():
             if state.stage in OPEN_STAGES:
                 yield from self._list_moves(state, block)
@@ -398,7 +400,7 @@ class Participant:
                 self.done.add(action)
             case ComputeOwnRoots():
                 state = self._find_dispute(action.dispute)
-                self.own_roots[action.dispute] = await prosecute.compute_own_roots(
+                self.own_roots[action.dispute] = await prosecute.find_own_roots(
                     self.party, state, self.compute
                 )
             case Prosecute():

@@ -63,6 +63,17 @@ async def prosecute(party: Party, dispute: DisputeState) -> None:
         await prove_input(party, dispute, trace.start, fault)
 
 
+async def find_own_roots(party: Party, dispute: DisputeState, compute: Compute) -> tuple[bytes, ...]:
+    """`compute_own_roots`; none where they cannot be had for another's dispute, which is then not waited
+    for. Those of an own dispute are wanted however often they fail: raises as `compute_own_roots` does."""
+    try:
+        return await compute_own_roots(party, dispute, compute)
+    except (ProtocolFault, EnvironmentFault):
+        if dispute.opener == party.account:
+            raise
+        return ()
+
+
 async def compute_own_roots(party: Party, dispute: DisputeState, compute: Compute) -> tuple[bytes, ...]:
     """The k+1 state roots of the disputed segment as this node would have them, from the start that was
     opened: they part from the posted ones where a step is to be named. Raises ProtocolFault or

@@ -4,20 +4,22 @@ reject its own work.
 Nothing here is owed to the protocol. It is how a cheat is found by somebody whom it would pay to find it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from protocol.actions.challenge import to_claim
 from protocol.actions.memory import header_of
 from protocol.actions.party import Party
 from protocol.adapters.records import AccusationMade
-from protocol.spec.dispute import DisputeState, count_queue
+from protocol.spec.dispute import OPEN_STAGES, DisputeState, count_queue
+from protocol.spec.dispute_moves import find_first_difference
 from protocol.spec.drawn import get_drawn
 from protocol.spec.duties import list_audits_of
-from protocol.spec.economics import is_bond_worth
+from protocol.spec.economics import is_bond_worth, is_conviction_worth
+from protocol.spec.pursuit import find_earliest_closing, is_in_time, is_pursued
 from protocol.spec.round import RoundState, get_audit, get_claim, get_opening, get_slot
 from protocol.spec.settlement import REVEALED_STATUSES
-from protocol.spec.statuses import AuditRef, AuditStatus, ClaimRef, ClaimStatus, Stage
+from protocol.spec.statuses import AuditRef, AuditStatus, ClaimRef, ClaimStatus
 from protocol.spec.tolerance import Judgement
 
 
@@ -53,17 +55,21 @@ class OpenAccusation:
     made: AccusationMade
 
 
+OwnRoots = Mapping[bytes, Sequence[bytes]]
+"""By dispute: the step roots of its segment as this node has them; none where it could not compute them."""
 Suspicion = ExamineEnd | ExaminePseudoGradient | AnswerSlander | OpenAccusation
 
 
-def list_suspicions(party: Party, state: RoundState, done: set[object]) -> Iterator[Suspicion]:
+def list_suspicions(
+    party: Party, state: RoundState, done: set[object], own_roots: OwnRoots
+) -> Iterator[Suspicion]:
     """What to look into in one round. `done`: what this process has looked into already."""
     yield from (found for found in _list_examinations(party, state) if found not in done)
     accused = {to_claim(made) for made in party.memory.accusations}
     for claim in list_slanders(party, state):
         if claim not in accused and (answer := AnswerSlander(claim)) not in done:
             yield answer
-    yield from list_accusations(party, state)
+    yield from list_accusations(party, state, own_roots)
 
 
 def _list_examinations(party: Party, state: RoundState) -> Iterator[Suspicion]:
@@ -83,40 +89,57 @@ def is_disputable(state: RoundState, slot: int) -> bool:
     return slot not in state.settled_slots and get_claim(state, slot).status != ClaimStatus.CONVICTED
 
 
-def list_accusations(party: Party, state: RoundState) -> Iterator[OpenAccusation]:
-    """Accusations written down for this round that nobody pursues yet."""
-    book = party.view.disputes[party.task]
+def list_accusations(party: Party, state: RoundState, own_roots: OwnRoots) -> Iterator[OpenAccusation]:
+    """Accusations written down for this round that nothing pursues yet as this node itself would. While it
+    finds out whether another's dispute does, it waits: there is time to open its own in any case."""
+    waiting = set(list_comparable(party, own_roots))
     for made in party.memory.accusations:
         if made.round != state.index or not is_standing(party, state, made):
             continue
-        known = [dispute for dispute in book.disputes.values() if dispute.claim == to_claim(made)]
-        if not is_pursued(known, party.account):
+        known = list_disputes_on(party, to_claim(made))
+        closes_block = find_earliest_closing(state, party.view.head_block + 1)
+        is_waiting = any(dispute.dispute in waiting for dispute in known)
+        own_steps = {name: _find_step(party, name, roots) for name, roots in own_roots.items()}
+        if not is_waiting and not is_pursued(known, party.account, own_steps, closes_block):
             yield OpenAccusation(made)
 
 
+def list_comparable(party: Party, own_roots: OwnRoots) -> list[bytes]:
+    """Disputes of others that could do for one of this node's own, if they are about the step that it would
+    name: what it has accused, and has time to see them end."""
+    found = []
+    for made in party.memory.accusations:
+        state, known = party.round(made.round), list_disputes_on(party, to_claim(made))
+        is_open = all(one.opener != party.account and one.stage in OPEN_STAGES for one in known)
+        if is_open and is_standing(party, state, made):
+            closes_block = find_earliest_closing(state, party.view.head_block + 1)
+            found += [one.dispute for one in known if is_in_time(one, closes_block)]
+    return [name for name in found if name not in own_roots]
+
+
+def list_disputes_on(party: Party, claim: ClaimRef) -> list[DisputeState]:
+    """All disputes that were opened on a claim."""
+    return [one for one in party.view.disputes[party.task].disputes.values() if one.claim == claim]
+
+
+def _find_step(party: Party, dispute: bytes, own_roots: Sequence[bytes]) -> int | None:
+    known = party.view.disputes[party.task].disputes.get(dispute)
+    return None if known is None else find_first_difference(known.roots, own_roots)
+
+
 def is_standing(party: Party, state: RoundState, made: AccusationMade) -> bool:
-    """Whether a dispute on what is accused can still gain anything."""
+    """Whether a dispute on what is accused can still gain anything, and its bond is worth it now."""
+    book, amounts = party.view.disputes[party.task], state.terms.amounts
     if made.by_solver:
-        return is_disputable(state, made.slot)
+        queued = count_queue(book, state.solvers[made.slot])
+        return is_disputable(state, made.slot) and is_conviction_worth(amounts, queued)
     audit = get_audit(state, (made.slot, made.draw, made.rank))
     if made.slot in state.settled_slots or audit.status not in REVEALED_STATUSES:
         return False
     if made.slot == get_slot(state, party.account):
         return is_disputable(state, made.slot)
     # Nothing of this node's own is at stake: it is for the finder's share alone.
-    queued = count_queue(party.view.disputes[party.task], audit.auditor)
-    return is_bond_worth(state.terms.amounts, queued)
-
-
-def is_pursued(disputes: Sequence[DisputeState], me: str) -> bool:
-    """Whether these disputes, all on one claim, make another one needless: one is this node's own, or another
-    one is on its way.
-
-    An accomplice could open one, prove nothing and let it end: that acquits nobody, so one that was closed
-    does not count, and after it nobody else's is waited for."""
-    if any(dispute.opener == me for dispute in disputes):
-        return True
-    return bool(disputes) and all(dispute.stage != Stage.CLOSED for dispute in disputes)
+    return is_bond_worth(amounts, count_queue(book, audit.auditor))
 
 
 def list_slanders(party: Party, state: RoundState) -> Iterator[ClaimRef]:

@@ -312,9 +312,17 @@ def is_second_look_worth(amounts: Amounts, sampling: Sampling, figures: Figures)
 
 
 def is_bond_worth(amounts: Amounts, queued: int) -> bool:
-    """Whether to open a dispute on an auditor of whom `queued` others are open: each doubles the bond, and
-    half of it is more than the finder's share where the proof fails."""
+    """Whether to open a dispute on an auditor of whom `queued` others are open: each doubles the bond, which
+    is lost where the proof fails, and may be twice the finder's share."""
     return amounts.dispute_bond << queued <= 2 * compute_finder_wei(amounts)
+
+
+def is_conviction_worth(amounts: Amounts, queued: int) -> bool:
+    """Whether to open a dispute on a solver of whom `queued` others are open: no bond is larger than the
+    stake that a conviction takes, or all who find one claim false would put up more and more for the same
+    end. A cheat that drives the bond beyond that by disputes on itself puts up nearly as much, and half of it
+    is burned."""
+    return amounts.dispute_bond << queued <= amounts.solver_stake
 
 
 def _require(name: str, actual_wei: int, least_wei: Fraction | int, rule: str, because: str) -> Requirement:

@@ -153,6 +153,22 @@ async def test_nobody_looks_where_a_second_look_does_not_pay(audited: Audited, w
     assert not list(list_judgements(watcher.party, poor, BLOCK, set(), 1))
 
 
+async def test_somebody_else_s_dispute_keeps_nobody_from_looking(audited: Audited, watcher: Lone) -> None:
+    convict(watcher)
+    auditor = audited.verifier.party.account
+    watcher.take(
+        DisputeOpened(
+            block_number=27, dispute=b"d", claim=name_audit(audited), claimant=auditor, opener=MALLORY,
+            bond_wei=1,
+        )
+    )  # fmt: skip
+    assert list_found(watcher)
+    watcher.take(
+        DisputeConvicted(block_number=28, dispute=b"d", claimant=auditor, finder=MALLORY, reason=b"operation")
+    )
+    assert list_found(watcher) == []
+
+
 # --- Judging ------------------------------------------------------------------------------------------------
 async def test_who_handed_in_a_false_end_is_accused(audited: Audited, watcher: Lone) -> None:
     convict(watcher)
@@ -240,7 +256,7 @@ async def test_one_dispute_is_opened_of_each_audit(audited: Audited, watcher: Lo
     [made] = watcher.party.memory.accusations
 
     def list_due() -> list[OpenAccusation]:
-        return list(list_accusations(watcher.party, watcher.party.round(0)))
+        return list(list_accusations(watcher.party, watcher.party.round(0), {}))
 
     assert list_due() == [OpenAccusation(made)]
     auditor = audited.verifier.party.account
@@ -248,7 +264,7 @@ async def test_one_dispute_is_opened_of_each_audit(audited: Audited, watcher: Lo
         block_number=27, dispute=b"d", claim=name_audit(audited), claimant=auditor, opener=MALLORY, bond_wei=1
     )
     watcher.take(opened)
-    assert list_due() == [], "somebody was faster"
+    assert list_due() == [OpenAccusation(made)], "an accomplice may have been faster"
     watcher.take(
         DisputeConvicted(block_number=28, dispute=b"d", claimant=auditor, finder=MALLORY, reason=b"operation")
     )
@@ -261,7 +277,7 @@ async def test_a_bond_that_is_worth_more_than_the_share_waits(audited: Audited, 
     auditor = audited.verifier.party.account
     counts = []
     for number in range(3):
-        counts.append(len(list(list_accusations(watcher.party, watcher.party.round(0)))))
+        counts.append(len(list(list_accusations(watcher.party, watcher.party.round(0), {}))))
         other = ClaimRef(replace(REF, slot=1, rank=number), 0, by_solver=False)
         watcher.take(
             DisputeOpened(
@@ -277,4 +293,4 @@ async def test_a_slashed_auditor_is_disputed_no_more(audited: Audited, watcher: 
     accuse(watcher.party, name_audit(audited))
     judged = events.AuditJudged(**at(27), draw=0, rank=0, status=AuditStatus.SLASHED, worst=Judgement.ACCEPT)
     watcher.take(judged)
-    assert not list(list_accusations(watcher.party, watcher.party.round(0)))
+    assert not list(list_accusations(watcher.party, watcher.party.round(0), {}))

@@ -197,3 +197,15 @@ def test_a_bond_is_worth_twice_the_finder_s_share() -> None:
     assert [economics.is_bond_worth(amounts, queued) for queued in range(3)] == [True, True, False]
     amounts = replace(amounts, finder_cap=19)
     assert [economics.is_bond_worth(amounts, queued) for queued in range(3)] == [True, True, False]
+
+
+def test_no_bond_is_larger_than_the_stake_that_a_conviction_takes() -> None:
+    amounts = replace(DEVNET.amounts, dispute_bond=10, solver_stake=160)
+    assert [economics.is_conviction_worth(amounts, queued) for queued in (0, 4, 5)] == [True, True, False]
+    amounts = replace(amounts, solver_stake=159)
+    assert [economics.is_conviction_worth(amounts, queued) for queued in (0, 3, 4)] == [True, True, False]
+    # Whoever keeps others out by disputes on itself puts up nearly the stake, and half of it is burned.
+    for stake in range(10, 400):
+        amounts = replace(amounts, solver_stake=stake)
+        queued = next(one for one in range(32) if not economics.is_conviction_worth(amounts, one))
+        assert sum(10 << one for one in range(queued)) > stake - 10
