@@ -3,13 +3,13 @@
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatStatus
+from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatRole, SeatStatus
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.purse import ESCROW, credit_of
 from protocol.spec.game.state import StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_posting import A, R, make_judged
+from tests.protocol.spec.game.test_posting import A, R, judge, make_judged
 from tests.protocol.spec.game.world import World, get_burned, make_vote, make_word, post, vote
 
 CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
@@ -130,6 +130,22 @@ def test_a_solver_that_has_settled_is_paid_at_once() -> None:
     assert world.state.purse.get_wei(credit_of("solver0")) == 100
 
 
+def test_the_pay_goes_to_who_committed_not_to_who_has_the_number_now() -> None:
+    world = make_judged((R, A, A), rounds=1)
+    post(world, (0, 1), (1, 2))
+    world.send(calls.LeaveSeat(0), "solver0")
+    world.jump(304)
+    world.send(calls.SettleSeat(0, 0), "x")
+    world.send(calls.PayOut(0), "x")
+    world.send(calls.JoinSeat(SeatRole.SOLVER, 2_000), "stranger")
+    assert world.get_seat("stranger").number == 0
+    ask(world, word=R)
+    world.send(calls.AnswerAsk(0, is_beyond=False), "x")
+    assert world.state.purse.get_wei(credit_of("solver0")) == 2_000 + 100
+    assert world.state.purse.get_wei(credit_of("stranger")) == 0
+    assert dispute(world) == "StatementUnknown", "nor does the stranger answer for the claim"
+
+
 # --- DISPUTE ------------------------------------------------------------------------------------------------
 def test_a_claim_is_disputed_once_decided_and_until_dispute_is_over() -> None:
     world = make_drawn()
@@ -200,6 +216,19 @@ def test_a_conviction_makes_undecided_claims_void_and_decided_ones_stay() -> Non
     assert fates == [ClaimFate.VOID, ClaimFate.VOID, ClaimFate.ACCEPTED]
     assert post(world, (2,), (0, 2)) == "NotMergeable", "what is convicted in time is not merged"
     assert post(world, (2,), (2,)) is None
+
+
+def test_a_conviction_makes_the_seats_undecided_claims_of_other_rounds_void() -> None:
+    world = make_judged()
+    post(world, (0, 1), (0, 1, 2))
+    judge(world, (None, None, A), 1)
+    dispute(world)
+    world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
+    later = world.state.rounds[1]
+    fates = [get_claim_fate(world.state, later, slot, world.block) for slot in range(3)]
+    assert fates == [ClaimFate.VOID, ClaimFate.UNDECIDED, ClaimFate.ACCEPTED]
+    assert vote(world, 0, 0, 0, A, 1), "its auditors have done their work"
+    assert get_claim_fate(world.state, world.state.rounds[1], 0, world.block) == ClaimFate.VOID
 
 
 def test_a_convicted_claim_that_was_merged_stays_merged() -> None:
