@@ -23,7 +23,12 @@ from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.purse import PotKind
 from protocol.spec.game.seats import count_silences
 from protocol.spec.game.state import StatementRef, create_game
-from protocol.spec.game.statement_refs import find_statement_seat, list_questions
+from protocol.spec.game.statement_refs import (
+    count_open_asks,
+    count_open_disputes,
+    find_statement_seat,
+    list_questions,
+)
 from protocol.spec.game.terms import LIMITS_LOCAL, compute_escrow
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.game.upkeep import get_next_block
@@ -224,13 +229,15 @@ class Campaign(RuleBasedStateMachine):
     @rule(index=SMALL, pick=PICK, word=WORDS, times=st.integers(1, 3))
     def ask(self, index: int, pick: int, word: VoteWord, times: int) -> None:
         """An honest seat signs one word of a draw only."""
-        ref = self.pick_statement(index, pick)
+        ref = self.pick_statement(index, 2 * pick)
         if ref is None or ref.draw is None:
             return
         now, number = self.world.get_now(), find_statement_seat(self.world.get_now(), ref)
         vote = get_votes(now.rounds[ref.round], ref.slot, ref.draw).get(ref.rank)
+        word = vote.word if vote is not None and times > 1 else word
         signed = self.is_cheating(number) or (vote is not None and vote.word == word)
-        self.send(calls.AskSigner(ref, word, 1, AMOUNTS.ask_bond * times, is_signed=signed), "pest")
+        bond = AMOUNTS.ask_bond * (1 + count_open_asks(now, number or 0))
+        self.send(calls.AskSigner(ref, word, 1, bond + times // 3, is_signed=signed), "pest")
 
     @rule(pick=PICK, is_beyond=st.booleans())
     def answer_ask(self, pick: int, is_beyond: bool) -> None:
@@ -243,7 +250,9 @@ class Campaign(RuleBasedStateMachine):
     def dispute(self, index: int, pick: int, times: int) -> None:
         ref = self.pick_statement(index, pick)
         if ref is not None:
-            self.send(calls.DisputeStatement(ref, AMOUNTS.dispute_bond * times), "pest")
+            number = find_statement_seat(self.world.get_now(), ref) or 0
+            bond = AMOUNTS.dispute_bond * (1 + count_open_disputes(self.world.state, number))
+            self.send(calls.DisputeStatement(ref, bond + times // 3), "pest")
 
     @rule(pick=PICK, outcome=st.sampled_from([GameOutcome.CONVICTED, GameOutcome.CLEARED]))
     def end_dispute(self, pick: int, outcome: GameOutcome) -> None:
