@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from node.submit import create_task
 from protocol.actions.party import Party as Submitter
 from protocol.actions.party import open_party
+from protocol.actions.view import View
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from protocol.adapters.chain.client import Chain, open_chain
 from protocol.adapters.chain.transactions import Sender
 from protocol.adapters.keys import AccountKey
@@ -264,6 +266,22 @@ async def test_an_unreachable_announcement_is_left_out(
     await announce(net, parties[1], "ftp://nowhere")
     await set_all_waiting(net.chain, parties, 50, 0)
     assert await clock.tick() == 49
+
+
+async def test_an_announcement_that_is_no_text_stops_nobody(
+    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+) -> None:
+    registry = net.chain.deployment.registry
+    sender = Sender(net.chain.connection, net.account, CHAIN_ID, QUICK)
+    announce = encode_call(
+        find_function(load_abi("ITaskRegistry"), "announce"), ["https://" + "~" * 9, bytes(32)]
+    )
+    await sender.send(registry, announce.replace(b"~", b"\xff"), "TaskRegistry.announce")
+    await set_all_waiting(net.chain, parties, 50, 20)
+    assert await clock.tick() == 19
+    view = View("", CHAIN_ID, registry)
+    view.take(await anext(net.chain.follow()))
+    assert set(view.network.peers) == {party.key.address.lower() for party in parties}
 
 
 async def test_a_block_comes_in_time_whoever_is_busy(

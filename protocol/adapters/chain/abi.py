@@ -123,10 +123,12 @@ def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> byt
 
 
 def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
-    """The values of `data` in the order of `parameters`. Raises EnvironmentFault where it is not their
-    encoding."""
+    """The values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD. Raises
+    EnvironmentFault where `data` is not their encoding."""
+    # Solidity checks no text, so whoever sends a string chooses its bytes. Its encoding is that of bytes.
+    kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
     try:
-        values = decode([parameter.kind for parameter in parameters], data)
+        values = decode(kinds, data)
     except (DecodingError, OverflowError) as error:
         raise EnvironmentFault(
             what="the chain answered something that the ABI does not describe",
@@ -200,4 +202,4 @@ def _item_from_plain(parameter: Parameter, value: Any) -> Any:
         return STRUCTS[parameter.type_name](**fields)
     if parameter.type_name in ENUMS:
         return ENUMS[parameter.type_name](value)
-    return value
+    return value.decode(errors="replace") if parameter.kind == "string" else value

@@ -1,6 +1,7 @@
 """From Python values to the ABI's bytes and back."""
 
 import pytest
+from eth_abi.abi import encode
 
 from protocol.adapters.chain.abi import (
     decode_event,
@@ -42,6 +43,14 @@ def test_bytes_of_another_interface_are_the_chain_s_fault() -> None:
     outputs = find_function(BOOK, "openedOf").outputs
     with pytest.raises(EnvironmentFault, match="the ABI does not describe"):
         decode_values(outputs, bytes(31))
+
+
+def test_a_string_that_is_no_text_stops_nobody() -> None:
+    """Solidity checks no encoding, so anybody can announce an endpoint of any bytes."""
+    entry = next(one for one in load_abi("ITaskRegistry") if one.name == "Announced")
+    data = encode(["bytes", "bytes32"], [b"https://\xff\xfe", bytes(32)])
+    found = decode_event(entry, [entry.digest, bytes(32)], data)
+    assert found["url"] == "https://\ufffd\ufffd" and found["certificate_sha256"] == bytes(32)
 
 
 def test_a_missing_abi_names_the_file() -> None:
