@@ -15,8 +15,8 @@ from protocol.spec.codec import compute_domain
 from protocol.spec.contest import ContestState, process_contest_event, start_contest
 from protocol.spec.dispute import DisputeBook, process_book_event
 from protocol.spec.event_log import event_from_log
-from protocol.spec.events import Event, TaskCreated
-from protocol.spec.game_events import Contested
+from protocol.spec.events import DisputeEvent, Event, TaskCreated
+from protocol.spec.game_events import ChildNamed, Contested, ContestEnded, DisputeOpened, NodesPosted
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
 from protocol.spec.task import TaskState, process_task_event, start_task
 
@@ -38,6 +38,8 @@ class View:
     contests: dict[tuple[bytes, int, str], ContestState] = field(default_factory=dict)
     head_block: int = 0
     shelf: Shelf = field(init=False)
+    _disputed: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+    """The task of each dispute."""
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self.account, lambda account: self.network.is_staked(account), self.get_roots)
@@ -53,7 +55,7 @@ class View:
         return new
 
     def _refold(self, events: list[Event]) -> None:
-        self.events, self.tasks, self.disputes, self.contests = [], {}, {}, {}
+        self.events, self.tasks, self.disputes, self.contests, self._disputed = [], {}, {}, {}, {}
         self.network.peers.clear()
         self.network.stakes_wei.clear()
         self.shelf.forget()
@@ -68,17 +70,31 @@ class View:
             domain = compute_domain(self.chain_id, self.registry, event.task)
             self.tasks[event.task] = start_task(domain, event)
             self.disputes[event.task] = DisputeBook(event.task, event.terms)
-        for task, state in self.tasks.items():
-            self.tasks[task] = process_task_event(state, event)
+        task = self._find_task(event)
+        if task in self.tasks:
+            self.tasks[task] = process_task_event(self.tasks[task], event)
             self.disputes[task] = process_book_event(self.disputes[task], event)
         self._take_contest(event)
+
+    def _find_task(self, event: Event) -> bytes:
+        """The only task that the event can change, empty where it changes none: anybody posts tasks, and an
+        event must not cost time for each of them. (A seal changes a book, but says not of which task; no
+        node reads it.)"""
+        if isinstance(event, DisputeOpened):
+            self._disputed[event.dispute] = event.claim.audit.task
+        if isinstance(event, DisputeEvent):
+            return self._disputed.get(event.dispute, b"")
+        return getattr(event, "task", b"")
 
     def _take_contest(self, event: Event) -> None:
         if isinstance(event, Contested):
             contest = start_contest(event, self._get_depth(event.task))
             self.contests[contest.key] = contest
-        for key, running in self.contests.items():
-            self.contests[key] = process_contest_event(running, event, self._get_depth(running.task))
+        elif isinstance(event, NodesPosted | ChildNamed | ContestEnded):
+            key = (event.task, event.round, event.rival)
+            if key in self.contests:
+                depth = self._get_depth(event.task)
+                self.contests[key] = process_contest_event(self.contests[key], event, depth)
 
     def _get_depth(self, task: bytes) -> int:
         return compute_depth(count_tensor_leaves(self.tasks[task].terms.parameter_count))

@@ -1,11 +1,13 @@
 """The fold of all events, and its refold where a reorg voids some of them."""
 
+from dataclasses import replace
 from typing import Any
 
 from protocol.actions.view import View
 from protocol.adapters.blobs import BlobKind
 from protocol.spec import game_events
 from protocol.spec.contest import Turn
+from protocol.spec.statuses import AuditRef, ClaimRef, Stage
 from tests.protocol.actions.facts import (
     ALICE,
     BOB,
@@ -22,6 +24,7 @@ from tests.protocol.actions.facts import (
     open_start,
     start_round,
 )
+from tests.protocol.spec.simulator import make_word
 
 
 def make_view() -> View:
@@ -75,6 +78,29 @@ def test_the_shelf_knows_traces_from_the_store_of_the_node() -> None:
     assert view.shelf.may_read(BOB, BlobKind.TRACE_4096, b"b" * 32)
     view.take(make_batch(3, forget_from=3))
     assert not view.shelf.may_read(BOB, BlobKind.TRACE_4096, b"b" * 32)
+
+
+def test_an_event_moves_its_own_task_alone() -> None:
+    """Anybody posts tasks; were each event compared with all of them, a few thousand would stop all nodes."""
+    view, other = make_view(), make_word("another task")
+    view.take(
+        make_batch(2, *BEGINNING, replace(create_task(), task=other), replace(start_round(), task=other))
+    )
+    before, book = view.tasks[other], view.disputes[other]
+    claim = ClaimRef(AuditRef(TASK, 0, 0, 0, 0), segment=0, by_solver=True)
+    opened = game_events.DisputeOpened(
+        block_number=8, dispute=make_word("dispute"), claim=claim, claimant=ALICE, opener=BOB, bond_wei=1
+    )
+    active = game_events.DisputeActivated(block_number=9, dispute=opened.dispute, clock_block=30)
+    view.take(make_batch(9, commit(ALICE), deposit(BOB, block=7), opened, active))
+    assert view.tasks[other] is before and view.disputes[other] is book
+    assert view.disputes[TASK].disputes[opened.dispute].stage == Stage.ROOTS
+    assert view.tasks[TASK].rounds[0].open_disputes == {opened.dispute: 0}
+    closed = game_events.DisputeClosed(block_number=10, dispute=opened.dispute)
+    view.take(make_batch(10, closed))
+    assert view.tasks[TASK].rounds[0].open_disputes == {}
+    view.take(make_batch(10, forget_from=10))
+    assert view.tasks[TASK].rounds[0].open_disputes == {opened.dispute: 0}
 
 
 def test_a_contest_is_followed_to_its_end() -> None:
