@@ -8,14 +8,14 @@ newest block and waits for a later one, the idle blocks before the first of thos
 made every BLOCK_S, and sooner, but at most every BURST_S, while transactions wait: so a window of n blocks
 lasts n * BURST_S at the very least, however much is sent.
 
-While no task is open no window runs that could hurt anybody. Then the blocks for which announced stake has to
-stay are mined at once, whoever is there.
+While no task, no dispute and no contest is open no window runs that could hurt anybody. Then the blocks for
+which announced stake has to stay are mined at once, whoever is there.
 """
 
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +79,14 @@ def parse_status(body: bytes) -> PeerStatus | None:
             int(document["processed_block"]),
             None if waiting is None else int(waiting),
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
+
+
+def _name_game(arguments: Mapping[str, Any]) -> Hashable:
+    """A dispute by its id, a contest by its place and rival."""
+    names = ("dispute",) if "dispute" in arguments else ("task", "round", "rival")
+    return tuple(arguments[name] for name in names)
 
 
 class DevnetClock:
@@ -95,6 +101,8 @@ class DevnetClock:
         self._report = report or (lambda _: None)
         self._peers: dict[str, Peer] = {}
         self._open_tasks: set[bytes] = set()
+        self._open_games: set[Hashable] = set()
+        """Disputes and contests: a task can be closed before they end, and silence in them costs stake."""
         self._ready_blocks: dict[str, int] = {}
         """By account: from which block its announced stake can leave."""
         self._next_block = chain.deployment.deploy_block
@@ -134,7 +142,7 @@ class DevnetClock:
         return await self._mine(skip)
 
     async def _skip_unbonding(self, head: int) -> int:
-        """Mine up to the first block that announced stake waits for, while no task is open. After each page
+        """Mine up to the first block that announced stake waits for, while nothing is open. After each page
         it looks again: a task may have been posted in it."""
         mined = 0
         while (left := self._get_unbonding_wait(head + mined)) and not await self._count_waiting():
@@ -148,7 +156,7 @@ class DevnetClock:
 
     def _get_unbonding_wait(self, head: int) -> int:
         """Blocks until announced stake can leave; 0: none waits, or it has to wait in real time."""
-        if self._open_tasks or self._least_parties == NEVER:
+        if self._open_tasks or self._open_games or self._least_parties == NEVER:
             return 0
         return min((block - head for block in self._ready_blocks.values() if block > head), default=0)
 
@@ -170,6 +178,10 @@ class DevnetClock:
                     self._open_tasks.add(event.arguments["task"])
                 case "TaskClosed":
                     self._open_tasks.discard(event.arguments["task"])
+                case "DisputeOpened" | "Contested":
+                    self._open_games.add(_name_game(event.arguments))
+                case "DisputeClosed" | "DisputeConvicted" | "ContestEnded":
+                    self._open_games.discard(_name_game(event.arguments))
                 case "UnbondingStarted":
                     # A later announcement starts the time of the earlier ones again.
                     self._ready_blocks[event.arguments["account"]] = event.arguments["ready_block"]

@@ -32,6 +32,10 @@ from scripts.clock import (
 )
 from scripts.deploy import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin
+from tests.e2e.test_twin import DISPUTES, HONEST, ROUNDS
+from tests.e2e.twin import prepare
+from tests.e2e.twin_chain import Sending, open_twin_chain
+from tests.e2e.twin_dispute import DisputeTwin
 from tests.e2e.world import ONE_ROUND_PLAN, WINDOWS, make_dataset, open_world
 from tests.protocol.adapters.anvil import POLL_S, QUICK, STAKE_WEI, TestChain, run_test_chain
 
@@ -79,7 +83,8 @@ def test_nobody_is_ever_skipped_over(peers: list[PeerStatus]) -> None:
 @pytest.mark.parametrize(
     "body",
     [b"", b"[]", b"{}", b"\xff", b'{"account": "0xa", "processed_block": 1}',
-     b'{"account": "0xa", "processed_block": "x", "waiting_for_block": 1}'],
+     b'{"account": "0xa", "processed_block": "x", "waiting_for_block": 1}',
+     b'{"account": "0xa", "processed_block": 1, "waiting_for_block": 1e999}'],
 )  # fmt: skip
 def test_a_malformed_status_is_none(body: bytes) -> None:
     assert parse_status(body) is None
@@ -408,3 +413,38 @@ async def test_the_way_to_announced_stake_ends_where_a_task_is_posted(
         assert await clock.tick() == PAGE_BLOCKS
         assert await clock.tick() == 0
         await posting
+
+
+def test_a_dispute_on_a_closed_task_holds_announced_stake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task closes at its expiry, whatever is open. Who is disputed then still loses stake by silence."""
+    monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
+    monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
+    with open_twin_chain(tmp_path) as chain:
+        prepare(chain)
+        twin = DisputeTwin(chain, ROUNDS[HONEST], DISPUTES["second dispute waits its turn"])
+        opened = [int(step["block"]) for step in twin.script["steps"] if step["call"] == "openDispute"]
+        for block in range(max(opened) + 1):
+            steps = [step for step in twin.script["steps"] if step["block"] == block]
+            twin.play_block(twin.base_block + block, steps)
+        task, opener = twin.round.state.task, twin.opener_of("a")
+        chain.mine_to(int(chain.read("TaskRegistry", "expiryBlock", task)))
+        ends = [
+            Sending(opener, "TaskRegistry", "closeTask", (task,)),
+            Sending(opener, "StakeVault", "requestUnbond", (1,)),
+        ]
+        assert not any(one.error for one in chain.mine(ends))
+
+        async def tick() -> int:
+            async with (
+                open_chain(chain.rpc_url, chain.deployment) as connected,
+                DevnetClock(connected) as clock,
+            ):
+                return await clock.tick()
+
+        # The claimant owes step roots in the first dispute, and after it in the second.
+        assert asyncio.run(tick()) == 0
+        silence = [Sending(opener, "DisputeGame", "timeout", (twin.id_of(name),)) for name in ("a", "b")]
+        assert not any(one.error for one in chain.mine(silence))
+        assert asyncio.run(tick()) > 0
