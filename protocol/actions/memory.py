@@ -15,6 +15,7 @@ from protocol.adapters.records import (
     BoundarySaltsDrawn,
     ClaimMade,
 )
+from protocol.spec.codec import compute_audit_commitment, compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.round import RoundState
@@ -72,7 +73,10 @@ def require_records(memory: Memory, rounds: Iterable[RoundState], account: str) 
             if claim.solver == account and not is_known and slot not in state.settled_slots:
                 raise _unknown(f"the claim on round {state.index}", account)
         for key, audit in state.audits.items():
-            is_known = audit.status != AuditStatus.COMMITTED or (state.index, *key) in memory.audits
+            found = memory.audits.get((state.index, *key))
+            is_known = audit.status != AuditStatus.COMMITTED or (
+                found is not None and seal_audit(state.domain, account, found) == audit.commitment
+            )
             if audit.auditor == account and not is_known and key[0] not in state.settled_slots:
                 raise _unknown(f"the replay for round {state.index}, slot {key[0]}, draw {key[1]}", account)
 
@@ -86,6 +90,13 @@ def _unknown(what: str, account: str) -> EnvironmentFault:
         remedy="Start with the home that made it. If its journal is lost, wait until that round is settled.",
         retryable=False,
     )
+
+
+def seal_audit(domain: bytes, account: str, made: AuditMade) -> bytes:
+    """The commitment of `account` to the result of a replay; `domain` of the task."""
+    end_root = compute_state_root(header_of(made))
+    place = (made.round, made.slot, made.draw, made.rank)
+    return compute_audit_commitment(domain, *place, account, end_root, made.salt)
 
 
 def header_of(record: BoundaryReached | AuditMade) -> StateHeader:

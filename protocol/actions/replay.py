@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from protocol.actions.claim import Train, get_dealt_batches
-from protocol.actions.memory import header_fields, header_of
+from protocol.actions.memory import header_fields, header_of, seal_audit
 from protocol.actions.own_noise import confirm
 from protocol.actions.party import Party
 from protocol.actions.states import (
@@ -150,19 +150,14 @@ async def prepare_replay(party: Party, audit: AuditRef, segment: int, train: Tra
 async def commit_replay(party: Party, audit: AuditRef, segment: int, train: Train) -> None:
     """Commit to the result of a replay, blind."""
     made = await prepare_replay(party, audit, segment, train)
-    await party.chain.audit_book.commit_replay(audit, _seal(party, audit, made))
+    await party.chain.audit_book.commit_replay(audit, seal_audit(party.domain, party.account, made))
 
 
 async def commit_replays(party: Party, audits: list[AuditRef]) -> None:
     """Commit to replays that are done, all of them, in one transaction."""
-    seals = [_seal(party, audit, party.memory.audits[(audit.round, *audit.key)]) for audit in audits]
+    made = [party.memory.audits[(audit.round, *audit.key)] for audit in audits]
+    seals = [seal_audit(party.domain, party.account, one) for one in made]
     await party.chain.audit_book.commit_replays(audits, seals)
-
-
-def _seal(party: Party, audit: AuditRef, made: AuditMade) -> bytes:
-    end_root = codec.compute_state_root(header_of(made))
-    place = (audit.round, audit.slot, audit.draw, audit.rank)
-    return codec.compute_audit_commitment(party.domain, *place, party.account, end_root, made.salt)
 
 
 async def reveal(party: Party, audit: AuditRef) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.memory import Memory, header_fields, header_of, require_records
+from protocol.actions.memory import Memory, header_fields, header_of, require_records, seal_audit
 from protocol.adapters.journal import Journal
 from protocol.adapters.records import (
     RECORDS,
@@ -58,7 +58,8 @@ def test_a_header_survives_its_record() -> None:
 
 # --- What the chain knows and the journal does not ----------------------------------------------------------
 CLAIMED = {1: Claim(ALICE, make_word("claim"), make_word("delta"), ClaimStatus.COMMITTED)}
-AUDITED = {(1, 0, 2): Audit(ALICE, AuditStatus.COMMITTED)}
+ROUND = make_round(make_terms())
+AUDITED = {(1, 0, 2): Audit(ALICE, AuditStatus.COMMITTED, seal_audit(ROUND.domain, ALICE, AUDIT))}
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 def test_a_journal_that_lacks_what_the_chain_has_of_this_account_is_refused(
     memory: Memory, more: dict[str, Any], lost: str
 ) -> None:
-    state = replace(make_round(make_terms()), **more)
+    state = replace(ROUND, **more)
     require_records(memory, [state], BOB)
     require_records(memory, [replace(state, settled_slots=frozenset({1}))], ALICE)
     with pytest.raises(EnvironmentFault, match=f"{lost}.*wait until that round is settled") as caught:
@@ -88,6 +89,16 @@ def test_another_claim_than_the_one_on_chain_is_another_journal(memory: Memory) 
     memory.write(replace(CLAIM, claim_root=make_word("another claim")))
     with pytest.raises(EnvironmentFault, match="the claim on round 0"):
         require_records(memory, [replace(make_round(make_terms()), claims=CLAIMED)], ALICE)
+
+
+@pytest.mark.parametrize("other", [{"salt": make_word("another salt")}, header_fields(END)])
+def test_another_replay_than_the_one_committed_to_is_another_journal(
+    memory: Memory, other: dict[str, Any]
+) -> None:
+    """Of two nodes of one key each has a record of its own; only one of them can reveal."""
+    memory.write(replace(AUDIT, **other))
+    with pytest.raises(EnvironmentFault, match="slot 1, draw 0"):
+        require_records(memory, [replace(ROUND, audits=AUDITED)], ALICE)
 
 
 @pytest.mark.parametrize("status", [one for one in AuditStatus if one != AuditStatus.COMMITTED])
