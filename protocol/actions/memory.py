@@ -14,10 +14,11 @@ from protocol.adapters.records import (
     BoundaryReached,
     BoundarySaltsDrawn,
     ClaimMade,
+    JournalBegun,
 )
 from protocol.spec.codec import compute_audit_commitment, compute_state_root
 from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.round import RoundState
 from protocol.spec.statuses import AuditStatus
 
@@ -60,6 +61,22 @@ class Memory:
             self.audits[(record.round, record.slot, record.draw, record.rank)] = record
         elif isinstance(record, AccusationMade):
             self.accusations.append(record)
+
+
+def require_owner(journal: Journal, account: str) -> None:
+    """Raises InvalidInput where the journal is another account's: what that one trained, on data dealt to it,
+    would be committed to as `account`'s own. A journal without an owner gets this one."""
+    owner = next((one.account for one in journal.replay() if isinstance(one, JournalBegun)), None)
+    if owner is None:
+        journal.append(JournalBegun(account))
+    elif owner != account:
+        raise InvalidInput(
+            what="the journal is another account's",
+            expected=account,
+            actual=owner,
+            where=str(journal.path),
+            remedy="Give each account a home of its own, made by `touchstone init`; copy no journal.",
+        )
 
 
 def require_records(memory: Memory, rounds: Iterable[RoundState], account: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.actions.global_model import GlobalModel
-from protocol.actions.memory import Memory
+from protocol.actions.memory import Memory, require_owner
 from protocol.actions.step_desk import StepDesk
 from protocol.actions.view import View
 from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
@@ -222,7 +222,7 @@ def limit_memory(config: PartyConfig) -> None:
 @asynccontextmanager
 async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what
-    they raise, and InvalidInput for an endpoint that no peer could use."""
+    they raise, and InvalidInput for an endpoint that no peer could use or the journal of another account."""
     # Before anything is begun: what is announced stands on chain for everybody.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -231,9 +231,11 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     domain = WireDomain(deployment.chain_id, deployment.registry)
     identity = load_or_create_identity(config.home)
     async with AsyncExitStack() as stack:
+        # Before the chain, where what waits is replaced: another process of this home may have sent it.
+        journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
+        require_owner(journal, config.key.address.lower())
         chain = await stack.enter_async_context(open_chain(config.rpc_url, deployment, config.key))
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
-        journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
         client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
         view = View(chain.address, deployment.chain_id, deployment.registry, store.get_roots)
         status = Status(chain.address, hardware=name_hardware())

@@ -13,6 +13,13 @@ Word = Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
 @dataclass(frozen=True)
+class JournalBegun:
+    """First of all: whose journal it is, an address in lower case."""
+
+    account: str
+
+
+@dataclass(frozen=True)
 class BoundarySaltsDrawn:
     """Before training: the salts of boundaries 0 .. H/k of a round's claim."""
 
@@ -76,5 +83,5 @@ class AccusationMade:
     salt: Word
 
 
-RECORDS = (BoundarySaltsDrawn, BoundaryReached, ClaimMade, AuditMade, AccusationMade)
+RECORDS = (JournalBegun, BoundarySaltsDrawn, BoundaryReached, ClaimMade, AuditMade, AccusationMade)
 """All kinds, for `Journal(path, RECORDS)`."""

@@ -91,9 +91,23 @@ async def test_a_home_is_open_once(tmp_path: Path) -> None:
     async with open_world(tmp_path, ["node"]) as world:
         config = world.configure("node")
         async with open_party(config):
+            # The second one has not even looked at the chain: it would replace what the first one has sent.
             with pytest.raises(EnvironmentFault, match=JOURNAL_FILE):
-                async with open_party(config):
+                async with open_party(replace(config, rpc_url="http://127.0.0.1:1")):
                     pass
+
+
+async def test_the_journal_of_another_account_is_refused(tmp_path: Path) -> None:
+    """As after `cp -r` of a home and a new key: it would commit to what another account has trained."""
+    async with open_world(tmp_path, ["node", "peer"]) as world:
+        config = world.configure("node")
+        for _ in range(2):
+            async with open_party(config):
+                pass
+        with pytest.raises(InvalidInput, match="another account's"):
+            async with open_party(replace(config, key=world.configure("peer").key)):
+                pass
+        assert len(await list_announced(world)) == 2
 
 
 async def test_a_party_with_little_memory_keeps_large_tensors_in_files(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from protocol.adapters.journal import Journal
 from protocol.adapters.records import RECORDS
 
-SAMPLES: dict[Any, Any] = {int: 7, bool: True, bytes: b"r" * 32, tuple[bytes, ...]: (b"a" * 32,)}
+SAMPLES: dict[Any, Any] = {int: 7, str: "0xa", bool: True, bytes: b"r" * 32, tuple[bytes, ...]: (b"a" * 32,)}
 
 
 @pytest.mark.parametrize("kind", RECORDS)
