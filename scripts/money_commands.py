@@ -13,8 +13,10 @@ from typing import NamedTuple
 from protocol.actions.view import View
 from protocol.adapters.chain import Chain, Receipt, open_chain, read_deployment
 from protocol.adapters.chain.refusals import format_tokens
+from protocol.adapters.journal import FILE_NAME, Journal
 from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.adapters.records import RECORDS
+from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.statuses import Role
 from protocol.spec.task import TaskState
 from scripts.console import Console, parse_tokens
@@ -70,12 +72,24 @@ def run_close(options: argparse.Namespace) -> None:
 
 def _run(options: argparse.Namespace, act: Act) -> None:
     config, key = read_config(options.home), unlock_key(options.home, options.password_file)
-    asyncio.run(_act(config, key, act))
+    asyncio.run(_act(config, key, act, is_alone=not is_node_running(options.home)))
 
 
-async def _act(config: HomeConfig, key: AccountKey, act: Act) -> None:
-    async with open_chain(config.rpc_url, read_deployment(Path(config.deployment)), key) as chain:
+async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> None:
+    deployment = read_deployment(Path(config.deployment))
+    async with open_chain(config.rpc_url, deployment, key, is_alone=is_alone) as chain:
         await act(chain)
+
+
+def is_node_running(home: Path) -> bool:
+    """Whether a node of this home runs, or may: its journal cannot be opened."""
+    path = home / FILE_NAME
+    try:
+        if path.exists():
+            Journal(path, RECORDS).close()
+    except TouchstoneError:
+        return True
+    return False
 
 
 # --- In -----------------------------------------------------------------------------------------------------

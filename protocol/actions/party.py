@@ -20,7 +20,7 @@ from protocol.actions.memory import Memory, require_owner
 from protocol.actions.step_desk import StepDesk
 from protocol.actions.view import View
 from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
-from protocol.adapters.journal import Journal
+from protocol.adapters.journal import FILE_NAME, Journal
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
 from protocol.adapters.records import RECORDS
@@ -40,7 +40,7 @@ from protocol.spec.containers import StateHeader, TaskSpec
 from protocol.spec.params import DEFAULT_OWN_REPLAYS
 from protocol.spec.round import RoundState
 
-JOURNAL_FILE = "journal.sqlite"
+JOURNAL_FILE = FILE_NAME
 STORE_FOLDER = "blobs"
 SCRATCH_FOLDER = "scratch"
 MEGABYTE = 1_000_000

@@ -31,6 +31,8 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 APPLICATION_ID = int.from_bytes(b"TchJ", "big")
 FORMAT = 1
 FIRST_CHECKSUM = bytes(32)
+FILE_NAME = "journal.sqlite"
+"""In a home."""
 OLDER_SUFFIX = ".jsonl"
 """Of the journals that were no database."""
 # AUTOINCREMENT has SQLite keep the largest number ever given, in a table of its own.

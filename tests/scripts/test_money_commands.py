@@ -3,14 +3,18 @@ sent, and what is said of it."""
 
 import io
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import pytest
 
-from protocol.adapters.chain import open_chain
+from protocol.adapters.chain import Chain, open_chain
+from protocol.adapters.journal import FILE_NAME, Journal
+from protocol.adapters.records import RECORDS
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.params import TOKEN_WEI
+from scripts import money_commands
 from scripts.console import Console
 from scripts.home import unlock_key
 from scripts.money_commands import unstake
@@ -268,3 +272,26 @@ async def test_a_lost_answer_is_told_and_the_next_call_sees_what_was_sent(
     # It was sent all the same, so whoever repeats it is asked.
     assert party.read("stakeOf", "keeper") == 2000 * TOKEN_WEI
     assert chain.read("StakeVault", "unbondingOf", make_account("keeper"))[0] == 400 * TOKEN_WEI
+
+
+# --- Beside a node ------------------------------------------------------------------------------------------
+def test_what_a_running_node_has_sent_is_left_to_it(
+    party: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commitment that is replaced may miss its window. Without a node, what is stuck holds up all that
+    follows, and is replaced."""
+    opened: list[bool] = []
+
+    @asynccontextmanager
+    async def open_and_note(*where: Any, is_alone: bool) -> AsyncIterator[Chain]:
+        opened.append(is_alone)
+        async with open_chain(*where, is_alone=is_alone) as chain:
+            yield chain
+
+    monkeypatch.setattr(money_commands, "open_chain", open_and_note)
+    home = party.home_of("keeper")
+    party.run("keeper", "stake", "1")
+    with Journal(home / FILE_NAME, RECORDS):
+        party.run("keeper", "stake", "1")
+    party.run("keeper", "stake", "1")
+    assert opened == [True, False, True]

@@ -58,10 +58,10 @@ class Chain:
         start = self.deployment.deploy_block if from_block is None else from_block
         return Follower(self.connection, self._reader, start).batches()
 
-    async def recover(self) -> int:
-        """After a crash, before anything is sent: wait for what was sent earlier; return how many that
-        were."""
-        return await self._sender.recover() if self._sender else 0
+    async def recover(self, *, is_alone: bool = True) -> int:
+        """After a crash, before anything is sent: wait for what was sent earlier; return how many that were.
+        is_alone: no other process of this account runs, so what is stuck may be replaced."""
+        return await self._sender.recover(is_alone=is_alone) if self._sender else 0
 
 
 @asynccontextmanager
@@ -72,15 +72,17 @@ async def open_chain(
     *,
     poll_s: float = POLL_S,
     patience: Patience | None = None,
+    is_alone: bool = True,
 ) -> AsyncIterator[Chain]:
     """Connect, check that the chain is the deployment's and has its contracts, and wait for earlier
-    transactions of `signer`. Raises EnvironmentFault (no chain) and InvalidInput (another chain, no code)."""
+    transactions of `signer` (is_alone: see `Chain.recover`). Raises EnvironmentFault (no chain) and
+    InvalidInput (another chain, no code)."""
     connection = Connection(rpc_url, poll_s)
     try:
         await check_deployment(connection, deployment)
         sender = Sender(connection, signer, deployment.chain_id, patience or Patience()) if signer else None
         chain = Chain(connection, deployment, sender)
-        await chain.recover()
+        await chain.recover(is_alone=is_alone)
         yield chain
     finally:
         await connection.close()

@@ -110,10 +110,11 @@ class Sender:
             return receipt
         raise _fault(self.address, f"each of {self._patience.attempts} nonces went to another transaction")
 
-    async def recover(self) -> int:
+    async def recover(self, *, is_alone: bool = True) -> int:
         """Wait until nothing that this account sent earlier is waiting; replace what is stuck by an empty
-        transfer. Return how many were waiting. Whoever crashed calls this before it asks the chain what has
-        been done."""
+        transfer, but only where no other process of the account runs (`is_alone`): that one sees to its own,
+        and what is sent now comes after it. Return how many were waiting. Whoever crashed calls this before
+        it asks the chain what has been done."""
         mined = await self._connection.transaction_count(self.address, "latest")
         waiting = await self._connection.transaction_count(self.address, "pending") - mined
         deadline = time.monotonic() + self._patience.resend_after_s
@@ -121,7 +122,7 @@ class Sender:
             if await self._connection.transaction_count(self.address, "latest") >= mined + waiting:
                 return waiting
             await asyncio.sleep(self._connection.poll_s)
-        for nonce in range(mined, mined + waiting):
+        for nonce in range(mined, mined + waiting) if is_alone else ():
             await self._fill(nonce)
         return waiting
 

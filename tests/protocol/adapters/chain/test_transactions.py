@@ -161,6 +161,26 @@ async def test_after_a_crash_what_is_stuck_is_replaced(net: TestChain) -> None:
     assert await net.chain.vault.stake_of(net.chain.address) == 0
 
 
+async def test_beside_another_process_what_waits_is_left_to_it(net: TestChain) -> None:
+    """A command of the operator must not replace what a running node has sent: its window may close."""
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    node = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+    await wait_until_pending(net, before + 1)
+    sent = (await find_pending(net, before))["input"]
+    impatient = Patience(resend_after_s=POLL_S, attempts=3)
+    async with open_chain(
+        net.rpc_url, net.chain.deployment, net.account, poll_s=POLL_S, patience=impatient, is_alone=False
+    ) as command:
+        assert (await find_pending(net, before))["input"] == sent
+        second = asyncio.create_task(command.vault.deposit(2 * STAKE_WEI))
+        await wait_until_pending(net, before + 2)
+        await net.anvil("anvil_mine", 1)
+        await asyncio.gather(node, second)
+    assert await count_mined(net) == before + 2
+    assert await net.chain.vault.stake_of(net.chain.address) == 3 * STAKE_WEI
+
+
 async def test_a_reorg_that_drops_a_transaction_blocks_no_later_one(net: TestChain) -> None:
     await net.chain.vault.deposit(STAKE_WEI)
     await net.anvil("anvil_reorg", 1, [])
