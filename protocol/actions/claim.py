@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from protocol.actions.memory import header_fields
+from protocol.actions.memory import header_fields, refuse_other_beacon
 from protocol.actions.party import Party
 from protocol.actions.states import has_state, keep_state, load_state, open_state_leaves
 from protocol.adapters.chain.types import BoundaryProof
@@ -38,12 +38,16 @@ def get_dealt_batches(party: Party, index: int, slot: int) -> GetBatch:
 async def prepare_claim(party: Party, index: int, slot: int, train: Train) -> ClaimMade:
     """Train the round, if that is not done, and write down what the claim says. One at a time."""
     async with party.joined.locks["claim", index]:
+        dealt = party.round(index)
+        party.memory.note_beacon(dealt)
         if index not in party.memory.salts:
             salts = tuple(secrets.token_bytes(32) for _ in range(party.spec.terms.segment_count + 1))
             party.memory.write(BoundarySaltsDrawn(party.task, index, salts))
         if index not in party.memory.claims:
             delta = await train_round(party, index, slot, train)
-            party.memory.write(await asyncio.to_thread(_make_claim, party, index, delta))
+            made = await asyncio.to_thread(_make_claim, party, index, delta)
+            refuse_other_beacon(party.round(index), dealt)
+            party.memory.write(made)
         return party.memory.claims[index]
 
 

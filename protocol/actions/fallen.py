@@ -136,7 +136,8 @@ def is_found_false(party: Party, ref: AuditRef, segment: int) -> bool:
 def _find_own(party: Party, ref: AuditRef, drawn: Drawn) -> StateHeader | None:
     """The end that this node found as an auditor of the same draw."""
     ranks = [rank for rank, auditor in enumerate(drawn.auditors) if auditor == party.account]
-    made = [party.memory.audits.get((ref.round, ref.slot, ref.draw, rank)) for rank in ranks]
+    state = party.round(ref.round)
+    made = [party.memory.find_audit(state, (ref.slot, ref.draw, rank)) for rank in ranks]
     return next((header_of(one) for one in made if one is not None), None)
 
 

@@ -15,11 +15,12 @@ from protocol.adapters.records import (
     BoundarySaltsDrawn,
     ClaimMade,
     JournalBegun,
+    RoundDealt,
 )
 from protocol.spec.codec import compute_audit_commitment, compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.round import RoundState
+from protocol.spec.round import RoundState, get_opening
 from protocol.spec.statuses import AuditStatus
 
 AuditKey = tuple[int, int, int, int]
@@ -33,6 +34,7 @@ class Memory:
 
     journal: Journal
     task: bytes
+    beacons: dict[int, bytes] = field(default_factory=dict)
     salts: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     boundaries: dict[tuple[int, int], StateHeader] = field(default_factory=dict)
     claims: dict[int, ClaimMade] = field(default_factory=dict)
@@ -48,10 +50,38 @@ class Memory:
         self.journal.append(record)
         self._index(record)
 
+    def note_beacon(self, state: RoundState) -> None:
+        """To be called before anything is computed in a round: what was computed for another beacon, before a
+        reorg, counts no more."""
+        assert state.beacon is not None
+        if not self.is_dealt(state):
+            self.write(RoundDealt(self.task, state.index, state.beacon))
+
+    def is_dealt(self, state: RoundState) -> bool:
+        """Whether what is known of the round was computed for the beacon that stands."""
+        return state.beacon is not None and self.beacons.get(state.index) == state.beacon
+
+    def find_audit(self, state: RoundState, key: tuple[int, int, int]) -> AuditMade | None:
+        """This node's replay for an audit (slot, draw, rank), where it is of the beacon and the start state
+        that stand."""
+        made, start = self.audits.get((state.index, *key)), get_opening(state, *key[:2]).start
+        is_same = made is not None and start is not None and made.start_root == compute_state_root(start)
+        return made if is_same and self.is_dealt(state) else None
+
+    def _forget(self, index: int) -> None:
+        """What is known of a round is void."""
+        self.salts.pop(index, None)
+        self.claims.pop(index, None)
+        self.boundaries = {key: header for key, header in self.boundaries.items() if key[0] != index}
+        self.audits = {key: made for key, made in self.audits.items() if key[0] != index}
+
     def _index(self, record: Any) -> None:
         if getattr(record, "task", None) != self.task:
             return
-        if isinstance(record, BoundarySaltsDrawn):
+        if isinstance(record, RoundDealt):
+            self._forget(record.round)
+            self.beacons[record.round] = record.beacon
+        elif isinstance(record, BoundarySaltsDrawn):
             self.salts[record.round] = record.salts
         elif isinstance(record, BoundaryReached):
             self.boundaries[(record.round, record.boundary)] = header_of(record)
@@ -114,6 +144,17 @@ def seal_audit(domain: bytes, account: str, made: AuditMade) -> bytes:
     end_root = compute_state_root(header_of(made))
     place = (made.round, made.slot, made.draw, made.rank)
     return compute_audit_commitment(domain, *place, account, end_root, made.salt)
+
+
+def refuse_other_beacon(now: RoundState, then: RoundState) -> None:
+    """Raises EnvironmentFault where a reorg has dealt a round anew since `then`."""
+    if now.beacon != then.beacon:
+        raise EnvironmentFault(
+            what=f"a reorg has dealt round {now.index} anew",
+            expected="the beacon that it had when this computation began",
+            actual="another",
+            remedy="Nothing: it is computed anew.",
+        )
 
 
 def header_of(record: BoundaryReached | AuditMade) -> StateHeader:

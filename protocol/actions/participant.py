@@ -178,13 +178,15 @@ class Participant:
         not wait for a replay that fails."""
         if duty in self.sending:
             return False
+        memory = self.party.memory
         match duty:
             case calls.Train():
-                return duty.round not in self.party.memory.claims
+                is_known = memory.is_dealt(self.party.round(duty.round)) and duty.round in memory.claims
+                return not is_known
             case calls.Replay():
-                return (duty.audit.round, *duty.audit.key) not in self.party.memory.audits
+                return memory.find_audit(self.party.round(duty.audit.round), duty.audit.key) is None
             case calls.CommitReplay():
-                return (duty.audit.round, *duty.audit.key) in self.party.memory.audits
+                return memory.find_audit(self.party.round(duty.audit.round), duty.audit.key) is not None
             case calls.ServeState():
                 return False
         return True

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from protocol.actions.claim import Train, get_dealt_batches
-from protocol.actions.memory import header_fields, header_of, seal_audit
+from protocol.actions.memory import header_fields, header_of, refuse_other_beacon, seal_audit
 from protocol.actions.own_noise import confirm
 from protocol.actions.party import Party
 from protocol.actions.states import (
@@ -138,13 +138,20 @@ def train_stored(
 
 async def prepare_replay(party: Party, audit: AuditRef, segment: int, train: Train) -> AuditMade:
     """Replay, if that is not done, and write down the result and its salt. One at a time."""
-    key = (audit.round, *audit.key)
-    async with party.joined.locks["replay", key]:
-        if key not in party.memory.audits:
+    async with party.joined.locks["replay", (audit.round, *audit.key)]:
+        dealt = party.round(audit.round)
+        party.memory.note_beacon(dealt)
+        made = party.memory.find_audit(dealt, audit.key)
+        if made is None:
+            start = get_opening(dealt, audit.slot, audit.draw).start
+            assert start is not None
             end = await replay_segment(party, audit, segment, train)
+            refuse_other_beacon(party.round(audit.round), dealt)
             names = (party.task, audit.round, audit.slot, audit.draw, audit.rank)
-            party.memory.write(AuditMade(*names, **header_fields(end), salt=secrets.token_bytes(32)))
-        return party.memory.audits[key]
+            roots = {"start_root": codec.compute_state_root(start), **header_fields(end)}
+            made = AuditMade(*names, **roots, salt=secrets.token_bytes(32))
+            party.memory.write(made)
+        return made
 
 
 async def commit_replay(party: Party, audit: AuditRef, segment: int, train: Train) -> None:

@@ -74,7 +74,7 @@ def list_suspicions(
 
 def _list_examinations(party: Party, state: RoundState) -> Iterator[Suspicion]:
     for audit in list_audits_of(state, party.account):
-        made = party.memory.audits.get((audit.round, *audit.key))
+        made = party.memory.find_audit(state, audit.key)
         opening, drawn = get_opening(state, audit.slot, audit.draw), get_drawn(state, audit.slot, audit.draw)
         if made is None or opening.end is None or drawn is None or not is_disputable(state, audit.slot):
             continue

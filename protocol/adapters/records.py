@@ -20,6 +20,16 @@ class JournalBegun:
 
 
 @dataclass(frozen=True)
+class RoundDealt:
+    """Before anything is computed in a round: its beacon. Where a reorg deals anew, all that was written down
+    for the round before is void."""
+
+    task: Word
+    round: int
+    beacon: Word
+
+
+@dataclass(frozen=True)
 class BoundarySaltsDrawn:
     """Before training: the salts of boundaries 0 .. H/k of a round's claim."""
 
@@ -54,13 +64,15 @@ class ClaimMade:
 
 @dataclass(frozen=True)
 class AuditMade:
-    """Before an audit's commitment is sent: the end state found and the salt, both needed for the reveal."""
+    """Before an audit's commitment is sent: the root of the start state that was replayed, and the end state
+    found and the salt, both needed for the reveal."""
 
     task: Word
     round: int
     slot: int
     draw: int
     rank: int
+    start_root: Word
     weights_root: Word
     first_moment_root: Word
     second_moment_root: Word
@@ -83,5 +95,13 @@ class AccusationMade:
     salt: Word
 
 
-RECORDS = (JournalBegun, BoundarySaltsDrawn, BoundaryReached, ClaimMade, AuditMade, AccusationMade)
+RECORDS = (
+    JournalBegun,
+    RoundDealt,
+    BoundarySaltsDrawn,
+    BoundaryReached,
+    ClaimMade,
+    AuditMade,
+    AccusationMade,
+)
 """All kinds, for `Journal(path, RECORDS)`."""

@@ -165,6 +165,13 @@ def list_beginning() -> list[Event]:
     return [*found, events.BeaconSealed(block_number=4, task=TASK, round=0, beacon=beacon)]
 
 
+def deal_anew(lone: Lone, block: str, *more: Event) -> None:
+    """A reorg: the beacon comes from another block, and `more` happens after it."""
+    beacon = compute_beacon(bytes(32), 0, make_word(block))
+    sealed = events.BeaconSealed(block_number=4, task=TASK, round=0, beacon=beacon)
+    lone.party.view.take(make_batch(4, sealed, *more, forget_from=4))
+
+
 def seal_draw(block: int = 6) -> events.DrawSealed:
     """Segments and auditors are drawn."""
     seed = compute_draw_seed(bytes(32), 0, make_word("draw block"))

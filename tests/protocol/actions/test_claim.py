@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from protocol.actions.states import keep_state
 from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec import codec, merkle
 from protocol.spec.containers import StateHeader, TrainingSpec
+from protocol.spec.errors import EnvironmentFault
 from tests.protocol.actions.facts import TASK
-from tests.protocol.actions.lone import SOLVER, Lone, get_spec, restart
+from tests.protocol.actions.lone import SOLVER, Lone, deal_anew, get_spec, restart
 
 SEGMENTS = get_spec().terms.segment_count
 
@@ -55,6 +57,30 @@ async def test_a_killed_training_goes_on_at_its_last_boundary(solver: Lone) -> N
     made = await claim.prepare_claim(again.party, 0, 0, train)
     assert train.steps == [4, 6] and again.party.memory.salts == salts
     assert made == again.party.memory.claims[0]
+
+
+async def test_a_reorg_that_deals_anew_voids_what_was_trained(solver: Lone) -> None:
+    first = await claim.prepare_claim(solver.party, 0, 0, train_segment)
+    deal_anew(solver, "another block")
+    train = Train(solver)
+    second = await claim.prepare_claim(solver.party, 0, 0, train)
+    assert len(train.steps) == SEGMENTS and second.claim_root != first.claim_root
+    again = restart(solver)
+    deal_anew(again, "another block")
+    assert await claim.prepare_claim(again.party, 0, 0, Train(again, killed_at=0)) == second
+
+
+async def test_a_reorg_during_training_leaves_no_claim(solver: Lone) -> None:
+    def train(*arguments: Any) -> tuple[TrainingState, list[float]]:
+        deal_anew(solver, "another block")
+        return train_segment(*arguments)
+
+    with pytest.raises(EnvironmentFault, match="a reorg has dealt round 0 anew"):
+        await claim.prepare_claim(solver.party, 0, 0, train)
+    assert not solver.party.memory.claims
+    fresh = Train(solver)
+    await claim.prepare_claim(solver.party, 0, 0, fresh)
+    assert len(fresh.steps) == SEGMENTS
 
 
 async def test_an_interrupted_claim_is_the_uninterrupted_one(solver: Lone) -> None:

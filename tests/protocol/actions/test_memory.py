@@ -26,7 +26,7 @@ from tests.protocol.spec.simulator import make_round, make_terms, make_word
 SALTS = BoundarySaltsDrawn(TASK, 0, (make_word(0), make_word(1)))
 REACHED = BoundaryReached(TASK, 0, 1, **header_fields(END))
 CLAIM = ClaimMade(TASK, 0, make_word("claim"), make_word("delta"))
-AUDIT = AuditMade(TASK, 0, 1, 0, 2, **header_fields(START), salt=make_word("salt"))
+AUDIT = AuditMade(TASK, 0, 1, 0, 2, make_word("start"), **header_fields(START), salt=make_word("salt"))
 ACCUSED = AccusationMade(TASK, 0, 1, 0, 0, 3, True, make_word("seal"))
 ALL = (SALTS, REACHED, CLAIM, AUDIT, ACCUSED)
 

@@ -5,13 +5,15 @@ import asyncio
 import pytest
 
 from protocol.actions import replay
+from protocol.actions.memory import header_of
 from protocol.actions.states import keep_state, load_state, open_state_leaves
 from protocol.compute.step import train_segment
-from protocol.spec import codec
+from protocol.spec import codec, events
 from protocol.spec.hashing import sha256_of
 from protocol.spec.tolerance import Judgement
 from tests.protocol.actions.audits import REF, audit_claim, replay_and_reveal, train_wrongly
-from tests.protocol.actions.lone import Lone, get_spec, judge_as, restart
+from tests.protocol.actions.facts import TASK
+from tests.protocol.actions.lone import Lone, deal_anew, get_spec, judge_as, restart
 
 
 async def test_a_replay_of_honest_work_ends_where_the_solver_did(solver: Lone) -> None:
@@ -33,6 +35,23 @@ async def test_a_commitment_survives_a_restart_and_binds_result_and_salt(solver:
     root = codec.compute_state_root(end)
     place = (again.party.domain, 0, 0, 0, 0, again.party.account)
     assert (ref, codec.compute_audit_commitment(*place, root, salt)) == sent
+
+
+async def test_a_reorg_that_deals_anew_voids_a_replay(solver: Lone) -> None:
+    """Also where the same segment of the same start is drawn: the data are others."""
+    audited = await audit_claim(solver)
+    party, drawn = audited.verifier.party, audited.solver.party.view.events[-3:]
+    first = await replay.prepare_replay(party, REF, audited.segment, train_segment)
+    deal_anew(audited.verifier, "another block", *drawn)
+    second = await replay.prepare_replay(party, REF, audited.segment, train_segment)
+    assert (
+        header_of(second) != header_of(first) and party.memory.find_audit(party.round(0), REF.key) == second
+    )
+    # The solver claims something else after the reorg, and opens another start.
+    start = audited.boundary(audited.segment + 1)
+    where = {"task": TASK, "round": 0, "slot": 0, "draw": 0}
+    audited.verifier.take(events.StartOpened(block_number=7, start=start, **where))  # type: ignore[arg-type]
+    assert party.memory.find_audit(party.round(0), REF.key) is None
 
 
 async def test_a_start_that_is_not_served_in_time_is_not_waited_for(solver: Lone) -> None:
