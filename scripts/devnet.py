@@ -62,14 +62,15 @@ class Devnet:
 
 @asynccontextmanager
 async def run_anvil(
-    port: int, log: Path, block_time_s: int = 0, options: Sequence[str] = ()
+    port: int, log: Path, block_time_s: int = 0, options: Sequence[str] = (), hardfork: str = ""
 ) -> AsyncIterator[str]:
     """Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
-    each transaction, until somebody else makes them (`scripts/clock.py`). `options`: more of Anvil's own.
-    Raises EnvironmentFault when the port is taken or Anvil does not start."""
+    each transaction, until somebody else makes them (`scripts/clock.py`). `options`: more of Anvil's own;
+    `hardfork`: whose rules it has, empty: HARDFORK's. Raises EnvironmentFault when the port is taken or Anvil
+    does not start."""
     port = claim_port(port)
     command = [str(anvil_path()), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--hardfork", HARDFORK, "--chain-id", str(CHAIN_ID), "--accounts", "1"]
+    command += ["--hardfork", hardfork or HARDFORK, "--chain-id", str(CHAIN_ID), "--accounts", "1"]
     command += ["--prune-history", str(KEPT_STATES)]
     command += ["--block-time", str(block_time_s)] if block_time_s else []
     command += options

@@ -46,6 +46,18 @@ async def test_the_network_ends_with_the_block(tmp_path: Path) -> None:
     await connection.close()
 
 
+@pytest.mark.parametrize(("hardfork", "has_requests"), [("", False), ("osaka", True)])
+async def test_the_chain_has_the_rules_that_are_asked_for(
+    tmp_path: Path, hardfork: str, has_requests: bool
+) -> None:
+    async with run_anvil(0, tmp_path / "anvil.log", hardfork=hardfork) as rpc_url:
+        connection = Connection(rpc_url)
+        block = await connection.request("eth_getBlockByNumber", "latest", False)
+        await connection.close()
+    # Prague put the hash of execution requests into the header (EIP-7685).
+    assert ("requestsHash" in block) == has_requests
+
+
 async def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     async with run_anvil(0, tmp_path / "a.log") as rpc_url:
         port = int(rpc_url.rsplit(":", 1)[1])
