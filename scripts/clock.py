@@ -16,13 +16,13 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from protocol.adapters.chain.client import Chain
+from protocol.adapters.wire import paths
+from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
 from protocol.spec.errors import TouchstoneError
-from protocol.spec.json_text import parse_json
 
 POLL_S = 0.1
 BLOCK_S = 0.5
@@ -32,7 +32,6 @@ BURST_S = 0.25
 PAGE_BLOCKS = 50
 """Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers nobody
 meanwhile."""
-MAX_STATUS_BYTES = 64 * 1024
 NEVER = sys.maxsize
 """As least_parties: real time, always."""
 FAR_BLOCKS = 100_000
@@ -41,16 +40,7 @@ FAR_BLOCKS = 100_000
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class PeerStatus:
-    """What a party says of itself; `waiting_for_block` is None where it waits for the others only."""
-
-    account: str
-    processed_block: int
-    waiting_for_block: int | None
-
-
-def compute_skip(head: int, peers: Sequence[PeerStatus | None]) -> int:
+def compute_skip(head: int, peers: Sequence[NodeStatus | None]) -> int:
     """Blocks to mine at once, so that the next block is the first that anybody waits for; 0: real time goes
     on.
 
@@ -63,24 +53,10 @@ def compute_skip(head: int, peers: Sequence[PeerStatus | None]) -> int:
     return min(near) - head - 1 if near else 0
 
 
-def is_idle(head: int, peer: PeerStatus) -> bool:
+def is_idle(head: int, peer: NodeStatus) -> bool:
     """Whether the party has read exactly the newest block and waits for a later one."""
     is_waiting = peer.waiting_for_block is None or peer.waiting_for_block > head
     return peer.processed_block == head and is_waiting
-
-
-def parse_status(body: bytes) -> PeerStatus | None:
-    """The status in a JSON answer, None where it is malformed: such a party is never skipped over."""
-    try:
-        document = parse_json(body)
-        waiting = document["waiting_for_block"]
-        return PeerStatus(
-            str(document["account"]).lower(),
-            int(document["processed_block"]),
-            None if waiting is None else int(waiting),
-        )
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return None
 
 
 def _name_game(arguments: Mapping[str, Any]) -> Hashable:
@@ -196,7 +172,7 @@ class DevnetClock:
             self._peers.pop(account, None)
             self._report(str(error))
 
-    async def _ask_all(self, head: int) -> list[PeerStatus | None]:
+    async def _ask_all(self, head: int) -> list[NodeStatus | None]:
         """Everybody's status; only that of the party that was last seen at work, as long as it is: on a
         machine that runs all parties, ten questions a second to each would slow them down."""
         busy = self._peers.get(self._busy)
@@ -214,13 +190,14 @@ class DevnetClock:
         self._busy = next(at_work, "")
         return statuses
 
-    async def _ask(self, peer: Peer) -> PeerStatus | None:
+    async def _ask(self, peer: Peer) -> NodeStatus | None:
+        """None where it does not answer, or with nonsense: such a party is never skipped over."""
         try:
-            async with self._session.get(peer, "/status", {}, MAX_STATUS_BYTES) as response:
-                status = parse_status(await read_at_most(response, MAX_STATUS_BYTES))
+            async with self._session.get(peer, paths.STATUS, {}, MAX_STATUS_BYTES) as response:
+                status = STATUS.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)
         except TouchstoneError:
             return None
-        return status if status and status.account == peer.account else None
+        return status if status.account == peer.account else None
 
     async def _mine(self, count: int) -> int:
         """Mine so many blocks; fewer where somebody sends something meanwhile: it may open a window, which

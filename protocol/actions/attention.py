@@ -14,26 +14,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from protocol.actions.party import Party
 from protocol.actions.past import PastFile
 from protocol.actions.replay import Comparison, NotServed, ask_until, get_schedule_proof
-from protocol.actions.report import (
-    MAX_REPORT_BYTES,
-    MAX_TENSORS,
-    AuditReport,
-    StepScreen,
-    read_report,
-    sign_report,
-)
+from protocol.actions.report import MAX_TENSORS, AuditReport, StepScreen, read_report, sign_report
 from protocol.actions.states import StoredState, open_state
 from protocol.actions.steps import screen_steps
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from protocol.adapters.wire.answers import MAX_LISTED, ListedReport, NodeStatus
 from protocol.adapters.wire.auth import WireDomain
 from protocol.adapters.wire.session import Peer
 from protocol.compute.calibrate import ACCEPT_MARGIN
-from protocol.compute.determinism import MAX_NAME, name_hardware
+from protocol.compute.determinism import name_hardware
 from protocol.compute.residuals import iterate_residuals, reduce_residuals
 from protocol.compute.screens import measure_tensors, screen_step
 from protocol.compute.segment_screen import screen_segment
@@ -46,8 +39,6 @@ from protocol.spec.statuses import AuditRef
 from protocol.spec.tolerance import Judgement
 
 MAX_LEDGER_BYTES = 64 * 1024 * 1024
-MAX_LISTED = 64
-"""Reports that a node lists, and that are fetched of one node at a time: the latest."""
 
 PEER_SECONDS = 60.0
 """A report server has this long for all of its reports: a slow one costs nobody the round."""
@@ -57,13 +48,6 @@ log = logging.getLogger(__name__)
 
 
 # --- Publishing ---------------------------------------------------------------------------------------------
-def read_hardware(status: object) -> str:
-    """What a node's /status says of its hardware; empty where that is nothing usable."""
-    text = status.get("hardware", "") if isinstance(status, dict) else ""
-    is_usable = isinstance(text, str) and text.isprintable() and len(text) <= MAX_NAME
-    return text if is_usable else ""
-
-
 async def publish_audit(
     party: Party, audit: AuditRef, segment: int, start: StateHeader, seen: Comparison
 ) -> None:
@@ -73,7 +57,8 @@ async def publish_audit(
         status = await ask_status(party, party.round(audit.round).solvers[audit.slot])
         rate_sum, _ = get_schedule_proof(party, audit.round, segment)
         begun = await asyncio.to_thread(open_state, party, start)
-        arguments = (party, audit, segment, rate_sum, begun, seen, read_hardware(status))
+        hardware = status.hardware if status else ""
+        arguments = (party, audit, segment, rate_sum, begun, seen, hardware)
         async with party.joined.locks["past", party.round(audit.round).solvers[audit.slot]]:
             report = await asyncio.to_thread(make_report, *arguments)
         screens = await _ask_for_steps(party, report, (start, seen.claimed.header))
@@ -114,13 +99,13 @@ def is_loud(report: AuditReport) -> bool:
     return any(projection.rms > LOUD_RMS for projection in report.projections)
 
 
-async def ask_status(party: Party, account: str) -> dict[str, Any]:
-    """What a peer says of itself; nothing where it does not answer."""
+async def ask_status(party: Party, account: str) -> NodeStatus | None:
+    """What a peer says of itself; None where it does not answer, or with nonsense."""
     try:
         return await party.client.get_status(party.view.network.find(account))
     except (ProtocolFault, EnvironmentFault) as fault:
         log.info("%s", fault)
-        return {}
+        return None
 
 
 def make_report(
@@ -185,7 +170,7 @@ def publish_unserved(party: Party, audit: AuditRef, segment: int) -> None:
 def publish(party: Party, report: AuditReport) -> BlobRef:
     """Sign a report, keep it to be served, and list it in /status."""
     ref = party.store.put_bytes(sign_report(report, party.config.key, get_domain(party)))
-    entry = (ref.key.root.hex(), ref.size_bytes)
+    entry = ListedReport(ref.key.root, ref.size_bytes)
     if entry not in party.status.reports:
         party.status.reports.append(entry)
     del party.status.reports[:-MAX_LISTED]
@@ -217,8 +202,8 @@ async def fetch_reports(party: Party, peer: Peer) -> list[AuditReport]:
 
 
 async def gather_reports(party: Party, accounts: Iterable[str], index: int) -> list[AuditReport]:
-    """What these accounts report of one round: of each what it lists last, at most MAX_LISTED reports of
-    MAX_REPORT_BYTES, nothing of whoever does not deliver within PEER_SECONDS."""
+    """What these accounts report of one round: of each what it lists, nothing of whoever does not deliver
+    within PEER_SECONDS."""
     gate, segments = asyncio.Semaphore(PEERS_AT_ONCE), party.spec.terms.segment_count
 
     async def ask(account: str) -> list[AuditReport]:
@@ -236,19 +221,9 @@ async def gather_reports(party: Party, accounts: Iterable[str], index: int) -> l
     return [report for some in await asyncio.gather(*map(ask, accounts)) for report in some]
 
 
-def list_refs(status: object) -> list[BlobRef]:
-    """The reports that a /status lists, the latest MAX_LISTED; malformed ones are left out."""
-    listed = status.get("reports", []) if isinstance(status, dict) else []
-    found = []
-    for entry in listed[-MAX_LISTED:] if isinstance(listed, list) else []:
-        try:
-            root, size = entry
-            if not isinstance(size, int) or not 0 < size <= MAX_REPORT_BYTES:
-                continue
-            found.append(BlobRef(BlobKey(BlobKind.BYTES, bytes.fromhex(root)), size))
-        except (TypeError, ValueError, InvalidInput):
-            continue
-    return found
+def list_refs(status: NodeStatus) -> list[BlobRef]:
+    """The reports that a node lists."""
+    return [BlobRef(BlobKey(BlobKind.BYTES, entry.root), entry.size_bytes) for entry in status.reports]
 
 
 def _read(party: Party, ref: BlobRef, peer: Peer) -> AuditReport:

@@ -25,6 +25,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
 from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.answers import ListedReport, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner, WireDomain
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.endpoint import choose_endpoint
@@ -85,18 +86,13 @@ class Status:
     waiting_for_block: int = 0
     hardware: str = ""
     """The class of this node's kernels, in its own words."""
-    reports: list[tuple[str, int]] = field(default_factory=list)
-    """Address (hex) and bytes of the audit reports that this node published last."""
+    reports: list[ListedReport] = field(default_factory=list)
+    """The audit reports that this node published last."""
 
-    def show(self) -> dict[str, object]:
-        """A JSON object."""
-        return {
-            "account": self.account,
-            "processed_block": self.processed_block,
-            "waiting_for_block": self.waiting_for_block,
-            "hardware": self.hardware,
-            "reports": [list(entry) for entry in self.reports],
-        }
+    def show(self) -> NodeStatus:
+        """The same as it is sent."""
+        waiting, hardware = self.waiting_for_block, self.hardware
+        return NodeStatus(self.account, self.processed_block, waiting, hardware, tuple(self.reports))
 
 
 @dataclass

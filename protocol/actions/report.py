@@ -3,40 +3,36 @@ by.
 
 A report is a JSON blob under its own SHA-256: a body and the auditor's EIP-712 signature over the body's
 digest, bound to chain, registry, task and place. Its numbers are the auditor's word. What a stranger sends is
-bounded in size, parsed field by field, and judged before anything of it is used.
+read by its type and within limits before anything of it is used.
 """
 
-import json
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal
 
+import msgspec
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 from eth_keys.exceptions import BadSignature
 from eth_utils.exceptions import ValidationError
+from msgspec import Meta
 
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.messages import Address, Count, Form, Line, Message, Size, Word, encode_message
+from protocol.adapters.wire.answers import MAX_REPORT_BYTES
 from protocol.adapters.wire.auth import WireDomain
 from protocol.compute.screens import TensorDistance
 from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.json_text import parse_json
 from protocol.spec.ledger import QUANTITIES, SKETCH_BUCKETS, Projection
 from protocol.spec.tolerance import Judgement
 
-VERSION = 2
-MAX_REPORT_BYTES = 32 * 1024
+VERSION = 3
 MAX_TENSORS = 16
 """Parameter tensors that a report names: those that lie farthest off."""
 MAX_STEPS = 64
-MAX_TEXT = 200
-"""Characters of a name."""
 LARGEST = 1e300
 """Stands for infinity, which JSON does not have."""
-
-T = TypeVar("T")
 
 REPORT_TYPE = {
     "AuditReport": [
@@ -98,172 +94,116 @@ class AuditReport:
         return any(not screen.is_consistent for screen in self.screens)
 
 
-# --- Writing ------------------------------------------------------------------------------------------------
+# --- As it is sent ------------------------------------------------------------------------------------------
+Sketch = Annotated[tuple[float, ...], Meta(min_length=SKETCH_BUCKETS, max_length=SKETCH_BUCKETS)]
+
+
+class _Tensor(Message, frozen=True):
+    name: Line
+    weights: Size
+    first_moment: Size
+    second_moment: Size
+
+
+class _Screen(Message, frozen=True):
+    first: Count
+    steps: Count
+    wrong_weights: Count
+    wrong_moments: Count
+    implied_norm: Size
+    is_consistent: bool
+
+
+class _Projection(Message, frozen=True):
+    quantity: Literal[QUANTITIES]  # type: ignore[valid-type]
+    rms: Size
+    mean: float
+    update: float
+    gradient: float
+    past: float | None
+    sketch: Sketch
+
+
+class _Body(Message, frozen=True):
+    """The fields of `AuditReport`, within limits."""
+
+    version: Literal[3]
+    task: Word
+    round: Count
+    slot: Count
+    segment: Count
+    solver: Address
+    auditor: Address
+    hardware: Line
+    judgement: Judgement | None
+    excess: Size
+    distances: Annotated[tuple[Size, ...], Meta(max_length=len(QUANTITIES))]
+    tensors: Annotated[tuple[_Tensor, ...], Meta(max_length=MAX_TENSORS)]
+    screens: Annotated[tuple[_Screen, ...], Meta(max_length=MAX_STEPS)]
+    projections: Annotated[tuple[_Projection, ...], Meta(max_length=len(QUANTITIES))]
+
+
+class _Signed(Message, frozen=True):
+    body: _Body
+    signature: Annotated[bytes, Meta(min_length=65, max_length=65)]
+
+
+_FORM = Form(_Signed, MAX_REPORT_BYTES, "an audit report cannot be used")
+
+
 def sign_report(report: AuditReport, key: AccountKey, domain: WireDomain) -> bytes:
-    """The report's blob. Raises InvalidInput where it is of another account, or too large."""
+    """The report's blob. Raises InvalidInput where it is of another account, or beyond the limits."""
     if key.address.lower() != report.auditor:
         raise _unfit("an auditor signs its own reports", key.address.lower(), report.auditor)
-    body = _encode(report)
-    signature = key.sign_typed_data(domain.to_typed_data(), REPORT_TYPE, _make_message(report, body))
-    blob = _dump({"body": body, "signature": signature.hex()})
-    if len(blob) > MAX_REPORT_BYTES:
-        raise _unfit("a report is too large", f"{MAX_REPORT_BYTES} bytes", len(blob))
-    return blob
+    try:
+        body = msgspec.convert(_bound({"version": VERSION, **asdict(report)}), _Body)
+    except msgspec.ValidationError as error:
+        raise _unfit("a report is beyond its limits", "what every reader takes", error) from error
+    signature = key.sign_typed_data(domain.to_typed_data(), REPORT_TYPE, _make_message(body))
+    return encode_message(_Signed(body, signature))
 
 
-def _make_message(report: AuditReport, body: Mapping[str, Any]) -> dict[str, Any]:
-    where = {"task": report.task, "round": report.round, "slot": report.slot, "segment": report.segment}
-    return {**where, "content": sha256(_dump(body)).digest()}
+def read_report(blob: bytes, domain: WireDomain, source: str = "") -> AuditReport:
+    """The report in a stranger's blob. Raises ProtocolFault, with `source` as culprit, for one that is too
+    large, malformed or not signed by the auditor that it names."""
+    signed = _FORM.decode(blob, source)
+    signer = _recover(domain, signed, source)
+    if signer != signed.body.auditor:
+        raise _unsigned(f"signed by {signer}, not by {signed.body.auditor}", source)
+    return msgspec.convert(signed.body, AuditReport, from_attributes=True)
 
 
-def _encode(report: AuditReport) -> dict[str, Any]:
-    fields = asdict(report)
-    fields["task"] = report.task.hex()
-    fields["judgement"] = None if report.judgement is None else report.judgement.name
-    body: dict[str, Any] = _bound({"version": VERSION, **fields})
-    return body
+def _make_message(body: _Body) -> dict[str, Any]:
+    where = {"task": body.task, "round": body.round, "slot": body.slot, "segment": body.segment}
+    return {**where, "content": sha256(encode_message(body)).digest()}
+
+
+def _recover(domain: WireDomain, signed: _Signed, source: str) -> str:
+    message = _make_message(signed.body)
+    signable = encode_typed_data(domain.to_typed_data(), REPORT_TYPE, message)
+    try:
+        return str(Account.recover_message(signable, signature=signed.signature)).lower()
+    except (BadSignature, ValidationError, ValueError) as error:
+        raise _unsigned(f"a malformed signature: {type(error).__name__}", source) from error
 
 
 def _bound(value: Any) -> Any:
-    """The same with lists for tuples, and a large number for what is not finite."""
+    """The same with a large number for what is not finite."""
     if isinstance(value, float):
         return value if isfinite(value) else LARGEST
     if isinstance(value, dict):
         return {name: _bound(item) for name, item in value.items()}
-    return [_bound(item) for item in value] if isinstance(value, list | tuple) else value
+    return tuple(map(_bound, value)) if isinstance(value, list | tuple) else value
 
 
-def _dump(data: Mapping[str, Any]) -> bytes:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-# --- Reading ------------------------------------------------------------------------------------------------
-def read_report(blob: bytes, domain: WireDomain, source: str = "") -> AuditReport:
-    """The report in a stranger's blob. Raises ProtocolFault, with `source` as culprit, for one that is too
-    large, malformed or not signed by the auditor that it names."""
-    try:
-        if len(blob) > MAX_REPORT_BYTES:
-            raise ValueError(f"{len(blob)} bytes are more than {MAX_REPORT_BYTES}")
-        whole = _read_object(parse_json(blob), {"body", "signature"})
-        report = _decode(whole["body"])
-        signer = _recover(domain, report, whole["body"], _read_text(whole["signature"]))
-        if signer != report.auditor:
-            raise ValueError(f"signed by {signer}, not by {report.auditor}")
-    except (ValueError, TypeError, KeyError, OverflowError, InvalidInput) as error:
-        raise ProtocolFault(
-            what="an audit report cannot be used",
-            expected="a report signed by the auditor that it names",
-            actual=f"{type(error).__name__}: {str(error)[:MAX_TEXT]}",
-            culprit=source,
-            remedy="Leave it out.",
-        ) from error
-    return report
-
-
-def _recover(domain: WireDomain, report: AuditReport, body: Mapping[str, Any], signature: str) -> str:
-    message = _make_message(report, body)
-    signable = encode_typed_data(domain.to_typed_data(), REPORT_TYPE, message)
-    try:
-        return str(Account.recover_message(signable, signature=bytes.fromhex(signature))).lower()
-    except (BadSignature, ValidationError) as error:
-        raise ValueError(f"the signature is malformed: {type(error).__name__}") from error
-
-
-def _decode(data: object) -> AuditReport:
-    body = _read_object(data, {"version", *AuditReport.__dataclass_fields__})
-    if body["version"] != VERSION:
-        raise ValueError(f"version {VERSION} was expected, not {body['version']!r}")
-    judgement = body["judgement"]
-    return AuditReport(
-        task=_read_task(body["task"]),
-        round=_read_count(body["round"]),
-        slot=_read_count(body["slot"]),
-        segment=_read_count(body["segment"]),
-        solver=_read_address(body["solver"]),
-        auditor=_read_address(body["auditor"]),
-        hardware=_read_text(body["hardware"]),
-        judgement=None if judgement is None else Judgement[_read_text(judgement)],
-        excess=_read_size(body["excess"]),
-        distances=_read_all(body["distances"], _read_size, len(QUANTITIES)),
-        tensors=_read_all(body["tensors"], _read_tensor, MAX_TENSORS),
-        screens=_read_all(body["screens"], _read_screen, MAX_STEPS),
-        projections=_read_all(body["projections"], _read_projection, len(QUANTITIES)),
+def _unsigned(actual: str, source: str) -> ProtocolFault:
+    return ProtocolFault(
+        what="an audit report cannot be used",
+        expected="a report signed by the auditor that it names",
+        actual=actual,
+        culprit=source,
+        remedy="Leave it out.",
     )
-
-
-def _read_all(data: object, read: Callable[[Any], T], most: int) -> tuple[T, ...]:
-    if not isinstance(data, list) or len(data) > most:
-        raise ValueError(f"a list of at most {most} was expected")
-    return tuple(map(read, data))
-
-
-def _read_object(data: object, names: set[str]) -> dict[str, Any]:
-    if not isinstance(data, dict) or set(data) != names:
-        raise ValueError(f"an object with {sorted(names)} was expected")
-    return data
-
-
-def _read_tensor(data: object) -> TensorDistance:
-    found = _read_object(data, set(TensorDistance.__dataclass_fields__))
-    return TensorDistance(_read_text(found["name"]), *(_read_size(found[name]) for name in QUANTITIES))
-
-
-def _read_screen(data: object) -> StepScreen:
-    found = _read_object(data, set(StepScreen.__dataclass_fields__))
-    first, steps = _read_count(found["first"]), _read_count(found["steps"])
-    weights, moments = _read_count(found["wrong_weights"]), _read_count(found["wrong_moments"])
-    if not isinstance(found["is_consistent"], bool):
-        raise ValueError("yes or no was expected")
-    return StepScreen(
-        first, steps, weights, moments, _read_size(found["implied_norm"]), found["is_consistent"]
-    )
-
-
-def _read_projection(data: object) -> Projection:
-    found = _read_object(data, set(Projection.__dataclass_fields__))
-    past = None if found["past"] is None else _read_number(found["past"])
-    rms, mean, update, gradient = (_read_number(found[n]) for n in ("rms", "mean", "update", "gradient"))
-    sketch = _read_all(found["sketch"], _read_number, SKETCH_BUCKETS)
-    return Projection(_read_text(found["quantity"]), rms, mean, update, gradient, past, sketch)
-
-
-def _read_text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > MAX_TEXT or not value.isprintable():
-        raise ValueError(f"a line of at most {MAX_TEXT} characters was expected")
-    return value
-
-
-def _read_address(value: object) -> str:
-    text = _read_text(value)
-    if len(text) != 42 or text[:2] != "0x" or not set(text[2:]) <= set("0123456789abcdef"):
-        raise ValueError(f"an address in lower case was expected, not {text!r}")
-    return text
-
-
-def _read_task(value: object) -> bytes:
-    task = bytes.fromhex(_read_text(value))
-    if len(task) != 32:
-        raise ValueError("a task id of 32 bytes was expected")
-    return task
-
-
-def _read_count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise ValueError(f"a count was expected, not {str(value)[:20]}")
-    return value
-
-
-def _read_number(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
-        raise ValueError(f"a finite number was expected, not {str(value)[:20]}")
-    return float(value)
-
-
-def _read_size(value: object) -> float:
-    number = _read_number(value)
-    if number < 0:
-        raise ValueError(f"a size was expected, not {number}")
-    return number
 
 
 def _unfit(what: str, expected: object, actual: object) -> InvalidInput:

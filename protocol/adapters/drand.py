@@ -4,12 +4,15 @@ believed."""
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Annotated
 
 import aiohttp
+import msgspec
 
+from protocol.adapters.messages import Form
+from protocol.adapters.wire.session import read_at_most
 from protocol.spec.drand import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.json_text import parse_json
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 SERVERS = (
     "https://api.drand.sh",
@@ -24,6 +27,15 @@ GRACE_S = 1.0
 """From a round's due time to its signature at the servers."""
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """What a server of drand says of a round, as far as it is of use; servers say more."""
+
+    signature: Annotated[str, msgspec.Meta(pattern=rf"\A[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]
+
+
+ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
+
+
 async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
     """The signature (48 bytes) of a round, once it is due; the first server that has it.
 
@@ -35,7 +47,7 @@ async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -
         for server in servers:
             try:
                 return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
-            except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+            except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
                 failures.append(f"{server}: {type(error).__name__} {error}")
     raise EnvironmentFault(
         what="no server of drand gives the round's signature",
@@ -48,8 +60,5 @@ async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -
 async def _fetch(session: aiohttp.ClientSession, url: str) -> bytes:
     async with session.get(url) as answer:
         answer.raise_for_status()
-        body = await answer.content.read(MAX_ANSWER_BYTES)
-    signature = bytes.fromhex(parse_json(body)["signature"])
-    if len(signature) != SIGNATURE_BYTES:
-        raise ValueError(f"a signature of {len(signature)} bytes")
-    return signature
+        body = await read_at_most(answer, MAX_ANSWER_BYTES)
+    return bytes.fromhex(ANSWER.decode(body).signature)

@@ -7,20 +7,18 @@ wrong bytes is not asked again: that error is evidence.
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
 from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, split_roots
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import paths
+from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, blame, read_at_most
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from protocol.spec.json_text import parse_json
 
 READ_BYTES = 256 * 1024
-MAX_STATUS_BYTES = 64 * 1024
 
 
 class BlobClient:
@@ -92,18 +90,12 @@ class BlobClient:
             raise blame(peer, path, "another number of roots", f"{ROOT_BYTES * count} bytes", len(body))
         return tuple(split_roots(body))
 
-    async def get_status(self, peer: Peer) -> dict[str, Any]:
-        """The peer's /status: a JSON object of unproven statements. Raises as fetch does."""
+    async def get_status(self, peer: Peer) -> NodeStatus:
+        """What the peer says of itself: nothing of it is proven. Raises as fetch does."""
         body = await self._session.try_often(
             partial(self._get_small, peer, paths.STATUS, {}, MAX_STATUS_BYTES)
         )
-        try:
-            status = parse_json(body)
-        except ValueError as error:
-            raise _malformed_status(peer, type(error).__name__) from error
-        if not isinstance(status, dict):
-            raise _malformed_status(peer, type(status).__name__)
-        return status
+        return STATUS.decode(body, peer.account, peer.format_url(paths.STATUS))
 
     async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
         body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref))
@@ -159,10 +151,6 @@ def _require_body(
     actual = f"status {response.status} with {response.content_length} bytes"
     if actual != expected:
         raise blame(peer, path, "the answer is not what was asked for", expected, actual)
-
-
-def _malformed_status(peer: Peer, actual: str) -> ProtocolFault:
-    return blame(peer, paths.STATUS, "the status is malformed", "a JSON object", actual)
 
 
 def _no_peer(ref: BlobRef) -> InvalidInput:

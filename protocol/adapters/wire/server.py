@@ -7,18 +7,18 @@ the node a call to the chain.
 """
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from aiohttp import web
 
 from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.messages import Message, encode_message
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import paths
+from protocol.adapters.wire.answers import NodeStatus, Refusal
 from protocol.adapters.wire.auth import RequestVerifier, WireDomain
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
 from protocol.adapters.wire.session import WHO_MAY_READ
@@ -41,9 +41,8 @@ class ReadPolicy:
     """is_staked(account): whether the account may ask at all"""
     may_read: Callable[[str, BlobKind, bytes], bool]
     """may_read(account, kind, root): whether this account may have this blob now"""
-    get_status: Callable[[], Mapping[str, Any]]
-    """get_status(): a JSON object for /status, such as account, processed_block and waiting_for_block; it is
-    public"""
+    get_status: Callable[[], NodeStatus]
+    """get_status(): what this node says of itself at /status; it is public"""
     find_steps: Callable[[str, bytes, int, int], bytes | None] = lambda account, task, index, segment: None
     """find_steps(account, task, round, segment): the state roots of the steps of a segment, None while they
     are not at hand"""
@@ -149,7 +148,7 @@ class BlobServer:
         return web.json_response({"health": "ok"})
 
     async def _get_status(self, request: web.Request) -> web.StreamResponse:
-        return web.json_response(dict(self._policy.get_status()))
+        return _answer(200, self._policy.get_status())
 
     async def _get_chunks(self, request: web.Request) -> web.StreamResponse:
         key, _, refusal = self._admit(request)
@@ -213,10 +212,14 @@ class BlobServer:
 
 def refuse(status: int, what: str, remedy: str, expected: object = "", actual: object = "") -> web.Response:
     """An answer that is no blob: a status and a JSON object that says why."""
-    fields = {"what": what, "expected": str(expected), "actual": str(actual), "remedy": remedy}
-    headers = {"Retry-After": "1"} if status == 429 else {}
-    text = json.dumps({"error": fields})
-    return web.Response(status=status, text=text, content_type="application/json", headers=headers)
+    response = _answer(status, Refusal(what, str(expected), str(actual), remedy))
+    if status == 429:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+def _answer(status: int, message: Message) -> web.Response:
+    return web.Response(status=status, body=encode_message(message), content_type="application/json")
 
 
 def _make_stream_response(start: int, stop: int, size: int, *, is_partial: bool) -> web.StreamResponse:

@@ -12,13 +12,12 @@ from typing import TypeVar
 
 import aiohttp
 
+from protocol.adapters.wire.answers import MAX_REFUSAL_BYTES, REFUSAL
 from protocol.adapters.wire.endpoint import FORM, find_endpoint_fault
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.json_text import parse_json
 
 PROGRESS_BYTES = 1024 * 1024
 """An attempt that brought this much does not count: a long transfer may break often."""
-MAX_REASON_BYTES = 4096
 MAX_SHOWN_CHARACTERS = 300
 
 WHO_MAY_READ = (
@@ -189,7 +188,7 @@ def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
 async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: str) -> None:
     if response.status in (200, 206):
         return
-    reason = show(_parse_reason(await read_at_most(response, MAX_REASON_BYTES)))
+    reason = show(_parse_reason(await read_at_most(response, MAX_REFUSAL_BYTES)))
     is_refusal = response.status >= 400
     if not is_refusal:
         raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
@@ -216,10 +215,11 @@ async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> by
 
 def _parse_reason(body: bytes) -> str:
     try:
-        error = parse_json(body)["error"]
-        return "; ".join(f"{name}: {error[name]}" for name in ("what", "expected", "actual") if error[name])
-    except (ValueError, KeyError, TypeError):
+        said = REFUSAL.decode(body)
+    except ProtocolFault:
         return body.decode(errors="replace")
+    parts = (("what", said.what), ("expected", said.expected), ("actual", said.actual))
+    return "; ".join(f"{name}: {text}" for name, text in parts if text)
 
 
 def show(text: str) -> str:

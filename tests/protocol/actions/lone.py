@@ -24,6 +24,7 @@ from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.session import Peer
 from protocol.compute.data import open_corpus
 from protocol.compute.program import build_program, describe_program
@@ -99,12 +100,12 @@ class LoneClient:
     store: BlobStore
     remote: BlobStore
     asked: list[tuple[str, BlobRef]] = field(default_factory=list)
-    status: dict[str, Any] = field(default_factory=dict)
+    status: NodeStatus = NodeStatus("0x" + "00" * 20, 0, None)
     """What every peer says of itself."""
     desk: StepDesk | None = None
     """Where step states are asked for."""
 
-    async def get_status(self, peer: Peer) -> dict[str, Any]:
+    async def get_status(self, peer: Peer) -> NodeStatus:
         return self.status
 
     async def fetch_steps(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec import structs
 
 from protocol.actions import attention, challenge
 from protocol.actions.attention import (
-    MAX_LISTED,
     fetch_reports,
     gather_observations,
     get_ledger_path,
@@ -17,7 +17,6 @@ from protocol.actions.attention import (
     make_report,
     publish_unserved,
     rank_claims,
-    read_hardware,
     save_ledger,
     screen_claim,
 )
@@ -26,6 +25,7 @@ from protocol.actions.replay import NotServed, compare_ends, get_schedule_proof
 from protocol.actions.report import MAX_TENSORS, AuditReport, StepScreen, sign_report
 from protocol.actions.states import keep_state, load_state, open_state
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.wire.answers import MAX_LISTED, ListedReport
 from protocol.adapters.wire.session import Peer
 from protocol.compute import compare, residuals
 from protocol.compute.compare import judge_state
@@ -76,7 +76,7 @@ def sign_as(report: AuditReport) -> AuditReport:
 async def test_publish_audit_tells_what_was_found(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[AuditReport] = []
     monkeypatch.setattr(attention, "publish", lambda party, report: seen.append(report))
-    audited.verifier.client.status = {"hardware": "abacus"}
+    audited.verifier.client.status = structs.replace(audited.verifier.client.status, hardware="abacus")
     await challenge.examine_end(audited.verifier.party, REF, audited.segment, train_segment)
     [report] = seen
     assert (report.place, report.solver) == ((0, 0, audited.segment), SOLVER)
@@ -191,7 +191,12 @@ def show(reader: Lone, report: AuditReport) -> None:
     """The peer lists this report."""
     domain = attention.get_domain(reader.party)
     ref = reader.client.remote.put_bytes(sign_report(report, KEY, domain))
-    reader.client.status.setdefault("reports", []).append([ref.key.root.hex(), ref.size_bytes])
+    list_ref(reader, ListedReport(ref.key.root, ref.size_bytes))
+
+
+def list_ref(reader: Lone, entry: ListedReport) -> None:
+    status = reader.client.status
+    reader.client.status = structs.replace(status, reports=(*status.reports, entry))
 
 
 async def test_fetch_reports_takes_only_what_the_chain_knows(tmp_path: Path) -> None:
@@ -200,7 +205,7 @@ async def test_fetch_reports_takes_only_what_the_chain_knows(tmp_path: Path) -> 
     wrong = [replace(good, **change) for change in ({"task": bytes(32)}, {"round": 9}, {"slot": 1})]
     for report in (*wrong, replace(good, solver="0x" + "01" * 20), good):
         show(reader, report)
-    reader.client.status["reports"].append(["00" * 32, 100])
+    list_ref(reader, ListedReport(bytes(32), 100))
     assert await fetch_reports(reader.party, peer) == [good]
 
 
@@ -210,28 +215,14 @@ async def test_fetch_reports_of_another_auditor_are_left_out(tmp_path: Path) -> 
     assert await fetch_reports(reader.party, replace(peer, account="0x" + "01" * 20)) == []
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        None,
-        {},
-        {"reports": 5},
-        {"reports": [5, ["zz", 1], ["00", 1], ["00" * 32, -1], ["00" * 32, 10**9], [1]]},
-    ],
-)
-def test_list_refs_what_is_malformed_is_left_out(status: object) -> None:
-    assert list_refs(status) == []
-
-
-def test_list_refs_takes_the_latest() -> None:
-    listed = [[f"{index:064x}", 100] for index in range(200)]
-    refs = list_refs({"reports": listed})
-    assert len(refs) == MAX_LISTED and refs[-1].key.root[-1] == 199
-
-
-@pytest.mark.parametrize("status", [None, {}, {"hardware": 5}, {"hardware": "a" * 999}, {"hardware": "\n"}])
-def test_read_hardware_what_is_unusable_is_nothing(status: object) -> None:
-    assert read_hardware(status) == ""
+def test_publish_lists_the_latest(tmp_path: Path) -> None:
+    lone = make_lone(tmp_path / "one")
+    own_key(lone)
+    for segment in range(MAX_LISTED + 3):
+        publish_unserved(lone.party, REF, segment)
+    refs = list_refs(lone.party.status.show())
+    assert len(refs) == MAX_LISTED
+    assert f'"segment":{MAX_LISTED + 2},'.encode() in lone.party.store.get(refs[-1])
 
 
 def test_publish_unserved_is_a_report_without_judgement(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from protocol.actions.join import catch_up
 from protocol.actions.party import JOURNAL_FILE, SCRATCH_FOLDER, open_party
 from protocol.adapters.chain import open_chain
+from protocol.adapters.wire.answers import NodeStatus
 from protocol.compute.determinism import name_hardware
 from protocol.compute.room import LARGE_BYTES, allocate, use_room
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -31,8 +32,7 @@ async def test_a_party_announces_itself_once_and_answers(tmp_path: Path) -> None
                 await catch_up(peer)
                 node.status.waiting_for_block = 12
                 status = await peer.client.get_status(peer.view.network.find(node.account))
-            expected = {"account": node.account, "processed_block": 0, "waiting_for_block": 12}
-            assert status == {**expected, "hardware": name_hardware(), "reports": []}
+            assert status == NodeStatus(node.account, 0, 12, name_hardware())
 
         # The same home at the same address: nothing to announce. Another address: announced anew.
         async with open_party(config) as node:
@@ -84,7 +84,7 @@ async def test_a_party_listens_on_an_address_of_version_six(tmp_path: Path) -> N
             await catch_up(peer)
             found = peer.view.network.find(node.account)
             assert found.url.startswith("https://[::1]:")
-            assert (await peer.client.get_status(found))["account"] == node.account
+            assert (await peer.client.get_status(found)).account == node.account
 
 
 async def test_a_home_is_open_once(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Audit reports: read as they were written, bound to their auditor, and nothing else is taken."""
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,6 @@ from eth_account import Account
 
 from protocol.actions.report import (
     LARGEST,
-    MAX_REPORT_BYTES,
     MAX_TENSORS,
     AuditReport,
     StepScreen,
@@ -17,6 +17,7 @@ from protocol.actions.report import (
     sign_report,
 )
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.wire.answers import MAX_REPORT_BYTES
 from protocol.adapters.wire.auth import WireDomain
 from protocol.compute.screens import TensorDistance
 from protocol.spec.errors import InvalidInput, ProtocolFault
@@ -72,9 +73,14 @@ def test_sign_report_of_a_full_report_fits() -> None:
     assert 8_000 < len(blob) <= MAX_REPORT_BYTES
 
 
-def test_sign_report_too_large_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="too large"):
-        sign_report(make_report(hardware="x" * MAX_REPORT_BYTES), KEY, DOMAIN)
+@pytest.mark.parametrize("change", [{"hardware": "x" * 999}, {"distances": (1.0,) * 9}, {"task": b"short"}])
+def test_sign_report_what_no_reader_takes_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="beyond its limits"):
+        sign_report(make_report(**change), KEY, DOMAIN)
+
+
+def sign(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def forge(**changes: object) -> bytes:
@@ -88,9 +94,9 @@ def forge(**changes: object) -> bytes:
     [
         {"excess": 0.4},
         {"slot": 0},
-        {"task": "00" * 32},
+        {"task": base64.b64encode(bytes(32)).decode()},
         {"solver": "0x" + "cd" * 20},
-        {"judgement": "REJECT"},
+        {"judgement": 2},
         {"auditor": "0x" + "01" * 20},
     ],
 )
@@ -107,7 +113,7 @@ def test_read_report_of_another_chain_is_refused() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": 1},
+        {"version": 2},
         {"more": 1},
         {"round": -1},
         {"round": True},
@@ -117,7 +123,7 @@ def test_read_report_of_another_chain_is_refused() -> None:
         {"task": "zz"},
         {"task": "00"},
         {"judgement": "FINE"},
-        {"judgement": 1},
+        {"judgement": 9},
         {"excess": -1.0},
         {"excess": float("nan")},
         {"excess": "1"},
@@ -153,10 +159,11 @@ def test_read_report_a_projection_of_wrong_size_is_refused() -> None:
         b"[" * 20_000,
         b" " * (MAX_REPORT_BYTES + 1),
         b'{"body":{},"signature":""}',
-        json.dumps({"body": json.loads(forge())["body"], "signature": "00" * 65}).encode(),
+        json.dumps({"body": json.loads(forge())["body"], "signature": sign(bytes(65))}).encode(),
+        json.dumps({"body": json.loads(forge())["body"], "signature": sign(bytes(64))}).encode(),
         json.dumps({"body": json.loads(forge())["body"], "signature": "zz"}).encode(),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_read_report_what_is_none_is_refused(blob: bytes) -> None:
     with pytest.raises(ProtocolFault, match="cannot be used"):

@@ -19,7 +19,7 @@ from protocol.actions.boundaries import show_claim
 from protocol.actions.challenge import to_claim
 from protocol.actions.claim import Train
 from protocol.actions.participant import Participant
-from protocol.actions.report import MAX_REPORT_BYTES, AuditReport, sign_report
+from protocol.actions.report import AuditReport, sign_report
 from protocol.actions.review import (
     ReviewRound,
     Target,
@@ -31,6 +31,8 @@ from protocol.actions.review import (
     take_reports,
 )
 from protocol.adapters.blobs import BlobKind, BlobRef, refer_state
+from protocol.adapters.messages import encode_message
+from protocol.adapters.wire.answers import MAX_LISTED, MAX_REPORT_BYTES, ListedReport
 from protocol.adapters.wire.auth import RequestSigner, WireDomain
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.session import Peer
@@ -194,14 +196,13 @@ async def test_replay_target_beyond_the_limits_is_reported_and_accused(
 async def test_replay_target_what_is_not_served_is_published(audited: Audited, watcher: Lone) -> None:
     watcher.client.remote = watcher.party.store
     await replay(watcher, until_block=0)
-    [(root, _)] = watcher.party.status.reports
-    assert not watcher.party.memory.accusations and root
+    assert len(watcher.party.status.reports) == 1 and not watcher.party.memory.accusations
 
 
 # --- The whole round, over HTTPS ----------------------------------------------------------------------------
 def list_report(server: Server, domain: WireDomain, report: AuditReport) -> None:
     ref = server.store.put_bytes(sign_report(report, server.key, domain))
-    server.status.setdefault("reports", []).append([ref.key.root.hex(), ref.size_bytes])
+    server.reports.append(ListedReport(ref.key.root, ref.size_bytes))
 
 
 def make_server(tmp_path: Path, seed: int) -> Server:
@@ -231,12 +232,12 @@ async def test_gather_reports_takes_the_honest_and_names_the_hostile(
     forged = sign_report(replace(good, auditor=honest.account), honest.key, domain)
     stolen = forger.store.put_bytes(forged)
     broken = forger.store.put_bytes(forged.replace(b'"excess":0.5', b'"excess":0.4'))
-    forger.status["reports"] = [[ref.key.root.hex(), ref.size_bytes] for ref in (stolen, broken)]
-    flooder.status["reports"] = [[f"{index:064x}", MAX_REPORT_BYTES] for index in range(500)]
+    forger.reports += [ListedReport(ref.key.root, ref.size_bytes) for ref in (stolen, broken)]
+    flooder.reports += [ListedReport(index.to_bytes(32), MAX_REPORT_BYTES) for index in range(MAX_LISTED)]
 
     async def flood(request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/status":
-            return web.json_response(flooder.status)
+            return web.Response(body=encode_message(flooder.show_status()))
         response = web.StreamResponse()
         await response.prepare(request)
         while True:

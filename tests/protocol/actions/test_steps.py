@@ -202,7 +202,7 @@ async def served(audited: Audited, tmp_path: Path) -> AsyncIterator[tuple[BlobCl
     """The solver's own store, shelf and desk behind a server; a staked client."""
     party, identity = audited.solver.party, load_or_create_identity(tmp_path)
     shelf = party.view.shelf
-    policy = ReadPolicy(lambda account: True, shelf.may_read, dict, party.steps.find)
+    policy = ReadPolicy(lambda account: True, shelf.may_read, party.status.show, party.steps.find)
     server = BlobServer(party.store, SOLVER, DOMAIN, identity, policy)
     port = await server.start()
     shelf.is_staked = lambda account: True

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import numpy as np
@@ -14,6 +13,7 @@ from eth_account import Account
 from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.answers import ListedReport, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner, WireDomain
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.limits import WireLimits
@@ -67,7 +67,7 @@ class Party:
     may_read: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
-    status: dict[str, Any] = field(default_factory=lambda: {"processed_block": 7})
+    reports: list[ListedReport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.key = make_key(self.seed)
@@ -76,9 +76,13 @@ class Party:
         self.identity: TlsIdentity = load_or_create_identity(self.folder / "tls")
         self.signer = RequestSigner(self.key, DOMAIN)
 
+    def show_status(self) -> NodeStatus:
+        """What this party says of itself."""
+        return NodeStatus(self.account, 7, None, reports=tuple(self.reports))
+
     def make_server(self) -> BlobServer:
         """A server over this party's store, not started."""
-        policy = ReadPolicy(self.is_staked, self.may_read, lambda: self.status)
+        policy = ReadPolicy(self.is_staked, self.may_read, self.show_status)
         return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits)
 
     @asynccontextmanager

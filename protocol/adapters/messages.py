@@ -1,0 +1,94 @@
+"""What strangers send, read by its type and within limits, or refused by name.
+
+A message is the JSON of a `Message` class. Its size is judged before it is read. Then every field has to be
+there, with its type, within its bounds, and no other field with it: so nothing nests deeper than the class
+does, and nothing is kept that nobody asked for.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.hashing import WORD_BYTES
+
+MAX_LINE = 200
+MAX_SHOWN = 200
+"""Characters of a stranger's words in an error."""
+
+Word = Annotated[bytes, Meta(min_length=WORD_BYTES, max_length=WORD_BYTES)]
+"""A root, a salt, a nonce or a task's id."""
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Size = Annotated[float, Meta(ge=0)]
+"""JSON has no infinity and no NaN."""
+PRINTABLE = r"\A[ -~]*\Z"
+"""A pattern of texts that are fit for a terminal and a log."""
+Line = Annotated[str, Meta(max_length=MAX_LINE, pattern=PRINTABLE)]
+Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-f]{40}\Z")]
+
+T = TypeVar("T")
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what strangers send. Fields are bounded types of this module, or messages, or tuples of
+    bounded length of either: never `Any`, which would nest as deeply as a stranger likes."""
+
+
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """One kind of message: how long it may be, and what is said of bytes that are none."""
+
+    kind: type[T]
+    most_bytes: int
+    what: str
+
+    def decode(self, body: bytes | str, culprit: str = "", where: str = "") -> T:
+        """The message in a stranger's bytes. Raises ProtocolFault, with what is wrong with which field, for
+        anything else."""
+        try:
+            return self._decode(body)
+        except (ValueError, RecursionError) as error:
+            raise ProtocolFault(
+                what=self.what,
+                expected=self._expected,
+                actual=_tell(error),
+                where=where,
+                culprit=culprit,
+                remedy="Leave it out, or ask somebody else.",
+            ) from error
+
+    def read_file(self, path: Path, remedy: str) -> T:
+        """What a file of one's own holds. Raises InvalidInput where it is missing or anything else."""
+        try:
+            with path.open("rb") as file:
+                return self._decode(file.read(self.most_bytes + 1))
+        except (OSError, ValueError, RecursionError) as error:
+            raise InvalidInput(
+                what=self.what,
+                expected=self._expected,
+                actual=_tell(error),
+                where=str(path),
+                remedy=remedy,
+            ) from error
+
+    @property
+    def _expected(self) -> str:
+        return f"a {self.kind.__name__} in JSON of at most {self.most_bytes} bytes"
+
+    def _decode(self, body: bytes | str) -> T:
+        if len(body) > self.most_bytes:
+            raise ValueError("more")
+        return msgspec.json.decode(body, type=self.kind)
+
+
+def encode_message(message: object) -> bytes:
+    """The JSON of a message, the same bytes each time."""
+    return msgspec.json.encode(message)
+
+
+def _tell(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"[:MAX_SHOWN]
+    return "".join(character if character.isprintable() else "?" for character in text)
