@@ -48,7 +48,8 @@ from protocol.actions.states import keep_state, load_state, open_state, open_sta
 from protocol.adapters.blobs import refer_state
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.answers import NodeStatus
+from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
@@ -64,9 +65,10 @@ from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from protocol.spec.schedule import compute_learning_rate
 from protocol.spec.statuses import AuditRef
+from protocol.spec.typed_data import SigningDomain
 
 TURNS, MEMORY_TURNS = 12, 5
-DOMAIN = WireDomain(31337, "0x" + "5b" * 20)
+DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 SEED = sha256(b"audit").digest()
 TIME_BAR, BYTES_BAR = 1.3, 2.0
 LIMITS = propose_limits([Distances(1e-6, 4e-6, 6e-6, 0, 0, 0)], FLOORS)
@@ -176,7 +178,8 @@ async def serve(folder: Path) -> None:
     """The solver, in a process of its own: serves the store in `folder`. Prints its account, the relay's port
     and the fingerprint of its certificate, then for every line of input the bytes that were relayed."""
     solver, identity = AccountKey(Account.create()), load_or_create_identity(folder)
-    policy = ReadPolicy(lambda account: True, lambda *request: True, dict)
+    status = NodeStatus(solver.address.lower(), 0, None)
+    policy = ReadPolicy(lambda account: True, lambda *request: True, lambda: status)
     store = BlobStore(folder, is_durable=False)
     server = BlobServer(store, solver.address, DOMAIN, identity, policy)
     relay = Relay(await server.start())

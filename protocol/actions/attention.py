@@ -23,7 +23,6 @@ from protocol.actions.states import StoredState, open_state
 from protocol.actions.steps import screen_steps
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.wire.answers import MAX_LISTED, ListedReport, NodeStatus
-from protocol.adapters.wire.auth import WireDomain
 from protocol.adapters.wire.session import Peer
 from protocol.compute.calibrate import ACCEPT_MARGIN
 from protocol.compute.determinism import name_hardware
@@ -37,6 +36,7 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, 
 from protocol.spec.ledger import Ledger, Observation, from_json, to_json
 from protocol.spec.statuses import AuditRef
 from protocol.spec.tolerance import Judgement
+from protocol.spec.typed_data import SigningDomain
 
 MAX_LEDGER_BYTES = 64 * 1024 * 1024
 
@@ -177,9 +177,9 @@ def publish(party: Party, report: AuditReport) -> BlobRef:
     return ref
 
 
-def get_domain(party: Party) -> WireDomain:
+def get_domain(party: Party) -> SigningDomain:
     """Where this node's signatures count."""
-    return WireDomain(party.view.chain_id, party.view.registry)
+    return SigningDomain(party.view.chain_id, party.view.registry)
 
 
 # --- Reading ------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
 from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.answers import ListedReport, NodeStatus
-from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.endpoint import choose_endpoint
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
@@ -40,6 +40,7 @@ from protocol.compute.trace import TraceTree
 from protocol.spec.containers import StateHeader, TaskSpec
 from protocol.spec.params import DEFAULT_OWN_REPLAYS
 from protocol.spec.round import RoundState
+from protocol.spec.typed_data import SigningDomain
 
 JOURNAL_FILE = FILE_NAME
 STORE_FOLDER = "blobs"
@@ -224,7 +225,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     share_interpreter()
     limit_memory(config)
     deployment = read_deployment(config.deployment)
-    domain = WireDomain(deployment.chain_id, deployment.registry)
+    domain = SigningDomain(deployment.chain_id, deployment.registry)
     identity = load_or_create_identity(config.home)
     async with AsyncExitStack() as stack:
         # Before the chain, where what waits is replaced: another process of this home may have sent it.

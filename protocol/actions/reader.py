@@ -12,8 +12,9 @@ from protocol.actions.party import STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.view import View
 from protocol.adapters.chain import Chain, open_chain, read_deployment
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
+from protocol.spec.typed_data import SigningDomain
 
 
 @dataclass
@@ -33,7 +34,7 @@ async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
     """Open chain, store and client, and fold all events up to the head. Raises what they raise."""
     limit_memory(config)
     deployment, account = read_deployment(config.deployment), config.key.address.lower()
-    signer = RequestSigner(config.key, WireDomain(deployment.chain_id, deployment.registry))
+    signer = RequestSigner(config.key, SigningDomain(deployment.chain_id, deployment.registry))
     store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_chain(config.rpc_url, deployment))

@@ -12,20 +12,28 @@ from math import isfinite
 from typing import Annotated, Any, Literal
 
 import msgspec
-from eth_account import Account
-from eth_account.messages import encode_typed_data
-from eth_keys.exceptions import BadSignature
-from eth_utils.exceptions import ValidationError
 from msgspec import Meta
 
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.messages import Address, Count, Form, Line, Message, Size, Word, encode_message
+from protocol.adapters.messages import (
+    Address,
+    Count,
+    Form,
+    Line,
+    Message,
+    Signature,
+    Size,
+    Word,
+    encode_message,
+)
+from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.adapters.wire.answers import MAX_REPORT_BYTES
-from protocol.adapters.wire.auth import WireDomain
 from protocol.compute.screens import TensorDistance
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.ledger import QUANTITIES, SKETCH_BUCKETS, Projection
+from protocol.spec.node_statements import Report
 from protocol.spec.tolerance import Judgement
+from protocol.spec.typed_data import SigningDomain
 
 VERSION = 3
 MAX_TENSORS = 16
@@ -33,16 +41,6 @@ MAX_TENSORS = 16
 MAX_STEPS = 64
 LARGEST = 1e300
 """Stands for infinity, which JSON does not have."""
-
-REPORT_TYPE = {
-    "AuditReport": [
-        {"name": "task", "type": "bytes32"},
-        {"name": "round", "type": "uint64"},
-        {"name": "slot", "type": "uint64"},
-        {"name": "segment", "type": "uint64"},
-        {"name": "content", "type": "bytes32"},
-    ]
-}
 
 
 @dataclass(frozen=True)
@@ -143,15 +141,17 @@ class _Body(Message, frozen=True):
     projections: Annotated[tuple[_Projection, ...], Meta(max_length=len(QUANTITIES))]
 
 
-class _Signed(Message, frozen=True):
+class SignedReport(Message, frozen=True):
+    """What a report's blob holds."""
+
     body: _Body
-    signature: Annotated[bytes, Meta(min_length=65, max_length=65)]
+    signature: Signature
 
 
-_FORM = Form(_Signed, MAX_REPORT_BYTES, "an audit report cannot be used")
+REPORT = Form(SignedReport, MAX_REPORT_BYTES, "an audit report cannot be used")
 
 
-def sign_report(report: AuditReport, key: AccountKey, domain: WireDomain) -> bytes:
+def sign_report(report: AuditReport, key: AccountKey, domain: SigningDomain) -> bytes:
     """The report's blob. Raises InvalidInput where it is of another account, or beyond the limits."""
     if key.address.lower() != report.auditor:
         raise _unfit("an auditor signs its own reports", key.address.lower(), report.auditor)
@@ -159,32 +159,28 @@ def sign_report(report: AuditReport, key: AccountKey, domain: WireDomain) -> byt
         body = msgspec.convert(_bound({"version": VERSION, **asdict(report)}), _Body)
     except msgspec.ValidationError as error:
         raise _unfit("a report is beyond its limits", "what every reader takes", error) from error
-    signature = key.sign_typed_data(domain.to_typed_data(), REPORT_TYPE, _make_message(body))
-    return encode_message(_Signed(body, signature))
+    return encode_message(SignedReport(body, sign_statement(key, _state(body), domain)))
 
 
-def read_report(blob: bytes, domain: WireDomain, source: str = "") -> AuditReport:
+def read_report(blob: bytes, domain: SigningDomain, source: str = "") -> AuditReport:
     """The report in a stranger's blob. Raises ProtocolFault, with `source` as culprit, for one that is too
     large, malformed or not signed by the auditor that it names."""
-    signed = _FORM.decode(blob, source)
-    signer = _recover(domain, signed, source)
+    signed = REPORT.decode(blob, source)
+    signer = recover_signer(_state(signed.body), signed.signature, domain, source)
     if signer != signed.body.auditor:
-        raise _unsigned(f"signed by {signer}, not by {signed.body.auditor}", source)
+        raise ProtocolFault(
+            what="an audit report is not its auditor's",
+            expected=f"signed by {signed.body.auditor}",
+            actual=f"signed by {signer}",
+            culprit=source,
+            remedy="Leave it out.",
+        )
     return msgspec.convert(signed.body, AuditReport, from_attributes=True)
 
 
-def _make_message(body: _Body) -> dict[str, Any]:
-    where = {"task": body.task, "round": body.round, "slot": body.slot, "segment": body.segment}
-    return {**where, "content": sha256(encode_message(body)).digest()}
-
-
-def _recover(domain: WireDomain, signed: _Signed, source: str) -> str:
-    message = _make_message(signed.body)
-    signable = encode_typed_data(domain.to_typed_data(), REPORT_TYPE, message)
-    try:
-        return str(Account.recover_message(signable, signature=signed.signature)).lower()
-    except (BadSignature, ValidationError, ValueError) as error:
-        raise _unsigned(f"a malformed signature: {type(error).__name__}", source) from error
+def _state(body: _Body) -> Report:
+    """What is signed of a report."""
+    return Report(body.task, body.round, body.slot, body.segment, sha256(encode_message(body)).digest())
 
 
 def _bound(value: Any) -> Any:
@@ -194,16 +190,6 @@ def _bound(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _bound(item) for name, item in value.items()}
     return tuple(map(_bound, value)) if isinstance(value, list | tuple) else value
-
-
-def _unsigned(actual: str, source: str) -> ProtocolFault:
-    return ProtocolFault(
-        what="an audit report cannot be used",
-        expected="a report signed by the auditor that it names",
-        actual=actual,
-        culprit=source,
-        remedy="Leave it out.",
-    )
 
 
 def _unfit(what: str, expected: object, actual: object) -> InvalidInput:

@@ -24,8 +24,6 @@ DEVNET_SCRYPT_WORK_FACTOR = 1 << 10
 """N where the money is play money and a demo starts a dozen nodes at once."""
 MAX_KEYSTORE_BYTES = 16 * 1024
 
-TypedFields = Mapping[str, list[dict[str, str]]]
-
 
 class AccountKey:
     """A private key that signs for its owner. No method, no repr and no pickle gives the key away."""
@@ -45,12 +43,9 @@ class AccountKey:
         nonce and chain id."""
         return self._account.sign_transaction(dict(transaction))
 
-    def sign_typed_data(
-        self, domain: Mapping[str, Any], types: TypedFields, message: Mapping[str, Any]
-    ) -> bytes:
-        """The 65-byte signature (r, s, v) of EIP-712 data; `types` has the message's type only."""
-        signed = self._account.sign_typed_data(dict(domain), dict(types), dict(message))
-        return bytes(signed.signature)
+    def sign_typed_data(self, data: Mapping[str, Any]) -> bytes:
+        """The 65-byte signature (r, s, v) of an EIP-712 object. `signing.py` alone asks for it."""
+        return bytes(self._account.sign_typed_data(full_message=dict(data)).signature)
 
     def __repr__(self) -> str:
         return f"AccountKey({self.address})"

@@ -1,5 +1,7 @@
 """Signs statements and finds out who signed one (EIP-712).
 
+Whatever is no transaction is signed here, and who signed it is found here, and nowhere else.
+
 A signature has one form: the 64 bytes r || vs of EIP-2098, where the highest bit of vs says which of two keys
 it is, and s is the lower of the two that would do. So there is one string of bytes for one signature, nothing
 of variable length to decode on chain, and two words of calldata instead of five.
@@ -14,6 +16,7 @@ from eth_utils.exceptions import ValidationError
 
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.node_statements import NodeStatement
 from protocol.spec.statements import Statement
 from protocol.spec.typed_data import SigningDomain, to_typed_data
 
@@ -22,21 +25,22 @@ PARITY_BIT = 1 << 255
 """Of vs: whether v is 28 rather than 27."""
 
 
-def hash_statement(statement: Statement, domain: SigningDomain) -> bytes:
+Signed = Statement | NodeStatement
+
+
+def hash_statement(statement: Signed, domain: SigningDomain) -> bytes:
     """The digest that is signed (32 bytes): Keccak-256 over the domain's and the statement's hashes."""
     signable = _make_signable(statement, domain)
     return bytes(keccak(b"\x19" + signable.version + signable.header + signable.body))
 
 
-def sign_statement(key: AccountKey, statement: Statement, domain: SigningDomain) -> bytes:
+def sign_statement(key: AccountKey, statement: Signed, domain: SigningDomain) -> bytes:
     """The signature of a statement, SIGNATURE_BYTES long. Raises InvalidInput where a field does not fit its
     type."""
-    data = to_typed_data(statement, domain)
-    types = {name: typed for name, typed in data["types"].items() if name != "EIP712Domain"}
-    return _compact(key.sign_typed_data(data["domain"], types, data["message"]))
+    return _compact(key.sign_typed_data(to_typed_data(statement, domain)))
 
 
-def recover_signer(statement: Statement, signature: bytes, domain: SigningDomain, source: str = "") -> str:
+def recover_signer(statement: Signed, signature: bytes, domain: SigningDomain, source: str = "") -> str:
     """The account, in lower case, that signed the statement. Raises ProtocolFault, with `source` as culprit,
     for a malformed signature or statement.
 
@@ -49,7 +53,7 @@ def recover_signer(statement: Statement, signature: bytes, domain: SigningDomain
         raise _refuse("a statement and its signature", f"{type(error).__name__}: {error}", source) from error
 
 
-def _make_signable(statement: Statement, domain: SigningDomain) -> SignableMessage:
+def _make_signable(statement: Signed, domain: SigningDomain) -> SignableMessage:
     return encode_typed_data(full_message=to_typed_data(statement, domain))
 
 

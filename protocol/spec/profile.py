@@ -2,26 +2,25 @@
 bytes.
 
 Whole numbers only, so that every reader sees the same values: distances count 2^-64, floors 2^-149, as limits
-do. The bytes are JSON with sorted keys and no spaces; whoever reads them accepts no other form of the same
-content, nothing of another size or type, and evaluates nothing.
+do. The bytes are JSON with sorted keys and no spaces. `protocol/adapters/profiles.py` writes and reads files.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from hashlib import sha256
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import InvalidInput
-from protocol.spec.json_text import parse_json
 from protocol.spec.params import TAU_FRACTION_BITS
 from protocol.spec.policy import QUANTITIES, Evidence, Floors, Maxima, Proposal, merge_evidence
 
 PROFILE_VERSION = 1
 MAX_PROFILE_BYTES = 1 << 20
+"""More than the bounds on its parts let any have."""
 MAX_ITEMS = 1024
 """of any list."""
 MAX_TEXT = 200
@@ -84,25 +83,9 @@ def compute_subject(spec: TaskSpec) -> Subject:
 
 # --- Canonical bytes ----------------------------------------------------------------------------------------
 def encode_profile(profile: Profile) -> bytes:
-    """Canonical bytes. Raises InvalidInput for a profile that `decode_profile` would refuse."""
-    content = json.dumps(asdict(profile), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    _require_sound(_convert(Profile, json.loads(content), "profile"))
-    return content.encode()
-
-
-def decode_profile(data: bytes) -> Profile:
-    """The profile of canonical bytes. Raises InvalidInput, with the field, for anything else."""
-    if len(data) > MAX_PROFILE_BYTES:
-        raise _malformed("", f"at most {MAX_PROFILE_BYTES} bytes", len(data))
-    try:
-        content = parse_json(data)
-    except ValueError as error:
-        raise _malformed("", "JSON", str(error)) from error
-    profile: Profile = _convert(Profile, content, "profile")
+    """Canonical bytes. Raises InvalidInput, with the field, for a profile that breaks a rule."""
     _require_sound(profile)
-    if encode_profile(profile) != data:
-        raise _malformed("", "sorted keys and no spaces", "another form of the same content")
-    return profile
+    return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":")).encode()
 
 
 def compute_profile_digest(profile: Profile) -> bytes:
@@ -110,28 +93,35 @@ def compute_profile_digest(profile: Profile) -> bytes:
     return sha256(encode_profile(profile)).digest()
 
 
-def _convert(kind: Any, value: Any, where: str) -> Any:
-    if kind is int:
-        return _require(type(value) is int and 0 <= value < MAX_INTEGER, value, where, "0 .. 2^160 - 1")
-    if kind is str:
-        is_short = type(value) is str and len(value) <= MAX_TEXT and value.isascii() and value.isprintable()
-        return _require(is_short, value, where, f"up to {MAX_TEXT} printable ASCII characters")
-    if get_origin(kind) is tuple:
-        _require(type(value) is list and len(value) <= MAX_ITEMS, value, where, f"up to {MAX_ITEMS} items")
-        return tuple(_convert(get_args(kind)[0], item, f"{where}[{n}]") for n, item in enumerate(value))
-    assert is_dataclass(kind)
-    names, types = [field.name for field in fields(kind)], get_type_hints(kind)
-    _require(isinstance(value, Mapping) and sorted(value) == sorted(names), value, where, f"keys {names}")
-    return kind(*(_convert(types[name], value[name], f"{where}.{name}") for name in names))  # type: ignore[operator]
+def _require_small(value: Any, where: str) -> None:
+    """Every number, text and list within bounds, at any depth."""
+    if isinstance(value, int):
+        _require(0 <= value < MAX_INTEGER, value, where, "0 .. 2^160 - 1")
+    elif isinstance(value, str):
+        is_short = len(value) <= MAX_TEXT and value.isascii() and value.isprintable()
+        _require(is_short, value, where, f"up to {MAX_TEXT} printable ASCII characters")
+    elif isinstance(value, tuple):
+        _require(len(value) <= MAX_ITEMS, value, where, f"up to {MAX_ITEMS} items")
+        for number, item in enumerate(value):
+            _require_small(item, f"{where}[{number}]")
+    else:
+        for field in fields(value):
+            _require_small(getattr(value, field.name), f"{where}.{field.name}")
 
 
-def _require(holds: bool, value: Any, where: str, expected: str) -> Any:
+def _require(holds: bool, value: object, where: str, expected: str) -> None:
     if not holds:
-        raise _malformed(where, expected, repr(value)[:MAX_TEXT])
-    return value
+        raise InvalidInput(
+            what="not a calibration profile",
+            expected=expected,
+            actual=repr(value)[:MAX_TEXT],
+            where=where,
+            remedy="Have its operator write it anew with `touchstone calibrate`.",
+        )
 
 
 def _require_sound(profile: Profile) -> None:
+    _require_small(profile, "profile")
     _require(profile.version == PROFILE_VERSION, profile.version, "profile.version", str(PROFILE_VERSION))
     digits = profile.operator.removeprefix("0x")
     is_address = len(digits) == 40 and profile.operator.startswith("0x") and set(digits) <= _DIGITS
@@ -160,16 +150,6 @@ def _require_measurement(item: Measurement, where: str) -> None:
 
 
 _DIGITS = frozenset("0123456789abcdef")
-
-
-def _malformed(where: str, expected: str, actual: object) -> InvalidInput:
-    return InvalidInput(
-        what="not a calibration profile",
-        expected=expected,
-        actual=actual,
-        where=where,
-        remedy="Have its operator write it anew with `touchstone calibrate`.",
-    )
 
 
 # --- To limits ----------------------------------------------------------------------------------------------

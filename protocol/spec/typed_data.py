@@ -1,15 +1,18 @@
-"""How statements are signed: EIP-712, with one type for each class of `statements.py`.
+"""How statements are signed: EIP-712, with one type for each class of `statements.py` and
+`node_statements.py`.
 
 The hash of EIP-712 is Keccak-256, which Python's standard library lacks. `to_typed_data` makes the object
 that a wallet takes (`eth_signTypedData_v4`); `protocol/adapters/signing.py` hashes, signs and recovers.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.hashing import WORD_BYTES
+from protocol.spec.node_statements import NodeStatement
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.statements import Statement
 
@@ -32,11 +35,25 @@ STATEMENT_TYPES: Mapping[str, TypedFields] = {
         ("root", "bytes32"),
     ),
 }  # fmt: skip
-"""The EIP-712 types: the fields of the class of that name, in its order."""
+"""The EIP-712 types: the fields of the class of that name, in its order. These a contract checks,"""
+NODE_TYPES: Mapping[str, TypedFields] = {
+    "Request": (
+        ("method", "string"), ("path", "string"), ("server", "address"), ("issuedAt", "uint64"),
+        ("nonce", "bytes32"),
+    ),
+    "Report": (
+        ("task", "bytes32"), ("round", "uint64"), ("slot", "uint64"), ("segment", "uint64"),
+        ("content", "bytes32"),
+    ),
+    "Calibration": (("profile", "bytes32"),),
+}  # fmt: skip
+"""and these are between nodes."""
+_TYPES = {**STATEMENT_TYPES, **NODE_TYPES}
 DOMAIN_TYPE: TypedFields = (
     ("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"),
 )  # fmt: skip
-UNSIGNED_BITS = {"uint8": 8, "uint32": 32}
+UNSIGNED_BITS = {"uint8": 8, "uint32": 32, "uint64": 64}
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 @dataclass(frozen=True)
@@ -47,11 +64,15 @@ class SigningDomain:
     contract: str
 
 
-def to_typed_data(statement: Statement, domain: SigningDomain) -> dict[str, Any]:
+ANYWHERE = SigningDomain(0, "0x" + "00" * 20)
+"""Of what is said of no chain: it is valid wherever it is shown."""
+
+
+def to_typed_data(statement: Statement | NodeStatement, domain: SigningDomain) -> dict[str, Any]:
     """The statement as an EIP-712 object of plain JSON values. Raises InvalidInput where a value does not fit
     its type: a short word would be signed as if zeros followed."""
     name = type(statement).__name__
-    types = {"EIP712Domain": DOMAIN_TYPE, **{used: STATEMENT_TYPES[used] for used in _list_types(name)}}
+    types = {"EIP712Domain": DOMAIN_TYPE, **{used: _TYPES[used] for used in _list_types(name)}}
     return {
         "types": {used: [{"name": n, "type": t} for n, t in typed] for used, typed in types.items()},
         "primaryType": name,
@@ -66,24 +87,20 @@ def to_typed_data(statement: Statement, domain: SigningDomain) -> dict[str, Any]
 
 
 def _list_types(name: str) -> list[str]:
-    inner = [kind for _, kind in STATEMENT_TYPES[name] if kind in STATEMENT_TYPES]
+    inner = [kind for _, kind in _TYPES[name] if kind in _TYPES]
     return [name, *(used for kind in inner for used in _list_types(kind))]
 
 
-def _to_message(statement: Statement) -> dict[str, Any]:
-    typed, own = STATEMENT_TYPES[type(statement).__name__], fields(statement)
+def _to_message(statement: Statement | NodeStatement) -> dict[str, Any]:
+    typed, own = _TYPES[type(statement).__name__], fields(statement)
     values = [getattr(statement, field.name) for field in own]
     return {name: _to_json(name, kind, value) for (name, kind), value in zip(typed, values, strict=True)}
 
 
 def _to_json(name: str, kind: str, value: Any) -> Any:
-    if kind in STATEMENT_TYPES:
+    if kind in _TYPES:
         return _to_message(value)
-    if kind == "bytes32":
-        is_sound = isinstance(value, bytes) and len(value) == WORD_BYTES
-    else:
-        is_sound = isinstance(value, int) and 0 <= value < 1 << UNSIGNED_BITS[kind]
-    if not is_sound:
+    if not _fits(kind, value):
         raise InvalidInput(
             what="a statement's field does not fit its type",
             expected=kind,
@@ -91,4 +108,14 @@ def _to_json(name: str, kind: str, value: Any) -> Any:
             where=name,
             remedy="Take it from the chain or from the claim's openings.",
         )
-    return "0x" + value.hex() if kind == "bytes32" else int(value)
+    if kind in UNSIGNED_BITS:
+        return int(value)
+    return "0x" + value.hex() if kind == "bytes32" else value
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if kind == "bytes32":
+        return isinstance(value, bytes) and len(value) == WORD_BYTES
+    if kind in UNSIGNED_BITS:
+        return isinstance(value, int) and 0 <= value < 1 << UNSIGNED_BITS[kind]
+    return isinstance(value, str) and (kind == "string" or _ADDRESS.fullmatch(value) is not None)

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROLES, ROOT, get_imported_names, list_sources, parse, walk_functions
+from tests.architecture.sources import (
+    ROLES,
+    ROOT,
+    get_dotted_name,
+    get_imported_names,
+    list_sources,
+    parse,
+    walk_functions,
+)
 
 # What the specification may use of the standard library: no clock, file, socket or chance.
 SPEC_ALLOWED = {
@@ -16,6 +24,7 @@ SPEC_ALLOWED = {
     "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "numbers", "operator", "re",
     "statistics", "struct", "types", "typing",
 }  # fmt: skip
+SIGNER, KEYS = Path("protocol/adapters/signing.py"), Path("protocol/adapters/keys.py")
 COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numpy", "os", "platform", "torch"}
 
 
@@ -54,6 +63,19 @@ def test_spec_imports_only_pure_standard_library(path: Path) -> None:
 @pytest.mark.parametrize("path", list_sources("protocol/compute"), ids=str)
 def test_compute_imports_only_torch_and_spec(path: Path) -> None:
     assert not find_foreign_imports(parse(path), COMPUTE_ALLOWED, ("protocol.spec", "protocol.compute"))
+
+
+@pytest.mark.parametrize("path", list_sources(), ids=str)
+def test_one_module_signs_and_recovers(path: Path) -> None:
+    """A key signs transactions itself; all else goes through the signer, in its one form."""
+    if path in (SIGNER, KEYS):
+        return
+    tree = parse(path)
+    called = {
+        get_dotted_name(node.func).split(".")[-1] for node in ast.walk(tree) if isinstance(node, ast.Call)
+    }
+    assert not called & {"encode_typed_data", "sign_typed_data", "sign_message", "recover_message"}
+    assert "eth_account.messages" not in get_imported_names(tree)
 
 
 @pytest.mark.parametrize("role", ROLES)

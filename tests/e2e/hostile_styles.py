@@ -8,7 +8,7 @@ from itertools import chain, islice
 from protocol.actions.suspicion import OpenAccusation
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.wire import paths
-from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
 from protocol.compute.program import build_program, describe_program
 from protocol.spec.clock import NEVER
@@ -18,6 +18,7 @@ from protocol.spec.errors import TouchstoneError
 from protocol.spec.program import Program, leaf_bytes
 from protocol.spec.program import Role as BufferRole
 from protocol.spec.statuses import Stage
+from protocol.spec.typed_data import SigningDomain
 from tests.e2e.false_moves import (
     FalseMove,
     list_false_demands,
@@ -142,7 +143,7 @@ class Flooder(Demander):
     async def flood(self, peer: Peer) -> list[str]:
         """What a server answers to many requests at once, all well signed."""
         deployment = self.party.chain.deployment
-        signer = RequestSigner(self.party.config.key, WireDomain(deployment.chain_id, deployment.registry))
+        signer = RequestSigner(self.party.config.key, SigningDomain(deployment.chain_id, deployment.registry))
         session = PeerSession(Patience(attempts=1))
         session.open()
         try:

@@ -22,7 +22,7 @@ from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.compute.data import Corpus, get_heldout_batch, open_corpus
 from protocol.compute.determinism import pin_kernels
@@ -36,6 +36,7 @@ from protocol.spec.events import Enrolled, Event, TaskCreated
 from protocol.spec.game_events import FeeBurned, Slashed
 from protocol.spec.round import RoundState, get_claim, get_included
 from protocol.spec.task import TaskState, process_task_event
+from protocol.spec.typed_data import SigningDomain
 from tests.e2e.money import Balance, check_books, fold_books
 from tests.e2e.phases import measure_phases
 
@@ -105,7 +106,9 @@ async def recompute(chain: Chain, view: View, task: TaskState, spec: TaskSpec, f
     """Held-out loss before round 1 and after every outer step, each step computed from fetched bytes."""
     store, deployment = BlobStore(folder / "blobs", is_durable=False), chain.deployment
     # Any account may read what is public; this one was made for the occasion.
-    signer = RequestSigner(AccountKey(Account.create()), WireDomain(deployment.chain_id, deployment.registry))
+    signer = RequestSigner(
+        AccountKey(Account.create()), SigningDomain(deployment.chain_id, deployment.registry)
+    )
     async with BlobClient(store, signer) as client:
         model = GlobalModel(
             spec, store, client, view.network, lambda index: task.rounds[index], lambda _: None

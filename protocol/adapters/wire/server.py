@@ -19,11 +19,12 @@ from protocol.adapters.messages import Message, encode_message
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.answers import NodeStatus, Refusal
-from protocol.adapters.wire.auth import RequestVerifier, WireDomain
+from protocol.adapters.wire.auth import RequestVerifier
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
 from protocol.adapters.wire.session import WHO_MAY_READ
 from protocol.adapters.wire.tls import TlsIdentity, make_server_context
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.typed_data import SigningDomain
 
 TLS_HANDSHAKE_SECONDS = 10.0
 SHUTDOWN_SECONDS = 1.0
@@ -55,7 +56,7 @@ class BlobServer:
         self,
         store: BlobStore,
         account: str,
-        domain: WireDomain,
+        domain: SigningDomain,
         identity: TlsIdentity,
         policy: ReadPolicy,
         limits: WireLimits | None = None,

@@ -33,7 +33,7 @@ from protocol.actions.review import (
 from protocol.adapters.blobs import BlobKind, BlobRef, refer_state
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire.answers import MAX_LISTED, MAX_REPORT_BYTES, ListedReport
-from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.compute.step import train_segment
@@ -44,6 +44,7 @@ from protocol.spec.ledger import Ledger
 from protocol.spec.round import RoundState, get_late_deadlines
 from protocol.spec.statuses import ClaimStatus
 from protocol.spec.tolerance import Judgement
+from protocol.spec.typed_data import SigningDomain
 from tests.protocol.actions.audits import Audited, audit_claim, replay_and_reveal, train_wrongly
 from tests.protocol.actions.facts import TASK, announce, deposit
 from tests.protocol.actions.lone import SOLVER, Lone, make_lone
@@ -200,7 +201,7 @@ async def test_replay_target_what_is_not_served_is_published(audited: Audited, w
 
 
 # --- The whole round, over HTTPS ----------------------------------------------------------------------------
-def list_report(server: Server, domain: WireDomain, report: AuditReport) -> None:
+def list_report(server: Server, domain: SigningDomain, report: AuditReport) -> None:
     ref = server.store.put_bytes(sign_report(report, server.key, domain))
     server.reports.append(ListedReport(ref.key.root, ref.size_bytes))
 

@@ -14,15 +14,16 @@ from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_te
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.answers import ListedReport, NodeStatus
-from protocol.adapters.wire.auth import RequestSigner, WireDomain
+from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.adapters.wire.tls import TlsIdentity, load_or_create_identity, make_server_context
 from protocol.spec import merkle
+from protocol.spec.typed_data import SigningDomain
 
-DOMAIN = WireDomain(chain_id=31337, registry="0x" + "5b" * 20)
+DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 HASTE = Patience(attempts=3, first_pause_s=0.01, longest_pause_s=0.02, connect_s=5, silence_s=5)
 CHUNK_ELEMENTS = 1024 * 256
 

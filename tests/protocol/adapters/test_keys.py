@@ -19,6 +19,8 @@ from protocol.adapters.keys import (
     read_password,
 )
 from protocol.spec.errors import InvalidInput
+from protocol.spec.node_statements import Calibration
+from protocol.spec.typed_data import ANYWHERE, to_typed_data
 
 SECRET = bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
 TRANSACTION = {"to": "0x" + "11" * 20, "value": 1, "gas": 21000, "maxFeePerGas": 2, "maxPriorityFeePerGas": 1,
@@ -117,9 +119,9 @@ def test_transactions_and_typed_data_are_signed(tmp_path: Path) -> None:
     key = import_devnet_keystore(tmp_path / "key.json", "p", SECRET)
     signed = key.sign_transaction(TRANSACTION)
     assert Account.recover_transaction(signed.raw_transaction) == key.address
-    data = ({"name": "T", "chainId": 1}, {"Mail": [{"name": "text", "type": "string"}]}, {"text": "hello"})
-    signature = key.sign_typed_data(*data)
-    assert Account.recover_message(encode_typed_data(*data), signature=signature) == key.address
+    data = to_typed_data(Calibration(bytes(32)), ANYWHERE)
+    signable = encode_typed_data(full_message=data)
+    assert Account.recover_message(signable, signature=key.sign_typed_data(data)) == key.address
 
 
 def test_the_key_is_never_shown(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Profiles as files: signed by their operator, or refused."""
 
+import base64
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eth_account import Account
@@ -12,6 +15,11 @@ from protocol.adapters.profiles import MAX_FILE_BYTES, read_profile, write_profi
 from protocol.spec.errors import InvalidInput
 from protocol.spec.profile import Profile
 from tests.protocol.spec.profiles import make_profile
+
+
+def encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
 
 KEY = AccountKey(Account.from_key(bytes(31) + b"\x07"))
 
@@ -49,13 +57,56 @@ def test_read_profile_refuses_the_signature_of_another(path: Path, tmp_path: Pat
         read_profile(path)
 
 
-@pytest.mark.parametrize("signature", ["", "0x", "zz", 5, "0x" + "00" * 65, "0x" + "ff" * 65])
+@pytest.mark.parametrize(
+    "signature", ["", "zz", 5, None, *(encode(bytes(n)) for n in (0, 63, 64, 65)), encode(b"\xff" * 64)]
+)
 def test_read_profile_refuses_a_malformed_signature(path: Path, signature: object) -> None:
     value = json.loads(path.read_text())
     value["signature"] = signature
     path.write_text(json.dumps(value))
     with pytest.raises(InvalidInput, match="not a signed calibration profile"):
         read_profile(path)
+
+
+def set_field(*path: str | int, to: Any) -> Callable[[Any], None]:
+    def change(value: Any) -> None:
+        for step in path[:-1]:
+            value = value[step]
+        value[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (set_field("segments", to=1.5), "segments"),
+        (set_field("segments", to=True), "segments"),
+        (set_field("segments", to="5"), "segments"),
+        (set_field("segments", to=-1), "segments"),
+        (set_field("subject", to=[]), "subject"),
+        (set_field("measurements", 0, "quantiles", to=[1, 2, 3, 4, "5"]), "quantiles"),
+        (set_field("configurations", to=["a", "b\x1b"]), "configurations"),
+        (set_field("more", to=1), "something more"),
+        (set_field("subject", "more", to=1), "something more"),
+    ],
+)
+def test_read_profile_names_the_field(path: Path, change: Callable[[Any], None], said: str) -> None:
+    value = json.loads(path.read_text())
+    change(value["profile"])
+    path.write_text(json.dumps(value))
+    with pytest.raises(InvalidInput, match=f"calibration profile.*{said}"):
+        read_profile(path)
+
+
+def test_read_profile_takes_one_form_only(path: Path, profile: Profile) -> None:
+    text = path.read_text()
+    twice = text.replace('"version": 1', '"version": 1,\n  "version": 1')
+    for other in (" " + text, json.dumps(json.loads(text)), twice):
+        assert other != text
+        path.write_text(other)
+        with pytest.raises(InvalidInput, match="another form"):
+            read_profile(path)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from eth_account import Account
+from eth_account.messages import encode_typed_data
 from eth_keys.constants import SECPK1_N
 from eth_utils.crypto import keccak
 from hypothesis import given, settings
@@ -13,16 +14,17 @@ from hypothesis import strategies as st
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.signing import SIGNATURE_BYTES, hash_statement, recover_signer, sign_statement
 from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.node_statements import NodeStatement
 from protocol.spec.statements import Statement
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.typed_data import SigningDomain, to_typed_data
 from tests.protocol.spec.test_statements import change, make_opening, make_vote, word
-from tests.protocol.spec.test_typed_data import DOMAIN, EACH
+from tests.protocol.spec.test_typed_data import ALL, BETWEEN_NODES, DOMAIN, EACH, REQUEST
 
 KEY = AccountKey(Account.from_key(word("a key for tests")))
 SIGNER = KEY.address.lower()
 
 
-def name_of(statement: Statement) -> str:
+def name_of(statement: Statement | NodeStatement) -> str:
     return type(statement).__name__
 
 
@@ -89,7 +91,26 @@ def test_a_signature_is_of_this_statement_alone(statement: Statement) -> None:
 
 def test_a_seal_is_no_vote() -> None:
     """Statements of different types never share a digest, whatever their fields hold."""
-    assert len({hash_statement(statement, DOMAIN) for statement in EACH}) == len(EACH)
+    assert len({hash_statement(statement, DOMAIN) for statement in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("statement", BETWEEN_NODES, ids=name_of)
+def test_a_signature_between_nodes_is_of_each_field(statement: Any) -> None:
+    signature = sign_statement(KEY, statement, DOMAIN)
+    assert recover_signer(statement, signature, DOMAIN) == SIGNER
+    for field in fields(statement):
+        value = getattr(statement, field.name)
+        other = {int: 5, bytes: bytes(32), str: "0x" + "77" * 20}[type(value)]
+        moved = replace(statement, **{field.name: other})
+        assert recover_signer(moved, signature, DOMAIN) != SIGNER
+
+
+def test_a_request_is_hashed_as_wallets_do() -> None:
+    kind = b"Request(string method,string path,address server,uint64 issuedAt,bytes32 nonce)"
+    words = keccak(b"GET"), keccak(b"/blob/x"), bytes(12) + b"\x5b" * 20, (1_700_000_000).to_bytes(32, "big")
+    own = keccak(keccak(kind) + b"".join(words) + REQUEST.nonce)
+    signable = encode_typed_data(full_message=to_typed_data(REQUEST, DOMAIN))
+    assert signable.body == own
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,20 @@ import pytest
 
 from protocol.spec import statements
 from protocol.spec.errors import InvalidInput
+from protocol.spec.node_statements import Calibration, NodeStatement, Report, Request
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.statements import MergeSignature, Statement, VoteWord
-from protocol.spec.typed_data import STATEMENT_TYPES, SigningDomain, to_typed_data
+from protocol.spec.typed_data import NODE_TYPES, STATEMENT_TYPES, SigningDomain, to_typed_data
 from tests.protocol.spec.test_statements import make_opening, make_vote, seal_of, word
 
 DOMAIN = SigningDomain(31337, "0x" + "5a" * 20)
 MERGE = MergeSignature(word("domain"), 7, word("base"), word("merged"), word("root"))
 EACH: list[Statement] = [seal_of(make_vote()), make_vote(), make_opening(make_vote()), MERGE]
+REQUEST = Request("GET", "/blob/x", "0x" + "5b" * 20, 1_700_000_000, word("nonce"))
+BETWEEN_NODES: list[NodeStatement] = [
+    REQUEST, Report(word("task"), 1, 2, 3, word("content")), Calibration(word("profile")),
+]  # fmt: skip
+ALL = [*EACH, *BETWEEN_NODES]
 
 
 def to_camel(name: str) -> str:
@@ -23,15 +29,16 @@ def to_camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in others)
 
 
-@pytest.mark.parametrize("statement", EACH, ids=lambda statement: type(statement).__name__)
-def test_a_type_has_the_fields_of_its_class_in_their_order(statement: Statement) -> None:
-    typed = STATEMENT_TYPES[type(statement).__name__]
+@pytest.mark.parametrize("statement", ALL, ids=lambda statement: type(statement).__name__)
+def test_a_type_has_the_fields_of_its_class_in_their_order(statement: Statement | NodeStatement) -> None:
+    typed = {**STATEMENT_TYPES, **NODE_TYPES}[type(statement).__name__]
     assert [name for name, _ in typed] == [to_camel(field.name) for field in fields(statement)]
     assert {type(statement).__name__ for statement in EACH} == set(STATEMENT_TYPES)
+    assert {type(statement).__name__ for statement in BETWEEN_NODES} == set(NODE_TYPES)
 
 
-@pytest.mark.parametrize("statement", EACH, ids=lambda statement: type(statement).__name__)
-def test_the_object_is_plain_json(statement: Statement) -> None:
+@pytest.mark.parametrize("statement", ALL, ids=lambda statement: type(statement).__name__)
+def test_the_object_is_plain_json(statement: Statement | NodeStatement) -> None:
     data = to_typed_data(statement, DOMAIN)
     assert json.loads(json.dumps(data)) == data
     assert data["primaryType"] == type(statement).__name__
@@ -62,6 +69,21 @@ def test_what_does_not_fit_its_type_is_refused(name: str, value: Any) -> None:
     for statement in (vote, make_opening(vote)):
         with pytest.raises(InvalidInput, match="does not fit its type"):
             to_typed_data(statement, DOMAIN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"server": "0x5b"},
+        {"server": "0x" + "zz" * 20},
+        {"path": b"/blob"},
+        {"issued_at": 1 << 64},
+        {"nonce": b""},
+    ],
+)
+def test_what_does_not_fit_a_request_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="does not fit its type"):
+        to_typed_data(replace(REQUEST, **change), DOMAIN)
 
 
 def test_the_words_are_the_contracts() -> None:

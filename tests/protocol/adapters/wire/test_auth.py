@@ -1,19 +1,19 @@
+import base64
+import json
 from collections.abc import Callable
 
 import pytest
 
 from protocol.adapters.wire import auth
 from protocol.adapters.wire.auth import (
-    HEADER_ACCOUNT,
-    HEADER_ISSUED_AT,
-    HEADER_NONCE,
-    HEADER_SIGNATURE,
+    HEADER,
     MAX_AGE_SECONDS,
+    PROOF,
     RequestSigner,
     RequestVerifier,
-    WireDomain,
 )
 from protocol.spec.errors import ProtocolFault
+from protocol.spec.typed_data import SigningDomain
 from tests.protocol.adapters.parties import DOMAIN, make_key
 
 SERVER = make_key(2).address
@@ -49,10 +49,14 @@ def test_a_signed_request_tells_its_account(clock: Clock, signer: RequestSigner)
     assert make_verifier(clock).verify("GET", PATH, headers) == make_key(1).address.lower()
 
 
-def test_case_of_addresses_does_not_matter(clock: Clock, signer: RequestSigner) -> None:
-    headers = signer.sign("GET", PATH, SERVER.lower())
-    headers[HEADER_ACCOUNT] = make_key(1).address
-    make_verifier(clock, SERVER).verify("GET", PATH, headers)
+def test_case_of_the_server_does_not_matter(clock: Clock, signer: RequestSigner) -> None:
+    assert SERVER.lower() != SERVER
+    for server in (SERVER, SERVER.lower()):
+        make_verifier(clock, SERVER).verify("GET", PATH, signer.sign("GET", PATH, server))
+
+
+def change(headers: dict[str, str], **fields: object) -> dict[str, str]:
+    return {HEADER: json.dumps(json.loads(headers[HEADER]) | fields)}
 
 
 def test_a_replay_is_refused(clock: Clock, signer: RequestSigner) -> None:
@@ -92,9 +96,9 @@ def test_a_signature_for_another_server_is_refused(clock: Clock, signer: Request
 
 
 @pytest.mark.parametrize(
-    "domain", [WireDomain(1, DOMAIN.registry), WireDomain(DOMAIN.chain_id, "0x" + "00" * 20)]
+    "domain", [SigningDomain(1, DOMAIN.contract), SigningDomain(DOMAIN.chain_id, "0x" + "00" * 20)]
 )
-def test_a_signature_for_another_deployment_is_refused(clock: Clock, domain: WireDomain) -> None:
+def test_a_signature_for_another_deployment_is_refused(clock: Clock, domain: SigningDomain) -> None:
     headers = RequestSigner(make_key(1), domain, clock).sign("GET", PATH, SERVER)
     with pytest.raises(ProtocolFault, match="not of this request"):
         make_verifier(clock).verify("GET", PATH, headers)
@@ -107,7 +111,7 @@ def test_a_signature_for_another_blob_or_method_is_refused(clock: Clock, signer:
 
 
 def test_nobody_signs_for_another(clock: Clock, signer: RequestSigner) -> None:
-    headers = signer.sign("GET", PATH, SERVER) | {HEADER_ACCOUNT: make_key(4).address}
+    headers = change(signer.sign("GET", PATH, SERVER), account=make_key(4).address.lower())
     with pytest.raises(ProtocolFault, match=make_key(4).address.lower()):
         make_verifier(clock).verify("GET", PATH, headers)
 
@@ -115,26 +119,45 @@ def test_nobody_signs_for_another(clock: Clock, signer: RequestSigner) -> None:
 def test_an_unstaked_account_costs_no_signature_check(
     clock: Clock, signer: RequestSigner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(auth, "_recover")
+    monkeypatch.delattr(auth, "recover_signer")
     with pytest.raises(ProtocolFault, match="no stake"):
         make_verifier(clock, is_staked=lambda account: False).verify(
             "GET", PATH, signer.sign("GET", PATH, SERVER)
         )
 
 
-@pytest.mark.parametrize("name", [HEADER_ACCOUNT, HEADER_ISSUED_AT, HEADER_NONCE, HEADER_SIGNATURE])
+def encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize("name", ["account", "issued_at", "nonce", "signature", "more"])
 @pytest.mark.parametrize(
-    "value", [None, "", "0x", "zz" * 32, "-1", "1" * 500, "\u0662", "00" * 65, "ff" * 65]
-)
-def test_malformed_headers_are_refused(
-    clock: Clock, signer: RequestSigner, name: str, value: str | None
-) -> None:
-    headers = signer.sign("GET", PATH, SERVER)
-    headers.pop(name)
-    if value is not None:
-        headers[name] = value
+    "value",
+    [None, "", "0x", "zz" * 32, -1, 10**30, 1.5, "1" * 500, "\u0662", encode(bytes(64)), encode(b"\xff" * 64),
+     encode(bytes(33)), [[[]]], {}],
+)  # fmt: skip
+def test_malformed_proofs_are_refused(clock: Clock, signer: RequestSigner, name: str, value: object) -> None:
+    headers = change(signer.sign("GET", PATH, SERVER), **{name: value})
     with pytest.raises(ProtocolFault):
         make_verifier(clock).verify("GET", PATH, headers)
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", "[" * 1000, "{" * 8000, "\udcff", "\u0662", "x" * 8000])
+def test_what_is_no_proof_is_refused(clock: Clock, text: str | None) -> None:
+    with pytest.raises(ProtocolFault, match="not signed|header Touchstone-Proof is malformed"):
+        make_verifier(clock).verify("GET", PATH, {} if text is None else {HEADER: text})
+
+
+def test_a_proof_has_room_in_its_header(signer: RequestSigner) -> None:
+    text = signer.sign("GET", PATH, SERVER)[HEADER]
+    assert text.isascii() and text.isprintable() and len(text) < PROOF.most_bytes
+
+
+def test_a_path_of_any_characters_is_refused_by_name(clock: Clock, signer: RequestSigner) -> None:
+    """What a server reads from a socket may be no text at all."""
+    headers = signer.sign("GET", PATH, SERVER)
+    with pytest.raises(ProtocolFault):
+        make_verifier(clock).verify("GET", PATH + "\udcff", headers)
 
 
 def test_one_account_cannot_use_up_anothers_memory(
