@@ -4,9 +4,9 @@ The configuration holds no secret; a password file is named there, never read in
 """
 
 import json
-import tomllib
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+
+from msgspec import Struct, structs, toml
 
 from protocol.adapters.keys import (
     AccountKey,
@@ -24,8 +24,7 @@ KEYSTORE_FILE = "keystore.json"
 DEFAULT_RPC_URL = "http://127.0.0.1:8545"
 
 
-@dataclass(frozen=True)
-class HomeConfig:
+class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`config.toml`: which chain, where to listen, with how many threads to train and in how much memory (0:
     as it comes), how many segments a round a whistleblower replays of its own accord. `account` is the
     keystore's."""
@@ -51,7 +50,7 @@ def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: boo
     # JSON's strings and integers are TOML's.
     lines = [
         f"{name} = {json.dumps(value)}"
-        for name, value in asdict(replace(config, account=key.address)).items()
+        for name, value in structs.asdict(structs.replace(config, account=key.address)).items()
     ]
     (home / CONFIG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return key
@@ -61,20 +60,15 @@ def read_config(home: Path) -> HomeConfig:
     """The configuration in `home`. Raises InvalidInput where it is missing or malformed, with the key."""
     path = home / CONFIG_FILE
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return toml.decode(path.read_bytes(), type=HomeConfig)
     except (OSError, ValueError) as error:
-        raise _malformed(path, "a configuration", f"{type(error).__name__}: {error}") from error
-    types = {field.name: type(field.default) for field in fields(HomeConfig)[2:]} | {
-        "rpc_url": str,
-        "deployment": str,
-    }
-    for name, value in values.items():
-        if type(value) is not types.get(name):
-            raise _malformed(path, f"keys {', '.join(types)}", f"{name} = {value!r}")
-    missing = {"rpc_url", "deployment"} - values.keys()
-    if missing:
-        raise _malformed(path, " and ".join(sorted(missing)), "nothing")
-    return HomeConfig(**values)
+        raise InvalidInput(
+            what="this home folder has no usable configuration",
+            expected=f"keys {', '.join(HomeConfig.__struct_fields__)}",
+            actual=f"{type(error).__name__}: {error}",
+            where=str(path),
+            remedy="Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME.",
+        ) from error
 
 
 def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
@@ -82,13 +76,3 @@ def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
     configured = read_config(home).password_file
     path = password_file or (Path(configured) if configured else None)
     return load_keystore(home / KEYSTORE_FILE, read_password(path))
-
-
-def _malformed(path: Path, expected: str, actual: str) -> InvalidInput:
-    return InvalidInput(
-        what="this home folder has no usable configuration",
-        expected=expected,
-        actual=actual,
-        where=str(path),
-        remedy="Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME.",
-    )

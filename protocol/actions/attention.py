@@ -8,7 +8,6 @@ Reports are words, and turn eyes only: whoever is looked at is replayed, and a d
 """
 
 import asyncio
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -22,6 +21,7 @@ from protocol.actions.report import MAX_TENSORS, AuditReport, StepScreen, read_r
 from protocol.actions.states import StoredState, open_state
 from protocol.actions.steps import screen_steps
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from protocol.adapters.messages import Form, encode_message
 from protocol.adapters.wire.answers import MAX_LISTED, ListedReport, NodeStatus
 from protocol.adapters.wire.session import Peer
 from protocol.compute.calibrate import ACCEPT_MARGIN
@@ -32,13 +32,13 @@ from protocol.compute.segment_screen import screen_segment
 from protocol.compute.step import PiecewiseState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from protocol.spec.ledger import Ledger, Observation, from_json, to_json
+from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from protocol.spec.ledger import Ledger, Observation
 from protocol.spec.statuses import AuditRef
 from protocol.spec.tolerance import Judgement
 from protocol.spec.typed_data import SigningDomain
 
-MAX_LEDGER_BYTES = 64 * 1024 * 1024
+LEDGER = Form(Ledger, 64 * 1024 * 1024, "the ledger cannot be read", is_exact=True)
 
 PEER_SECONDS = 60.0
 """A report server has this long for all of its reports: a slow one costs nobody the round."""
@@ -267,7 +267,7 @@ def get_ledger_path(home: Path, task: bytes) -> Path:
 def save_ledger(path: Path, ledger: Ledger) -> None:
     """Writes a ledger, whole or not at all."""
     temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(to_json(ledger)), encoding="utf-8")
+    temporary.write_bytes(encode_message(ledger))
     temporary.replace(path)
 
 
@@ -275,16 +275,7 @@ def load_ledger(path: Path) -> Ledger:
     """The ledger in a file; an empty one where there is none. Raises InvalidInput for a damaged file."""
     if not path.exists():
         return Ledger()
-    try:
-        return from_json(json.loads(path.read_bytes()[:MAX_LEDGER_BYTES]))
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            what="the ledger cannot be read",
-            expected="JSON as this node wrote it",
-            actual=type(error).__name__,
-            where=str(path),
-            remedy="Move the file away: the ledger begins anew.",
-        ) from error
+    return LEDGER.read_file(path, "Move the file away: the ledger begins anew.")
 
 
 # --- Where to look ------------------------------------------------------------------------------------------

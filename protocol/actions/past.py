@@ -6,21 +6,22 @@ also where a restarted node looks at it again.
 """
 
 import hashlib
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from msgspec import Meta
 from torch import Tensor
 
 from protocol.adapters.mapping import map_file, read_piece
+from protocol.adapters.messages import Count, Form, Message, encode_message
 from protocol.compute.digest import tensor_bytes
 from protocol.compute.residuals import PastResiduals, Vectors, scale_to_unit
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.json_text import parse_json
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.ledger import QUANTITIES
 
 PAST_FOLDER = "past"
@@ -30,10 +31,17 @@ MAX_PLACES = 256
 """Audits of one solver that are remembered by name: far more than rounds that overlap have."""
 HEAD_BYTES = 8192
 
-Place = tuple[int, int, int]
+Place = tuple[Count, Count, Count]
 """(round, slot, segment)"""
 
 log = logging.getLogger(__name__)
+
+
+class _Head(Message, frozen=True):
+    places: Annotated[tuple[Place, ...], Meta(max_length=MAX_PLACES)]
+
+
+_HEAD = Form(_Head, HEAD_BYTES, "the line of audits is malformed")
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class PastFile:
         """What was seen; the numbers stay in the file. A damaged file is as good as none: it begins anew."""
         try:
             return self._load() if self._path.exists() else Past(PastResiduals(), ())
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (OSError, ValueError, ProtocolFault) as error:
             log.warning("%s is damaged and begins anew: %s", self._path, error)
             return Past(PastResiduals(), ())
 
@@ -82,12 +90,12 @@ class PastFile:
         if self._path.stat().st_size != expected:
             raise ValueError(f"{expected} bytes were expected")
         with self._path.open("rb") as file:
-            places = parse_json(file.read(HEAD_BYTES).rstrip(b" "))["places"]
+            places = _HEAD.decode(file.read(HEAD_BYTES)).places
         mapped = map_file(self._path)
         sums = [
             _StoredSum(mapped, self._locate(index, 0), self._elements) for index in range(len(QUANTITIES))
         ]
-        return Past(PastResiduals(sums), tuple((int(a), int(b), int(c)) for a, b, c in places))
+        return Past(PastResiduals(sums), places)
 
     def add(self, place: Place, parts: Iterable[Vectors], norms: Sequence[float]) -> None:
         """One audit more, unless it is in the sum: its residuals part by part, and the L2 norms of the whole.
@@ -95,7 +103,7 @@ class PastFile:
         past = self.load()
         if place in past.places:
             return
-        head = json.dumps({"places": [*past.places, place][-MAX_PLACES:]}).encode()
+        head = encode_message(_Head((*past.places, place)[-MAX_PLACES:]))
         temporary = self._path.with_suffix(".new")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)

@@ -41,18 +41,21 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Form(Generic[T]):
-    """One kind of message: how long it may be, and what is said of bytes that are none."""
+    """One kind of message: how long it may be, and what is said of bytes that are none. is_exact: whether
+    nothing but the very bytes of `encode_message` is taken, where a class that is no `Message` lets unknown
+    fields pass and missing ones be."""
 
     kind: type[T]
     most_bytes: int
     what: str
+    is_exact: bool = False
 
     def decode(self, body: bytes | str, culprit: str = "", where: str = "") -> T:
         """The message in a stranger's bytes. Raises ProtocolFault, with what is wrong with which field, for
         anything else."""
         try:
             return self._decode(body)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, InvalidInput) as error:
             raise ProtocolFault(
                 what=self.what,
                 expected=self._expected,
@@ -67,7 +70,7 @@ class Form(Generic[T]):
         try:
             with path.open("rb") as file:
                 return self._decode(file.read(self.most_bytes + 1))
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError, InvalidInput) as error:
             raise InvalidInput(
                 what=self.what,
                 expected=self._expected,
@@ -83,7 +86,10 @@ class Form(Generic[T]):
     def _decode(self, body: bytes | str) -> T:
         if len(body) > self.most_bytes:
             raise ValueError("more")
-        return msgspec.json.decode(body, type=self.kind)
+        message = msgspec.json.decode(body, type=self.kind)
+        if self.is_exact and encode_message(message) != body:
+            raise ValueError("another form of the same, or something more")
+        return message
 
 
 def encode_message(message: object) -> bytes:

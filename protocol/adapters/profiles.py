@@ -8,8 +8,6 @@ measured, so that whoever merges profiles can ask; it does not say that the figu
 
 from pathlib import Path
 
-from msgspec import json
-
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.messages import Form, Message, Signature, encode_message
 from protocol.adapters.signing import recover_signer, sign_statement
@@ -30,7 +28,7 @@ class SignedProfile(Message, frozen=True):
     signature: Signature
 
 
-FORM = Form(SignedProfile, MAX_FILE_BYTES, WHAT)
+FORM = Form(SignedProfile, MAX_FILE_BYTES, WHAT, is_exact=True)
 
 
 def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
@@ -40,7 +38,7 @@ def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
     signature = sign_statement(key, Calibration(compute_profile_digest(profile)), ANYWHERE)
     try:
         with path.open("xb") as file:
-            file.write(_show(SignedProfile(profile, signature)))
+            file.write(encode_message(SignedProfile(profile, signature)))
     except FileExistsError:
         raise _refuse(path, "a new path", "a file is there") from None
 
@@ -55,13 +53,7 @@ def read_profile(path: Path) -> Profile:
         raise _refuse(path, fault.expected, fault.actual) from fault
     if signer != signed.profile.operator:
         raise _refuse(path, f"the signature of {signed.profile.operator}", f"that of {signer}")
-    if path.read_bytes() != _show(signed):
-        raise _refuse(path, "the form in which profiles are written", "another form, or something more")
     return signed.profile
-
-
-def _show(signed: SignedProfile) -> bytes:
-    return json.format(encode_message(signed), indent=1) + b"\n"
 
 
 def _refuse(path: Path, expected: object, actual: object) -> InvalidInput:

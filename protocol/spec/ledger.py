@@ -39,11 +39,10 @@ A flag is a reason to look, and never slashes: statistics convict nobody.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import exp, isfinite, log, log10, sqrt
 from statistics import fmean, median
-from typing import Any
 
 from protocol.spec.errors import InvalidInput
 
@@ -147,6 +146,15 @@ class DriftTest:
     total: float = 0.0
     squares: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not (self.unit >= 0 and self.squares >= 0 and isfinite(self.total)):
+            raise InvalidInput(
+                what="a test of the ledger is malformed",
+                expected="sizes, and a finite sum",
+                actual=f"unit {self.unit}, squares {self.squares}, total {self.total}",
+                remedy="Let it begin anew.",
+            )
+
     def take(self, value: float) -> "DriftTest":
         """With one more centred value."""
         if self.unit == 0.0:
@@ -165,14 +173,14 @@ class DriftTest:
 class PlaceTest:
     """How often one solver was first, or last, among its peers. wealth: ln of it by share of SHARES."""
 
-    wealth: tuple[float, ...] = (0.0,) * len(SHARES)
+    wealth: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def take(self, is_there: bool, solvers: int) -> "PlaceTest":
         """With one more round of `solvers`, this one included. Where several are equal none is first."""
         wins = solvers if is_there else 0
-        return PlaceTest(
-            tuple(w + log(1 - share + share * wins) for w, share in zip(self.wealth, SHARES, strict=True))
-        )
+        gains = (log(1 - share + share * wins) for share in SHARES)
+        small, middle, large = (w + gain for w, gain in zip(self.wealth, gains, strict=True))
+        return PlaceTest((small, middle, large))
 
     @property
     def log_evidence(self) -> float:
@@ -313,62 +321,3 @@ def _require_next(ledger: Ledger, round_number: int, observations: Sequence[Obse
             actual=f"round {round_number}, solvers {solvers}",
             remedy="Gather all audits of a round, then take it once.",
         )
-
-
-# --- On disk ------------------------------------------------------------------------------------------------
-def to_json(ledger: Ledger) -> dict[str, object]:
-    """The ledger as a JSON object."""
-    return asdict(ledger)
-
-
-def from_json(data: object) -> Ledger:
-    """The ledger that `to_json` wrote. Raises InvalidInput for anything else."""
-    try:
-        ledger = _read(data, {"entries", "round"})
-        entries = {str(solver): _read_entry(entry) for solver, entry in dict(ledger["entries"]).items()}
-        return Ledger(entries, int(ledger["round"]))
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(
-            what="a ledger cannot be read",
-            expected="what ledger.to_json wrote",
-            actual=f"{type(error).__name__}: {error}",
-            remedy="Move the file away: the ledger begins anew.",
-        ) from error
-
-
-def _read(data: object, names: set[str]) -> dict[str, Any]:
-    if not isinstance(data, dict) or set(data) != names:
-        raise ValueError(f"an object with {sorted(names)} was expected")
-    return data
-
-
-def _read_entry(data: object) -> Entry:
-    entry = _read(data, set(Entry.__dataclass_fields__))
-    tests, wide = (
-        {str(name): _read_test(test) for name, test in dict(entry[field]).items()}
-        for field in ("tests", "wide")
-    )
-    counts = (int(entry["rounds"]), int(entry["lone"]), int(entry["flagged"]))
-    return Entry(tests, *counts, wide, int(entry["apart"]))
-
-
-def _read_test(data: object) -> FeatureTest:
-    test = _read(data, {"drift", "first", "last"})
-    drift = _read(test["drift"], {"unit", "total", "squares"})
-    read = DriftTest(*(_read_number(drift[name]) for name in ("unit", "total", "squares")))
-    if min(read.unit, read.squares) < 0:
-        raise ValueError(f"sizes were expected, not {read}")
-    return FeatureTest(read, _read_place(test["first"]), _read_place(test["last"]))
-
-
-def _read_place(data: object) -> PlaceTest:
-    wealth = tuple(_read_number(value) for value in _read(data, {"wealth"})["wealth"])
-    if len(wealth) != len(SHARES):
-        raise ValueError(f"{len(SHARES)} numbers were expected, not {len(wealth)}")
-    return PlaceTest(wealth)
-
-
-def _read_number(value: object) -> float:
-    if not isinstance(value, int | float) or not isfinite(value):
-        raise ValueError(f"a finite number was expected, not {value!r}")
-    return float(value)

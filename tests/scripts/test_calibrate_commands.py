@@ -148,6 +148,6 @@ def test_run_policy_refuses_in_four_lines(tmp_path: Path, capsys: pytest.Capture
 
 def test_run_policy_wants_every_signature(tmp_path: Path) -> None:
     paths, _ = write_three(tmp_path)
-    paths[1].write_text(paths[1].read_text().replace('"segments": 32', '"segments": 33'))
+    paths[1].write_text(paths[1].read_text().replace('"segments":32', '"segments":33'))
     with pytest.raises(InvalidInput, match="the signature of"):
         run_policy(Namespace(profiles=paths, out=None))

@@ -11,6 +11,7 @@ from aiohttp import web
 from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from node.submit import create_task
 from protocol.actions.party import Party as Submitter
@@ -117,7 +118,7 @@ async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
         vault = net.chain.deployment.vault
         sender = Sender(net.chain.connection, net.account, CHAIN_ID, QUICK)
         receipt = await sender.send("", compute_creation_code("TaskRegistry", [vault] * 3), "TaskRegistry")
-        deployment = replace(net.chain.deployment, registry=str(receipt["contractAddress"]).lower())
+        deployment = structs.replace(net.chain.deployment, registry=str(receipt["contractAddress"]).lower())
         async with open_chain(net.rpc_url, deployment, net.account, poll_s=POLL_S, patience=QUICK) as chain:
             yield replace(net, chain=chain)
 

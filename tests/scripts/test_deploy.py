@@ -1,11 +1,11 @@
 """The contracts land where they were told, know each other, and are not deployed twice."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from eth_account import Account
+from msgspec.structs import replace
 
 from protocol.adapters.chain.abi import decode_values, encode_call, find_function, load_abi, parse_abi
 from protocol.adapters.chain.connection import Connection

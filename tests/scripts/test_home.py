@@ -1,9 +1,9 @@
 """A home holds a key that is never overwritten, a certificate and a configuration without secrets."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.spec.errors import InvalidInput
 from scripts.home import CONFIG_FILE, KEYSTORE_FILE, HomeConfig, create_home, read_config, unlock_key

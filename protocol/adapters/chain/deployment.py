@@ -1,16 +1,15 @@
 """Where the contracts of one chain live: `deployments/<chainId>.json`, the only thing a stranger must be
 given."""
 
-import json
-import re
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from protocol.adapters.chain.abi import to_snake_case
-from protocol.spec.errors import InvalidInput
+from msgspec import Meta, json, structs
 
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+from protocol.adapters.messages import Count, Form, Message, encode_message
+
+AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
+"""As people write it, in any case."""
 _REMEDY = "Copy the file from whoever deployed the contracts, or run `touchstone devnet`."
 CONTRACT_NAMES = {
     "vault": "StakeVault",
@@ -25,21 +24,24 @@ CONTRACT_NAMES = {
 """Field of Deployment -> name of the contract, whose interface is `I` and that name."""
 
 
-@dataclass(frozen=True)
-class Deployment:
+class Deployment(Message, frozen=True, rename="camel"):
     """Addresses are lower-case `0x` strings; `deploy_block` is where reading of events starts."""
 
-    chain_id: int
-    token: str
-    vault: str
-    registry: str
-    ledger: str
-    audit_book: str
-    dispute_game: str
-    outer_contest: str
-    referee: str
-    randomness: str
-    deploy_block: int
+    chain_id: Count
+    token: AnyAddress
+    vault: AnyAddress
+    registry: AnyAddress
+    ledger: AnyAddress
+    audit_book: AnyAddress
+    dispute_game: AnyAddress
+    outer_contest: AnyAddress
+    referee: AnyAddress
+    randomness: AnyAddress
+    deploy_block: Count
+
+    def __post_init__(self) -> None:
+        for name in ("token", *CONTRACT_NAMES):
+            structs.force_setattr(self, name, getattr(self, name).lower())
 
     def address_of(self, contract: str) -> str:
         """Address of a contract by its Solidity name, for example `StakeVault`. Raises KeyError."""
@@ -52,50 +54,16 @@ class Deployment:
 
     def to_json(self) -> str:
         """The file's text: keys in camel case, as in Solidity."""
-        document = {to_camel_case(name): value for name, value in asdict(self).items()}
-        return json.dumps(document, indent=2) + "\n"
+        return json.format(encode_message(self), indent=2).decode() + "\n"
 
 
-def to_camel_case(name: str) -> str:
-    """`deploy_block` -> `deployBlock`."""
-    head, *tail = name.split("_")
-    return head + "".join(part.title() for part in tail)
+FORM = Form(Deployment, 64 * 1024, "there is no usable deployment file")
 
 
 def read_deployment(path: Path) -> Deployment:
     """Read a deployment file. Raises InvalidInput when it is missing, not JSON, or a field is missing or
     misshapen."""
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            what="there is no readable deployment file",
-            expected=f"{path} with the addresses of the contracts",
-            actual=f"{type(error).__name__}: {error}",
-            remedy=_REMEDY,
-        ) from error
-    return parse_deployment(document, str(path))
-
-
-def parse_deployment(document: Any, where: str) -> Deployment:
-    """A Deployment from parsed JSON. Raises InvalidInput naming the first bad field."""
-    found = (
-        {to_snake_case(key): value for key, value in document.items()} if isinstance(document, dict) else {}
-    )
-    fields: dict[str, Any] = {}
-    for name, kind in Deployment.__annotations__.items():
-        value = found.get(name)
-        is_right = isinstance(value, int) if kind is int else bool(_ADDRESS.fullmatch(str(value)))
-        if not is_right:
-            raise InvalidInput(
-                what="the deployment file is malformed",
-                expected="a number" if kind is int else "0x and 40 hexadecimal digits",
-                actual=repr(value),
-                where=f"{where}, {to_camel_case(name)}",
-                remedy=_REMEDY,
-            )
-        fields[name] = value if kind is int else str(value).lower()
-    return Deployment(**fields)
+    return FORM.read_file(path, _REMEDY)
 
 
 def write_deployment(path: Path, deployment: Deployment) -> None:

@@ -38,6 +38,7 @@ from tests.protocol.actions.audits import REF, Audited, audit_claim, replay_and_
 from tests.protocol.actions.lone import SOLVER, Lone, get_spec, make_lone
 from tests.protocol.actions.test_report import KEY
 from tests.protocol.actions.test_report import make_report as invent_report
+from tests.protocol.spec.test_ledger import play as play_ledger
 
 AUDITOR = "verifier"
 
@@ -250,15 +251,37 @@ def test_gather_observations_one_report_a_segment_of_one_class() -> None:
 def test_save_ledger_is_loaded_again(tmp_path: Path) -> None:
     path = get_ledger_path(tmp_path, bytes(32))
     assert load_ledger(path) == Ledger()
-    for ledger in (Ledger({"a": Entry(rounds=2)}, 2), Ledger(round=3)):
+    for ledger in (Ledger({"a": Entry(rounds=2)}, 2), Ledger(round=3), play_ledger(0, rounds=9)):
         save_ledger(path, ledger)
         assert load_ledger(path) == ledger
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"round": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"round":1}', '{"entries":{},"round":1,"more":1}'])
 def test_load_ledger_damaged_is_refused(tmp_path: Path, text: str) -> None:
     path = get_ledger_path(tmp_path, bytes(32))
     path.write_text(text)
+    with pytest.raises(InvalidInput, match=f"cannot be read at {path}.*begins anew"):
+        load_ledger(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"unit":', '"unit":-'),
+        ('"unit":', '"unit":null,"x":'),
+        ('"unit":', '"unit":NaN,"x":'),
+        ('"wealth":[', '"wealth":[0.0,'),
+        ('"rounds":', '"round":'),
+        ('"flagged":', '"flagged":0.'),
+        ('"tests":{', '"tests":5,"x":{'),
+    ],
+)
+def test_load_ledger_of_one_wrong_field_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    path = get_ledger_path(tmp_path, bytes(32))
+    save_ledger(path, play_ledger(0, rounds=2))
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
     with pytest.raises(InvalidInput, match="cannot be read"):
         load_ledger(path)
 

@@ -17,6 +17,10 @@ from protocol.spec.profile import Profile
 from tests.protocol.spec.profiles import make_profile
 
 
+def dump(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
 def encode(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
@@ -42,7 +46,7 @@ def test_read_profile_gives_back_what_was_signed(path: Path, profile: Profile) -
 def test_read_profile_refuses_a_changed_figure(path: Path) -> None:
     value = json.loads(path.read_text())
     value["profile"]["segments"] += 1
-    path.write_text(json.dumps(value))
+    path.write_text(dump(value))
     with pytest.raises(InvalidInput, match="the signature of"):
         read_profile(path)
 
@@ -52,7 +56,7 @@ def test_read_profile_refuses_the_signature_of_another(path: Path, tmp_path: Pat
     write_profile(tmp_path / "other", make_profile(operator=other.address.lower()), other)
     value = json.loads(path.read_text())
     value["signature"] = json.loads((tmp_path / "other").read_text())["signature"]
-    path.write_text(json.dumps(value))
+    path.write_text(dump(value))
     with pytest.raises(InvalidInput, match="the signature of"):
         read_profile(path)
 
@@ -63,7 +67,7 @@ def test_read_profile_refuses_the_signature_of_another(path: Path, tmp_path: Pat
 def test_read_profile_refuses_a_malformed_signature(path: Path, signature: object) -> None:
     value = json.loads(path.read_text())
     value["signature"] = signature
-    path.write_text(json.dumps(value))
+    path.write_text(dump(value))
     with pytest.raises(InvalidInput, match="not a signed calibration profile"):
         read_profile(path)
 
@@ -94,14 +98,14 @@ def set_field(*path: str | int, to: Any) -> Callable[[Any], None]:
 def test_read_profile_names_the_field(path: Path, change: Callable[[Any], None], said: str) -> None:
     value = json.loads(path.read_text())
     change(value["profile"])
-    path.write_text(json.dumps(value))
+    path.write_text(dump(value))
     with pytest.raises(InvalidInput, match=f"calibration profile.*{said}"):
         read_profile(path)
 
 
 def test_read_profile_takes_one_form_only(path: Path, profile: Profile) -> None:
     text = path.read_text()
-    twice = text.replace('"version": 1', '"version": 1,\n  "version": 1')
+    twice = text.replace('"version":1', '"version":1,"version":1')
     for other in (" " + text, json.dumps(json.loads(text)), twice):
         assert other != text
         path.write_text(other)

@@ -1,6 +1,5 @@
 """The residual ledger: honest solvers stay unflagged at the stated rate, a steady steer is flagged."""
 
-import json
 from dataclasses import replace
 from math import exp, log, pi
 from random import Random
@@ -20,10 +19,8 @@ from protocol.spec.ledger import (
     Projection,
     compute_features,
     correlate,
-    from_json,
     mean_logs,
     take_round,
-    to_json,
 )
 
 CLASS = "avx2/avx2"
@@ -221,37 +218,12 @@ def test_feature_test_equals_are_not_first() -> None:
     assert test.first == PlaceTest().take(False, 3) == test.last
 
 
-@pytest.mark.parametrize("number", [float("nan"), "1", None])
-def test_from_json_a_number_that_is_none_is_refused(number: object) -> None:
-    data = json.loads(json.dumps(to_json(play(0, rounds=2))))
-    data["entries"]["solver 0"]["tests"]["weights.mean"]["drift"]["total"] = number
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        from_json(data)
-
-
-def test_to_json_is_read_again() -> None:
-    ledger = play(0, rounds=9)
-    assert from_json(json.loads(json.dumps(to_json(ledger)))) == ledger
-
-
 @pytest.mark.parametrize(
-    "data",
-    [
-        None,
-        [],
-        {},
-        {"entries": [], "round": "x"},
-        {"entries": {"a": {}}, "round": 1},
-        {"entries": {"a": {"tests": 5, "rounds": 1, "lone": 0, "flagged": -1}}, "round": 1},
-        {
-            "entries": {"a": {"tests": {"t": {"drift": {}}}, "rounds": 1, "lone": 0, "flagged": -1}},
-            "round": 1,
-        },
-    ],
+    "broken", [{"unit": -1.0}, {"squares": -0.5}, {"total": float("nan")}, {"squares": float("nan")}]
 )
-def test_from_json_what_is_no_ledger_is_refused(data: object) -> None:
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        from_json(data)
+def test_drift_test_malformed_is_refused(broken: dict[str, float]) -> None:
+    with pytest.raises(InvalidInput, match="malformed"):
+        DriftTest(**broken)
 
 
 @pytest.mark.parametrize(
