@@ -22,9 +22,10 @@ from eth_account import Account
 from benchmarks.program import SCALARS, make_setting
 from benchmarks.referee_vectors import compare_verdicts
 from benchmarks.setting import BUILD, read_report, write_report
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
+from protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.fault import OperationFault, prove_operation

@@ -16,7 +16,7 @@ import rlp  # type: ignore[import-untyped]
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.abi import Entry, encode_values, load_abi, load_bytecode
+from protocol.adapters.chain.abi import Entry, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection, check_deployment
 from protocol.adapters.chain.deployment import (
     CONTRACT_NAMES,
@@ -25,6 +25,7 @@ from protocol.adapters.chain.deployment import (
     write_deployment,
 )
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
+from protocol.adapters.chain.values import encode_values
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from scripts.chain_randomness import check_randomness, choose_contract

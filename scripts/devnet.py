@@ -15,11 +15,12 @@ from typing import Any
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from protocol.adapters.chain.abi import find_function, load_abi
 from protocol.adapters.chain.client import open_chain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Deployment
 from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.params import DEVNET, TOKEN_WEI

@@ -16,7 +16,8 @@ from typing import Any
 import aiohttp
 
 from protocol.adapters.chain import Deployment
-from protocol.adapters.chain.abi import Entry, decode_values, encode_call, find_function, load_abi
+from protocol.adapters.chain.abi import Entry, find_function, load_abi
+from protocol.adapters.chain.values import decode_values, encode_call
 from protocol.spec.codec import encode_terms
 from protocol.spec.odds import compute_detection_probability, count_draws
 from protocol.spec.params import ZERO_WORD

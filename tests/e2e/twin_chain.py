@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from protocol.adapters.chain.abi import Entry, decode_values, encode_call, find_function, load_abi
+from protocol.adapters.chain.abi import Entry, find_function, load_abi
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Deployment
 from protocol.adapters.chain.erc20 import ERC20_ABI
 from protocol.adapters.chain.headers import encode_header
 from protocol.adapters.chain.logs import EventReader
 from protocol.adapters.chain.refusals import explain_revert
+from protocol.adapters.chain.values import decode_values, encode_call
 from protocol.spec.events import Event
 from scripts.deploy import DEV_TOKEN
 from scripts.devnet import UNBONDING_BLOCKS, DevnetOptions, run_devnet

@@ -17,9 +17,10 @@ from node.submit import create_task
 from protocol.actions.party import Party as Submitter
 from protocol.actions.party import open_party
 from protocol.actions.view import View
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from protocol.adapters.chain.abi import find_function, load_abi
 from protocol.adapters.chain.client import Chain, open_chain
 from protocol.adapters.chain.transactions import Sender
+from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.tls import load_or_create_identity, make_server_context

@@ -7,9 +7,10 @@ import pytest
 from eth_account import Account
 from msgspec.structs import replace
 
-from protocol.adapters.chain.abi import decode_values, encode_call, find_function, load_abi, parse_abi
+from protocol.adapters.chain.abi import find_function, load_abi, parse_abi
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Deployment, read_deployment
+from protocol.adapters.chain.values import decode_values, encode_call
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts import deploy as module

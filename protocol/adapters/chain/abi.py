@@ -1,25 +1,21 @@
-"""From the contracts' ABI to Python values and back, so that no other module knows how the chain encodes.
+"""What the contracts' ABI lists: functions, events and errors, with names in snake case.
 
-Numbers are int, `bytesN` are bytes, addresses are lower-case `0x` strings, structs are the dataclasses of
-`protocol/spec` of the same name and enums its enums; fields carry the Solidity name in snake case.
-Format: Solidity documentation, "Contract ABI Specification".
+`values.py` turns values into bytes and back by it. Format: Solidity documentation, "Contract ABI
+Specification".
 """
 
 import json
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError, EncodingError
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.types import ENUMS, STRUCTS
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.errors import EnvironmentFault
 
 SELECTOR_BYTES = 4
 
@@ -37,8 +33,13 @@ class Parameter:
 
     @property
     def is_list(self) -> bool:
-        """Whether the value is a dynamic array of what the other fields describe."""
+        """Whether the value is a list of what the other fields describe."""
         return self.kind.endswith("]")
+
+    @property
+    def is_hashed(self) -> bool:
+        """Whether the topic of an indexed one is the hash of the value, which nobody gets back from it."""
+        return self.is_list or bool(self.items) or self.kind in ("string", "bytes")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,12 @@ def load_abi(contract: str) -> tuple[Entry, ...]:
     return parse_abi(contract, json.loads(source.read_text())["abi"])
 
 
+def load_own_abi(contract: str) -> tuple[Entry, ...]:
+    """The ABI of a contract as others see it: of its interface, where the package has one."""
+    names = list_package_abis()
+    return load_abi(f"I{contract}" if f"I{contract}" in names else contract)
+
+
 @cache
 def load_bytecode(contract: str) -> bytes:
     """Creation code of `contract` from the package data, without constructor arguments."""
@@ -84,6 +91,7 @@ def load_bytecode(contract: str) -> bytes:
     return bytes.fromhex(document["bytecode"].removeprefix("0x"))
 
 
+@cache
 def list_package_abis() -> tuple[str, ...]:
     """Names of all contracts and interfaces in the package data, sorted."""
     names = (entry.name for entry in (files("protocol.adapters") / "abi").iterdir())
@@ -102,104 +110,30 @@ def find_function(entries: Sequence[Entry], name: str) -> Entry:
     return next(entry for entry in entries if entry.kind == "function" and entry.name == name)
 
 
-def encode_call(entry: Entry, arguments: Sequence[Any]) -> bytes:
-    """Call data of a function: selector and arguments. Raises InvalidInput where a value does not fit its
-    type."""
-    return entry.selector + encode_values(entry.inputs, arguments)
-
-
-def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
-    """Plain ABI encoding of `values`. Raises InvalidInput where one does not fit its type."""
-    try:
-        plain = [_to_plain(parameter, value) for parameter, value in zip(parameters, values, strict=True)]
-        return encode([parameter.kind for parameter in parameters], plain)
-    except (EncodingError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidInput(
-            what="a value does not fit the contract's parameter",
-            expected=", ".join(f"{parameter.kind} {parameter.name}" for parameter in parameters),
-            actual=f"{error}",
-            remedy="Check the types and lengths of what is sent.",
-        ) from error
-
-
-def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
-    """The values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD. Raises
-    EnvironmentFault where `data` is not their encoding."""
-    # Solidity checks no text, so whoever sends a string chooses its bytes. Its encoding is that of bytes.
-    kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
-    try:
-        values = decode(kinds, data)
-    except (DecodingError, OverflowError) as error:
-        raise EnvironmentFault(
-            what="the chain answered something that the ABI does not describe",
-            expected=", ".join(f"{parameter.kind} {parameter.name}" for parameter in parameters),
-            actual=f"{len(data)} bytes: {error}",
-            remedy="Check that the deployment file belongs to this chain and this version.",
-            retryable=False,
-        ) from error
-    return [_from_plain(parameter, value) for parameter, value in zip(parameters, values, strict=True)]
-
-
-def decode_event(entry: Entry, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
-    """The arguments of a log by name, in the order of the declaration. Only value types may be indexed."""
-    indexed = [parameter for parameter in entry.inputs if parameter.is_indexed]
-    plain = [parameter for parameter in entry.inputs if not parameter.is_indexed]
-    found = {
-        parameter.name: decode_values([parameter], topic)[0]
-        for parameter, topic in zip(indexed, topics[1:], strict=True)
-    }
-    found.update(zip((p.name for p in plain), decode_values(plain, data), strict=True))
-    return {parameter.name: found[parameter.name] for parameter in entry.inputs}
-
-
 def to_snake_case(name: str) -> str:
     """`weightsRoot` -> `weights_root`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _parse_entry(contract: str, item: Mapping[str, Any]) -> Entry:
-    inputs = tuple(map(_parse_parameter, item.get("inputs", ())))
-    outputs = tuple(map(_parse_parameter, item.get("outputs", ())))
+    inputs, outputs = (_parse_parameters(item.get(side, ())) for side in ("inputs", "outputs"))
     name = item.get("name", "constructor")
     signature = f"{name}({','.join(parameter.kind for parameter in inputs)})"
     is_view = item.get("stateMutability") in ("view", "pure")
     return Entry(contract, name, item["type"], inputs, outputs, keccak(text=signature), is_view)
 
 
-def _parse_parameter(item: Mapping[str, Any]) -> Parameter:
-    items = tuple(map(_parse_parameter, item.get("components", ())))
+def _parse_parameters(items: Sequence[Mapping[str, Any]]) -> tuple[Parameter, ...]:
+    return tuple(_parse_parameter(number, item) for number, item in enumerate(items))
+
+
+def _parse_parameter(number: int, item: Mapping[str, Any]) -> Parameter:
+    items = _parse_parameters(item.get("components", ()))
     kind = item["type"]
     if kind.startswith("tuple"):
         kind = f"({','.join(part.kind for part in items)})" + kind.removeprefix("tuple")
     # "struct StateLeaves[]", "enum IDisputeGame.Stage" -> "StateLeaves", "Stage"
     type_name = item.get("internalType", "").split(" ")[-1].split(".")[-1].split("[")[0]
-    return Parameter(to_snake_case(item["name"]), kind, type_name, items, item.get("indexed", False))
-
-
-def _to_plain(parameter: Parameter, value: Any) -> Any:
-    if parameter.is_list and parameter.items:
-        return [_struct_to_plain(parameter, item) for item in value]
-    if parameter.items:
-        return _struct_to_plain(parameter, value)
-    return int(value) if isinstance(value, IntEnum) else value
-
-
-def _struct_to_plain(parameter: Parameter, value: Any) -> tuple[Any, ...]:
-    return tuple(_to_plain(item, getattr(value, item.name)) for item in parameter.items)
-
-
-def _from_plain(parameter: Parameter, value: Any) -> Any:
-    if parameter.is_list:
-        return tuple(_item_from_plain(parameter, item) for item in value)
-    return _item_from_plain(parameter, value)
-
-
-def _item_from_plain(parameter: Parameter, value: Any) -> Any:
-    if parameter.items:
-        fields = {
-            item.name: _from_plain(item, part) for item, part in zip(parameter.items, value, strict=True)
-        }
-        return STRUCTS[parameter.type_name](**fields)
-    if parameter.type_name in ENUMS:
-        return ENUMS[parameter.type_name](value)
-    return value.decode(errors="replace") if parameter.kind == "string" else value
+    name = to_snake_case(item["name"].lstrip("_")) or f"value_{number}"
+    name += "_" if keyword.iskeyword(name) else ""
+    return Parameter(name, kind, type_name, items, item.get("indexed", False))

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from protocol.adapters.chain.abi import Entry, decode_values, encode_call, load_abi, to_snake_case
+from protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.logs import Event, EventReader
 from protocol.adapters.chain.transactions import Sender
+from protocol.adapters.chain.values import decode_values, encode_call
 from protocol.spec.errors import InvalidInput
 
 
@@ -50,13 +51,13 @@ class Contract:
         reader: EventReader,
         entries: Sequence[Entry] = (),
     ) -> None:
-        """entries: the ABI, where it is not that of `I<name>` in the package data."""
+        """entries: the ABI, where it is not in the package data."""
         self.name = name
         self.address = address
         self._connection = connection
         self._sender = sender
         self._reader = reader
-        self._functions = _index_functions(tuple(entries) or load_abi(f"I{name}"))
+        self._functions = _index_functions(tuple(entries) or load_own_abi(name))
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         entry = self.__dict__.get("_functions", {}).get(name)

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.adapters.chain.abi import Entry, decode_event, load_abi
 from protocol.adapters.chain.connection import Connection, Head
+from protocol.adapters.chain.decoding import DecodedEvent, decode_log, make_registry
 from protocol.adapters.chain.deployment import Deployment
 from protocol.spec import events
 from protocol.spec.event_log import event_from_log
@@ -22,13 +22,9 @@ REMEMBERED_HEADS = 1_024
 
 
 @dataclass(frozen=True)
-class Event:
-    """One log, decoded: `contract` and `name` as in Solidity, `arguments` by snake-case name in the order of
-    the declaration. `block_number` and `log_index` order all events of a chain."""
+class Event(DecodedEvent):
+    """One log, decoded, and its place: `block_number` and `log_index` order all events of a chain."""
 
-    contract: str
-    name: str
-    arguments: dict[str, Any]
     block_number: int
     log_index: int
     block_hash: bytes
@@ -56,15 +52,14 @@ class EventReader:
 
     def __init__(self, connection: Connection, deployment: Deployment) -> None:
         self._connection = connection
-        self._contracts = {address: name for name, address in deployment.contracts().items()}
-        self._entries = {name: _index_events(load_abi(f"I{name}")) for name in self._contracts.values()}
+        self._registry = make_registry({address: name for name, address in deployment.contracts().items()})
 
     async def read(self, from_block: int, to_block: int) -> list[Event]:
         """Events of the blocks [from_block, to_block] in the chain's order."""
         found: list[Event] = []
         for start in range(from_block, to_block + 1, LOG_SPAN_BLOCKS):
             end = min(start + LOG_SPAN_BLOCKS - 1, to_block)
-            found += self.decode(await self._connection.logs(list(self._contracts), start, end))
+            found += self.decode(await self._connection.logs(list(self._registry.contracts), start, end))
         return sorted(found, key=lambda event: (event.block_number, event.log_index))
 
     def decode(self, logs: Sequence[dict[str, Any]]) -> list[Event]:
@@ -73,15 +68,13 @@ class EventReader:
         return [event for event in decoded if event is not None]
 
     def _decode_one(self, log: dict[str, Any]) -> Event | None:
-        contract = self._contracts.get(str(log["address"]).lower())
-        topics = [bytes(topic) for topic in log["topics"]]
-        entry = self._entries[contract].get(topics[0]) if contract and topics else None
-        if contract is None or entry is None:
+        found = decode_log(self._registry, log)
+        if found is None:
             return None
         return Event(
-            contract,
-            entry.name,
-            decode_event(entry, topics, bytes(log["data"])),
+            found.contract,
+            found.name,
+            found.arguments,
             int(log["blockNumber"]),
             int(log["logIndex"]),
             bytes(log["blockHash"]),
@@ -122,7 +115,3 @@ class Follower:
     async def _is_on_chain(self, head: Head) -> bool:
         found = await self._connection.block(head.number)
         return found is not None and found.block_hash == head.block_hash
-
-
-def _index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
-    return {entry.digest: entry for entry in entries if entry.kind == "event"}

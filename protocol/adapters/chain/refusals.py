@@ -10,14 +10,8 @@ from enum import IntEnum
 from functools import cache
 from typing import Any
 
-from protocol.adapters.chain.abi import (
-    SELECTOR_BYTES,
-    Entry,
-    decode_values,
-    list_package_abis,
-    load_abi,
-    parse_abi,
-)
+from protocol.adapters.chain.abi import SELECTOR_BYTES, Entry, list_package_abis, load_abi, parse_abi
+from protocol.adapters.chain.values import decode_values
 from protocol.adapters.chain.wordings import WORDINGS, Wording
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import TOKEN_WEI

@@ -1,10 +1,13 @@
 """What the interfaces' ABI lists, for the tests that walk all of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from protocol.adapters.chain.abi import Entry, Parameter, load_abi
 from protocol.adapters.chain.deployment import CONTRACT_NAMES
-from protocol.adapters.chain.types import STRUCTS
+from protocol.adapters.chain.types import ENUMS, STRUCTS
+from protocol.adapters.chain.values import find_struct
 
 
 def list_entries(kind: str) -> list[Entry]:
@@ -24,6 +27,21 @@ def compute_zero(parameter: Parameter) -> object:
     if parameter.kind.startswith("bytes"):
         return bytes(int(parameter.kind.removeprefix("bytes") or 0))
     return {"address": "0x" + 40 * "0", "bool": False, "string": ""}.get(parameter.kind, 0)
+
+
+def make_sample(parameter: Parameter, seed: int = 1) -> Any:
+    """A value of the parameter's type, as it is read back."""
+    if parameter.is_list:
+        item = replace(parameter, kind=parameter.kind.rpartition("[")[0])
+        return tuple(make_sample(item, seed + number) for number in range(2))
+    if parameter.items:
+        values = [make_sample(item, seed + number) for number, item in enumerate(parameter.items)]
+        return find_struct(parameter.type_name, parameter.items)(*values)
+    if parameter.type_name in ENUMS:
+        return ENUMS[parameter.type_name](1)
+    if parameter.kind.startswith("bytes"):
+        return seed.to_bytes(1, "big") * int(parameter.kind.removeprefix("bytes") or 40)
+    return {"address": f"0x{seed:040x}", "bool": True, "string": f"text {seed}"}.get(parameter.kind, seed)
 
 
 def walk(parameters: tuple[Parameter, ...]) -> Iterator[Parameter]:

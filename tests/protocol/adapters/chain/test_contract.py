@@ -109,4 +109,4 @@ async def test_arguments_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize("entry", list_entries("event"), ids=describe)
 def test_every_event_has_a_class_with_its_arguments(entry: Entry) -> None:
     found = {field.name for field in fields(EVENT_TYPES[entry.name])} - {"block_number"}
-    assert found == {"from_" if p.name == "from" else p.name for p in entry.inputs}
+    assert found == {p.name for p in entry.inputs}

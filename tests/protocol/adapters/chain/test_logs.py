@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from protocol.adapters.chain import logs
-from protocol.adapters.chain.abi import encode_values, load_abi
+from protocol.adapters.chain.abi import load_abi
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.logs import Batch, EventReader, Follower
+from protocol.adapters.chain.values import encode_values
 from protocol.spec import events
 from protocol.spec.containers import StateHeader
 from protocol.spec.statuses import AuditStatus

@@ -3,8 +3,9 @@
 import pytest
 
 from protocol.adapters.chain import wordings
-from protocol.adapters.chain.abi import Entry, encode_values
+from protocol.adapters.chain.abi import Entry
 from protocol.adapters.chain.refusals import explain_revert
+from protocol.adapters.chain.values import encode_values
 from tests.protocol.adapters.chain.entries import compute_zero, describe, list_entries
 
 

@@ -1,0 +1,92 @@
+"""From Python values to the ABI's bytes and back, so that no other module knows how the chain encodes.
+
+Numbers are int, `bytesN` are bytes, addresses are lower-case `0x` strings, lists are tuples. Structs and
+enums are those of `types.py` of the same name; any other struct is a named tuple, any other enum a number.
+Fields carry the Solidity name in snake case.
+"""
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError, EncodingError
+
+from protocol.adapters.chain.abi import Entry, Parameter
+from protocol.adapters.chain.types import ENUMS, STRUCTS
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+
+def encode_call(entry: Entry, arguments: Sequence[Any]) -> bytes:
+    """Call data of a function: selector and arguments. Raises InvalidInput where a value does not fit its
+    type."""
+    return entry.selector + encode_values(entry.inputs, arguments)
+
+
+def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
+    """Plain ABI encoding of `values`. Raises InvalidInput where one does not fit its type."""
+    try:
+        plain = [_to_plain(p, p.kind, value) for p, value in zip(parameters, values, strict=True)]
+        return encode([parameter.kind for parameter in parameters], plain)
+    except (EncodingError, TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        raise InvalidInput(
+            what="a value does not fit the contract's parameter",
+            expected=", ".join(f"{parameter.kind} {parameter.name}" for parameter in parameters),
+            actual=f"{error}",
+            remedy="Check the types and lengths of what is sent.",
+        ) from error
+
+
+def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
+    """The values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD. Raises
+    EnvironmentFault where `data` is not their encoding."""
+    # Solidity checks no text, so whoever sends a string chooses its bytes. Its encoding is that of bytes.
+    kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
+    try:
+        values = decode(kinds, data)
+        return [_from_plain(p, p.kind, value) for p, value in zip(parameters, values, strict=True)]
+    except (DecodingError, OverflowError) as error:
+        raise EnvironmentFault(
+            what="the chain answered something that the ABI does not describe",
+            expected=", ".join(f"{parameter.kind} {parameter.name}" for parameter in parameters),
+            actual=f"{len(data)} bytes: {error}",
+            remedy="Check that the deployment file belongs to this chain and this version.",
+            retryable=False,
+        ) from error
+
+
+def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
+    """kind: of the value; of an item of it, where the parameter is a list."""
+    if kind.endswith("]"):
+        return [_to_plain(parameter, kind.rpartition("[")[0], item) for item in value]
+    if parameter.items:
+        return tuple(_to_plain(item, item.kind, _get_field(value, item.name)) for item in parameter.items)
+    return int(value) if isinstance(value, IntEnum) else value
+
+
+def _get_field(value: Any, name: str) -> Any:
+    return value[name] if isinstance(value, Mapping) else getattr(value, name)
+
+
+def _from_plain(parameter: Parameter, kind: str, value: Any) -> Any:
+    if kind.endswith("]"):
+        return tuple(_from_plain(parameter, kind.rpartition("[")[0], item) for item in value)
+    if parameter.items:
+        parts = (_from_plain(p, p.kind, part) for p, part in zip(parameter.items, value, strict=True))
+        return find_struct(parameter.type_name, parameter.items)(*parts)
+    enum = ENUMS.get(parameter.type_name)
+    if enum is not None and value in list(enum):
+        return enum(value)
+    return value.decode(errors="replace") if kind == "string" else value
+
+
+@cache
+def find_struct(name: str, items: tuple[Parameter, ...]) -> Callable[..., Any]:
+    """The class of `types.py` with these very fields, or a named tuple of them."""
+    names, known = [item.name for item in items], STRUCTS.get(name)
+    if known is not None and [field.name for field in fields(known)] == names:
+        return known
+    return namedtuple(name, names)
