@@ -12,7 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ ABI_DIR = ROOT / "protocol" / "adapters" / "abi"
 CODE_LIMIT_BYTES = 24_576
 
 _IMPORT = re.compile(r'(?:^|[;}])\s*import\s*[^;"\']*["\']([^"\']+)["\'][^;]*(?=;)', re.MULTILINE)
+ERROR_TAGS = ("expected", "actual", "remedy")
+"""`@custom:` tags of an error: with its notice they are what people read when a contract refuses them."""
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -34,17 +37,22 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True)
 class Artifact:
-    """One contract or interface; `bytecode` is 0x-hex creation code, `0x` alone for an interface."""
+    """One contract or interface; `bytecode` is 0x-hex creation code, `0x` alone for an interface. `words`: by
+    an error's signature its notice and what stands under ERROR_TAGS; of errors without such tags nothing."""
 
     name: str
     abi: list[dict[str, Any]]
     bytecode: str
     source_hash: str
     code_bytes: int
+    words: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return the committed form: sorted keys, one space of indent, newline at the end."""
-        document = {"abi": self.abi, "bytecode": self.bytecode, "source_hash": self.source_hash}
+        document: dict[str, Any] = {
+            "abi": self.abi, "bytecode": self.bytecode, "source_hash": self.source_hash,
+        }  # fmt: skip
+        document |= {"words": self.words} if self.words else {}
         return json.dumps(document, sort_keys=True, indent=1) + "\n"
 
 
@@ -179,7 +187,8 @@ def _read_source(root: Path, path: str) -> str:
 
 
 def _run_solc(sources: dict[str, str], settings: dict[str, Any], own: list[str]) -> dict[str, Any]:
-    wanted = {"*": ["abi", "evm.bytecode", "evm.deployedBytecode.object"], "": ["ast"]}
+    parts = ["abi", "devdoc", "userdoc", "evm.bytecode", "evm.deployedBytecode.object"]
+    wanted = {"*": parts, "": ["ast"]}
     request = {
         "language": "Solidity",
         "settings": {**settings, "outputSelection": dict.fromkeys(own, wanted)},
@@ -215,7 +224,36 @@ def _to_artifact(name: str, compiled: dict[str, Any], source_hash: str) -> Artif
         raise CompileError(
             f"{name} is too large: expected at most {CODE_LIMIT_BYTES} bytes, got {len(code) // 2}; split it"
         )
-    return Artifact(name, compiled["abi"], "0x" + creation["object"], source_hash, len(code) // 2)
+    words = dict(_collect_words(name, compiled))
+    return Artifact(name, compiled["abi"], "0x" + creation["object"], source_hash, len(code) // 2, words)
+
+
+def _collect_words(name: str, compiled: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The words of each error that has tags, by its signature."""
+    notices = compiled["userdoc"].get("errors", {})
+    for signature, (doc, *_) in sorted(compiled["devdoc"].get("errors", {}).items()):
+        tags = {tag.removeprefix("custom:"): text for tag, text in doc.items() if tag.startswith("custom:")}
+        if not tags:
+            continue
+        words = {**notices.get(signature, [{}])[0], **tags}
+        words = {tag: " ".join(text.split()) for tag, text in words.items()}
+        _require_sound_words(f"{name}.{signature}", words, _list_parameters(compiled["abi"], signature))
+        yield signature, words
+
+
+def _list_parameters(abi: list[dict[str, Any]], signature: str) -> set[str]:
+    errors = (item for item in abi if item["type"] == "error" and item["name"] == signature.split("(")[0])
+    return {parameter["name"] for error in errors for parameter in error["inputs"]}
+
+
+def _require_sound_words(where: str, words: dict[str, str], parameters: set[str]) -> None:
+    unknown = words.keys() - {"notice", *ERROR_TAGS}
+    used = {name for text in words.values() for name in _PLACEHOLDER.findall(text)}
+    if unknown or not used <= parameters:
+        raise CompileError(
+            f"{where}: expected the tags {ERROR_TAGS} and the values {sorted(parameters)} in braces, got "
+            f"{sorted(unknown | (used - parameters))}; correct the comment above the error"
+        )
 
 
 def _hash_sources(

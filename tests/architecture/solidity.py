@@ -23,7 +23,7 @@ _DECLARATION = re.compile(
     r"^    (?P<type>[\w.() =>]+?) public (?:[\w ]+ )?(?P<variable>\w+)(?: =[^;]*)?;",
     re.M,
 )
-_TAG = re.compile(r"^@(\w+)\s*(.*)$")
+_TAG = re.compile(r"^@([\w:]+)\s*(.*)$")
 
 
 @dataclass(frozen=True)

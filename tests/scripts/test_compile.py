@@ -46,6 +46,53 @@ def test_compile_contracts_publishes_contracts_and_interfaces_only(project: Path
     assert {entry["name"] for entry in counter.abi} == {"add", "count"}
 
 
+def with_error(project: Path, doc: str) -> list[Artifact]:
+    """The artifacts where the interface has an error with this NatSpec, which the contract reverts with."""
+    error = f"interface ICounter {{\n{doc}\n    error TooLow(uint256 leastWei, address from);\n"
+    (project / "contracts" / "Base.sol").write_text(BASE.replace("interface ICounter {", error))
+    return compiler.compile_contracts(project)
+
+
+WORDS = """
+    /// @notice An amount is too small.
+    /// @param leastWei the bound
+    /// @param from whose
+    /// @custom:expected at least {leastWei}
+    /// @custom:actual less of {from}
+    /// @custom:remedy Pay
+    ///     more.
+"""
+
+
+def test_compile_contracts_keeps_the_words_of_errors(project: Path) -> None:
+    expected = {
+        "TooLow(uint256,address)": {
+            "notice": "An amount is too small.", "expected": "at least {leastWei}",
+            "actual": "less of {from}", "remedy": "Pay more.",
+        }
+    }  # fmt: skip
+    for artifact in with_error(project, WORDS):
+        assert artifact.words == json.loads(artifact.to_json())["words"] == expected
+
+
+def test_compile_contracts_keeps_nothing_of_errors_without_tags(project: Path) -> None:
+    for artifact in with_error(project, "    /// @notice An amount is too small."):
+        assert artifact.words == {} and "words" not in json.loads(artifact.to_json())
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [
+        ("@custom:expectd much", "expectd"),
+        ("@custom:remedy Pay {amount}.", "amount"),
+        ("@custom:actual {}", "''"),
+    ],
+)
+def test_compile_contracts_names_words_that_fit_no_error(project: Path, tag: str, said: str) -> None:
+    with pytest.raises(CompileError, match=rf"Counter\.TooLow\(uint256,address\).*{said}"):
+        with_error(project, f"    /// @notice An amount is too small.\n    /// {tag}")
+
+
 def test_compile_contracts_takes_one_file_from_elsewhere(project: Path) -> None:
     (project / "tests").mkdir()
     (project / "tests" / "Other.sol").write_text(CONTRACT.replace("./Base", "../contracts/Base"))

@@ -57,15 +57,19 @@ class Entry:
     """Whether a call of the function changes nothing, so that it is read and not sent."""
 
     @property
+    def signature(self) -> str:
+        """Name and types: what the digest is of."""
+        return format_signature(self.name, self.inputs)
+
+    @property
     def selector(self) -> bytes:
         """The four bytes in front of a call's or an error's data."""
         return self.digest[:SELECTOR_BYTES]
 
 
 @cache
-def load_abi(contract: str) -> tuple[Entry, ...]:
-    """Functions, events and errors of `contract` from the package data. Raises EnvironmentFault when it is
-    missing."""
+def load_document(contract: str) -> Mapping[str, Any]:
+    """What `./dev compile` wrote of `contract`. Raises EnvironmentFault when it is missing."""
     source = files("protocol.adapters") / "abi" / f"{contract}.json"
     if not source.is_file():
         raise EnvironmentFault(
@@ -75,7 +79,14 @@ def load_abi(contract: str) -> tuple[Entry, ...]:
             remedy="Run ./dev compile.",
             retryable=False,
         )
-    return parse_abi(contract, json.loads(source.read_text())["abi"])
+    return json.loads(source.read_bytes())  # type: ignore[no-any-return]
+
+
+@cache
+def load_abi(contract: str) -> tuple[Entry, ...]:
+    """Functions, events and errors of `contract` from the package data. Raises EnvironmentFault when it is
+    missing."""
+    return parse_abi(contract, load_document(contract)["abi"])
 
 
 def load_own_abi(contract: str) -> tuple[Entry, ...]:
@@ -84,11 +95,9 @@ def load_own_abi(contract: str) -> tuple[Entry, ...]:
     return load_abi(f"I{contract}" if f"I{contract}" in names else contract)
 
 
-@cache
 def load_bytecode(contract: str) -> bytes:
     """Creation code of `contract` from the package data, without constructor arguments."""
-    document = json.loads((files("protocol.adapters") / "abi" / f"{contract}.json").read_text())
-    return bytes.fromhex(document["bytecode"].removeprefix("0x"))
+    return bytes.fromhex(load_document(contract)["bytecode"].removeprefix("0x"))
 
 
 @cache
@@ -115,10 +124,22 @@ def to_snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+def format_signature(name: str, inputs: Sequence[Parameter]) -> str:
+    """`transfer(address,uint256)`"""
+    return f"{name}({','.join(parameter.kind for parameter in inputs)})"
+
+
+def to_field_name(name: str, number: int) -> str:
+    """How the parameter of that number is called here: `weights_root`, `from_`, `value_3` where it has no
+    name."""
+    found = to_snake_case(name.lstrip("_")) or f"value_{number}"
+    return found + "_" if keyword.iskeyword(found) else found
+
+
 def _parse_entry(contract: str, item: Mapping[str, Any]) -> Entry:
     inputs, outputs = (_parse_parameters(item.get(side, ())) for side in ("inputs", "outputs"))
     name = item.get("name", "constructor")
-    signature = f"{name}({','.join(parameter.kind for parameter in inputs)})"
+    signature = format_signature(name, inputs)
     is_view = item.get("stateMutability") in ("view", "pure")
     return Entry(contract, name, item["type"], inputs, outputs, keccak(text=signature), is_view)
 
@@ -134,6 +155,5 @@ def _parse_parameter(number: int, item: Mapping[str, Any]) -> Parameter:
         kind = f"({','.join(part.kind for part in items)})" + kind.removeprefix("tuple")
     # "struct StateLeaves[]", "enum IDisputeGame.Stage" -> "StateLeaves", "Stage"
     type_name = item.get("internalType", "").split(" ")[-1].split(".")[-1].split("[")[0]
-    name = to_snake_case(item["name"].lstrip("_")) or f"value_{number}"
-    name += "_" if keyword.iskeyword(name) else ""
+    name = to_field_name(item["name"], number)
     return Parameter(name, kind, type_name, items, item.get("indexed", False))

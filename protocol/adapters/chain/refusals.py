@@ -5,16 +5,29 @@ The contracts return a selector and values. People need a sentence, and code nee
 has both.
 """
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any
 
-from protocol.adapters.chain.abi import SELECTOR_BYTES, Entry, list_package_abis, load_abi, parse_abi
+from protocol.adapters.chain.abi import (
+    SELECTOR_BYTES,
+    Entry,
+    list_package_abis,
+    load_document,
+    parse_abi,
+    to_field_name,
+)
 from protocol.adapters.chain.values import decode_values
 from protocol.adapters.chain.wordings import WORDINGS, Wording
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import TOKEN_WEI
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_BOUNDS = ("expected", "first", "greatest", "last", "least", "most", "needed")
+"""Names of values that say what would have been right begin so."""
 
 
 class ContractRefused(InvalidInput):
@@ -47,20 +60,45 @@ _BUILT_IN = parse_abi(
 )
 
 
-def explain_revert(data: bytes, where: str) -> ContractRefused:
-    """The refusal that revert `data` stands for; `where` names the call, for example `TaskRegistry.enrol`."""
-    entry = _errors_by_selector().get(data[:SELECTOR_BYTES])
-    if entry is None:
-        return _refuse("Unknown", {"data": data}, where)
-    values = decode_values(entry.inputs, data[SELECTOR_BYTES:])
-    names = [parameter.name for parameter in entry.inputs]
-    return _refuse(entry.name, dict(zip(names, values, strict=True)), where)
+@dataclass(frozen=True)
+class ErrorBook:
+    """The errors of contracts by selector, and their words: those that their sources say, then those of
+    `wordings.py`."""
+
+    errors: Mapping[bytes, Entry]
+    words: Mapping[bytes, Mapping[str, str]]
+
+    def explain(self, data: bytes, where: str) -> ContractRefused:
+        """The refusal that revert `data` stands for; `where` names the call."""
+        entry = self.errors.get(data[:SELECTOR_BYTES])
+        if entry is None:
+            return _refuse("Unknown", {"data": data}, {}, where)
+        values = decode_values(entry.inputs, data[SELECTOR_BYTES:])
+        named = {parameter.name: value for parameter, value in zip(entry.inputs, values, strict=True)}
+        return _refuse(entry.name, named, self.words.get(entry.selector, {}), where)
+
+
+def make_book(documents: Mapping[str, Mapping[str, Any]]) -> ErrorBook:
+    """documents: what `./dev compile` wrote, by contract."""
+    entries = list(_BUILT_IN)
+    words: dict[bytes, Mapping[str, str]] = {}
+    for contract, document in documents.items():
+        errors = [entry for entry in parse_abi(contract, document["abi"]) if entry.kind == "error"]
+        said = document.get("words", {})
+        words |= {error.selector: said[error.signature] for error in errors if error.signature in said}
+        entries += errors
+    return ErrorBook({entry.selector: entry for entry in entries}, words)
 
 
 @cache
-def _errors_by_selector() -> dict[bytes, Entry]:
-    entries = [entry for name in list_package_abis() for entry in load_abi(name) if entry.kind == "error"]
-    return {entry.selector: entry for entry in (*entries, *_BUILT_IN)}
+def load_book() -> ErrorBook:
+    """The errors of all contracts in the package."""
+    return make_book({name: load_document(name) for name in list_package_abis()})
+
+
+def explain_revert(data: bytes, where: str) -> ContractRefused:
+    """The refusal that revert `data` stands for; `where` names the call, for example `TaskRegistry.enrol`."""
+    return load_book().explain(data, where)
 
 
 def format_tokens(amount_wei: int) -> str:
@@ -69,26 +107,37 @@ def format_tokens(amount_wei: int) -> str:
     return f"{whole}.{rest:018d}".rstrip("0").rstrip(".") + " tokens"
 
 
-def _refuse(name: str, values: dict[str, Any], where: str) -> ContractRefused:
+def _refuse(name: str, values: dict[str, Any], words: Mapping[str, str], where: str) -> ContractRefused:
     shown = {
         key: format_tokens(value) if key.endswith("_wei") else _show(value) for key, value in values.items()
     }
-    wording = WORDINGS.get(name) or _generic_wording(name, shown)
+    table = WORDINGS.get(name) or _word_by_values(name, shown)
     return ContractRefused(
         name=name,
         values=values,
-        what=f"{wording.what} ({name})",
-        expected=wording.expected.format(**shown),
-        actual=wording.actual.format(**shown),
-        remedy=wording.remedy,
+        what=f"{words.get('notice', table.what).rstrip('.')} ({name})",
+        expected=_fill(words.get("expected", table.expected), shown),
+        actual=_fill(words.get("actual", table.actual), shown),
+        remedy=_fill(words.get("remedy", table.remedy), shown),
         where=where,
     )
 
 
-def _generic_wording(name: str, shown: Mapping[str, str]) -> Wording:
-    listed = ", ".join(f"{key} {{{key}}}" for key in shown) or "no reason"
+def _fill(text: str, shown: Mapping[str, str]) -> str:
+    """The text with values for their names in braces, which may stand there as in Solidity."""
+    return _PLACEHOLDER.sub(lambda found: shown[to_field_name(found[1], 0)], text)
+
+
+def _word_by_values(name: str, shown: Mapping[str, str]) -> Wording:
+    """For an error without words: its values by their names, sorted into bounds and what was found."""
+    bounds = [key for key in shown if key.startswith(_BOUNDS)]
+    found = [key for key in shown if key not in bounds]
+    expected, actual = (", ".join(f"{key} {{{key}}}" for key in keys) for keys in (bounds, found))
     return Wording(
-        "the contract refused the call", "a call that it allows", f"{name}: {listed}", "Check the arguments."
+        "the contract refused the call",
+        expected or "a call that it allows",
+        f"{name}: {actual or 'no reason'}",
+        "Check the arguments.",
     )
 
 
