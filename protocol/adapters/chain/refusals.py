@@ -111,7 +111,9 @@ def _refuse(name: str, values: dict[str, Any], words: Mapping[str, str], where: 
     shown = {
         key: format_tokens(value) if key.endswith("_wei") else _show(value) for key, value in values.items()
     }
-    table = WORDINGS.get(name) or _word_by_values(name, shown)
+    table = WORDINGS.get(name)
+    if table is None or not _fits(table, shown):
+        table = _word_by_values(name, shown)
     return ContractRefused(
         name=name,
         values=values,
@@ -121,6 +123,11 @@ def _refuse(name: str, values: dict[str, Any], words: Mapping[str, str], where: 
         remedy=_fill(words.get("remedy", table.remedy), shown),
         where=where,
     )
+
+
+def _fits(wording: Wording, shown: Mapping[str, str]) -> bool:
+    """Whether the words name values of this error: another contract may have one of the same name."""
+    return all(name in shown for text in wording for name in _PLACEHOLDER.findall(text))
 
 
 def _fill(text: str, shown: Mapping[str, str]) -> str:

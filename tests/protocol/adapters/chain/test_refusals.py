@@ -6,6 +6,7 @@ from eth_abi.abi import encode
 from protocol.adapters.chain.abi import Entry, list_package_abis, load_abi
 from protocol.adapters.chain.refusals import ErrorBook, explain_revert, load_book, make_book
 from protocol.adapters.chain.values import encode_values
+from protocol.adapters.chain.wordings import WORDINGS
 from tests.protocol.adapters.chain.entries import make_sample
 
 ERROR = {
@@ -56,6 +57,12 @@ def test_the_words_of_the_source_go_before_the_table() -> None:
     refusal = book.explain(data, "here")
     assert (refusal.what, refusal.remedy) == ("Nothing here (ZeroAmount)", "Give some.")
     assert (refusal.expected, refusal.actual) == ("more than nothing", "nothing")
+
+
+def test_the_table_is_left_alone_where_an_error_of_its_name_has_other_values() -> None:
+    book, data = make({"remedy": "Give some."}, "NotModule")
+    assert "{" in WORDINGS["NotModule"].actual + WORDINGS["NotModule"].expected
+    assert str(book.explain(data, "here").actual) == f"NotModule: from_ {PAYER}, what bond"
 
 
 def test_values_stand_in_for_words_that_nobody_wrote() -> None:
