@@ -4,12 +4,8 @@ Whoever changes one raises `journal.FORMAT`: journals written before are then re
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from msgspec import Meta
-
-Word = Annotated[bytes, Meta(min_length=32, max_length=32)]
-"""A root, a salt or a task's id. The journal refuses other lengths."""
+from protocol.adapters.messages import Word
 
 
 @dataclass(frozen=True)
