@@ -7,7 +7,8 @@ import pytest
 
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.wire import paths
-from protocol.adapters.wire.answers import STATUS
+from protocol.adapters.wire.answers import REFUSAL, STATUS
+from protocol.adapters.wire.auth import HEADER, PROOF
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault
@@ -89,6 +90,23 @@ async def test_an_unsigned_request_is_refused(solver: Party) -> None:
     async with solver.serve() as peer:
         status, body = await get(peer, paths.format_path(paths.BLOB, ref.key))
     assert status == 401 and b"not signed" in body
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "[" * 7_000, '{"account":' * 600, "x" * 7_000, '{"issued_at":NaN}', "\u00ff", "null"],
+    ids=range(7),
+)
+async def test_a_malformed_proof_is_refused_with_its_reason(
+    solver: Party, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    _, ref = make_tensor(1000)
+    async with solver.serve() as peer:
+        status, body = await get(peer, paths.format_path(paths.BLOB, ref.key), {HEADER: text})
+        assert (await get(peer, "/health"))[0] == 200, "it goes on serving"
+    refusal = REFUSAL.decode(body)
+    assert status == 401 and refusal.what == PROOF.what and refusal.actual
+    assert "Traceback" not in caplog.text
 
 
 async def test_an_unstaked_account_is_refused(tmp_path: Path, auditor: Party) -> None:
