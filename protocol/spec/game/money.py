@@ -1,0 +1,200 @@
+"""What the amounts of a task must be, so that a cheat loses and honest work pays. Exact, in wei.
+
+    terms  --- Sampling ----> cheats: p, p1, hits of every false claim --+
+    figures (C, V, s, gas, rounds) --------------------------------------+--> rules: amount, least, inequality
+
+Symbols: B pay of a round, S and A stakes of solver and auditor, F and f fees of UNSERVED and DROPPED, and
+those of `figures.py`. A false claim is accepted with chance 1 - p1, and nobody honest sees it with chance
+1 - p.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.cheats import Cheat, list_cheats
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.figures import (
+    Figures,
+    count_closing_rounds,
+    count_unpaid_rounds,
+    read_sampling,
+)
+from protocol.spec.game.refusing import compute_fee_stake, compute_least_fee
+from protocol.spec.game.terms import GameTerms
+from protocol.spec.game.unserved import (
+    UNSERVED_DIVISOR,
+    count_pending_draws,
+    count_round_draws,
+)
+from protocol.spec.params import LATE_RATE_ONE
+
+SHARE_DIVISOR = 4
+"""Of a slash the finder and the submitter get at most a quarter each, so at least half is burned."""
+BOND_FACTOR = 4
+"""A bond is at least so many times the gas of an answer; half of it goes to who answers."""
+
+
+@dataclass(frozen=True)
+class MoneyRule:
+    """One rule of one amount. inequality: in words. greatest: None where there is none. is_advice: who breaks
+    it has to know it, but may."""
+
+    name: str
+    amount: int
+    least: int
+    inequality: str
+    greatest: int | None = None
+    is_advice: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the amount lies where it must."""
+        return self.least <= self.amount and (self.greatest is None or self.amount <= self.greatest)
+
+
+# --- Slashes ------------------------------------------------------------------------------------------------
+def compute_burned(stake: int, finder_cap: int) -> int:
+    """What a slash of `stake` takes from a cheat that is finder and submitter itself."""
+    quarter = stake // SHARE_DIVISOR
+    return stake - min(quarter, finder_cap) - quarter
+
+
+def compute_stake_burning(burned: int, finder_cap: int) -> int:
+    """The least stake from which on a slash burns at least `burned`: half of it, or three quarters less the
+    finder's cap, whichever is more."""
+    return max(0, min(2 * burned, ceil(Fraction(4 * (burned + finder_cap), 3))))
+
+
+# --- What a cheat gains -------------------------------------------------------------------------------------
+def compute_prior_pay(terms: GameTerms, cheat: Cheat) -> Fraction:
+    """What was paid on average for false claims before one is detected: those of rounds that had settled."""
+    settled = (1 - cheat.caught) ** count_unpaid_rounds(terms) / cheat.caught
+    return (1 - cheat.voided) * cheat.paid * terms.amounts.solver_pay * settled
+
+
+def compute_burden(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
+    """What a conviction must burn, for V = the figures': all that a false claim in each round gains until the
+    seat is closed, its own compute subtracted. Or what it gains beyond honest work, where that is more:
+    claims that settled before the first detection were paid."""
+    rounds = count_cheating_rounds(terms, figures, cheat)
+    gain = (1 - cheat.voided) * figures.gain - cheat.computed * figures.cost
+    beyond = gain - (terms.amounts.solver_pay - figures.cost)
+    return max(rounds * gain, rounds * beyond + compute_prior_pay(terms, cheat))
+
+
+def count_cheating_rounds(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
+    """1/p + D: rounds until a false claim is detected, on average, and until its seat is closed."""
+    if not cheat.caught:
+        raise InvalidInput(
+            what="no stake deters a cheat that is never caught",
+            expected="a chance of detection",
+            actual=cheat,
+            remedy="Draw more segments, or audit late.",
+        )
+    return 1 / cheat.caught + count_closing_rounds(terms, figures)
+
+
+def compute_drift_pay(terms: GameTerms, figures: Figures) -> Fraction:
+    """The least B with which drift inside the limits of single steps does not pay: it voids a claim where
+    auditors see it, and costs nothing else. Drift computes all that it claims."""
+    if terms.is_exact or not figures.drift_gain:
+        return Fraction(0)
+    return max(_compute_drift_pay(figures, one) for one in list_cheats(read_sampling(terms, figures)))
+
+
+def _compute_drift_pay(figures: Figures, cheat: Cheat) -> Fraction:
+    """From (1 - p1) (B paid + V) - C paid <= B - C."""
+    accepted = 1 - cheat.voided
+    return (accepted * figures.drift_gain + figures.cost * (1 - cheat.paid)) / (1 - accepted * cheat.paid)
+
+
+# --- The rules ----------------------------------------------------------------------------------------------
+def check_money(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
+    """Every rule with its amount and least. A node that joins wants all of them to hold that are no
+    advice."""
+    kinds = (_list_pays, _list_stakes, _list_fees, _list_bonds)
+    return [rule for kind in kinds for rule in kind(terms, figures)]
+
+
+def _list_pays(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
+    amounts, gas = terms.amounts, figures.gas
+    pay = Fraction(figures.cost + gas.solver_round) / (1 - figures.voided_share)
+    rule = "B (1 - share of honest claims voided) >= C + gas of a round"
+    yield MoneyRule("solver_pay", amounts.solver_pay, ceil(pay), rule)
+    drift = ceil(compute_drift_pay(terms, figures))
+    yield MoneyRule("solver_pay", amounts.solver_pay, drift, "B >= (1 - p1) V of drift / p1, for every claim")
+    audit = ceil(Fraction(figures.cost, terms.segment_count)) + gas.vote
+    yield MoneyRule("audit_pay", amounts.audit_pay, audit, "pay >= C / n + gas of a vote")
+    late = audit if terms.late_chance else 0
+    yield MoneyRule("late_pay", amounts.late_pay, late, "pay >= C / n + gas of a vote")
+
+
+def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
+    amounts, cap = terms.amounts, terms.amounts.finder_cap
+    burden = max(compute_burden(terms, figures, one) for one in list_cheats(read_sampling(terms, figures)))
+    stake = compute_stake_burning(max(0, ceil(burden)), cap)
+    rule = (
+        "burned(S) >= (1/p + D) ((1 - p1) V - (1 - f) C), and with pay settled before more than honest work"
+    )
+    yield MoneyRule("solver_stake", amounts.solver_stake, stake, rule)
+    rule = "S >= (m F x + R x^2) / (4 (x - gain)), x fees of a refusing round, R rounds before they are taken"
+    yield MoneyRule("solver_stake", amounts.solver_stake, compute_fee_stake(terms, figures), rule)
+    lie = compute_least_auditor_burn(terms, figures)
+    rule = "burned(A) >= (V/2 + C/n) (1 + a D)"
+    yield MoneyRule("auditor_stake", amounts.auditor_stake, compute_stake_burning(lie, cap), rule)
+    conviction, rule = figures.gas.conviction, "a quarter of it >= proving a fault"
+    yield MoneyRule("solver_stake", amounts.solver_stake, SHARE_DIVISOR * conviction, rule)
+    yield MoneyRule("auditor_stake", amounts.auditor_stake, SHARE_DIVISOR * conviction, rule)
+    yield MoneyRule("finder_cap", cap, conviction, "cap >= proving a fault")
+
+
+def compute_lies(terms: GameTerms, owned: Fraction) -> Fraction:
+    """a: audits of a seat and round, on average, in which a lie counts, the worse of the two roles.
+
+    A lie alone voids nothing: a draw fails by its primary and a reserve. Of the draws that have an own
+    primary, a share of s (2 - s) or less has an own reserve too (for s up to a half). Each takes two lies."""
+    pairs = owned * (2 - owned) if owned <= Fraction(1, 2) else Fraction(1)
+    late = Fraction(terms.late_chance, LATE_RATE_ONE) / max(1, terms.least_whistleblowers)
+    draws = max(Fraction(terms.draws, terms.least_verifiers), late)
+    return 2 * draws * terms.solver_seats * pairs
+
+
+def compute_least_auditor_burn(terms: GameTerms, figures: Figures) -> int:
+    """What a lying auditor must lose: half of what voiding honest work is worth, because two of three must
+    lie, and a replay, in all audits until its seat is closed."""
+    lie = Fraction(figures.gain, 2) + Fraction(figures.cost, terms.segment_count)
+    return ceil(lie * (1 + compute_lies(terms, figures.owned) * count_closing_rounds(terms, figures)))
+
+
+def _list_fees(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
+    amounts, fee = terms.amounts, terms.amounts.unserved_fee
+    rule = "F x (draws whose auditors are all honest) > what refusing to serve gains, for every claim"
+    yield MoneyRule("unserved_fee", fee, compute_least_fee(terms, figures), rule)
+    for role in (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER):
+        least = UNSERVED_DIVISOR * fee * count_round_draws(terms, role)
+        rule = (
+            f"half of A >= F x draws of a {role.name.lower()} in a round: it can say UNSERVED in all of them"
+        )
+        yield MoneyRule("auditor_stake", amounts.auditor_stake, least, rule)
+        draws = count_pending_draws(terms, role, figures.round_blocks)
+        rule = (
+            f"A > F x draws of a {role.name.lower()} before fees are taken: it never has to ABSTAIN for money"
+        )
+        yield MoneyRule("auditor_stake", amounts.auditor_stake, fee * draws + 1, rule, is_advice=True)
+    rule = "f between C and 2 C"
+    yield MoneyRule("dropped_fee", amounts.dropped_fee, figures.cost, rule, greatest=2 * figures.cost)
+
+
+def _list_bonds(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
+    amounts, gas = terms.amounts, figures.gas
+    bonds = {
+        "ask_bond": (amounts.ask_bond, gas.answer),
+        "dispute_bond": (amounts.dispute_bond, gas.defence),
+        "contest_bond": (amounts.contest_bond, gas.contest),
+    }
+    for name, (bond, answers) in bonds.items():
+        rule = f"bond >= {BOND_FACTOR} x gas of the answers that it can cause"
+        yield MoneyRule(name, bond, BOND_FACTOR * answers, rule)

@@ -1,0 +1,94 @@
+"""What a cheat gains that refuses to serve, and what the fee F of UNSERVED takes of it.
+
+Who refuses is not convicted: it pays F for each draw in which two honest auditors say so. So F bounds the V
+that a task can bear, or the task states a smaller V for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.cheats import list_cheats
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.figures import Figures, read_sampling
+from protocol.spec.game.owned import compute_deciding_chance, compute_fee_chance, compute_paid_votes
+from protocol.spec.game.terms import GameTerms
+from protocol.spec.game.unserved import count_pending_rounds
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A way of refusing to serve. accepted: the chance that the claim is accepted nevertheless; fees: draws
+    that cost F on average, most_fees at most; earned: pay if accepted; spared: what the cheat has anyway,
+    subtracted from its gain (the compute that it spends, the honest round that it forgoes; the pay of its
+    auditors with the other sign)."""
+
+    accepted: Fraction
+    fees: Fraction
+    most_fees: int
+    earned: Fraction
+    spared: Fraction
+
+    def compute_gain(self, gain: int) -> Fraction:
+        """What a round of it gains without fees, for V = `gain`."""
+        return self.accepted * (self.earned + gain) - self.spared
+
+
+def list_refusals(terms: GameTerms, figures: Figures) -> Iterator[Refusal]:
+    """A coalition that computes nothing and serves only its own auditors (against doing nothing), and false
+    claims of every size that serve nobody else where a spoiled segment was drawn (against honest work)."""
+    amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
+    votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
+    cheats = list_cheats(read_sampling(terms, figures))
+    for audits, paid in sorted({(cheat.audits, cheat.paid) for cheat in cheats}):
+        accepted = compute_deciding_chance(figures.owned, terms.least_verifiers, audits)
+        yield Refusal(accepted, audits * fee, audits, paid * amounts.solver_pay, -audits * votes)
+    honest = amounts.solver_pay - figures.cost
+    for cheat in cheats:
+        spared = cheat.computed * figures.cost + honest
+        earned = cheat.paid * amounts.solver_pay
+        yield Refusal(cheat.accepted, cheat.hits * fee, cheat.audits, earned, spared)
+
+
+def compute_least_fee(terms: GameTerms, figures: Figures) -> int:
+    """The least F above what any refusal gains, for the V that the task states to bear against refusal."""
+    gains = ((one.compute_gain(figures.refusal_gain), one.fees) for one in list_refusals(terms, figures))
+    bounds = [_divide(gain, fees) for gain, fees in gains if gain > 0]
+    return floor(max(bounds, default=Fraction(-1))) + 1
+
+
+def _divide(gain: Fraction, fees: Fraction) -> Fraction:
+    if not fees:
+        raise InvalidInput(
+            what="no fee deters refusing to serve",
+            expected="draws whose three auditors can all be honest",
+            actual="none",
+            remedy="Wait for more verifiers, or assume that a cheat owns fewer.",
+        )
+    return gain / fees
+
+
+def compute_taken_fees(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fraction:
+    """What F takes of a refusing seat in a round on average, at least: never more than the stake in all
+    rounds that it plays before the first fees are taken.
+
+    X the fees of these R rounds: min(S, X) >= X - X^2 / (4 S), and E X^2 <= R m F x + R^2 x^2 with x the
+    fees of a round on average, m F at most."""
+    fee, stake = terms.amounts.unserved_fee, terms.amounts.solver_stake
+    rounds = count_pending_rounds(terms, SeatRole.SOLVER, figures.round_blocks)
+    fees = fee * refusal.fees
+    return max(Fraction(0), fees - (refusal.most_fees * fee * fees + rounds * fees**2) / (4 * stake))
+
+
+def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
+    """The least S out of which fees are still taken that exceed what any refusal gains. Refusals that F
+    itself does not deter are left out: another rule names them."""
+    fee, least = terms.amounts.unserved_fee, Fraction(0)
+    rounds = count_pending_rounds(terms, SeatRole.SOLVER, figures.round_blocks)
+    for one in list_refusals(terms, figures):
+        gain, fees = one.compute_gain(figures.refusal_gain), fee * one.fees
+        if 0 < gain < fees:
+            least = max(least, (one.most_fees * fee * fees + rounds * fees**2) / (4 * (fees - gain)))
+    return ceil(least)
