@@ -1,0 +1,123 @@
+"""What refusing to serve gains, what the fee takes, and what the machine lets a cheat do about it."""
+
+from dataclasses import replace
+from fractions import Fraction
+from math import comb
+
+import pytest
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game import calls
+from protocol.spec.game.figures import Figures
+from protocol.spec.game.owned import compute_deciding_chance
+from protocol.spec.game.refusing import (
+    Refusal,
+    compute_fee_stake,
+    compute_least_fee,
+    compute_taken_fees,
+    list_refusals,
+)
+from protocol.spec.game.terms import WINDOWS_12S, GameTerms
+from protocol.spec.statements import VoteWord
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_settling import SETTLE_SOLVER, settle
+from tests.protocol.spec.game.world import AMOUNTS, make_terms, vote
+
+THIRD = Fraction(1, 3)
+FIGURES = Figures(cost=30, gain=100, round_blocks=180, owned=THIRD)
+
+
+def make(segment_count: int = 1, **amounts: int) -> GameTerms:
+    return make_terms(
+        segment_count=segment_count,
+        least_verifiers=6,
+        late_chance=0,
+        windows=WINDOWS_12S,
+        amounts=replace(AMOUNTS, **amounts),
+    )
+
+
+def test_an_own_reserve_that_abstains_first_saves_a_cheat_the_fee() -> None:
+    """So the fee counts on draws only whose three auditors are honest."""
+    world = make_drawn(rounds=1)
+    assert vote(world, 0, 0, 0, VoteWord.UNSERVED)
+    assert vote(world, 0, 0, 1, VoteWord.ABSTAIN), "the cheat's"
+    assert not vote(world, 0, 0, 2, VoteWord.UNSERVED), "the draw has failed"
+    world.jump(164)
+    world.send(calls.LetStand(0), "x")
+    assert settle(world, "solver0", SETTLE_SOLVER) == 0
+
+
+def test_the_least_fee_by_hand() -> None:
+    """One segment, one draw. Who computes nothing is accepted with chance m and paid B and V, its auditors
+    have 1/3 + 2/3 * 2 * 2/5 pays of 10 at most, and all three are honest in one of five draws."""
+    m = compute_deciding_chance(THIRD, 6, 1)
+    audits = 10 * (THIRD + Fraction(2, 3) * 2 * Fraction(2, 5))
+    assert compute_least_fee(make(), FIGURES) == int((m * 200 + audits) * 5) + 1
+
+
+def test_a_smaller_gain_that_is_stated_needs_a_smaller_fee() -> None:
+    m = compute_deciding_chance(THIRD, 6, 1)
+    audits = 10 * (THIRD + Fraction(2, 3) * 2 * Fraction(2, 5))
+    small = replace(FIGURES, refused_gain=7)
+    assert compute_least_fee(make(), small) == int((m * 107 + audits) * 5) + 1
+
+
+def test_one_spoiled_segment_that_is_not_served_bounds_the_gain() -> None:
+    """10 segments, one draw: it is hit in one of ten rounds, and honest work is forgone."""
+    terms = make(10)
+    voided = (1 - compute_deciding_chance(THIRD, 6, 1)) / 10
+    one = next(r for r in list_refusals(terms, FIGURES) if r.fees == Fraction(1, 50))
+    assert abs(one.accepted - (1 - voided)) < Fraction(1, 1 << 31)
+    gain = (1 - voided) * 200 - 27 - 70
+    assert abs(one.compute_gain(100) - gain) < Fraction(1, 1_000_000)
+    assert compute_least_fee(terms, FIGURES) >= int(gain * 50)
+
+
+def test_every_refusal_loses_at_the_least_fee_and_one_gains_below() -> None:
+    for count in (1, 5, 10, 40):
+        terms = make(count)
+        least = compute_least_fee(terms, FIGURES)
+        for fee, is_safe in ((least, True), (least - 1, False)):
+            refusals = list_refusals(terms, FIGURES)
+            assert all(one.compute_gain(100) < fee * one.fees for one in refusals) == is_safe
+
+
+def test_no_fee_deters_who_always_owns_an_auditor() -> None:
+    terms = replace(make(), least_verifiers=3)
+    with pytest.raises(InvalidInput, match="no fee deters"):
+        compute_least_fee(terms, FIGURES)
+
+
+# --- Fees that a stake cannot pay ---------------------------------------------------------------------------
+def take_exactly(fee: int, stake: int, draws: int, chance: Fraction) -> Fraction:
+    """E min(S, F N) for a binomial N."""
+    ways = (
+        comb(draws, n) * chance**n * (1 - chance) ** (draws - n) * min(stake, fee * n)
+        for n in range(draws + 1)
+    )
+    return sum(ways, start=Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("fee", "stake"), [(70, 2_000), (200, 2_000), (500, 2_000), (50, 10_000), (900, 300)]
+)
+def test_taken_fees_are_no_more_than_the_stake_gives(fee: int, stake: int) -> None:
+    """42 rounds until the first settles, one draw each, a fifth of them honest throughout."""
+    terms = make(unserved_fee=fee, solver_stake=stake)
+    taken = compute_taken_fees(terms, FIGURES, Refusal(THIRD, Fraction(1, 5), 1, Fraction(0), Fraction(0)))
+    assert 42 * taken <= take_exactly(fee, stake, 42, Fraction(1, 5))
+    assert taken <= Fraction(fee, 5)
+
+
+def test_the_least_stake_for_fees_lets_them_be_taken() -> None:
+    fee = 2 * compute_least_fee(make(4), FIGURES)
+    terms = make(4, unserved_fee=fee)
+    stake = compute_fee_stake(terms, FIGURES)
+    for wei, is_safe in ((stake, True), (stake - stake // 100, False)):
+        rich = make(4, unserved_fee=fee, solver_stake=wei)
+        safe = (
+            compute_taken_fees(rich, FIGURES, one) >= one.compute_gain(100)
+            for one in list_refusals(rich, FIGURES)
+        )
+        assert all(safe) == is_safe

@@ -1,0 +1,149 @@
+"""What truthful UNSERVED votes can cost an honest seat, and when it says ABSTAIN."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from protocol.spec.audit_draw import get_auditor_places
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.terms import WINDOWS_12S
+from protocol.spec.game.unserved import (
+    compute_owed_fees,
+    count_pending_draws,
+    count_pending_rounds,
+    count_round_draws,
+    may_say_unserved,
+)
+from protocol.spec.statements import VoteWord
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_settling import SETTLE_AUDITOR, get_account, settle
+from tests.protocol.spec.game.world import World, list_votes, make_terms, make_world, vote
+
+A, U, X = VoteWord.ACCEPT, VoteWord.UNSERVED, VoteWord.ABSTAIN
+VERIFIER, WHISTLEBLOWER, SOLVER = SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER, SeatRole.SOLVER
+
+
+# --- How many draws -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("pool", "solvers", "draws"), [(6, 4, 2), (7, 5, 2), (9, 64, 3), (20, 3, 1)])
+def test_no_place_of_a_pool_has_more_draws(pool: int, solvers: int, draws: int) -> None:
+    terms = make_terms(solver_seats=solvers, least_verifiers=pool, draws=draws)
+    counts = [0] * pool
+    for slot in range(solvers):
+        for draw in range(draws):
+            for place in get_auditor_places(pool, slot, draw, draws):
+                counts[place] += 1
+    most = count_round_draws(terms, VERIFIER)
+    assert max(counts) <= most < max(counts) + 3
+
+
+def test_rounds_before_fees_are_taken_by_hand() -> None:
+    """Blocks of 12 s, rounds of 180 blocks: disputes 7,200, asks 2 * 100 + 3,600, two pools frozen."""
+    terms = make_terms(windows=WINDOWS_12S, solver_seats=4, least_verifiers=8, draws=2)
+    assert [count_pending_rounds(terms, role, 180) for role in SeatRole] == [42, 42, 43]
+    assert count_pending_draws(terms, VERIFIER, 180) == 42 * 3
+    slow_asks = make_terms(windows=replace(WINDOWS_12S, ask=9_000))
+    assert [count_pending_rounds(slow_asks, role, 180) for role in SeatRole] == [42, 54, 55]
+
+
+def test_whistleblowers_have_draws_where_there_are_late_audits() -> None:
+    assert count_round_draws(make_terms(solver_seats=4, least_whistleblowers=3), WHISTLEBLOWER) == 6
+    assert count_round_draws(make_terms(late_chance=0), WHISTLEBLOWER) == 0
+    assert count_round_draws(make_terms(), SOLVER) == 0
+
+
+# --- What is owed -------------------------------------------------------------------------------------------
+def get_number(world: World, slot: int, rank: int) -> int:
+    return world.get_seat(get_account(world, slot, rank)).number
+
+
+def test_a_vote_is_owed_for_until_its_draw_is_over() -> None:
+    world = make_drawn(rounds=1)
+    number = get_number(world, 0, 0)
+    assert compute_owed_fees(world.state, number, world.block) == 0
+    vote(world, 0, 0, 0, U)
+    assert compute_owed_fees(world.state, number, world.block) == 70, "a reserve may say the same"
+    vote(world, 0, 0, 1, X)
+    assert compute_owed_fees(world.state, number, world.block) == 0, "the draw has failed, one said so alone"
+
+
+def test_two_unserved_are_owed_for_until_they_are_settled() -> None:
+    world = make_drawn(rounds=1)
+    vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, U)
+    account, number = get_account(world, 0, 0), get_number(world, 0, 0)
+    assert compute_owed_fees(world.state, number, 10_000) == 70
+    world.jump(164)
+    world.send(calls.LetStand(0), "x")
+    assert compute_owed_fees(world.state, number, world.block) == 70
+    settle(world, account, SETTLE_AUDITOR)
+    assert compute_owed_fees(world.state, number, world.block) == 0
+
+
+def test_a_signed_vote_is_owed_for_unless_its_draw_ends_without_it() -> None:
+    world = make_drawn(rounds=1)
+    number, signed = get_number(world, 0, 1), {(0, 0, 0)}
+    assert compute_owed_fees(world.state, number, world.block, signed) == 70
+    vote(world, 0, 0, 0, A)
+    assert compute_owed_fees(world.state, number, world.block, signed) == 0
+    assert compute_owed_fees(world.state, number, world.block, {(9, 0, 0)}) == 0, "a round that is not open"
+
+
+# --- What a node says ---------------------------------------------------------------------------------------
+def test_a_node_says_unserved_for_half_of_its_stake() -> None:
+    """Stake 500, F 70: three, not four."""
+    world = make_drawn(rounds=1)
+    number = get_number(world, 0, 0)
+    signed: set[tuple[int, int, int]] = set()
+    said = []
+    for slot in range(4):
+        said.append(may_say_unserved(world.state, number, (0, slot, 0), world.block, signed))
+        signed.add((0, slot, 0))
+    assert said == [True, True, True, False]
+
+
+def test_who_has_no_such_draw_says_nothing() -> None:
+    world = make_drawn(rounds=1)
+    solver, number = world.get_seat("solver0").number, get_number(world, 0, 0)
+    assert not may_say_unserved(world.state, solver, (0, 0, 0), world.block)
+    assert not may_say_unserved(world.state, 99, (0, 0, 0), world.block)
+    assert not may_say_unserved(world.state, number, (9, 0, 0), world.block)
+    assert not may_say_unserved(world.state, number, (0, 0, 1), world.block), "a late draw"
+
+
+def play_unserving(is_asking: bool) -> World:
+    """Three solvers serve nobody for eight rounds of two draws a claim."""
+    world = make_world(solvers=3, verifiers=6, rounds=8, draws=2, least_verifiers=6, late_chance=0)
+    world.unserving = {f"solver{i}" for i in range(3)}
+    auditors = [seat for seat in world.state.seats.values() if seat.role == VERIFIER]
+    world.cheats = {seat.account for seat in auditors}  # They act by the plan below only.
+
+    def plan(now: World) -> Iterator[tuple[str, GameCall]]:
+        for seat in auditors:
+            current = now.state.seats.get(seat.number)
+            for sender, call in list_votes(now, now.get_now(), current) if current else ():
+                assert isinstance(call, calls.JudgeVotes)
+                yield sender, choose(now, seat.number, call) if is_asking else call
+
+    world.plans.append(plan)
+    return world.play()
+
+
+def choose(world: World, number: int, call: calls.JudgeVotes) -> calls.JudgeVotes:
+    place = (call.round, call.votes[0].slot, call.votes[0].draw)
+    if may_say_unserved(world.get_now(), number, place, world.block):
+        return call
+    return replace(call, votes=tuple(replace(one, word=X) for one in call.votes))
+
+
+def list_losses(world: World) -> list[int]:
+    world.withdraw_all()
+    return [world.get_gain(f"verifier{i}") for i in range(6)]
+
+
+def test_solvers_that_serve_nobody_cannot_take_an_honest_stake() -> None:
+    """Without asking, auditors lose nearly all; with it half of the stake at most."""
+    assert min(list_losses(play_unserving(is_asking=False))) < -400
+    losses = list_losses(play_unserving(is_asking=True))
+    assert all(-250 <= loss < 0 for loss in losses), losses
