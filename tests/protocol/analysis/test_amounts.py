@@ -1,0 +1,93 @@
+"""Derived amounts satisfy every rule, and none can be a unit less."""
+
+from dataclasses import fields, replace
+from fractions import Fraction
+
+import pytest
+
+from protocol.analysis.amounts import derive_amounts, list_binding, price_gas, refuse_bad_money
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.figures import Figures
+from protocol.spec.game.money import check_money
+from protocol.spec.game.terms import WINDOWS_12S, GameAmounts, GameTerms
+from protocol.spec.params import TOKEN_WEI
+from tests.protocol.spec.game.world import AMOUNTS, make_terms
+
+THIRD = Fraction(1, 3)
+FIGURES = Figures(
+    cost=30 * TOKEN_WEI,
+    gain=100 * TOKEN_WEI,
+    round_blocks=180,
+    owned=THIRD,
+    refused_gain=10 * TOKEN_WEI,
+    gas=price_gas(10**11, contest_levels=3, look=5 * TOKEN_WEI),
+)
+UNIT = TOKEN_WEI // 10
+
+
+def make(segment_count: int = 10, draws: int = 2, seats: int = 8) -> GameTerms:
+    return make_terms(
+        segment_count=segment_count,
+        draws=draws,
+        solver_seats=seats,
+        least_verifiers=max(seats, 3 * draws),
+        least_whistleblowers=seats,
+        windows=WINDOWS_12S,
+        amounts=replace(AMOUNTS, solver_pay=100 * TOKEN_WEI),
+    )
+
+
+@pytest.mark.parametrize(("segments", "draws", "seats"), [(10, 2, 8), (16, 3, 16), (50, 4, 64), (1, 1, 3)])
+@pytest.mark.parametrize("owned", [Fraction(0), THIRD])
+def test_derived_amounts_hold_and_are_least(segments: int, draws: int, seats: int, owned: Fraction) -> None:
+    figures = replace(FIGURES, owned=owned)
+    if seats == 3 and owned:
+        with pytest.raises(InvalidInput, match="no fee deters"):
+            derive_amounts(make(segments, draws, seats), figures, UNIT)
+        return
+    terms = derive_amounts(make(segments, draws, seats), figures, UNIT)
+    assert all(rule.holds for rule in list_binding(check_money(terms, figures)))
+    for name in (
+        "audit_pay",
+        "late_pay",
+        "ask_bond",
+        "dispute_bond",
+        "contest_bond",
+        "dropped_fee",
+        "finder_cap",
+    ):
+        assert is_broken_by(terms, figures, name), name
+    assert is_broken_by(terms, figures, "solver_stake") and is_broken_by(terms, figures, "auditor_stake")
+
+
+def is_broken_by(terms: GameTerms, figures: Figures, name: str) -> bool:
+    """Whether a unit less of an amount breaks a rule."""
+    less = replace(terms, amounts=replace(terms.amounts, **{name: getattr(terms.amounts, name) - UNIT}))
+    return any(not rule.holds for rule in list_binding(check_money(less, figures)))
+
+
+def test_amounts_are_whole_units() -> None:
+    terms = derive_amounts(make(), FIGURES, UNIT)
+    assert all(getattr(terms.amounts, field.name) % UNIT == 0 for field in fields(GameAmounts))
+
+
+def test_the_pay_is_raised_where_it_does_not_cover_the_compute() -> None:
+    poor = make()
+    poor = replace(poor, amounts=replace(poor.amounts, solver_pay=1))
+    assert derive_amounts(poor, FIGURES, UNIT).amounts.solver_pay == 301 * UNIT, "30 and 0.02 of gas"
+
+
+def test_the_stake_is_smallest_near_twice_the_least_fee() -> None:
+    """Close to the least F the stake that it is taken out of grows without end."""
+    stated = replace(FIGURES, gain=0, refused_gain=100 * TOKEN_WEI)
+    margins = (Fraction(11, 10), Fraction(2), Fraction(6))
+    stakes = [derive_amounts(make(), stated, UNIT, margin).amounts.solver_stake for margin in margins]
+    assert stakes[1] < stakes[0] and stakes[1] < stakes[2]
+
+
+def test_bad_money_is_named() -> None:
+    terms = derive_amounts(make(), FIGURES, UNIT)
+    bad = replace(terms, amounts=replace(terms.amounts, ask_bond=1, solver_stake=1))
+    with pytest.raises(InvalidInput, match="cheating pays") as caught:
+        refuse_bad_money(bad, FIGURES)
+    assert caught.value.where == "ask_bond, solver_stake"

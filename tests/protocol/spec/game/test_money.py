@@ -1,0 +1,247 @@
+"""The money rules with figures by hand, and that each of them can be broken."""
+
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game import calls
+from protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
+from protocol.spec.game.cheats import Cheat, list_cheats
+from protocol.spec.game.enums import GameOutcome
+from protocol.spec.game.figures import (
+    Figures,
+    GasCosts,
+    count_closing_rounds,
+    count_unpaid_rounds,
+    read_sampling,
+)
+from protocol.spec.game.money import (
+    MoneyRule,
+    check_money,
+    compute_burden,
+    compute_burned,
+    compute_drift_pay,
+    compute_least_auditor_burn,
+    compute_lies,
+    compute_prior_pay,
+    compute_stake_burning,
+)
+from protocol.spec.game.purse import BURNED
+from protocol.spec.game.state import StatementRef
+from protocol.spec.game.terms import WINDOWS_12S, GameAmounts, GameTerms
+from tests.protocol.spec.game.test_posting import make_judged
+from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
+
+THIRD = Fraction(1, 3)
+GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11)
+FIGURES = Figures(cost=30, gain=100, round_blocks=180, owned=THIRD, refused_gain=0, gas=GAS)
+
+
+def make(segment_count: int = 10, draws: int = 2, **changes: Any) -> GameTerms:
+    amounts = {f.name: changes.pop(f.name) for f in fields(GameAmounts) if f.name in changes}
+    base: dict[str, Any] = {
+        "segment_count": segment_count, "draws": draws, "least_verifiers": 8, "solver_seats": 8,
+        "least_whistleblowers": 8, "windows": WINDOWS_12S, "amounts": replace(AMOUNTS, **amounts),
+    }  # fmt: skip
+    return make_terms(**{**base, **changes})
+
+
+def find(terms: GameTerms, segments: int, spoiled: int, figures: Figures = FIGURES) -> Cheat:
+    cheats = list_cheats(read_sampling(terms, figures))
+    return next(one for one in cheats if (one.segments, one.spoiled) == (segments, spoiled))
+
+
+def get_rules(terms: GameTerms, name: str, figures: Figures = FIGURES, word: str = "") -> list[MoneyRule]:
+    return [r for r in check_money(terms, figures) if r.name == name and word in r.inequality]
+
+
+# --- Slashes ------------------------------------------------------------------------------------------------
+@given(st.integers(0, 10_000), st.integers(0, 5_000))
+def test_at_least_half_of_every_slash_is_burned(stake: int, cap: int) -> None:
+    assert 2 * compute_burned(stake, cap) >= stake
+
+
+@given(st.integers(0, 10_000), st.integers(0, 5_000), st.integers(0, 50))
+def test_every_larger_stake_burns_as_much_and_the_least_is_least(burned: int, cap: int, more: int) -> None:
+    stake = compute_stake_burning(burned, cap)
+    assert compute_burned(stake + more, cap) >= burned
+    assert all(compute_burned(wei, cap) <= burned for wei in range(max(0, stake - 8), max(0, stake - 4)))
+
+
+def test_the_machine_burns_what_the_rule_says() -> None:
+    """Stake 2,000, cap 150, the submitter a quarter: 1,350."""
+    from_rule = compute_burned(2_000, AMOUNTS.finder_cap)
+    world = make_judged(rounds=1)
+    before = get_burned(world)
+    convict_by_dispute(world)
+    assert from_rule == 1_350 == world.state.purse.get_wei(BURNED) - before
+
+
+def convict_by_dispute(world: Any) -> None:
+    from_state = world.state.seats[0]
+    assert from_state.account == "solver0"
+    world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
+    world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
+
+
+# --- Rounds -------------------------------------------------------------------------------------------------
+def test_rounds_to_closure_by_hand() -> None:
+    """A round later for a late audit, 200 blocks to decide, three answers of 600: 2,180 / 180."""
+    assert count_closing_rounds(make(), FIGURES) == 13
+    assert count_closing_rounds(make(late_chance=0), FIGURES) == 12
+    assert count_unpaid_rounds(make()) == 7_200 // (450 + 100 + 25)
+
+
+# --- Stakes -------------------------------------------------------------------------------------------------
+def test_the_burden_of_one_spoiled_segment_by_hand() -> None:
+    terms = make()
+    one = find(terms, 10, 1)
+    rounds = 1 / one.caught + 13
+    absolute = rounds * ((1 - one.voided) * 100 - Fraction(9, 10) * 30)
+    settled = (1 - one.caught) ** 12 / one.caught
+    beyond = rounds * ((1 - one.voided) * 100 - 27 - 70) + (1 - one.voided) * 100 * settled
+    assert compute_prior_pay(terms, one) == (1 - one.voided) * 100 * settled
+    assert compute_burden(terms, FIGURES, one) == max(absolute, beyond) == absolute
+
+
+def test_pay_that_settled_before_detection_counts_beyond_honest_work() -> None:
+    """64 segments: one in 38 rounds is detected, and long before that the first pay is out."""
+    terms, small = make(64), replace(FIGURES, gain=20)
+    one = find(terms, 64, 1, small)
+    gain = (1 - one.voided) * 20 - Fraction(63, 64) * 30
+    assert gain < 0
+    assert compute_burden(terms, small, one) == max(
+        (1 / one.caught + 13) * gain, (1 / one.caught + 13) * (gain - 70) + compute_prior_pay(terms, one)
+    )
+
+
+def test_the_stake_deters_every_cheat_and_no_less_does() -> None:
+    terms = make()
+    rule = get_rules(terms, "solver_stake", word="1/p")[0]
+    cheats = list_cheats(read_sampling(terms, FIGURES))
+    burden = max(compute_burden(terms, FIGURES, one) for one in cheats)
+    assert compute_burned(rule.least, AMOUNTS.finder_cap) >= burden
+    assert compute_burned(rule.least - 5, AMOUNTS.finder_cap) < burden
+
+
+def test_lies_of_an_auditor_by_hand() -> None:
+    """8 seats, 16 draws: 2 a primary; with a third own, 5/9 of the own primaries' draws have an own reserve,
+    and two must lie."""
+    terms = make()
+    assert compute_lies(terms, THIRD) == 2 * 2 * Fraction(5, 9)
+    burned = (50 + 3) * (1 + Fraction(20, 9) * 13)
+    assert compute_least_auditor_burn(terms, FIGURES) == -(-burned.numerator // burned.denominator)
+
+
+def test_drift_costs_a_claim_only_so_the_pay_must_deter_it() -> None:
+    """One of 10 segments drifts: it is voided with chance p1, and then costs the pay."""
+    terms, drifting = make(), replace(FIGURES, drift_gain=10)
+    one = find(terms, 10, 1)
+    assert compute_drift_pay(terms, drifting) >= (1 - one.voided) * 10 / one.voided
+    assert (
+        compute_drift_pay(replace(terms, is_exact=True), drifting) == 0 == compute_drift_pay(terms, FIGURES)
+    )
+    assert get_rules(terms, "solver_pay", replace(FIGURES, drift_gain=20), "drift")[0].holds is False
+
+
+def test_honest_claims_that_are_voided_raise_the_pay() -> None:
+    rule = get_rules(make(), "solver_pay", replace(FIGURES, voided_share=Fraction(1, 5)), "voided")[0]
+    assert rule.least == 40, "32 / (4/5)"
+
+
+# --- All rules ----------------------------------------------------------------------------------------------
+LEASTS = {
+    ("solver_pay", "voided"): 32,
+    ("audit_pay", ""): 4,
+    ("late_pay", ""): 4,
+    ("finder_cap", ""): 11,
+    ("solver_stake", "quarter"): 44,
+    ("auditor_stake", "quarter"): 44,
+    ("ask_bond", ""): 12,
+    ("dispute_bond", ""): 20,
+    ("contest_bond", ""): 28,
+    ("dropped_fee", ""): 30,
+    ("auditor_stake", "half of A >= F x draws of a verifier"): 2 * 70 * 3 * 2,
+    ("auditor_stake", "half of A >= F x draws of a whistleblower"): 2 * 70 * 3,
+    ("auditor_stake", "A > F x draws of a verifier"): 70 * 6 * 42 + 1,
+    ("auditor_stake", "A > F x draws of a whistleblower"): 70 * 3 * 43 + 1,
+}
+
+
+@pytest.mark.parametrize("key", LEASTS, ids=str)
+def test_the_least_of_each_amount_by_hand(key: tuple[str, str]) -> None:
+    rules = get_rules(make(), key[0], word=key[1])
+    assert len(rules) == 1 and rules[0].least == LEASTS[key]
+    enough, short = make(**{key[0]: LEASTS[key]}), make(**{key[0]: LEASTS[key] - 1})
+    assert get_rules(enough, key[0], word=key[1])[0].holds
+    assert not get_rules(short, key[0], word=key[1])[0].holds
+
+
+def test_a_fee_for_dropping_out_is_about_the_compute() -> None:
+    assert [get_rules(make(dropped_fee=fee), "dropped_fee")[0].holds for fee in (29, 30, 60, 61)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
+def test_only_what_never_abstains_for_money_is_advice() -> None:
+    advice = [rule.inequality for rule in check_money(make(), FIGURES) if rule.is_advice]
+    assert len(advice) == 2 and all("never has to ABSTAIN" in one for one in advice)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"cost": -1}, {"gain": -1}, {"owned": Fraction(1)}, {"detection": Fraction(0)}, {"round_blocks": 0},
+     {"refused_gain": -1}, {"drift_gain": -1}, {"voided_share": Fraction(1)}],
+    ids=str,
+)  # fmt: skip
+def test_impossible_figures_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="impossible figures"):
+        replace(FIGURES, **wrong)
+
+
+# --- What V a task bears ------------------------------------------------------------------------------------
+RICH = {"solver_stake": 20_000, "auditor_stake": 9_000, "unserved_fee": 300}
+
+
+def test_a_task_bears_what_its_rules_hold_for_and_no_more() -> None:
+    """Each V that it bears passes its rule; a little more does not."""
+    terms = make(**RICH)
+    borne = compute_borne_gains(terms, FIGURES)
+    assert 0 < borne.least == min(borne.false_claim, borne.lying_auditors, borne.refusal)
+    for name, word, gain in (
+        ("solver_stake", "1/p", borne.false_claim),
+        ("auditor_stake", "V/2", borne.lying_auditors),
+    ):
+        held = [get_rules(terms, name, replace(FIGURES, gain=v), word)[0].holds for v in (gain - 2, gain + 6)]
+        assert held == [True, False]
+
+
+def test_a_task_bears_refusal_as_far_as_fee_and_stake_go() -> None:
+    terms = make(**RICH)
+    gain = compute_borne_gains(terms, FIGURES).refusal
+    for v, expected in ((gain, True), (gain + 2, False)):
+        stated = replace(FIGURES, refused_gain=v)
+        fee = get_rules(terms, "unserved_fee", stated)[0]
+        stake = get_rules(terms, "solver_stake", stated, "refusing")[0]
+        assert (fee.holds and stake.holds) == expected
+
+
+def test_a_task_bears_drift_as_far_as_its_pay_goes() -> None:
+    terms = make()
+    gain = compute_borne_gains(terms, FIGURES).drift
+    held = [
+        get_rules(terms, "solver_pay", replace(FIGURES, drift_gain=v), "drift")[0].holds
+        for v in (gain, gain + 2)
+    ]
+    assert gain > 0 and held == [True, False]
+    assert compute_borne_gains(replace(terms, is_exact=True), FIGURES).drift == UNBOUNDED
+
+
+def test_the_stated_gain_does_not_change_what_is_borne() -> None:
+    terms = make(**RICH)
+    assert compute_borne_gains(terms, FIGURES) == compute_borne_gains(terms, replace(FIGURES, gain=5))
