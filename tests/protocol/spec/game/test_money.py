@@ -110,14 +110,13 @@ def test_the_burden_of_one_spoiled_segment_by_hand() -> None:
 
 
 def test_pay_that_settled_before_detection_counts_beyond_honest_work() -> None:
-    """64 segments: one in 38 rounds is detected, and long before that the first pay is out."""
-    terms, small = make(64), replace(FIGURES, gain=20)
-    one = find(terms, 64, 1, small)
-    gain = (1 - one.voided) * 20 - Fraction(63, 64) * 30
-    assert gain < 0
-    assert compute_burden(terms, small, one) == max(
-        (1 / one.caught + 13) * gain, (1 / one.caught + 13) * (gain - 70) + compute_prior_pay(terms, one)
-    )
+    """64 segments, pay that barely covers the compute: one false segment in 38 rounds is detected, and most
+    of them have been paid by then."""
+    terms, thin = make(64), replace(FIGURES, cost=95)
+    one = find(terms, 64, 1, thin)
+    rounds, gain = 1 / one.caught + 13, (1 - one.voided) * 100 - Fraction(63, 64) * 95
+    beyond = rounds * (gain - 5) + compute_prior_pay(terms, one)
+    assert compute_burden(terms, thin, one) == beyond > rounds * gain > 0
 
 
 def test_the_stake_deters_every_cheat_and_no_less_does() -> None:
@@ -147,6 +146,13 @@ def test_drift_costs_a_claim_only_so_the_pay_must_deter_it() -> None:
         compute_drift_pay(replace(terms, is_exact=True), drifting) == 0 == compute_drift_pay(terms, FIGURES)
     )
     assert get_rules(terms, "solver_pay", replace(FIGURES, drift_gain=20), "drift")[0].holds is False
+
+
+def test_drift_in_a_short_claim_saves_the_rest_of_the_compute() -> None:
+    """One of two segments claimed, accepted by own auditors alone: B (1 - m/2) >= m V + C / 2."""
+    terms, drifting = make(2, 1), replace(FIGURES, drift_gain=1)
+    m = find(terms, 1, 1).accepted
+    assert compute_drift_pay(terms, drifting) == (m * 1 + 15) / (1 - m / 2) > 18
 
 
 def test_honest_claims_that_are_voided_raise_the_pay() -> None:

@@ -99,6 +99,13 @@ def test_both_bounds_lie_above_every_placement(data: st.DataObject) -> None:
     assert bound_by_pairs(segment_count, segment_count, drawn, spoiled, weights) >= exact
 
 
+def test_the_step_bound_holds_where_a_hit_helps() -> None:
+    """All but two segments spoiled, a late audit for certain: without a hit it meets one surely."""
+    weights = (Fraction(0), Fraction(1, 2), Fraction(1, 9))
+    assert bound_by_steps(7, 2, 1, weights) >= compute_worst_exact(7, 2, 1, weights) == Fraction(1, 7)
+    assert bound_by_steps(7, 2, 5, weights) >= compute_worst_exact(7, 2, 5, weights)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 9), st.integers(0, 3), st.integers(1, 3), st.data())
 def test_a_bound_of_a_span_holds_for_each_size_and_for_more_spoiled(

@@ -90,6 +90,15 @@ def test_a_signed_vote_is_owed_for_unless_its_draw_ends_without_it() -> None:
     assert compute_owed_fees(world.state, number, world.block, {(9, 0, 0)}) == 0, "a round that is not open"
 
 
+def test_who_came_third_with_unserved_owes_nothing() -> None:
+    world = make_drawn(rounds=1)
+    vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, U)
+    owed = [
+        compute_owed_fees(world.state, get_number(world, 0, r), world.block, {(0, 0, 0)}) for r in range(3)
+    ]
+    assert owed == [70, 70, 0]
+
+
 # --- What a node says ---------------------------------------------------------------------------------------
 def test_a_node_says_unserved_for_half_of_its_stake() -> None:
     """Stake 500, F 70: three, not four."""
