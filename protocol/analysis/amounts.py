@@ -12,8 +12,8 @@ from protocol.spec.game.terms import GameAmounts, GameTerms
 from protocol.spec.params import TOKEN_WEI
 
 FEE_MARGIN = Fraction(2)
-"""F is so many times its least. Close to the least the stake that fees are taken out of grows without end; at
-twice the least it is smallest for a given gain (S >= gain (R + m / draws that cost F))."""
+"""F is so many times its least. Close to the least, the stake that fees are taken out of grows without end.
+From twice the least on it is smallest: what a refusal gains in R rounds, and a little more."""
 
 # --- Gas, until the contracts of the new round are measured (docs/decisions/0013, 0019, 0027) ---------------
 SOLVER_ROUND_GAS = 200_000

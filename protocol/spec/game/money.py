@@ -140,7 +140,7 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
         "burned(S) >= (1/p + D) ((1 - p1) V - (1 - f) C), and with pay settled before more than honest work"
     )
     yield MoneyRule("solver_stake", amounts.solver_stake, stake, rule)
-    rule = "S >= (m F x + R x^2) / (4 (x - gain)), x fees of a refusing round, R rounds before they are taken"
+    rule = "S out of which F takes more than refusing gains, in the R rounds before the first fees are taken"
     yield MoneyRule("solver_stake", amounts.solver_stake, compute_fee_stake(terms, figures), rule)
     lie = compute_least_auditor_burn(terms, figures)
     rule = "burned(A) >= (V/2 + C/n) (1 + a D)"

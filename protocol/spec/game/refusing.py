@@ -74,21 +74,27 @@ def compute_taken_fees(terms: GameTerms, figures: Figures, refusal: Refusal) -> 
     """What F takes of a refusing seat in a round on average, at least: never more than the stake in all
     rounds that it plays before the first fees are taken.
 
-    X the fees of these R rounds: min(S, X) >= X - X^2 / (4 S), and E X^2 <= R m F x + R^2 x^2 with x the
-    fees of a round on average, m F at most."""
-    fee, stake = terms.amounts.unserved_fee, terms.amounts.solver_stake
+    X the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1, and
+    E X^2 <= R x (m F + R x) with x the fees of a round on average, m F at most. The best l is 1, or
+    2 S / (m F + R x) where that is less."""
+    stake, fees = terms.amounts.solver_stake, terms.amounts.unserved_fee * refusal.fees
+    spread = _compute_spread(terms, figures, refusal)
+    return fees * stake / spread if spread > 2 * stake else fees * (1 - spread / (4 * stake))
+
+
+def _compute_spread(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fraction:
+    """m F + R x: by how much fees add up before the first are taken, in wei."""
     rounds = count_pending_rounds(terms, SeatRole.SOLVER, figures.round_blocks)
-    fees = fee * refusal.fees
-    return max(Fraction(0), fees - (refusal.most_fees * fee * fees + rounds * fees**2) / (4 * stake))
+    return terms.amounts.unserved_fee * (refusal.most_fees + rounds * refusal.fees)
 
 
 def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
     """The least S out of which fees are still taken that exceed what any refusal gains. Refusals that F
     itself does not deter are left out: another rule names them."""
-    fee, least = terms.amounts.unserved_fee, Fraction(0)
-    rounds = count_pending_rounds(terms, SeatRole.SOLVER, figures.round_blocks)
+    least = Fraction(0)
     for one in list_refusals(terms, figures):
-        gain, fees = one.compute_gain(figures.refusal_gain), fee * one.fees
+        gain, fees = one.compute_gain(figures.refusal_gain), terms.amounts.unserved_fee * one.fees
         if 0 < gain < fees:
-            least = max(least, (one.most_fees * fee * fees + rounds * fees**2) / (4 * (fees - gain)))
+            share = gain / fees if 2 * gain <= fees else fees / (4 * (fees - gain))
+            least = max(least, share * _compute_spread(terms, figures, one))
     return ceil(least)

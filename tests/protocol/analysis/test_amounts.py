@@ -77,12 +77,12 @@ def test_the_pay_is_raised_where_it_does_not_cover_the_compute() -> None:
     assert derive_amounts(poor, FIGURES, UNIT).amounts.solver_pay == 301 * UNIT, "30 and 0.02 of gas"
 
 
-def test_the_stake_is_smallest_near_twice_the_least_fee() -> None:
+def test_the_stake_is_smallest_from_twice_the_least_fee_on() -> None:
     """Close to the least F the stake that it is taken out of grows without end."""
     stated = replace(FIGURES, gain=0, refused_gain=100 * TOKEN_WEI)
     margins = (Fraction(11, 10), Fraction(2), Fraction(6))
     stakes = [derive_amounts(make(), stated, UNIT, margin).amounts.solver_stake for margin in margins]
-    assert stakes[1] < stakes[0] and stakes[1] < stakes[2]
+    assert stakes[2] == stakes[1] < stakes[0]
 
 
 def test_bad_money_is_named() -> None:

@@ -233,7 +233,7 @@ def test_a_task_bears_refusal_as_far_as_fee_and_stake_go() -> None:
     for v, expected in ((gain, True), (gain + 2, False)):
         stated = replace(FIGURES, refused_gain=v)
         fee = get_rules(terms, "unserved_fee", stated)[0]
-        stake = get_rules(terms, "solver_stake", stated, "refusing")[0]
+        stake = get_rules(terms, "solver_stake", stated, "F takes more")[0]
         assert (fee.holds and stake.holds) == expected
 
 
