@@ -104,28 +104,36 @@ def _touches(distance: int, others: Sequence[int]) -> bool:
 
 
 # --- Auditors -----------------------------------------------------------------------------------------------
-def compute_permutation(seed: bytes, role_tag: str, pool_size: int) -> tuple[int, ...]:
-    """The positions 0 .. pool_size - 1 of a frozen pool, mixed: every order is equally likely (Fisher-Yates).
-
-    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each position, on chain 1,400 gas:
-    92,000 for a pool of 64. Entry p is fixed after p + 1 of them, so whoever needs the first places only may
-    stop there."""
-    return tuple(draw_distinct(hash_words(role_tag, seed), 0, pool_size, pool_size))
+def count_places(pool_size: int, draws: int) -> int:
+    """How many places of a pool's permutation a round of `draws` draws in all uses: three for each draw, at
+    most all."""
+    return min(RANKS * draws, pool_size)
 
 
-def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: int) -> Places:
-    """The places of a draw's primary and of its two reserves, for the task's q = `draws_per_claim`.
+def compute_permutation(seed: bytes, role_tag: str, pool_size: int, count: int) -> tuple[int, ...]:
+    """The first `count` places of the positions 0 .. pool_size - 1 of a frozen pool, mixed: every order is
+    equally likely (Fisher-Yates, cut short).
 
-    Draw t = q * slot + draw takes place t, round and round, so that all seats get equally many draws, give or
-    take one. A third and two thirds of the pool further stand the reserves. With 3 q places or more, nobody
-    audits one claim twice."""
-    _require(slot >= 0, "no such slot", "at least 0", slot)
+    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each place, on chain 1,400 gas, so
+    a large pool is mixed only as far as a round's draws reach (`count_places`)."""
+    return tuple(draw_distinct(hash_words(role_tag, seed), 0, count, pool_size))
+
+
+def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: int, slots: int) -> Places:
+    """The places of a draw's primary and of its two reserves, for the task's q = `draws_per_claim` and a
+    round of `slots` solver seats.
+
+    The round has T = q * slots draws. Draw t = q * slot + draw takes place t, round and round, so that all
+    seats get equally many draws, give or take one. The reserves stand T places further each, or a third of
+    the pool where that is less. With 3 q places or more, nobody audits one claim twice."""
+    _require(0 <= slot < slots, "no such slot", f"0 <= slot < {slots}", slot)
     _require(0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw)
     least = RANKS * draws_per_claim
     _require(pool_size >= least, "too few auditors in the pool", f"at least {least}", pool_size)
-    primary = (draws_per_claim * slot + draw) % pool_size
-    first, second = (pool_size * rank // RANKS for rank in (1, 2))
-    return primary, (primary + first) % pool_size, (primary + second) % pool_size
+    count = count_places(pool_size, draws_per_claim * slots)
+    step = min(draws_per_claim * slots, pool_size // RANKS)
+    primary = draws_per_claim * slot + draw
+    return primary % count, (primary + step) % count, (primary + 2 * step) % count
 
 
 def draw_late(
@@ -135,6 +143,7 @@ def draw_late(
     drawn_segments: Sequence[int],
     segment_count: int,
     pool_size: int,
+    slots: int,
 ) -> LateDraw | None:
     """The late audit of the claim of `slot`, or None: with chance `chance` / 65536 one of the segments not
     drawn before, each equally likely, and three whistleblowers of a pool of `pool_size` (3 or more).
@@ -152,7 +161,7 @@ def draw_late(
     if not undrawn:
         return None
     segment = undrawn[draw_uniform(slot_seed, 1, len(undrawn))]
-    return LateDraw(segment, get_auditor_places(pool_size, slot, 0, 1))
+    return LateDraw(segment, get_auditor_places(pool_size, slot, 0, 1, slots))
 
 
 # --- Shards -------------------------------------------------------------------------------------------------

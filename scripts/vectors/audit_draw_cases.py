@@ -56,23 +56,41 @@ def _segments() -> Table:
 
 def _permutations() -> Table:
     table = Table()
-    for i, size in enumerate([0, 1, 2, 3, 12, 64, 200]):
+    sizes = [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (12, 12),
+        (64, 64),
+        (200, 200),
+        (3, 0),
+        (12, 3),
+        (64, 24),
+        (500, 24),
+    ]
+    for i, (size, count) in enumerate(sizes):
         for role in (audit_draw.VERIFIER_POOL, audit_draw.WHISTLEBLOWER_POOL):
             seed = word(f"permutation/{i}")
-            order = list(audit_draw.compute_permutation(seed, role, size))
-            table.add(f"{size}, {role}", seed=seed, role=tag_word(role), size=size, order=order)
+            order = list(audit_draw.compute_permutation(seed, role, size, count))
+            name = f"{count} of {size}, {role}"
+            table.add(name, seed=seed, role=tag_word(role), size=size, count=count, order=order)
     return table
 
 
 def _places() -> Table:
+    """Pools larger than, as large as and smaller than three times the round's draws."""
     table = Table()
-    for size, slot, draw, draws in [
-        (3, 0, 0, 1), (3, 63, 0, 1), (4, 5, 0, 1), (5, 9, 0, 1), (6, 2, 1, 2), (7, 63, 1, 2), (8, 0, 0, 1),
-        (60, 63, 19, 20), (61, 12, 7, 20), (999, 63, 2, 3),
+    for size, slot, draw, draws, slots in [
+        (3, 0, 0, 1, 1), (3, 63, 0, 1, 64), (4, 0, 0, 1, 1), (5, 9, 0, 1, 10), (6, 2, 1, 2, 3),
+        (7, 63, 1, 2, 64), (8, 0, 0, 1, 2), (8, 1, 0, 1, 2), (8, 2, 0, 1, 3), (9, 2, 0, 1, 3), (10, 2, 0, 1, 3),
+        (60, 63, 19, 20, 64), (61, 12, 7, 20, 13), (60, 0, 19, 20, 1), (999, 63, 2, 3, 64),
+        (575, 63, 2, 3, 64), (577, 63, 2, 3, 64),
     ]:  # fmt: skip
-        place = list(audit_draw.get_auditor_places(size, slot, draw, draws))
-        name = f"draw {draw} of {draws}, slot {slot}, {size} seats"
-        table.add(name, size=size, slot=slot, draw=draw, draws=draws, place=place)
+        place = list(audit_draw.get_auditor_places(size, slot, draw, draws, slots))
+        name = f"draw {draw} of {draws}, slot {slot} of {slots}, {size} seats"
+        cells = {"size": size, "slot": slot, "draw": draw, "draws": draws, "slots": slots}
+        table.add(name, **cells, count=audit_draw.count_places(size, draws * slots), place=place)
     return table
 
 
@@ -89,7 +107,8 @@ def _late() -> Table:
     cases += [(f"half, {i}", 32_768, (6, 1, 4), 10, 5) for i in range(12)]
     for i, (name, chance, drawn, count, size) in enumerate(cases):
         seed = word(f"late draw/{i}")
-        late = audit_draw.draw_late(seed, i, chance, drawn, count, size)
+        slots = i + 1 + i % 3
+        late = audit_draw.draw_late(seed, i, chance, drawn, count, size, slots)
         table.add(
             name,
             seed=seed,
@@ -97,6 +116,7 @@ def _late() -> Table:
             chance=chance,
             segmentCount=count,
             size=size,
+            slots=slots,
             drawn=list(drawn),
             isDrawn=late is not None,
             segment=late.segment if late else 0,

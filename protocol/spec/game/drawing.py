@@ -9,6 +9,7 @@ from protocol.spec.audit_draw import (
     LateDraw,
     compute_permutation,
     count_draws,
+    count_places,
     draw_circle_segments,
     draw_late,
     get_auditor_places,
@@ -38,8 +39,8 @@ def get_late_draw(state: GameState, game_round: GameRound, slot: int) -> LateDra
     if len(pool) < RANKS:
         return None
     segments = get_segments(state, game_round, slot)
-    chance = state.terms.late_chance
-    return _draw_late(game_round.late_seed, slot, chance, segments, claim.segments, len(pool))
+    chance, slots = state.terms.late_chance, len(game_round.pool.solvers)
+    return _draw_late(game_round.late_seed, slot, chance, segments, claim.segments, len(pool), slots)
 
 
 def list_draws(state: GameState, game_round: GameRound) -> tuple[DrawPlace, ...]:
@@ -65,13 +66,19 @@ def get_drawn_seat(state: GameState, game_round: GameRound, slot: int, draw: int
     """The seat that is drawn for a rank of a draw, None where there is no such draw."""
     if not 0 <= rank < RANKS or get_drawn_segment(state, game_round, slot, draw) is None:
         return None
+    slots = len(game_round.pool.solvers)
     late = get_late_draw(state, game_round, slot) if is_late_draw(state, draw) else None
     if late is not None and game_round.late_seed is not None:
         pool = game_round.pool.whistleblowers
-        return pool[_permute(game_round.late_seed, WHISTLEBLOWER_POOL, len(pool))[late.places[rank]]]
-    pool, seed = game_round.pool.verifiers, game_round.seed or b""
-    places = get_auditor_places(len(pool), slot, draw, state.terms.draws)
-    return pool[_permute(seed, VERIFIER_POOL, len(pool))[places[rank]]]
+        return _get_placed(pool, game_round.late_seed, WHISTLEBLOWER_POOL, slots, late.places[rank])
+    pool, draws = game_round.pool.verifiers, state.terms.draws
+    places = get_auditor_places(len(pool), slot, draw, draws, slots)
+    return _get_placed(pool, game_round.seed or b"", VERIFIER_POOL, draws * slots, places[rank])
+
+
+def _get_placed(pool: tuple[int, ...], seed: bytes, role_tag: str, draws: int, place: int) -> int:
+    """The seat at a place of a pool's permutation, which is dealt as far as the round's draws reach."""
+    return pool[_permute(seed, role_tag, len(pool), count_places(len(pool), draws))[place]]
 
 
 def get_draw_role(state: GameState, draw: int) -> SeatRole:

@@ -188,26 +188,42 @@ def test_the_first_segment_is_the_hash_by_hand() -> None:
 
 
 # --- Auditors -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("size", range(6))
-def test_each_order_of_a_pool_is_equally_likely(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    orders = list(
-        play_all(monkeypatch, lambda: audit_draw.compute_permutation(seed(0), audit_draw.VERIFIER_POOL, size))
-    )
+@pytest.mark.parametrize(("size", "count"), [(size, count) for size in range(6) for count in range(size + 1)])
+def test_each_beginning_of_an_order_is_equally_likely(
+    monkeypatch: pytest.MonkeyPatch, size: int, count: int
+) -> None:
+    role = audit_draw.VERIFIER_POOL
+    orders = list(play_all(monkeypatch, lambda: audit_draw.compute_permutation(seed(0), role, size, count)))
     assert len({order for _, order in orders}) == len(orders)
-    assert {chance for chance, _ in orders} == {Fraction(1, factorial(size))}
-    assert len(orders) == factorial(size)
+    assert {chance for chance, _ in orders} == {Fraction(factorial(size - count), factorial(size))}
+    assert all(len(order) == count for _, order in orders)
 
 
 @given(SEEDS, st.integers(0, 300))
 def test_a_permutation_holds_each_position_once(random: bytes, size: int) -> None:
-    order = audit_draw.compute_permutation(random, audit_draw.VERIFIER_POOL, size)
+    order = audit_draw.compute_permutation(random, audit_draw.VERIFIER_POOL, size, size)
     assert sorted(order) == list(range(size))
+    for count in (0, size // 3, size):
+        short = audit_draw.compute_permutation(random, audit_draw.VERIFIER_POOL, size, count)
+        assert short == order[:count], "cut short, it is the beginning of the whole"
+
+
+def test_more_places_than_seats_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="more than there are"):
+        audit_draw.compute_permutation(seed(0), audit_draw.VERIFIER_POOL, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("size", "draws", "expected"), [(0, 4, 0), (11, 4, 11), (12, 4, 12), (13, 4, 12), (500, 8, 24)]
+)
+def test_a_large_pool_is_dealt_as_far_as_the_draws_reach(size: int, draws: int, expected: int) -> None:
+    assert audit_draw.count_places(size, draws) == expected
 
 
 def test_the_pools_are_mixed_apart() -> None:
     of = audit_draw.compute_permutation
     orders = {
-        of(seed(i), role, 50)
+        of(seed(i), role, 50, 50)
         for i in range(2)
         for role in (audit_draw.VERIFIER_POOL, audit_draw.WHISTLEBLOWER_POOL)
     }
@@ -217,40 +233,46 @@ def test_the_pools_are_mixed_apart() -> None:
 def test_the_first_place_of_a_permutation_is_the_hash_by_hand() -> None:
     role_seed = words(b"touchstone.verifiers", seed(1))
     first = int.from_bytes(words(b"touchstone.uniform", role_seed, 0, 0), "big") % 128
-    assert audit_draw.compute_permutation(seed(1), audit_draw.VERIFIER_POOL, 128)[0] == first
+    assert audit_draw.compute_permutation(seed(1), audit_draw.VERIFIER_POOL, 128, 1)[0] == first
 
 
 def test_auditor_places_by_hand() -> None:
-    # q = 2 and 7 seats: draw 1 of slot 2 is draw 5. The reserves stand 2 and 4 places further.
-    assert audit_draw.get_auditor_places(7, 2, 1, 2) == (5, 0, 2)
+    # q = 2, 5 slots and 7 seats: draw 1 of slot 2 is draw 5. All 7 are dealt, a third of them is 2.
+    assert audit_draw.get_auditor_places(7, 2, 1, 2, 5) == (5, 0, 2)
     # Draw 0 of slot 4 is draw 8, which is place 1 again.
-    assert audit_draw.get_auditor_places(7, 4, 0, 2) == (1, 3, 5)
-    assert audit_draw.get_auditor_places(3, 0, 0, 1) == (0, 1, 2)
-    # Two thirds of 8 are 5, not twice the third.
-    assert audit_draw.get_auditor_places(8, 0, 0, 1) == (0, 2, 5)
+    assert audit_draw.get_auditor_places(7, 4, 0, 2, 5) == (1, 3, 5)
+    assert audit_draw.get_auditor_places(3, 0, 0, 1, 1) == (0, 1, 2)
+    # A third of 8 is 2, and the second reserve stands twice as far as the first.
+    assert audit_draw.get_auditor_places(8, 0, 0, 1, 3) == (0, 2, 4)
+    # 2 draws in all and 8 seats: 6 places are dealt, the primaries' and twice as many behind them.
+    assert audit_draw.get_auditor_places(8, 1, 0, 1, 2) == (1, 3, 5)
+    assert audit_draw.get_auditor_places(500, 3, 1, 2, 4) == (7, 15, 23)
 
 
 @pytest.mark.parametrize("size", range(3, 201))
 def test_auditors_are_three_and_nobody_audits_a_claim_twice(size: int) -> None:
     for draws in range(1, size // 3 + 1):
-        for slot in (0, 1, 7, 63):
-            places = [audit_draw.get_auditor_places(size, slot, i, draws) for i in range(draws)]
-            everybody = [place for three in places for place in three]
-            assert len(set(everybody)) == 3 * draws
-            assert all(0 <= place < size for place in everybody)
+        for slots in {1, 2, size // (3 * draws), size // (3 * draws) + 1, 64}:
+            dealt = audit_draw.count_places(size, draws * slots)
+            for slot in {0, slots // 2, slots - 1} if slots else ():
+                of = audit_draw.get_auditor_places
+                everybody = [place for i in range(draws) for place in of(size, slot, i, draws, slots)]
+                assert len(set(everybody)) == 3 * draws
+                assert all(0 <= place < dealt for place in everybody)
 
 
-@pytest.mark.parametrize("size", [3, 6, 10, 64, 199])
-def test_everybody_is_drawn_equally_often_give_or_take_one(size: int) -> None:
+@pytest.mark.parametrize("size", [3, 6, 10, 64, 199, 400])
+@pytest.mark.parametrize("slots", [1, 5, 64])
+def test_everybody_who_is_dealt_is_drawn_equally_often_give_or_take_one(size: int, slots: int) -> None:
     for draws in {1, 2, size // 3}:
         if size >= 3 * draws:
             for rank in range(3):
                 counts = Counter(
-                    audit_draw.get_auditor_places(size, slot, i, draws)[rank]
-                    for slot in range(64)
+                    audit_draw.get_auditor_places(size, slot, i, draws, slots)[rank]
+                    for slot in range(slots)
                     for i in range(draws)
                 )
-                loads = [counts[place] for place in range(size)]
+                loads = [counts[place] for place in range(audit_draw.count_places(size, draws * slots))]
                 assert max(loads) - min(loads) <= 1
 
 
@@ -263,11 +285,12 @@ def test_everybody_is_drawn_equally_often_give_or_take_one(size: int) -> None:
         (9, 0, -1, 3, "no such draw"),
         (9, 0, 0, 0, "no such draw"),
         (9, -1, 0, 3, "no such slot"),
+        (9, 4, 0, 3, "no such slot"),
     ],
 )
 def test_places_that_are_none_are_refused(size: int, slot: int, index: int, draws: int, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        audit_draw.get_auditor_places(size, slot, index, draws)
+        audit_draw.get_auditor_places(size, slot, index, draws, 4)
 
 
 # --- Late draws ---------------------------------------------------------------------------------------------
@@ -276,15 +299,15 @@ def test_a_late_draw_takes_another_segment_and_three_whistleblowers(
     random: bytes, slot: int, draws: int, count: int, size: int
 ) -> None:
     drawn = audit_draw.draw_circle_segments(random, slot, draws, count)
-    late = audit_draw.draw_late(random, slot, 65_536, drawn, count, size)
+    late = audit_draw.draw_late(random, slot, 65_536, drawn, count, size, 64)
     assert late is not None
     assert late.segment in set(range(count)) - set(drawn)
     assert len(set(late.places)) == 3 and all(0 <= place < size for place in late.places)
-    assert late.places[0] == slot % size
+    assert late.places[0] == slot % size, "64 slots deal all of 90 seats"
 
 
 def test_a_claim_whose_segments_are_all_drawn_has_no_late_draw() -> None:
-    assert audit_draw.draw_late(seed(0), 0, 65_536, (0,), 1, 3) is None
+    assert audit_draw.draw_late(seed(0), 0, 65_536, (0,), 1, 3, 1) is None
 
 
 @pytest.mark.parametrize(("draws", "count"), [(1, 2), (1, 3), (2, 4), (2, 7), (3, 8)])
@@ -295,7 +318,7 @@ def test_late_each_segment_is_equally_likely(monkeypatch: pytest.MonkeyPatch, dr
 
     def play() -> audit_draw.LateDraw | None:
         drawn = audit_draw.draw_circle_segments(seed(0), 0, draws, count)
-        return audit_draw.draw_late(seed(0), 0, 1, drawn, count, 3)
+        return audit_draw.draw_late(seed(0), 0, 1, drawn, count, 3, 1)
 
     chances: dict[int | None, Fraction] = defaultdict(Fraction)
     for chance, late in play_all(monkeypatch, play):
@@ -308,17 +331,17 @@ def test_the_chance_is_met_exactly() -> None:
     # 2^256 is a multiple of 65,536: the first hash counts.
     number = int.from_bytes(words(b"touchstone.uniform", slot_seed, 0, 0), "big") % 65_536
     assert 0 < number < 65_535
-    assert audit_draw.draw_late(seed(9), 4, number, (0,), 5, 3) is None
-    assert audit_draw.draw_late(seed(9), 4, number + 1, (0,), 5, 3) is not None
-    assert audit_draw.draw_late(seed(9), 4, 0, (0,), 5, 3) is None
-    assert audit_draw.draw_late(seed(9), 4, 65_536, (0,), 5, 3) is not None
+    assert audit_draw.draw_late(seed(9), 4, number, (0,), 5, 3, 5) is None
+    assert audit_draw.draw_late(seed(9), 4, number + 1, (0,), 5, 3, 5) is not None
+    assert audit_draw.draw_late(seed(9), 4, 0, (0,), 5, 3, 5) is None
+    assert audit_draw.draw_late(seed(9), 4, 65_536, (0,), 5, 3, 5) is not None
 
 
 def test_the_late_segment_is_the_hash_by_hand() -> None:
     slot_seed = words(b"touchstone.late-slot", seed(2), 6)
     place = int.from_bytes(words(b"touchstone.uniform", slot_seed, 1, 0), "big") % 8
-    late = audit_draw.draw_late(seed(2), 6, 65_536, (7, 2), 10, 5)
-    assert late == audit_draw.LateDraw([0, 1, 3, 4, 5, 6, 8, 9][place], (1, 2, 4))
+    late = audit_draw.draw_late(seed(2), 6, 65_536, (7, 2), 10, 5, 7)
+    assert late == audit_draw.LateDraw([0, 1, 3, 4, 5, 6, 8, 9][place], (1, 2, 3))
 
 
 def test_late_draws_do_not_depend_on_the_first_ones() -> None:
@@ -331,7 +354,7 @@ def test_late_draws_do_not_depend_on_the_first_ones() -> None:
 @pytest.mark.parametrize(("chance", "size"), [(-1, 3), (65_537, 3), (65_536, 2), (65_536, 0)])
 def test_late_draws_that_are_none_are_refused(chance: int, size: int) -> None:
     with pytest.raises(InvalidInput):
-        audit_draw.draw_late(seed(0), 0, chance, (0,), 5, size)
+        audit_draw.draw_late(seed(0), 0, chance, (0,), 5, size, 1)
 
 
 # --- Shards -------------------------------------------------------------------------------------------------
