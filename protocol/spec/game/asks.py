@@ -6,9 +6,10 @@ The contract compares. So a word beside two roots is no free lie: it can be aske
 from protocol.spec.game.calls import AnswerAsk, AskSigner, EndAsk
 from protocol.spec.game.convicting import convict, forfeit_bond, return_bond
 from protocol.spec.game.draft import Draft
-from protocol.spec.game.enums import GameOutcome, ProofKind, SeatStatus
+from protocol.spec.game.enums import GameOutcome, ProofKind
 from protocol.spec.game.events import AskOpened, AskOver
-from protocol.spec.game.purse import OUTSIDE, bond_of
+from protocol.spec.game.pools import is_closed
+from protocol.spec.game.purse import bond_of
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState, OpenAsk, StatementRef
 from protocol.spec.game.statement_refs import count_open_asks, get_statement_seat
@@ -29,7 +30,7 @@ def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
     state, ref = draft.state, call.statement
     require(call.word in ASKED_WORDS and not state.terms.is_exact, "WordNotAsked", actual=call.word.name)
     number = _get_signer(state, ref, call.is_signed)
-    require(state.seats[number].status != SeatStatus.CLOSED, "SeatClosed", actual=number)
+    require(not is_closed(state, number), "SeatClosed", actual=number)
     require(state.seats[number].account != sender, "OwnStatement", actual=sender)
     until = get_ask_until(state, ref)
     is_open = until is not None and draft.block <= until
@@ -38,7 +39,7 @@ def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
     require(call.bond == bond, "WrongBond", bond, call.bond)
     clock = compute_ask_clock(state, draft.block)
     draft.emit(AskOpened(OpenAsk(state.next_number, ref, number, call.word, call.leaf, sender, clock)))
-    draft.move(OUTSIDE, bond_of(state.next_number), bond)
+    draft.take(sender, bond_of(state.next_number), bond)
 
 
 def _get_signer(state: GameState, ref: StatementRef, is_signed: bool) -> int:
@@ -50,6 +51,7 @@ def _get_signer(state: GameState, ref: StatementRef, is_signed: bool) -> int:
 def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
     """Beyond the limits an ACCEPT was false, inside them a REJECT."""
     ask = get_ask(draft.state, call.ask)
+    require(not is_closed(draft.state, ask.seat), "SeatClosed", actual=ask.seat)
     require(draft.block <= ask.clock, "OutsideWindow", f"until {ask.clock}", draft.block)
     require(call.is_fitting, "ProofInvalid", "both leaves under the vote's roots")
     if call.is_beyond == (ask.word == VoteWord.ACCEPT):
@@ -60,8 +62,12 @@ def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
 
 
 def apply_end_ask(draft: Draft, call: EndAsk, sender: str) -> None:
-    """No answer: the seat."""
+    """No answer: the seat. Where it is closed already, the ask has no object."""
     ask = get_ask(draft.state, call.ask)
+    if is_closed(draft.state, ask.seat):
+        return_bond(draft, ask.number, ask.asker)
+        draft.emit(AskOver(ask.number, GameOutcome.MOOT))
+        return
     require(draft.block > ask.clock, "NotLate", f"a block after {ask.clock}", draft.block)
     _convict(draft, ask)
 

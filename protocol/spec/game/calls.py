@@ -1,13 +1,13 @@
 """What anybody can send: one frozen class a contract call. Twin: the external functions of the contracts.
 
 What only hashing, signatures or headers can tell are *facts*: keyword fields that the contract computes. A
-bond or a stake is the wei that comes with the call.
+bond or a stake is taken from the sender's credit.
 """
 
 from dataclasses import dataclass, field
 
 from protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import MissedPlace, StatementRef
 from protocol.spec.statements import VoteWord
 
 
@@ -17,6 +17,13 @@ class GameCall:
 
 
 # --- Seats and the task -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Deposit(GameCall):
+    """deposit: wei to the sender's credit."""
+
+    wei: int
+
+
 @dataclass(frozen=True)
 class JoinSeat(GameCall):
     """join: take a seat with a stake."""
@@ -42,14 +49,15 @@ class LeaveSeat(GameCall):
 
 @dataclass(frozen=True)
 class MarkSilent(GameCall):
-    """markSilent: a seat that does not act leaves, unharmed."""
+    """markSilent: a seat that does not act leaves, unharmed. missed: what it has missed, ascending."""
 
     seat: int
+    missed: tuple[MissedPlace, ...]
 
 
 @dataclass(frozen=True)
 class PayOut(GameCall):
-    """payOut: the stake of a seat that has left, to its account's credit."""
+    """payOut: a stake to its account's credit, once the seat has left or the task is over."""
 
     seat: int
 
@@ -67,6 +75,11 @@ class HaltTask(GameCall):
 @dataclass(frozen=True)
 class CloseGame(GameCall):
     """closeTask: what is left of the escrow goes to the submitter."""
+
+
+@dataclass(frozen=True)
+class FreeEpoch(GameCall):
+    """freeEpoch: the oldest rounds, settled by all seats, make room for new ones."""
 
 
 # --- Rounds -------------------------------------------------------------------------------------------------
@@ -107,20 +120,19 @@ class SealClosing(GameCall):
 
 @dataclass(frozen=True)
 class CommitRound(GameCall):
-    """commit."""
+    """commit. What the claim carries over stands under its root."""
 
     round: int
     base_root: bytes
     beacon: bytes
     claim_root: bytes
     segments: int
-    carried_root: bytes = bytes(32)
 
 
 @dataclass(frozen=True)
 class SignedVote:
-    """A vote as it is handed in. claim_root, seed, segment: what it says it is about; signer: the account
-    that its signature recovers to (a fact)."""
+    """A vote as it is handed in. claim_root, seed, segment: what it says it is about. Facts: signer, the
+    account that its signature recovers to; is_whole, it says all that its word needs (`is_vote_whole`)."""
 
     slot: int
     draw: int
@@ -130,6 +142,7 @@ class SignedVote:
     segment: int
     word: VoteWord
     signer: str
+    is_whole: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -170,7 +183,8 @@ class LetStand(GameCall):
 
 @dataclass(frozen=True)
 class SettleSeat(GameCall):
-    """settle: pay and fees of a seat for all rounds up to and with `until_round`."""
+    """settle: pay and fees of a seat for all rounds up to and with `until_round`, after which no opened round
+    of the same epoch holds it."""
 
     seat: int
     until_round: int
@@ -212,7 +226,7 @@ class BringLeaf(GameCall):
 
 @dataclass(frozen=True)
 class EndRootContest(GameCall):
-    """endContest: the clock has run out."""
+    """endContest: the clock has run out, or the root that was contested is not posted any more."""
 
     contest: int
 
@@ -240,7 +254,7 @@ class AnswerAsk(GameCall):
 
 @dataclass(frozen=True)
 class EndAsk(GameCall):
-    """endAsk: the clock has run out."""
+    """endAsk: the clock has run out, or the seat was closed."""
 
     ask: int
 
@@ -257,7 +271,7 @@ class DisputeStatement(GameCall):
 @dataclass(frozen=True)
 class EndDispute(GameCall):
     """The inner game of a dispute is over. Fact: its outcome, CONVICTED or CLEARED. After the last clock
-    anybody ends it as CLEARED."""
+    anybody ends it as CLEARED; on a closed seat as MOOT, at any time."""
 
     dispute: int
     outcome: GameOutcome = field(default=GameOutcome.CLEARED, kw_only=True)

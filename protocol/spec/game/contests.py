@@ -7,11 +7,11 @@ falls or stands. A fall convicts the signers and undoes later rounds.
 from dataclasses import replace
 
 from protocol.spec.game.calls import AnswerContest, BringLeaf, EndRootContest, NameChild, OpenContest
-from protocol.spec.game.convicting import convict_signers, forfeit_bond, list_accepted, return_bond
+from protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
 from protocol.spec.game.events import ContestMoved, ContestOver, RootFell
-from protocol.spec.game.purse import OUTSIDE, bond_of
+from protocol.spec.game.purse import bond_of
 from protocol.spec.game.refusals import require, require_window
 from protocol.spec.game.rounds import get_round
 from protocol.spec.game.state import GameState, RootContest
@@ -31,12 +31,23 @@ def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
     bond = state.terms.amounts.contest_bond
     require(call.bond == bond, "WrongBond", bond, call.bond)
     number, clock = state.next_number, draft.block + state.terms.windows.respond
-    draft.emit(ContestMoved(RootContest(number, call.round, sender, ContestTurn.ANSWER, clock)))
-    draft.move(OUTSIDE, bond_of(number), bond)
+    assert game_round.root is not None
+    posting = (game_round.root, game_round.root_until)
+    draft.emit(ContestMoved(RootContest(number, call.round, *posting, sender, ContestTurn.ANSWER, clock)))
+    draft.take(sender, bond_of(number), bond)
+
+
+def is_moot(state: GameState, contest: RootContest) -> bool:
+    """Whether the posting that was contested is gone: its root fell, or an earlier one did. The same root,
+    posted again, is another posting: nobody could answer for it in the meantime."""
+    game_round = state.rounds[contest.round]
+    is_there = (game_round.root, game_round.root_until) == (contest.root, contest.root_until)
+    return game_round.phase != RoundPhase.POSTED or not is_there
 
 
 def _get_turn(draft: Draft, number: int, turn: ContestTurn) -> RootContest:
     contest = get_contest(draft.state, number)
+    require(not is_moot(draft.state, contest), "NothingOpen", "the contested root", contest.round)
     require(contest.turn == turn, "WrongTurn", contest.turn.name, turn.name)
     require(draft.block <= contest.clock, "OutsideWindow", f"until {contest.clock}", draft.block)
     return contest
@@ -75,8 +86,13 @@ def apply_bring_leaf(draft: Draft, call: BringLeaf, sender: str) -> None:
 
 
 def apply_end_contest(draft: Draft, call: EndRootContest, sender: str) -> None:
-    """Who was on turn said nothing: a silent contester loses its bond, an unanswered root falls."""
+    """Who was on turn said nothing: a silent contester loses its bond, an unanswered root falls. Where the
+    root is gone already, the contest has no object."""
     contest = get_contest(draft.state, call.contest)
+    if is_moot(draft.state, contest):
+        return_bond(draft, contest.number, contest.contester)
+        draft.emit(ContestOver(contest.number, GameOutcome.MOOT))
+        return
     require(draft.block > contest.clock, "NotLate", f"a block after {contest.clock}", draft.block)
     if contest.turn == ContestTurn.CONTESTER:
         _stand(draft, contest)
@@ -90,14 +106,11 @@ def _stand(draft: Draft, contest: RootContest) -> None:
 
 
 def _fall(draft: Draft, contest: RootContest) -> None:
+    """Later rounds are undone. Other contests of these rounds end when somebody ends them."""
     state, index = draft.state, contest.round
     signers = state.rounds[index].signers
     later = [r for r in state.rounds if r > index and state.rounds[r].phase != RoundPhase.UNDONE]
-    owed = list_accepted(state, later, draft.block)
     return_bond(draft, contest.number, contest.contester)
     draft.emit(ContestOver(contest.number, GameOutcome.FALLS))
-    for other in [one for one in state.contests.values() if one.round >= index and one != contest]:
-        return_bond(draft, other.number, other.contester)
-        draft.emit(ContestOver(other.number, GameOutcome.MOOT))
     draft.emit(RootFell(index))
-    convict_signers(draft, signers, contest.contester, owed)
+    convict_signers(draft, signers, contest.contester, index, later)

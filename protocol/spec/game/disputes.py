@@ -14,11 +14,11 @@ from protocol.spec.game.enums import (
     ClaimFate,
     GameOutcome,
     ProofKind,
-    SeatStatus,
 )
 from protocol.spec.game.events import DisputeOver, ProofSealed, StatementDisputed
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.purse import OUTSIDE, bond_of
+from protocol.spec.game.pools import is_closed
+from protocol.spec.game.purse import bond_of
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState, RunningDispute, StatementRef
 from protocol.spec.game.statement_refs import count_open_disputes, get_statement_seat
@@ -28,7 +28,7 @@ from protocol.spec.game.timing import compute_dispute_clock, get_statement_until
 def _get_accused(draft: Draft, ref: StatementRef, sender: str) -> int:
     """The seat that answers for a statement which can still be proven false."""
     state, number = draft.state, get_statement_seat(draft.state, ref)
-    require(state.seats[number].status != SeatStatus.CLOSED, "SeatClosed", actual=number)
+    require(not is_closed(state, number), "SeatClosed", actual=number)
     require(state.seats[number].account != sender, "OwnStatement", actual=sender)
     until = get_statement_until(state, ref)
     require(draft.block <= until, "OutsideWindow", f"until {until}", draft.block)
@@ -46,14 +46,18 @@ def apply_dispute(draft: Draft, call: DisputeStatement, sender: str) -> None:
     require(call.bond == bond, "WrongBond", bond, call.bond)
     clock = compute_dispute_clock(state, draft.block)
     draft.emit(StatementDisputed(RunningDispute(state.next_number, ref, number, sender, clock)))
-    draft.move(OUTSIDE, bond_of(state.next_number), bond)
+    draft.take(sender, bond_of(state.next_number), bond)
 
 
 def apply_end_dispute(draft: Draft, call: EndDispute, sender: str) -> None:
-    """A lost dispute acquits of nothing: others go on."""
+    """A lost dispute acquits of nothing: others go on. Where the seat is closed already, it has no object."""
     state = draft.state
     require(call.dispute in state.disputes, "NothingOpen", "an open dispute", call.dispute)
     dispute = state.disputes[call.dispute]
+    if is_closed(state, dispute.seat):
+        return_bond(draft, dispute.number, dispute.opener)
+        draft.emit(DisputeOver(dispute.number, GameOutcome.MOOT))
+        return
     is_convicted = call.outcome == GameOutcome.CONVICTED and draft.block <= dispute.clock
     draft.emit(DisputeOver(dispute.number, GameOutcome.CONVICTED if is_convicted else GameOutcome.CLEARED))
     if is_convicted:

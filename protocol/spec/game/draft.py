@@ -2,7 +2,8 @@
 
 from protocol.spec.game.events import GameEvent, WeiMoved
 from protocol.spec.game.folding import fold
-from protocol.spec.game.purse import Pot
+from protocol.spec.game.purse import Pot, credit_of
+from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState
 
 
@@ -24,3 +25,9 @@ class Draft:
         """Log a movement of money; nothing where there is none."""
         if wei:
             self.emit(WeiMoved(source, target, wei))
+
+    def take(self, account: str, target: Pot, wei: int) -> None:
+        """A stake or a bond comes out of the sender's credit. Refuses CreditTooSmall."""
+        credit = self.state.purse.get_wei(credit_of(account))
+        require(credit >= wei, "CreditTooSmall", f"{wei} wei", credit)
+        self.move(credit_of(account), target, wei)

@@ -74,17 +74,23 @@ class GameOutcome(IntEnum):
 
 
 class ProofKind(IntEnum):
-    """Why a seat was closed."""
+    """Why a seat was closed.
+
+    CARRIED_ROOT: the carried root is not that of the claim's own last boundary. TWO_STATEMENTS: two votes,
+    two seals, or a vote and a seal of one draw and rank that differ. FALSE_WORD: a REJECT_DELTA or
+    REJECT_START that the opened data show to be wrong."""
 
     BOUNDARY_ZERO = 1
     DELTA_LEAF = 2
-    VOTE_LEAF = 3
-    TWO_VOTES = 4
-    DISPUTED = 5
-    ASKED = 6
-    WRONG_MERGE = 7
+    CARRIED_ROOT = 3
+    VOTE_LEAF = 4
+    TWO_STATEMENTS = 5
+    FALSE_WORD = 6
+    DISPUTED = 7
+    ASKED = 8
+    WRONG_MERGE = 9
 
 
-SOLVER_PROOFS = frozenset({ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF})
-AUDITOR_PROOFS = frozenset({ProofKind.VOTE_LEAF, ProofKind.TWO_VOTES})
+SOLVER_PROOFS = frozenset({ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF, ProofKind.CARRIED_ROOT})
+AUDITOR_PROOFS = frozenset({ProofKind.VOTE_LEAF, ProofKind.TWO_STATEMENTS, ProofKind.FALSE_WORD})
 """What anybody proves in one transaction."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
 from protocol.spec.game.purse import Pot
-from protocol.spec.game.state import OpenAsk, RootContest, RunningDispute, StatementRef
+from protocol.spec.game.state import Fall, OpenAsk, RootContest, RunningDispute, StatementRef
 from protocol.spec.statements import VoteWord
 
 
@@ -51,7 +51,7 @@ class SeatConvicted(GameEvent):
 
 @dataclass(frozen=True)
 class SeatFreed(GameEvent):
-    """A seat's number may be used again."""
+    """A seat was paid out; its number may be used again."""
 
     seat: int
 
@@ -70,6 +70,13 @@ class TaskHalted(GameEvent):
 
 
 @dataclass(frozen=True)
+class EpochFreed(GameEvent):
+    """The places of an epoch's rounds may be used again: nobody can name these rounds any more."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
 class GameClosed(GameEvent):
     """The task is closed."""
 
@@ -77,7 +84,7 @@ class GameClosed(GameEvent):
 # --- Rounds -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class StartAsked(GameEvent):
-    """The pools of two rounds were frozen; the randomness of beacon_block deals both."""
+    """The pools of two rounds were frozen, or of one; the randomness of beacon_block deals them."""
 
     first_round: int
     beacon_block: int
@@ -114,13 +121,12 @@ class ClaimTaken(GameEvent):
     slot: int
     claim_root: bytes
     segments: int
-    carried_root: bytes
 
 
 @dataclass(frozen=True)
 class RoundClosed(GameEvent):
     """Commitments ended with closing_block; the pool after next was frozen as it was at the end of that
-    block. is_excused: a missing commitment costs nothing."""
+    block, if the ring has a place for it. is_excused: a missing commitment costs nothing."""
 
     round: int
     closing_block: int
@@ -195,11 +201,17 @@ class RootFell(GameEvent):
 
 @dataclass(frozen=True)
 class PayRestored(GameEvent):
-    """A slash has paid for a claim; the wei waits in the escrow for settlement."""
+    """A slash has paid for a claim that a false REJECT made void."""
 
     round: int
     slot: int
-    wei: int
+
+
+@dataclass(frozen=True)
+class PayHeld(GameEvent):
+    """What a fall has made undone, and what the slash holds for it."""
+
+    fall: Fall
 
 
 # --- Contests, asks, disputes -------------------------------------------------------------------------------

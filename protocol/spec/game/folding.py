@@ -14,7 +14,7 @@ from protocol.spec.game.drawing import get_drawn_seat
 from protocol.spec.game.enums import ClaimFate, RoundPhase, SeatStatus
 from protocol.spec.game.events import GameEvent
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.pools import freeze_pool, list_unclosed
+from protocol.spec.game.pools import freeze_pool, get_epoch, has_place, list_unclosed
 from protocol.spec.game.purse import move_wei
 from protocol.spec.game.state import (
     CountedVote,
@@ -57,15 +57,22 @@ def _change_round(state: GameState, index: int, **changes: Any) -> GameState:
 
 # --- Money and seats ----------------------------------------------------------------------------------------
 def _fold_joined(state: GameState, event: events.SeatJoined, block: int) -> GameState:
-    seat = Seat(event.seat, event.role, event.account, state.next_round, state.next_round - 1, block)
-    return replace(state, seats=_with(state.seats, event.seat, seat))
+    joined, before = state.next_round, state.next_round - 1
+    seat = Seat(event.seat, event.role, event.account, joined, joined, before, before)
+    seats, former = _with(state.seats, event.seat, seat), _without(state.former, event.seat)
+    return replace(state, seats=seats, former=former)
+
+
+def _fold_freed(state: GameState, event: events.SeatFreed, block: int) -> GameState:
+    former = _with(state.former, event.seat, state.seats[event.seat])
+    return replace(state, seats=_without(state.seats, event.seat), former=former)
 
 
 def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -> GameState:
-    """The seat is closed, its undecided claims are void, and the statement is marked."""
+    """The seat is closed, its undecided claims are void, and a claim that is the statement is marked."""
     for game_round in state.rounds.values():
         state = _void_undecided(state, game_round, event.seat, block)
-    if event.statement is not None:
+    if event.statement is not None and event.statement.draw is None:
         state = _mark_convicted(state, event.statement)
     return _change_seat(state, event.seat, status=SeatStatus.CLOSED)
 
@@ -81,13 +88,8 @@ def _void_undecided(state: GameState, game_round: GameRound, seat: int, block: i
 
 def _mark_convicted(state: GameState, ref: StatementRef) -> GameState:
     game_round = state.rounds[ref.round]
-    if ref.draw is None:
-        claim = replace(game_round.claims[ref.slot], is_convicted=True)
-        return _change_round(state, ref.round, claims=_with(game_round.claims, ref.slot, claim))
-    vote = game_round.votes.get((ref.slot, ref.draw), {}).get(ref.rank)
-    if vote is None:
-        return state
-    return _put_vote(state, ref.round, (ref.slot, ref.draw), ref.rank, replace(vote, is_false=True))
+    claim = replace(game_round.claims[ref.slot], is_convicted=True)
+    return _change_round(state, ref.round, claims=_with(game_round.claims, ref.slot, claim))
 
 
 def _put_vote(
@@ -99,9 +101,16 @@ def _put_vote(
 
 # --- Opening and closing rounds -----------------------------------------------------------------------------
 def _fold_start(state: GameState, event: events.StartAsked, block: int) -> GameState:
-    pool, first = freeze_pool(state), event.first_round
-    pools = {**state.pools, **{r: pool for r in (first, first + 1) if r < state.terms.rounds}}
-    return replace(state, pools=pools, start=PendingStart(first, event.beacon_block))
+    first = event.first_round
+    state = _freeze(_freeze(state, first), first + 1)
+    return replace(state, start=PendingStart(first, event.beacon_block))
+
+
+def _freeze(state: GameState, index: int) -> GameState:
+    """Freezes a pool, unless the task or the ring ends before it."""
+    if index >= state.terms.rounds or not has_place(state, index):
+        return state
+    return replace(state, pools=_with(state.pools, index, freeze_pool(state)))
 
 
 def _fold_start_sealed(state: GameState, event: events.StartSealed, block: int) -> GameState:
@@ -138,8 +147,7 @@ def _fold_dealt(state: GameState, event: events.RoundDealt, block: int) -> GameS
 def _fold_claim(state: GameState, event: events.ClaimTaken, block: int) -> GameState:
     game_round = state.rounds[event.round]
     seat = game_round.pool.solvers[event.slot]
-    account = state.seats[seat].account
-    claim = SlotClaim(seat, account, event.claim_root, event.segments, event.carried_root)
+    claim = SlotClaim(seat, event.claim_root, event.segments)
     claims = _with(game_round.claims, event.slot, claim)
     changes: dict[str, Any] = {"claims": claims}
     if game_round.two_thirds is None and 3 * len(claims) >= 2 * game_round.counted:
@@ -152,10 +160,8 @@ def _fold_claim(state: GameState, event: events.ClaimTaken, block: int) -> GameS
 
 def _fold_closed(state: GameState, event: events.RoundClosed, block: int) -> GameState:
     state = _change_round(state, event.round, closed=event.closing_block, is_excused=event.is_excused)
-    after_next = event.round + 2
-    if after_next >= state.terms.rounds:
-        return state
-    return replace(state, pools=_with(state.pools, after_next, freeze_pool(state)))
+    is_next_frozen = event.round + 1 in state.pools
+    return _freeze(state, event.round + 2) if is_next_frozen else state
 
 
 # --- Draws and votes ----------------------------------------------------------------------------------------
@@ -187,7 +193,9 @@ def _fold_vote(state: GameState, event: events.VoteCounted, block: int) -> GameS
     seat = get_drawn_seat(state, game_round, event.slot, event.draw, event.rank)
     vote = CountedVote(event.word, block)
     state = _put_vote(state, event.round, (event.slot, event.draw), event.rank, vote)
-    return state if seat is None else _change_seat(state, seat, last_vote=block)
+    if seat is None:
+        return state
+    return _change_seat(state, seat, last_voted=max(state.seats[seat].last_voted, event.round))
 
 
 def _fold_vote_opened(state: GameState, event: events.VoteOpened, block: int) -> GameState:
@@ -231,8 +239,15 @@ def _fold_fell(state: GameState, event: events.RootFell, block: int) -> GameStat
 
 
 def _fold_restored(state: GameState, event: events.PayRestored, block: int) -> GameState:
-    restored = _with(state.rounds[event.round].restored, event.slot, event.wei)
+    restored = state.rounds[event.round].restored | {event.slot}
     return _change_round(state, event.round, restored=restored)
+
+
+def _fold_epoch_freed(state: GameState, event: events.EpochFreed, block: int) -> GameState:
+    """Who wants to know about these rounds later must have kept them."""
+    rounds = {index: one for index, one in state.rounds.items() if get_epoch(index) > event.epoch}
+    pools = {index: pool for index, pool in state.pools.items() if get_epoch(index) > event.epoch}
+    return replace(state, rounds=rounds, pools=pools, freed_epochs=event.epoch + 1)
 
 
 def _open(state: GameState, kind: str, value: RootContest | OpenAsk | RunningDispute) -> GameState:
@@ -245,9 +260,10 @@ _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
     events.SeatJoined: _fold_joined,
     events.SeatLeft: lambda s, e, b: _change_seat(s, e.seat, status=SeatStatus.LEAVING),
     events.SeatConvicted: _fold_convicted,
-    events.SeatFreed: lambda s, e, b: replace(s, seats=_without(s.seats, e.seat)),
+    events.SeatFreed: _fold_freed,
     events.SeatSettled: lambda s, e, b: _change_seat(s, e.seat, settled=e.until_round + 1),
     events.TaskHalted: lambda s, e, b: replace(s, is_halted=True),
+    events.EpochFreed: _fold_epoch_freed,
     events.GameClosed: lambda s, e, b: replace(s, is_closed=True),
     events.StartAsked: _fold_start,
     events.StartSealed: _fold_start_sealed,
@@ -264,6 +280,7 @@ _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
     events.TaskStood: _fold_task_stood,
     events.RootFell: _fold_fell,
     events.PayRestored: _fold_restored,
+    events.PayHeld: lambda s, e, b: replace(s, falls=(*s.falls, e.fall)),
     events.ContestMoved: lambda s, e, b: _open(s, "contests", e.contest),
     events.ContestOver: lambda s, e, b: replace(s, contests=_without(s.contests, e.contest)),
     events.AskOpened: lambda s, e, b: _open(s, "asks", e.ask),

@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from protocol.spec.game import asks, calls, contests, deciding, disputes, posting, rounds, seats, settling
+from protocol.spec.game import (
+    asks,
+    calls,
+    contests,
+    deciding,
+    disputes,
+    posting,
+    rounds,
+    seats,
+    settling,
+    silence,
+)
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.events import GameEvent
@@ -12,10 +23,11 @@ from protocol.spec.game.refusals import GameRefusal, require
 from protocol.spec.game.state import GameState
 
 _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
+    calls.Deposit: seats.apply_deposit,
     calls.JoinSeat: seats.apply_join,
     calls.TopUp: seats.apply_top_up,
     calls.LeaveSeat: seats.apply_leave,
-    calls.MarkSilent: seats.apply_mark_silent,
+    calls.MarkSilent: silence.apply_mark_silent,
     calls.PayOut: seats.apply_pay_out,
     calls.WithdrawCredit: seats.apply_withdraw,
     calls.HaltTask: rounds.apply_halt,
@@ -41,9 +53,10 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.SealProof: disputes.apply_seal_proof,
     calls.ConvictSeat: disputes.apply_convict,
     calls.SettleSeat: settling.apply_settle,
+    calls.FreeEpoch: settling.apply_free_epoch,
     calls.CloseGame: settling.apply_close,
 }
-_AFTER_THE_END = (calls.PayOut, calls.WithdrawCredit)
+_AFTER_THE_END = (calls.Deposit, calls.WithdrawCredit)
 
 
 def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[GameEvent, ...]:

@@ -3,6 +3,7 @@
 from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.purse import stake_of
 from protocol.spec.game.state import GameState, Pool, Seat
+from protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 
 
 def get_required_stake(state: GameState, role: SeatRole) -> int:
@@ -22,6 +23,11 @@ def get_stake(state: GameState, number: int) -> int:
     return state.purse.get_wei(stake_of(number))
 
 
+def is_closed(state: GameState, number: int) -> bool:
+    """Whether a seat was convicted."""
+    return state.seats[number].status == SeatStatus.CLOSED
+
+
 def find_seat(state: GameState, account: str) -> Seat | None:
     """The seat of an account, None where it has none."""
     return next((seat for seat in state.seats.values() if seat.account == account), None)
@@ -32,6 +38,21 @@ def freeze_pool(state: GameState) -> Pool:
     sitting = sorted(number for number, seat in state.seats.items() if is_sitting(state, seat))
     by_role = {role: tuple(n for n in sitting if state.seats[n].role == role) for role in SeatRole}
     return Pool(by_role[SeatRole.SOLVER], by_role[SeatRole.VERIFIER], by_role[SeatRole.WHISTLEBLOWER])
+
+
+def get_epoch(index: int) -> int:
+    """The epoch of a round."""
+    return index // EPOCH_ROUNDS
+
+
+def get_epoch_start(epoch: int) -> int:
+    """The first round of an epoch."""
+    return epoch * EPOCH_ROUNDS
+
+
+def has_place(state: GameState, index: int) -> bool:
+    """Whether the ring of rounds has a place for one more."""
+    return get_epoch(index) - state.freed_epochs < RING_ROUNDS // EPOCH_ROUNDS
 
 
 def list_unclosed(state: GameState, numbers: tuple[int, ...]) -> tuple[int, ...]:

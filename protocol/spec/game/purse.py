@@ -1,6 +1,6 @@
 """All money of a task in one value: whole numbers of wei in pots, moved and never made.
 
-The sum changes by what comes in from OUTSIDE and by what is withdrawn to it, and by nothing else.
+The sum changes by deposits from OUTSIDE and by withdrawals to it, and by nothing else.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ from protocol.spec.errors import InvalidInput
 
 
 class PotKind(IntEnum):
-    """What the money of a pot is. SLASHED is empty between calls."""
+    """What the money of a pot is. SLASHED is empty between calls; RESTITUTION is held for work that a
+    fall made undone."""
 
     OUTSIDE = 0
     ESCROW = 1
@@ -21,10 +22,12 @@ class PotKind(IntEnum):
     CREDIT = 4
     BURNED = 5
     SLASHED = 6
+    RESTITUTION = 7
 
 
 class Pot(NamedTuple):
-    """A place for money. key: a seat's number (STAKE), a bond's id (BOND), an account (CREDIT), else 0."""
+    """A place for money. key: a seat's number (STAKE), a bond's id (BOND), an account (CREDIT), a fall's
+    number (RESTITUTION), else 0."""
 
     kind: PotKind
     key: int | str = 0
@@ -47,6 +50,11 @@ def bond_of(number: int) -> Pot:
 def credit_of(account: str) -> Pot:
     """What an account may withdraw."""
     return Pot(PotKind.CREDIT, account)
+
+
+def restitution_of(fall: int) -> Pot:
+    """What a slash holds for accepted claims of the rounds that a fall made undone."""
+    return Pot(PotKind.RESTITUTION, fall)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from protocol.spec.game.events import (
     TaskHalted,
     TaskStood,
 )
-from protocol.spec.game.pools import find_seat, freeze_pool, is_enough
+from protocol.spec.game.pools import find_seat, freeze_pool, has_place, is_enough
 from protocol.spec.game.refusals import require, require_window
 from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.game.timing import (
@@ -64,13 +64,14 @@ def get_start_flaw(state: GameState, block: int) -> str | None:
         "TaskOver": lambda: state.next_round >= state.terms.rounds,
         "NotStanding": lambda: get_live_round(state) is not None,
         "StartPending": lambda: is_start_alive(state, block),
+        "RingFull": lambda: not has_place(state, state.next_round),
         "PoolTooSmall": lambda: not is_enough(state, freeze_pool(state)),
     }
     return next((name for name, is_there in flaws.items() if is_there()), None)
 
 
 def apply_start(draft: Draft, call: StartRounds, sender: str) -> None:
-    """Freezes the pools of the next two rounds and asks for their beacon."""
+    """Freezes the pools of the next two rounds, or of one where no second follows, and asks for a beacon."""
     flaw = get_start_flaw(draft.state, draft.block)
     require(flaw is None, flaw or "")
     windows = draft.state.terms.windows
@@ -79,7 +80,7 @@ def apply_start(draft: Draft, call: StartRounds, sender: str) -> None:
 
 
 def apply_seal_start(draft: Draft, call: SealStart, sender: str) -> None:
-    """Deals both rounds and opens the first."""
+    """Deals the frozen rounds and opens the first."""
     start = draft.state.start
     require(start is not None, "NothingToSeal")
     assert start is not None
@@ -124,7 +125,7 @@ def apply_commit(draft: Draft, call: CommitRound, sender: str) -> None:
     require(call.beacon == game_round.beacon, "WrongBeacon", game_round.beacon, call.beacon)
     count = draft.state.terms.segment_count
     require(1 <= call.segments <= count, "WrongSegments", f"1 to {count}", call.segments)
-    draft.emit(ClaimTaken(call.round, slot, call.claim_root, call.segments, call.carried_root))
+    draft.emit(ClaimTaken(call.round, slot, call.claim_root, call.segments))
 
 
 # --- Sealing ------------------------------------------------------------------------------------------------

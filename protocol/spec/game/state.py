@@ -16,17 +16,24 @@ DrawPlace = tuple[int, int]
 """(slot, draw). The late draw of a claim has the number q, which no other draw of it has."""
 
 
+def compute_seat_id(role: SeatRole, number: int) -> int:
+    """What names a seat everywhere: its role, and its number among the seats of the role."""
+    return role << 16 | number
+
+
 @dataclass(frozen=True)
 class Seat:
-    """A member of the task. settled: the first round that this seat has not settled; last_commit: the round
-    of its last commitment (the round before it joined, if none); last_vote: when its last vote counted."""
+    """A member of the task. number: `compute_seat_id`; joined: the next round when it joined; settled: the
+    first round that this seat has not settled; last_commit, last_voted: the greatest round with a commitment,
+    or with a counted vote on a claim of that round (the round before it joined, if none)."""
 
     number: int
     role: SeatRole
     account: str
+    joined: int
     settled: int
     last_commit: int
-    last_vote: int
+    last_voted: int
     status: SeatStatus = SeatStatus.OPEN
 
 
@@ -45,27 +52,23 @@ class Pool:
 
 @dataclass(frozen=True)
 class SlotClaim:
-    """What a seat committed. account: the seat's, because its number may have been given away by the time
-    that a false REJECT is convicted; is_void: it was undecided when its seat was convicted of something else;
+    """What a seat committed. is_void: it was undecided when its seat was convicted of something else;
     is_convicted: a fault was proven in this very claim."""
 
     seat: int
-    account: str
     claim_root: bytes
     segments: int
-    carried_root: bytes
     is_void: bool = False
     is_convicted: bool = False
 
 
 @dataclass(frozen=True)
 class CountedVote:
-    """A vote that the chain has counted. is_false: its seat was convicted of this very vote."""
+    """A vote that the chain has counted."""
 
     word: VoteWord
     block: int
     is_opened: bool = False
-    is_false: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class GameRound:
     randomness is its beacon where no seed dealt it; trained_from: from when its shards were known; filled:
     when the last counted seat committed; closed: the closing block, None while it runs; late_from: from where
     its late votes count; root_until: contests of its root open until then; fallen: when its root fell;
-    restored: wei that a slash paid for a claim."""
+    restored: slots that a slash has paid."""
 
     index: int
     pool: Pool
@@ -100,7 +103,7 @@ class GameRound:
     signers: tuple[int, ...] = ()
     root_until: int = 0
     fallen: int | None = None
-    restored: Mapping[int, int] = field(default_factory=dict)
+    restored: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -121,12 +124,36 @@ class StatementRef:
     rank: int = 0
 
 
+@dataclass(frozen=True, order=True)
+class MissedPlace:
+    """A round that a solver has missed, or a draw that its primary has missed."""
+
+    round: int
+    slot: int = 0
+    draw: int = 0
+
+
+@dataclass(frozen=True)
+class Fall:
+    """What a root that fell made undone: rounds first_round to last_round, but for those that were undone
+    before. owed: the pay of their accepted claims; held: what the slash had for it."""
+
+    number: int
+    first_round: int
+    last_round: int
+    owed: int
+    held: int
+
+
 @dataclass(frozen=True)
 class RootContest:
-    """An open contest of a posted root. level: how often a child was named; answerer: who answered last."""
+    """An open contest of a posted root. root, root_until: which posting of which root it contests; level: how
+    often a child was named; answerer: who answered last."""
 
     number: int
     round: int
+    root: bytes
+    root_until: int
     contester: str
     turn: ContestTurn
     clock: int
@@ -161,7 +188,8 @@ class RunningDispute:
 @dataclass(frozen=True)
 class GameState:
     """A task. root: what the next round starts from; stands_since: when it last stopped (of no meaning while
-    a round runs); pools, beacons: frozen and dealt, by round; next_round: the next number to open;
+    a round runs); former: seats that were paid out, until their number is used again; pools, beacons: frozen
+    and dealt, by round; next_round: the next number to open; freed_epochs: epochs whose rounds are forgotten;
     next_number: of the next bond; seals: blocks of sealed proofs by sender and digest."""
 
     terms: GameTerms
@@ -170,10 +198,13 @@ class GameState:
     root: bytes
     stands_since: int
     seats: Mapping[int, Seat] = field(default_factory=dict)
+    former: Mapping[int, Seat] = field(default_factory=dict)
     pools: Mapping[int, Pool] = field(default_factory=dict)
     beacons: Mapping[int, bytes] = field(default_factory=dict)
     rounds: Mapping[int, GameRound] = field(default_factory=dict)
     next_round: int = 0
+    freed_epochs: int = 0
+    falls: tuple[Fall, ...] = ()
     start: PendingStart | None = None
     contests: Mapping[int, RootContest] = field(default_factory=dict)
     asks: Mapping[int, OpenAsk] = field(default_factory=dict)

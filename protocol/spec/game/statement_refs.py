@@ -1,6 +1,7 @@
 """Statements: a claim or a vote, the seat that answers for it, and what is open about it."""
 
 from protocol.spec.game.drawing import get_drawn_seat
+from protocol.spec.game.pools import get_epoch
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState, OpenAsk, RunningDispute, StatementRef
 
@@ -36,9 +37,9 @@ def count_open_disputes(state: GameState, number: int) -> int:
 
 
 def is_questioned(state: GameState, number: int, until_round: int) -> bool:
-    """Whether a statement of a seat in a round up to `until_round` is asked about or disputed."""
+    """Whether a statement of a seat in an epoch up to that of `until_round` is asked about or disputed."""
     questions = list_questions(state, number)
-    return any(one.statement.round <= until_round for one in questions)
+    return any(get_epoch(one.statement.round) <= get_epoch(until_round) for one in questions)
 
 
 def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDispute, ...]:

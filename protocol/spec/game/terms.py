@@ -17,6 +17,12 @@ ROUNDS_UNDER_WAY = 6
 """rounds whose worst time an ask may come late: auditors keep their ends so long."""
 ANSWERS_MAX = 3
 """answers that a dispute can ask of a seat, each within `respond`."""
+AUDITOR_SEATS_MAX = 4_096
+"""seat numbers of an auditor role."""
+EPOCH_ROUNDS = 16
+"""rounds whose pay the contract adds up in one place: a seat settles its part of an epoch at once."""
+RING_ROUNDS = 128
+"""rounds that the contract has places for. A new one takes the place of one that all seats have settled."""
 SILENCES_MAX = 3
 """missed rounds, or missed primary draws, after which a seat is marked silent."""
 

@@ -4,7 +4,7 @@ All follow from blocks that events fixed. `compute_` functions may give a block 
 """
 
 from protocol.spec.audit_draw import compute_grid_block
-from protocol.spec.game.enums import RoundPhase, SeatRole
+from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.state import GameRound, GameState, StatementRef
 from protocol.spec.game.terms import ANSWERS_MAX
 
@@ -22,6 +22,17 @@ def is_start_alive(state: GameState, block: int) -> bool:
     if state.start is None or state.is_halted:
         return False
     return block <= state.start.beacon_block + state.limits.seal_blocks
+
+
+def is_over(state: GameState, block: int) -> bool:
+    """Whether no round runs or is to come: all are used, the submitter halted, or the task has stood still
+    for `dispute` blocks."""
+    if get_live_round(state) is not None:
+        return False
+    if state.is_halted or state.next_round >= state.terms.rounds:
+        return True
+    is_idle = not is_start_alive(state, block)
+    return is_idle and block >= state.stands_since + state.terms.windows.dispute
 
 
 def compute_closing_block(state: GameState, game_round: GameRound) -> int:
@@ -90,21 +101,18 @@ def get_ask_until(state: GameState, ref: StatementRef) -> int | None:
     return None if start is None else start + 2 * windows.audit_max + windows.ask
 
 
-def get_duty_until(state: GameState, game_round: GameRound, role: SeatRole) -> int | None:
-    """The last block in which a statement of a seat of this role in a closed round can cost it something, or
-    still earn it something; None while the round runs."""
+def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
+    """The last block in which a statement in a closed round can cost a seat something, or still earn it
+    something; None while the round has no root. All roles wait for the latest of them."""
     if game_round.closed is None or game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
         return None
     windows, late = state.terms.windows, game_round.late_from
-    first = game_round.closed + windows.dispute
     asked = 2 * windows.audit_max + windows.ask
-    ends = [first, game_round.root_until]
-    if role == SeatRole.SOLVER and late is not None:
-        ends.append(late + 3 * windows.audit_max)
-    if role == SeatRole.VERIFIER and game_round.seed is not None:
+    ends = [game_round.closed + windows.dispute, game_round.root_until]
+    if game_round.seed is not None:
         ends.append(game_round.closed + asked)
-    if role == SeatRole.WHISTLEBLOWER and late is not None:
-        ends += [late + windows.dispute, late + asked]
+    if late is not None:
+        ends += [late + 3 * windows.audit_max, late + windows.dispute, late + asked]
     return max(ends)
 
 
@@ -114,8 +122,9 @@ def compute_ask_clock(state: GameState, block: int) -> int:
 
 
 def compute_dispute_clock(state: GameState, block: int) -> int:
-    """The last block of a dispute that is opened in `block`."""
-    return block + ANSWERS_MAX * state.terms.windows.respond
+    """The last block of a dispute that is opened in `block`: its answers, and a move of the opener before
+    each."""
+    return block + 2 * ANSWERS_MAX * state.terms.windows.respond
 
 
 # --- The closing seed ---------------------------------------------------------------------------------------

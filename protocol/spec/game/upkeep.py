@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
+from protocol.spec.game.contests import is_moot
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.pools import is_enough
+from protocol.spec.game.pools import is_closed, is_enough
 from protocol.spec.game.posting import get_post_window, get_waiting_round, is_stand_due
 from protocol.spec.game.rounds import get_seal_audits_window, get_seal_round_window, get_start_flaw
-from protocol.spec.game.seats import count_silences, get_pay_out_flaw
-from protocol.spec.game.settling import get_settled_until, is_over, is_settled
+from protocol.spec.game.seats import get_pay_out_flaw
+from protocol.spec.game.settling import get_settled_until, is_closable, is_epoch_done
+from protocol.spec.game.silence import find_silences
 from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.game.terms import SILENCES_MAX
 from protocol.spec.game.timing import (
@@ -32,7 +34,7 @@ def list_upkeep(state: GameState, block: int) -> tuple[GameCall, ...]:
     takes it from the header."""
     now = get_state_at(state, block)
     if now.is_closed:
-        return tuple(_list_pay_outs(now, block))
+        return ()
     kinds = (_list_seals, _list_roots, _list_ends, _list_settlements, _list_pay_outs, _list_silent)
     return tuple(call for kind in kinds for call in kind(now, block))
 
@@ -74,10 +76,16 @@ def _list_roots(state: GameState, block: int) -> Iterator[GameCall]:
 
 
 def _list_ends(state: GameState, block: int) -> Iterator[GameCall]:
-    """Clocks that have run out."""
-    yield from (calls.EndRootContest(n) for n, one in state.contests.items() if block > one.clock)
-    yield from (calls.EndAsk(n) for n, one in state.asks.items() if block > one.clock)
-    yield from (calls.EndDispute(n) for n, one in state.disputes.items() if block > one.clock)
+    """Clocks that have run out, and what has no object any more."""
+    for number, contest in state.contests.items():
+        if block > contest.clock or is_moot(state, contest):
+            yield calls.EndRootContest(number)
+    for number, ask in state.asks.items():
+        if block > ask.clock or is_closed(state, ask.seat):
+            yield calls.EndAsk(number)
+    for number, dispute in state.disputes.items():
+        if block > dispute.clock or is_closed(state, dispute.seat):
+            yield calls.EndDispute(number)
 
 
 def _list_settlements(state: GameState, block: int) -> Iterator[GameCall]:
@@ -85,7 +93,9 @@ def _list_settlements(state: GameState, block: int) -> Iterator[GameCall]:
         until = get_settled_until(state, seat, block)
         if until >= seat.settled:
             yield calls.SettleSeat(number, until)
-    if is_over(state, block) and is_settled(state):
+    if is_epoch_done(state):
+        yield calls.FreeEpoch()
+    if is_closable(state, block):
         yield calls.CloseGame()
 
 
@@ -97,9 +107,9 @@ def _list_pay_outs(state: GameState, block: int) -> Iterator[GameCall]:
 
 def _list_silent(state: GameState, block: int) -> Iterator[GameCall]:
     for number, seat in state.seats.items():
-        is_open = seat.status == SeatStatus.OPEN
-        if is_open and count_silences(state, seat, block) >= SILENCES_MAX:
-            yield calls.MarkSilent(number)
+        missed = find_silences(state, seat, block) if seat.status == SeatStatus.OPEN else ()
+        if len(missed) >= SILENCES_MAX:
+            yield calls.MarkSilent(number, missed[:SILENCES_MAX])
 
 
 # --- When to look again -------------------------------------------------------------------------------------
@@ -140,7 +150,6 @@ def _list_round_blocks(state: GameState, game_round: GameRound, block: int) -> I
     if game_round.closed is not None:
         yield get_post_window(state, game_round, block)[0]
         yield get_post_window(state, game_round, block)[1] + 1
-    for seat in state.seats.values():
-        until = get_duty_until(state, game_round, seat.role)
-        if until is not None:
-            yield until + 1
+    until = get_duty_until(state, game_round)
+    if until is not None:
+        yield until + 1

@@ -7,11 +7,12 @@ itself, it may. `./dev` runs a short campaign in the tests; TOUCHSTONE_GAME_EXAM
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from protocol.spec.game import calls
+from protocol.spec.game import calls, pools
 from protocol.spec.game.calls import GameCall, HandedOpening
 from protocol.spec.game.drawing import get_drawn_seat, list_draws
 from protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase, SeatRole
@@ -21,8 +22,8 @@ from protocol.spec.game.folding import fold
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.purse import PotKind
-from protocol.spec.game.seats import count_silences
-from protocol.spec.game.state import StatementRef, create_game
+from protocol.spec.game.silence import find_silences
+from protocol.spec.game.state import MissedPlace, StatementRef, create_game
 from protocol.spec.game.statement_refs import (
     count_open_asks,
     count_open_disputes,
@@ -93,8 +94,8 @@ class Campaign(RuleBasedStateMachine):
 
     @initialize(
         solvers=st.integers(0, 3), verifiers=st.integers(0, 3), whistles=st.integers(0, 2),
-        rounds=st.integers(2, 4), late=st.sampled_from([0, 1 << 15, 1 << 16]), draws=st.integers(1, 2),
-        ahead=st.integers(3, 60),
+        rounds=st.integers(2, 6), late=st.sampled_from([0, 1 << 15, 1 << 16]), draws=st.integers(1, 2),
+        ahead=st.integers(3, 60), epoch=st.sampled_from([1, 2, 16]),
         conduct=st.builds(Conduct, st.booleans(), st.booleans(), st.booleans(), LIES, st.booleans()),
     )  # fmt: skip
     def begin(
@@ -106,9 +107,13 @@ class Campaign(RuleBasedStateMachine):
         late: int,
         draws: int,
         ahead: int,
+        epoch: int,
         conduct: Conduct,
     ) -> None:
+        self.ring = patch.multiple(pools, EPOCH_ROUNDS=epoch, RING_ROUNDS=4 * epoch)
+        self.ring.start()
         self.changes = {"rounds": rounds, "late_chance": late, "draws": draws, "solver_seats": 5}
+        self.changes["least_verifiers"] = 3 * draws
         self.world = make_world(solvers=4, verifiers=7, whistleblowers=4, **self.changes)
         counts = {"solver": solvers, "verifier": verifiers, "whistle": whistles}
         self.world.cheats = {f"{name}{i}" for name, count in counts.items() for i in range(count)}
@@ -284,14 +289,17 @@ class Campaign(RuleBasedStateMachine):
     @rule(pick=PICK, a=st.integers(0, 16), b=SMALL)
     def meddle(self, pick: int, a: int, b: int) -> None:
         """Any other call with any numbers, by anybody."""
-        word = make_word("meddling", pick)
+        word, seats = make_word("meddling", pick), [*sorted(self.world.state.seats), 99]
+        seat = seats[a % len(seats)]
+        missed = tuple(MissedPlace(i * (b % 2), b // 2 + i, pick % 3) for i in range(3))
         options: list[GameCall] = [
-            calls.MarkSilent(a), calls.PayOut(a), calls.WithdrawCredit(), calls.CloseGame(),
+            calls.MarkSilent(seat, missed), calls.PayOut(seat), calls.FreeEpoch(), calls.Deposit(a),
+            calls.WithdrawCredit(), calls.CloseGame(),
             calls.StartRounds(), calls.SealStart(randomness=word), calls.SealRound(a, randomness=word),
             calls.SealAudits(a, randomness=word), calls.SealClosing(randomness=word), calls.LetStand(a),
-            calls.SettleSeat(a, b), calls.EndRootContest(a), calls.EndAsk(a),
+            calls.SettleSeat(seat, b), calls.EndRootContest(a), calls.EndAsk(a),
             calls.BringLeaf(a, is_fitting=False), calls.AnswerContest(a, is_hashing=False),
-            calls.AnswerAsk(a, is_fitting=False),
+            calls.AnswerAsk(a, is_fitting=False), calls.EndDispute(a),
         ]  # fmt: skip
         self.send(options[pick % len(options)], self.pick_cheat(pick // 64))
 
@@ -316,13 +324,13 @@ class Campaign(RuleBasedStateMachine):
         self.seen = len(self.world.log)
         for seat in self.world.state.seats.values():
             if not self.is_cheating(seat.number):
-                assert count_silences(self.world.get_now(), seat, self.world.block) == 0
+                assert not find_silences(self.world.get_now(), seat, self.world.block)
 
     def check_event(self, event: GameEvent) -> None:
         if isinstance(event, SeatJoined):
             self.owners[event.seat, -1] = event.account
         if isinstance(event, RoundOpened):
-            pool = self.world.state.rounds[event.round].pool
+            pool = self.world.pools[event.round]
             for number in (*pool.solvers, *pool.verifiers, *pool.whistleblowers):
                 self.owners[number, event.round] = self.owners[number, -1]
         if isinstance(event, SeatConvicted):
@@ -365,6 +373,13 @@ class Campaign(RuleBasedStateMachine):
                     assert state.seats[number].account == self.owners[number, index]
 
     def teardown(self) -> None:
+        try:
+            self.finish()
+        finally:
+            if hasattr(self, "ring"):
+                self.ring.stop()
+
+    def finish(self) -> None:
         """All fall silent but one keeper: the task closes, all stakes and credits come out."""
         if not hasattr(self, "world"):
             return

@@ -5,8 +5,9 @@ import pytest
 from protocol.spec.game import calls
 from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.purse import credit_of
+from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.test_posting import A, judge, make_judged
-from tests.protocol.spec.game.world import World, commit, get_burned, make_word, post
+from tests.protocol.spec.game.world import World, commit, get_burned, get_credit, make_word, post, solver
 
 
 def make_contest(root: bytes = b"") -> World:
@@ -94,35 +95,74 @@ def test_moves_out_of_turn_are_refused() -> None:
     assert world.try_send(calls.AnswerContest(5), "solver2") == "NothingOpen"
 
 
-def test_several_contests_run_at_once_and_end_with_the_first_that_fells_the_root() -> None:
+def fell(world: World) -> None:
+    """The contester of number 0 is never answered."""
+    world.jump(world.state.contests[0].clock + 1)
+    world.send(calls.EndRootContest(0), "x")
+    assert world.state.rounds[0].phase == RoundPhase.FALLEN
+
+
+def test_several_contests_run_at_once_and_are_moot_once_one_fells_the_root() -> None:
     world = make_contest()
-    world.send(calls.OpenContest(0, 300), "second")
     judge(world, (A, A, A), 1)
     assert post(world, (0, 1), (0, 1, 2), 1) is None
-    world.send(calls.OpenContest(1, 300), "third")
-    world.jump(world.block + 11)
-    world.send(calls.EndRootContest(0), "x")
+    for index, account in ((0, "second"), (1, "third")):
+        world.send(calls.OpenContest(index, 300), account)
+    assert world.try_send(calls.EndRootContest(1), "x") == "NotLate"
+    world.jump(105 + 10)
+    world.send(calls.AnswerContest(1), "solver2")
+    fell(world)
+    assert set(world.state.contests) == {1, 2}, "a fall ends its own contest only"
+    for number, account in ((1, "second"), (2, "third")):
+        assert world.try_send(calls.AnswerContest(number), "solver2") == "NothingOpen"
+        assert world.try_send(calls.NameChild(number, 1), account) == "NothingOpen"
+        assert world.try_send(calls.BringLeaf(number, is_right=False), "x") == "NothingOpen"
+        assert calls.EndRootContest(number) in list_upkeep(world.state, world.block)
+        world.send(calls.EndRootContest(number), "x")
+        assert get_credit(world, account) == 300, "bonds come back, without a clock"
     assert not world.state.contests
-    for account in ("second", "third"):
-        assert world.state.purse.get_wei(credit_of(account)) == 300, "bonds come back"
+
+
+@pytest.mark.parametrize("root", [b"", make_word("another")])
+def test_a_root_that_is_posted_again_does_not_revive_a_contest(root: bytes) -> None:
+    """While the root was down nobody could answer for it: its new signers would lose their seats at once."""
+    world = make_contest()
+    world.send(calls.OpenContest(0, 300), "second")
+    fell(world)
+    assert post(world, (2,), (0, 1, 2), root=root) is None
+    assert world.try_send(calls.AnswerContest(1), "solver2") == "NothingOpen"
+    world.jump(world.block + 11)
+    world.send(calls.EndRootContest(1), "x")
+    assert world.state.rounds[0].phase == RoundPhase.POSTED and get_credit(world, "second") == 300
+    assert world.try_send(calls.OpenContest(0, 300), "third") is None
 
 
 def test_a_missing_commitment_costs_nothing_while_a_contest_runs() -> None:
     world = make_contest()
     commit(world, "solver0", 1), commit(world, "solver1", 1)
     world.jump(105 + 41)
-    world.send(calls.TopUp(0, 1), "solver0")
+    world.send(calls.TopUp(solver(0), 1), "solver0")
     assert world.state.rounds[1].closed == 145 and world.state.rounds[1].is_excused
 
 
-def test_no_later_round_settles_while_a_contest_runs() -> None:
-    world = make_judged()
+def test_nothing_settles_until_a_contest_of_its_epoch_is_ended() -> None:
+    world = make_judged(rounds=1)
     post(world, (0, 1), (0, 1, 2))
     world.jump(300)
     world.send(calls.OpenContest(0, 300), "watcher")
     world.send(calls.AnswerContest(0), "solver2")
-    world.jump(310)
-    assert world.try_send(calls.SettleSeat(0, 0), "x") == "ContestRuns"
-    world.jump(311)
+    world.jump(884)
+    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") == "ContestRuns"
+    assert world.try_send(calls.CloseGame(), "x") == "TaskRuns"
     world.send(calls.EndRootContest(0), "x")
-    assert world.try_send(calls.SettleSeat(0, 0), "x") is None
+    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") is None
+
+
+def test_a_bond_comes_out_of_credit() -> None:
+    world = make_judged()
+    post(world, (0, 1), (0, 1, 2))
+    world.send(calls.Deposit(299), "watcher")
+    call = calls.OpenContest(0, 300)
+    assert world.try_send(call, "watcher", is_funded=False) == "CreditTooSmall"
+    world.send(calls.Deposit(2), "watcher")
+    assert world.try_send(call, "watcher", is_funded=False) is None and get_credit(world, "watcher") == 1

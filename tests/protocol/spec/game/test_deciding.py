@@ -24,6 +24,7 @@ from tests.protocol.spec.game.world import (
     make_quiet_world,
     make_vote,
     seal_draw,
+    solver,
     vote,
 )
 
@@ -146,6 +147,7 @@ def test_votes_that_do_not_count_are_skipped_and_the_others_count() -> None:
         ({"draw": 5}, "NotDrawn"),
         ({"rank": 3}, "NotDrawn"),
         ({"slot": 9}, "NotDrawn"),
+        ({"is_whole": False}, "NotWhole"),
         ({}, None),
     ],
 )
@@ -172,7 +174,7 @@ def test_a_vote_counts_once_and_never_from_a_convicted_seat() -> None:
     world.send(calls.SealProof(b"d"), "x")
     world.jump(106)
     ref = StatementRef(0, 1, 0, 0)
-    world.send(calls.ConvictSeat(ref, ProofKind.TWO_VOTES, b"d"), "x")
+    world.send(calls.ConvictSeat(ref, ProofKind.TWO_STATEMENTS, b"d"), "x")
     assert make_vote(world, world.state, (0, 1, 0, 0), A).signer == seat
     assert not vote(world, 1, 0, 0, A)
 
@@ -223,7 +225,7 @@ def test_late_audits_come_with_the_next_rounds_seed() -> None:
     for slot in range(2):
         vote(world, slot, 0, 0, A)
     vote(world, 2, 0, 0, R), vote(world, 2, 0, 1, R)
-    assert world.try_send(calls.PostRoot(0, (0, 1), b"root", (0, 1)), "x") is None
+    assert world.try_send(calls.PostRoot(0, (0, 1), b"root", (solver(0), solver(1))), "x") is None
     for i in range(3):
         commit(world, f"solver{i}", 1)
     seal_draw(world, 1)

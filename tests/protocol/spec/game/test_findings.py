@@ -11,6 +11,7 @@ from protocol.spec.game.fates import get_claim_fate, get_votes
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms
+from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.params import TOKEN_WEI
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_contests import make_contest
@@ -21,11 +22,13 @@ from tests.protocol.spec.game.world import (
     SUBMITTER,
     commit,
     get_burned,
+    get_credit,
     make_terms,
     make_vote,
     make_word,
     make_world,
     post,
+    solver,
     vote,
 )
 
@@ -60,7 +63,7 @@ def test_c1_the_honest_contester_of_a_poisoned_root_needs_no_leaf() -> None:
     world.send(calls.EndRootContest(0), "x")
     assert world.state.rounds[0].phase == RoundPhase.FALLEN
     assert world.state.purse.get_wei(credit_of("watcher")) >= 300, "the bond comes back"
-    assert {world.state.seats[n].status for n in (0, 1)} == {SeatStatus.CLOSED}
+    assert {world.state.seats[n].status for n in (solver(0), solver(1))} == {SeatStatus.CLOSED}
 
 
 # --- C2: windows of one block -------------------------------------------------------------------------------
@@ -109,18 +112,20 @@ def test_h2_a_task_does_not_close_over_a_dispute() -> None:
     post(world, (0, 1), (0, 1, 2))
     world.jump(303)
     world.send(calls.DisputeStatement(CLAIM, 80), "whistle0")
-    for block in range(304, 334):
+    for block in (304, 364, 884, 2_000):
         world.jump(block)
         assert world.try_send(calls.CloseGame(), "x") == "TaskRuns"
-        assert world.try_send(calls.SettleSeat(0, 0), "x") == "NotSettleable"
-    world.jump(334)
-    assert world.try_send(calls.EndDispute(0), "x") is None, "three answers, then it is over"
+        assert world.try_send(calls.SettleSeat(solver(0), 0), "x") == "NotSettleable"
+        assert world.try_send(calls.PayOut(solver(0)), "x") == "SeatBusy"
+    assert calls.EndDispute(0) in list_upkeep(world.state, 364), "six times respond, then it is over"
+    world.send(calls.EndDispute(0), "x")
+    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") is None
 
 
 @pytest.mark.parametrize("finder_cap", [0, 150, 1 << 80])
 def test_h2_a_full_self_challenge_loses_half_of_the_stake(finder_cap: int) -> None:
     """Submitter, solver and finder are one: at least half is burned."""
-    world = make_judged(amounts=replace(AMOUNTS, finder_cap=finder_cap))  # type: ignore[arg-type]
+    world = make_judged(amounts=replace(AMOUNTS, finder_cap=finder_cap))
     world.send(calls.DisputeStatement(CLAIM, 80), "friend")
     world.send(calls.EndDispute(0, outcome=CONVICTED), "friend")
     purse = world.state.purse
@@ -140,18 +145,17 @@ def test_m2_nothing_is_opened_before_the_draw_is_decided() -> None:
 
 
 # --- M3: one dispute in the last block locks everybody's stake ----------------------------------------------
-def test_m3_a_dispute_holds_the_seat_that_it_names_and_nobody_else() -> None:
+def test_m3_a_question_holds_the_seat_that_it_names_and_nobody_else() -> None:
     world = make_judged(rounds=1)
     post(world, (0, 1), (0, 1, 2))
-    world.jump(303)
     signer = make_vote(world, world.state, (0, 0, 0, 0), A).signer
+    world.jump(303)
     world.send(calls.DisputeStatement(VOTE, 80), "pest")
-    world.jump(304)
-    assert world.try_send(calls.SettleSeat(0, 0), "x") is None, "nor the solver of the claim"
-    world.send(calls.EndDispute(0), "x")
     world.jump(883)
+    world.send(calls.EndDispute(0), "x")
     world.send(calls.AskSigner(VOTE, A, 1, 40), "pest")
     world.jump(884)
+    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") is None, "nor the solver of the claim"
     for i in range(5):
         refusal = world.try_send(calls.SettleSeat(world.get_seat(f"verifier{i}").number, 0), "x")
         assert refusal == ("NotSettleable" if f"verifier{i}" == signer else None)
@@ -208,11 +212,13 @@ def test_l_a_copied_seal_seals_nothing_and_a_seal_expires() -> None:
 
 
 def test_l_no_bond_sticks() -> None:
-    """Bonds of contests that end with another's fall come back; all pots of bonds are empty at the end."""
+    """Bonds of contests of a root that fell come back; all pots of bonds are empty at the end."""
     world = make_contest(make_word("wrong"))
     world.send(calls.OpenContest(0, 300), "second")
     world.jump(world.block + 11)
     world.send(calls.EndRootContest(0), "x")
+    world.send(calls.EndRootContest(1), "x")
+    assert get_credit(world, "second") == 300
     assert not [pot for pot in world.state.purse.wei if pot.kind.name in ("BOND", "SLASHED")]
 
 

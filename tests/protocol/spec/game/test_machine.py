@@ -11,7 +11,7 @@ from protocol.spec.game.machine import apply, check_game_call, fold_all, get_sta
 from protocol.spec.game.refusals import REMEDIES, GameRefusal
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from tests.protocol.spec.game.test_silence import play
-from tests.protocol.spec.game.world import World, commit, make_quiet_world, make_world
+from tests.protocol.spec.game.world import World, commit, make_quiet_world, make_world, solver
 
 SOURCES = Path(machine.__file__).parent
 KINDS = [one for one in vars(calls).values() if isinstance(one, type) and issubclass(one, GameCall)]
@@ -41,7 +41,7 @@ def test_a_state_at_a_block_is_what_a_call_of_that_block_finds() -> None:
     assert get_state_at(world.state, 183).rounds[0].closed is None
     later = get_state_at(world.state, 184)
     assert later.rounds[0].closed == 183 and world.state.rounds[0].closed is None
-    logged = apply(world.state, calls.TopUp(0, 1), "solver0", 184)
+    logged = apply(world.state, calls.LeaveSeat(solver(0)), "solver0", 184)
     assert fold_all(world.state, logged[:1], 184) == later, "the close comes first"
 
 

@@ -1,27 +1,38 @@
 """POST, what stands without it, and what a fall undoes. The round closes in 103: the merge waits for votes
 until 133, a majority has until 138."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from protocol.spec.game import calls
+from protocol.spec.game.drawing import get_drawn_seat
+from protocol.spec.game.earnings import RoundMoney, compute_round_money, find_fall
 from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.events import WeiMoved
+from protocol.spec.game.purse import restitution_of
+from protocol.spec.game.state import Fall, StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
+    AMOUNTS,
+    KEEPER,
     World,
     commit,
+    get_burned,
+    get_credit,
     make_quiet_world,
     make_word,
     post,
     seal_draw,
+    solver,
     vote,
 )
 
-A, R = VoteWord.ACCEPT, VoteWord.REJECT_STATE
+A, R, U = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED
 
 
-def make_judged(words: tuple[VoteWord | None, ...] = (A, A, A), **changes: int) -> World:
+def make_judged(words: tuple[VoteWord | None, ...] = (A, A, A), **changes: Any) -> World:
     """A round in which the primaries have said `words`, and for a REJECT a reserve too."""
     world = make_quiet_world(**{"rounds": 5, **changes})
     judge(world, words, 0)
@@ -58,8 +69,7 @@ def test_a_majority_of_the_pool_posts_accepted_claims(
     merged: tuple[int, ...], signers: tuple[int, ...], name: str | None
 ) -> None:
     world = make_judged()
-    call = calls.PostRoot(0, merged, make_word("r"), signers)
-    assert world.try_send(call, "anybody") == name
+    assert post(world, signers, merged, root=make_word("r")) == name
     assert (1 in world.state.rounds) == (name is None), "round 1 opens in the block of the post"
 
 
@@ -127,15 +137,15 @@ def test_an_open_round_has_no_root() -> None:
 def test_a_pool_that_is_too_small_lets_the_task_stand_still() -> None:
     world = make_judged(least_solvers=3, rounds=4)
     assert post(world, (0, 1), (0, 1, 2)) is None
-    world.send(calls.LeaveSeat(0), "solver0")
+    world.send(calls.LeaveSeat(solver(0)), "solver0")
     judge(world, (A, A, A), 1)
     assert post(world, (0, 1), (0, 1, 2), 1) is None
     judge(world, (A, A, A), 2)
-    assert world.state.pools[3].solvers == (1, 2)
+    assert world.state.pools[3].solvers == (solver(1), solver(2))
     assert post(world, (0, 1), (0, 1, 2), 2) is None
     assert 3 not in world.state.rounds and world.state.stands_since == world.block
     assert world.try_send(calls.StartRounds(), "x") == "PoolTooSmall"
-    world.send(calls.TopUp(1, 1), "solver1")
+    world.send(calls.TopUp(solver(1), 1), "solver1")
 
 
 def test_a_halted_task_opens_no_later_round() -> None:
@@ -164,23 +174,95 @@ def test_a_fall_convicts_its_signers_and_undoes_later_rounds() -> None:
     world = make_fall()
     phases = [world.state.rounds[index].phase for index in range(3)]
     assert phases == [RoundPhase.FALLEN, RoundPhase.UNDONE, RoundPhase.UNDONE]
-    statuses = [world.state.seats[n].status for n in range(3)]
+    statuses = [world.state.seats[solver(n)].status for n in range(3)]
     assert statuses == [SeatStatus.CLOSED, SeatStatus.CLOSED, SeatStatus.OPEN], "2 signed round 1 only"
     assert world.state.root == world.state.terms.root
     assert commit(world, "solver2", 2) == "RoundUndone"
     assert world.try_send(calls.SealAudits(2), "x") == "NothingToSeal"
 
 
-def test_accepted_work_of_undone_rounds_is_paid_by_the_signers() -> None:
+def test_the_signers_slash_holds_what_accepted_work_of_undone_rounds_is_owed() -> None:
     world = make_fall()
-    assert world.state.rounds[1].restored == {2: 100}, "the convicted signers' claims are not"
-    assert world.state.purse.get_wei(credit_of("watcher")) == 150 + 300, "capped share, and the bond"
+    assert world.state.falls == (Fall(0, 1, 2, owed=100, held=100),), "the signers' own claims are not owed"
+    assert get_credit(world, "watcher") == 150 + 300, "capped share, and the bond"
+    assert world.state.purse.get_wei(restitution_of(0)) == 100
+    assert get_burned(world) == 4_000 - 150 - 1_000 - 100
+
+
+def test_accepted_work_of_undone_rounds_is_paid_at_settlement_in_any_order() -> None:
+    world = make_fall()
     world.jump(world.block + 6)
     world.send(calls.LetStand(0), "x")
-    world.jump(600)
-    world.send(calls.SettleSeat(2, 2), "x")
-    paid = world.state.purse.get_wei(credit_of("solver2"))
+    world.jump(3_000)
+    for number in (0, 1):
+        burned = get_burned(world)
+        world.send(calls.SettleSeat(solver(number), 2), "x")
+        assert world.state.purse.get_wei(restitution_of(0)) == 100, "the convicted take nothing from it"
+        assert get_burned(world) == burned + 100, "their pay of round 0, from the escrow"
+    world.send(calls.SettleSeat(solver(2), 2), "x")
+    paid = get_credit(world, "solver2")
     assert paid == 100 + 100, "round 0 from the escrow, round 1 from the slash, round 2 is not accepted"
+
+
+def make_expensive_fall() -> World:
+    """Five solvers, pay of 4,000: three sign, the slash has 4,350 for 4,666."""
+    amounts = replace(AMOUNTS, solver_pay=4_000)
+    world = make_quiet_world(rounds=5, solvers=5, solver_seats=5, amounts=amounts)
+    for index in range(2):
+        for i in range(5):
+            assert commit(world, f"solver{i}", index, segments=1 if i == 4 else 6) is None
+        seal_draw(world, index)
+        assert all(vote(world, slot, 0, 0, A, index) for slot in range(5))
+        root = make_word("wrong") if index == 0 else None
+        assert post(world, (0, 1, 2), (0, 1, 2, 3, 4), index, root=root) is None
+    world.send(calls.OpenContest(0, 300), "watcher")
+    world.jump(world.state.contests[0].clock + 1)
+    world.send(calls.EndRootContest(0), "x")
+    return world
+
+
+def test_what_is_held_is_shared_and_its_rest_burned_when_the_task_closes() -> None:
+    world = make_expensive_fall()
+    assert world.state.falls == (Fall(0, 1, 2, owed=4_666, held=4_350),)
+    burned = get_burned(world)
+    assert burned == 0
+    world.cheats -= {KEEPER}
+    world.play()
+    assert world.state.is_closed and not [pot for pot in world.state.purse.wei if pot == restitution_of(0)]
+    moved = [e.wei for _, e in world.log if isinstance(e, WeiMoved) and e.source == restitution_of(0)]
+    assert moved == [4_000 * 4_350 // 4_666, 666 * 4_350 // 4_666, 1]
+
+
+def test_a_round_belongs_to_the_first_fall_that_made_it_undone() -> None:
+    state, undone = make_fall().state, RoundPhase.UNDONE
+    state = replace(state, falls=(Fall(0, 2, 2, 0, 0), Fall(1, 1, 4, 100, 50)))
+    falls = [find_fall(state, replace(state.rounds[2], index=index, phase=undone)) for index in (1, 2, 3, 4)]
+    assert [fall and fall.number for fall in falls] == [1, 0, 1, 1]
+    assert find_fall(state, replace(state.rounds[2], phase=RoundPhase.STANDING)) is None
+
+
+def test_auditors_are_paid_in_undone_rounds_for_what_was_opened_before() -> None:
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1, 2), root=make_word("wrong")) is None
+    for i in range(3):
+        assert commit(world, f"solver{i}", 1) is None
+    seal_draw(world, 1)
+    for slot, word in ((0, A), (1, A), (2, U)):
+        assert vote(world, slot, 0, 0, word, 1)
+    assert vote(world, 2, 0, 1, U, 1)
+    world.send(calls.JudgeVotes(1, (), (calls.HandedOpening(0, 0, 0),)), "x")
+    world.send(calls.OpenContest(0, 300), "watcher")
+    world.jump(world.state.contests[0].clock + 1)
+    world.send(calls.EndRootContest(0), "x")
+    world.send(calls.JudgeVotes(1, (), (calls.HandedOpening(1, 0, 0),)), "x")
+    later = world.state.rounds[1]
+    assert later.votes[0, 0][0].is_opened and not later.votes[1, 0][0].is_opened, "too late"
+    for rank, slot, paid, fees in ((0, 0, 10, 0), (0, 2, 0, 70), (1, 2, 0, 70)):
+        number = get_drawn_seat(world.state, later, slot, 0, rank)
+        money = compute_round_money(world.state, world.state.seats[number or 0], later, world.block)
+        assert (money.paid, money.fees) == (paid, fees)
+    solver2 = world.state.seats[solver(2)]
+    assert compute_round_money(world.state, solver2, later, world.block) == RoundMoney(), "a solver: nothing"
 
 
 def test_after_a_fall_the_others_post_again() -> None:
@@ -209,7 +291,7 @@ def test_a_root_that_was_posted_again_can_be_contested_for_a_whole_window() -> N
     assert post(world, (2,), (0, 1, 2), root=make_word("wrong again")) is None
     posted = world.block
     world.jump(posted + 200)
-    assert world.try_send(calls.SettleSeat(2, 0), "x") == "NotSettleable"
+    assert world.try_send(calls.SettleSeat(solver(2), 0), "x") == "NotSettleable"
     assert world.try_send(calls.OpenContest(0, 300), "watcher") is None
 
 

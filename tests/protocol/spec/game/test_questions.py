@@ -1,16 +1,31 @@
 """Asks, disputes and proofs from outside: who may, until when, for how much, and what the outcome does."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatRole, SeatStatus
+from protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.purse import ESCROW, credit_of
+from protocol.spec.game.folding import fold
+from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import StatementRef
+from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, judge, make_judged
-from tests.protocol.spec.game.world import World, get_burned, make_vote, make_word, post, vote
+from tests.protocol.spec.game.world import (
+    AMOUNTS,
+    World,
+    get_burned,
+    get_credit,
+    make_vote,
+    make_word,
+    post,
+    solver,
+    vote,
+)
 
 CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
 DIGEST = make_word("digest")
@@ -101,49 +116,88 @@ def test_no_answer_costs_the_seat() -> None:
     assert world.state.purse.get_wei(credit_of("submitter")) == 125 and get_burned(world) == 250
 
 
-def test_a_solver_is_paid_out_of_the_slash_where_rejections_fall() -> None:
-    world = make_judged((R, A, A))
+def answer_reject(world: World, ask_number: int = 0) -> None:
+    """The asked REJECT was false."""
+    world.send(calls.AnswerAsk(ask_number, is_beyond=False), "x")
+
+
+def test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls() -> None:
+    world = make_judged((R, A, A), rounds=1)
     ask(world, word=R)
-    world.send(calls.AnswerAsk(0, is_beyond=False), "x")
-    assert world.state.rounds[0].restored == {0: 100}
+    answer_reject(world)
+    assert world.state.rounds[0].restored == {0} and get_credit(world, "solver0") == 100
     assert get_burned(world) == 500 - 125 - 125 - 100
     assert get_claim_fate(world.state, world.state.rounds[0], 0, world.block) == ClaimFate.VOID
-    escrow = world.state.purse.get_wei(ESCROW)
-    second = calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40)
-    world.send(second, "asker")
-    world.send(calls.AnswerAsk(1, is_beyond=False), "x")
-    assert world.state.purse.get_wei(ESCROW) == escrow, "paid once"
+    world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
+    answer_reject(world, 1)
+    assert get_credit(world, "solver0") == 100, "paid once"
     post(world, (0, 1), (1, 2))
-    world.jump(304)
-    world.send(calls.SettleSeat(0, 0), "x")
-    assert world.state.purse.get_wei(credit_of("solver0")) == 100
+    world.jump(884)
+    world.send(calls.SettleSeat(solver(0), 0), "x")
+    assert get_credit(world, "solver0") == 100, "and nothing at settlement"
 
 
-def test_a_solver_that_has_settled_is_paid_at_once() -> None:
-    world = make_judged((R, A, A))
-    post(world, (0, 1), (1, 2))
-    world.jump(400)
-    world.send(calls.SettleSeat(0, 0), "x")
-    assert world.state.purse.get_wei(credit_of("solver0")) == 0
+def test_a_slash_pays_no_more_than_it_has() -> None:
+    world = make_judged((R, A, A), amounts=replace(AMOUNTS, solver_pay=1_000))
     ask(world, word=R)
-    world.send(calls.AnswerAsk(0, is_beyond=False), "x")
-    assert world.state.purse.get_wei(credit_of("solver0")) == 100
+    answer_reject(world)
+    assert get_credit(world, "solver0") == 500 - 125 - 125 and get_burned(world) == 0
+    world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
+    answer_reject(world, 1)
+    assert get_credit(world, "solver0") == 250, "once, even if it was not all"
 
 
-def test_the_pay_goes_to_who_committed_not_to_who_has_the_number_now() -> None:
-    world = make_judged((R, A, A), rounds=1)
+def test_an_abstention_or_a_late_reject_made_nothing_void() -> None:
+    world = make_drawn()
+    vote(world, 0, 0, 0, VoteWord.ABSTAIN), vote(world, 0, 0, 1, R)
+    assert convict_vote(world, VOTE) and get_credit(world, "solver0") == 0
+    assert convict_vote(world, StatementRef(0, 0, 0, 1)) and get_credit(world, "solver0") == 100
+
+
+def convict_vote(world: World, ref: StatementRef) -> bool:
+    world.send(calls.SealProof(DIGEST), "x")
+    world.jump(world.block + 1)
+    world.send(calls.ConvictSeat(ref, ProofKind.FALSE_WORD, DIGEST), "x")
+    return world.state.seats[get_signer(world, ref)].status == SeatStatus.CLOSED
+
+
+def make_left() -> World:
+    """The claim of solver0 was rejected; it has left, and its rejection is still asked about."""
+    world = make_judged((R, A, A), rounds=2, least_solvers=3)
+    world.send(calls.LeaveSeat(solver(0)), "solver0")
     post(world, (0, 1), (1, 2))
-    world.send(calls.LeaveSeat(0), "solver0")
-    world.jump(304)
-    world.send(calls.SettleSeat(0, 0), "x")
-    world.send(calls.PayOut(0), "x")
+    for number in (0, 1, 2):
+        world.state = fold(world.state, SeatSettled(solver(number), 1), world.block)
+    ask(world, word=R)
+    world.send(calls.PayOut(solver(0)), "x")
+    return world
+
+
+def test_who_has_left_is_paid_too() -> None:
+    world = make_left()
+    assert world.state.former[solver(0)].account == "solver0"
+    answer_reject(world)
+    assert get_credit(world, "solver0") == 2_000 + 100
+
+
+def test_nobody_is_paid_once_the_number_is_used_again() -> None:
+    world = make_left()
+    world.state = replace(world.state, terms=replace(world.state.terms, rounds=5))
     world.send(calls.JoinSeat(SeatRole.SOLVER, 2_000), "stranger")
-    assert world.get_seat("stranger").number == 0
-    ask(world, word=R)
-    world.send(calls.AnswerAsk(0, is_beyond=False), "x")
-    assert world.state.purse.get_wei(credit_of("solver0")) == 2_000 + 100
-    assert world.state.purse.get_wei(credit_of("stranger")) == 0
+    assert world.get_seat("stranger").number == solver(0) and not world.state.former
+    answer_reject(world)
+    assert get_credit(world, "solver0") == 2_000 and get_credit(world, "stranger") == 0
+    assert world.state.rounds[0].restored == frozenset() and get_burned(world) == 250
     assert dispute(world) == "StatementUnknown", "nor does the stranger answer for the claim"
+
+
+def test_a_convicted_solver_is_not_paid() -> None:
+    world = make_judged((R, A, A))
+    dispute(world)
+    world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
+    ask(world, word=R)
+    answer_reject(world, 1)
+    assert get_credit(world, "solver0") == 0
 
 
 # --- DISPUTE ------------------------------------------------------------------------------------------------
@@ -162,17 +216,40 @@ def test_a_claim_is_disputed_once_decided_and_until_dispute_is_over() -> None:
     assert dispute(world, bond=240) == "OutsideWindow"
 
 
-def test_a_convicted_dispute_takes_the_seat_and_ends_the_others() -> None:
+def test_a_convicted_dispute_takes_the_seat() -> None:
     world = make_judged()
     for bond, sender in ((80, "whistle0"), (160, "whistle1")):
         assert dispute(world, bond=bond, sender=sender) is None
     world.send(calls.EndDispute(1, outcome=CONVICTED), "x")
-    assert world.get_seat("solver0").status == SeatStatus.CLOSED and not world.state.disputes
-    assert world.state.purse.get_wei(credit_of("whistle0")) == 80
+    assert world.get_seat("solver0").status == SeatStatus.CLOSED
     assert world.state.purse.get_wei(credit_of("whistle1")) == 160 + 150
     assert world.state.purse.get_wei(credit_of("submitter")) == 500
     assert get_burned(world) == 2_000 - 150 - 500
     assert dispute(world) == "SeatClosed", "slashed once"
+
+
+def test_other_questions_on_a_convicted_seat_are_moot_and_anybody_ends_them() -> None:
+    world = make_judged()
+    assert ask(world) is None and dispute(world, VOTE, bond=80) is None
+    assert dispute(world, VOTE, bond=160, sender="whistle1") is None
+    world.send(calls.EndDispute(1, outcome=CONVICTED), "x")
+    assert set(world.state.asks) == {0} and set(world.state.disputes) == {2}
+    assert world.try_send(calls.AnswerAsk(0), "x") == "SeatClosed"
+    assert world.try_send(calls.PayOut(get_signer(world)), "x") == "SeatBusy"
+    upkeep = list_upkeep(world.state, world.block)
+    assert {calls.EndAsk(0), calls.EndDispute(2)} <= set(upkeep), "without a clock"
+    world.send(calls.EndAsk(0), "x")
+    world.send(calls.EndDispute(2, outcome=CONVICTED), "x")
+    assert not world.state.asks and not world.state.disputes
+    assert get_credit(world, "asker") == 40 and get_credit(world, "whistle1") == 160, "bonds come back"
+    outcomes = [event.outcome for _, event in world.log if isinstance(event, AskOver | DisputeOver)]
+    assert outcomes == [CONVICTED, GameOutcome.MOOT, GameOutcome.MOOT]
+
+
+def test_bonds_of_questions_come_out_of_credit() -> None:
+    world = make_judged()
+    for call in (calls.AskSigner(VOTE, A, 7, 40), calls.DisputeStatement(CLAIM, 80)):
+        assert world.try_send(call, "poor", is_funded=False) == "CreditTooSmall"
 
 
 def test_a_lost_dispute_costs_its_bond_and_acquits_of_nothing() -> None:
@@ -185,11 +262,11 @@ def test_a_lost_dispute_costs_its_bond_and_acquits_of_nothing() -> None:
     assert world.get_seat("solver0").status == SeatStatus.CLOSED
 
 
-def test_a_dispute_lasts_three_answers_at_most() -> None:
+def test_a_dispute_lasts_three_answers_and_three_moves_between_at_most() -> None:
     world = make_judged()
     assert dispute(world) is None
     clock = world.state.disputes[0].clock
-    assert clock == world.block + 3 * 10
+    assert clock == world.block + 6 * 10
     world.jump(clock + 1)
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
     assert world.get_seat("solver0").status == SeatStatus.OPEN, "too late to convict"
@@ -201,7 +278,6 @@ def test_a_vote_is_disputed_too() -> None:
     assert dispute(world, VOTE) is None
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
     assert world.state.seats[number].status == SeatStatus.CLOSED
-    assert world.state.rounds[0].votes[0, 0][0].is_false
     assert get_claim_fate(world.state, world.state.rounds[0], 0, world.block) == ClaimFate.ACCEPTED
 
 
@@ -244,9 +320,11 @@ def test_a_convicted_claim_that_was_merged_stays_merged() -> None:
     ("ref", "proof", "name"),
     [
         (CLAIM, ProofKind.BOUNDARY_ZERO, None), (CLAIM, ProofKind.DELTA_LEAF, None),
-        (CLAIM, ProofKind.TWO_VOTES, "ProofInvalid"), (VOTE, ProofKind.VOTE_LEAF, None),
-        (VOTE, ProofKind.TWO_VOTES, None), (VOTE, ProofKind.BOUNDARY_ZERO, "ProofInvalid"),
-        (VOTE, ProofKind.ASKED, "ProofInvalid"),
+        (CLAIM, ProofKind.TWO_STATEMENTS, "ProofInvalid"), (VOTE, ProofKind.VOTE_LEAF, None),
+        (VOTE, ProofKind.TWO_STATEMENTS, None), (VOTE, ProofKind.BOUNDARY_ZERO, "ProofInvalid"),
+        (VOTE, ProofKind.ASKED, "ProofInvalid"), (CLAIM, ProofKind.CARRIED_ROOT, None),
+        (VOTE, ProofKind.CARRIED_ROOT, "ProofInvalid"), (VOTE, ProofKind.FALSE_WORD, None),
+        (CLAIM, ProofKind.FALSE_WORD, "ProofInvalid"), (CLAIM, ProofKind.VOTE_LEAF, "ProofInvalid"),
     ],
 )  # fmt: skip
 def test_a_proof_fits_its_statement(ref: StatementRef, proof: ProofKind, name: str | None) -> None:

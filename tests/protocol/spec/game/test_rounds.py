@@ -22,6 +22,7 @@ from tests.protocol.spec.game.world import (
     make_word,
     make_world,
     seal_draw,
+    solver,
 )
 
 RANDOM, DIGEST = make_word("randomness"), make_word("digest")
@@ -33,7 +34,8 @@ def test_start_freezes_two_pools_and_asks_for_the_next_grid_block() -> None:
     world.send(calls.StartRounds(), "x")
     start = world.state.start
     assert start is not None and (start.first_round, start.beacon_block) == (0, 102), "100 + delay 1, grid 2"
-    assert world.state.pools[0] == world.state.pools[1] and world.state.pools[0].solvers == (0, 1, 2)
+    assert world.state.pools[0] == world.state.pools[1]
+    assert world.state.pools[0].solvers == (solver(0), solver(1), solver(2))
     assert world.try_send(calls.StartRounds(), "x") == "StartPending"
     for block, name in ((102, "OutsideWindow"), (103, None)):
         world.jump(block)
@@ -71,10 +73,10 @@ def test_a_start_that_nobody_seals_lapses_and_can_be_asked_again() -> None:
 def test_a_lapsed_start_holds_no_stake() -> None:
     world = make_world(solvers=1)
     world.send(calls.StartRounds(), "x")
-    world.send(calls.LeaveSeat(0), "solver0")
-    assert world.try_send(calls.PayOut(0), "x") == "SeatBusy"
+    world.send(calls.LeaveSeat(solver(0)), "solver0")
+    assert world.try_send(calls.PayOut(solver(0)), "x") == "SeatBusy"
     world.jump(102 + world.state.limits.seal_blocks + 1)
-    assert world.try_send(calls.PayOut(0), "x") is None
+    assert world.try_send(calls.PayOut(solver(0)), "x") is None
 
 
 def test_a_halted_task_opens_nothing() -> None:
@@ -85,6 +87,9 @@ def test_a_halted_task_opens_nothing() -> None:
     assert world.try_send(calls.SealStart(randomness=RANDOM), "x") == "TaskHalted"
     assert world.try_send(calls.StartRounds(), "x") == "TaskHalted"
     assert make_world().try_send(calls.SealStart(), "x") == "NothingToSeal"
+    for number in list(world.state.seats):
+        assert world.try_send(calls.CloseGame(), "x") == "TaskRuns", "a seat is not paid out"
+        world.send(calls.PayOut(number), "x")
     assert world.try_send(calls.CloseGame(), "x") is None
 
 
@@ -187,12 +192,12 @@ def test_the_pool_after_next_is_frozen_as_the_closing_block_leaves_it() -> None:
     world = make_quiet_world(solvers=3)
     world.jump(183)
     world.send(calls.JoinSeat(SeatRole.VERIFIER, 500), "in time")
-    world.send(calls.LeaveSeat(0), "solver0")
+    world.send(calls.LeaveSeat(solver(0)), "solver0")
     world.jump(184)
     world.send(calls.JoinSeat(SeatRole.VERIFIER, 500), "too late")
-    world.send(calls.LeaveSeat(1), "solver1")
+    world.send(calls.LeaveSeat(solver(1)), "solver1")
     pool = world.state.pools[2]
-    assert pool.solvers == (1, 2), "solver0 left in time, solver1 too late"
+    assert pool.solvers == (solver(1), solver(2)), "solver0 left in time, solver1 too late"
     assert world.get_seat("in time").number in pool.verifiers
     assert world.get_seat("too late").number not in pool.verifiers
 
@@ -201,8 +206,8 @@ def test_the_freeze_does_not_wait_for_somebody_to_say_so() -> None:
     """Nobody touches the round for long after its close: the pool is the same."""
     world = make_quiet_world(solvers=3)
     world.jump(300)
-    world.send(calls.LeaveSeat(1), "solver1")
-    assert world.state.pools[2].solvers == (0, 1, 2)
+    world.send(calls.LeaveSeat(solver(1)), "solver1")
+    assert world.state.pools[2].solvers == (solver(0), solver(1), solver(2))
     assert world.state.rounds[0].closed == 183
 
 
@@ -268,4 +273,4 @@ def test_a_beacon_that_nobody_seals_closes_the_round_and_charges_nobody() -> Non
     assert 3 in world.state.rounds, "the next round opens"
     world.play()
     assert world.state.is_closed
-    assert world.state.purse.get_wei(stake_of(0)) == 0
+    assert world.state.purse.get_wei(stake_of(solver(0))) == 0

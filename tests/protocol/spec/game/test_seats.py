@@ -1,22 +1,24 @@
 """Who joins, who is displaced, who is silent, and when a stake comes out."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.drawing import get_drawn_seat
 from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.pools import freeze_pool
-from protocol.spec.game.purse import credit_of, stake_of
-from protocol.spec.game.seats import count_silences
-from protocol.spec.statements import VoteWord
+from protocol.spec.game.purse import BURNED, credit_of, move_wei, stake_of
+from protocol.spec.game.state import compute_seat_id, create_game
+from protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
 from tests.protocol.spec.game.world import (
     SUBMITTER,
     World,
     commit,
+    get_credit,
     make_quiet_world,
+    make_terms,
     make_world,
-    seal_draw,
-    vote,
+    solver,
 )
 
 
@@ -24,13 +26,79 @@ def join(world: World, account: str, wei: int, role: SeatRole = SeatRole.SOLVER)
     return world.try_send(calls.JoinSeat(role, wei), account)
 
 
-def test_a_seat_takes_the_lowest_free_number_and_holds_its_stake() -> None:
+def test_a_seat_takes_the_lowest_free_number_of_its_role_and_holds_its_stake() -> None:
     world = make_world(solvers=0, verifiers=0, whistleblowers=0)
-    assert join(world, "a", 2_000) is None and join(world, "b", 500, SeatRole.VERIFIER) is None
-    assert [world.state.seats[n].account for n in (0, 1)] == ["a", "b"]
-    assert world.state.purse.get_wei(stake_of(0)) == 2_000
+    roles = {
+        "a": SeatRole.SOLVER,
+        "b": SeatRole.VERIFIER,
+        "c": SeatRole.VERIFIER,
+        "d": SeatRole.WHISTLEBLOWER,
+    }
+    for account, role in roles.items():
+        assert join(world, account, 2_000, role) is None
+    ids = {seat.account: number for number, seat in world.state.seats.items()}
+    assert ids == {"a": 1 << 16, "b": 2 << 16, "c": 2 << 16 | 1, "d": 3 << 16}
+    assert world.state.purse.get_wei(stake_of(1 << 16)) == 2_000
+    world.send(calls.LeaveSeat(2 << 16), "b")
+    assert join(world, "e", 500, SeatRole.VERIFIER) is None
+    assert world.get_seat("e").number == 2 << 16 | 2, "a leaving seat holds its number"
+    world.send(calls.PayOut(2 << 16), "x")
+    assert join(world, "f", 500, SeatRole.VERIFIER) is None and world.get_seat("f").number == 2 << 16
 
 
+def fill(role: SeatRole, count: int) -> World:
+    """A task of 64 solver seats in which `count` numbers of a role are held."""
+    world = make_world(solvers=0, verifiers=0, whistleblowers=0, solver_seats=64)
+    for i in range(count):
+        world.send(calls.JoinSeat(role, 2_000), f"member{i}")
+    return world
+
+
+def test_all_numbers_of_auditors_can_be_taken() -> None:
+    world = fill(SeatRole.VERIFIER, 1)
+    seat = world.get_seat("member0")
+    numbers = [compute_seat_id(SeatRole.VERIFIER, i) for i in range(AUDITOR_SEATS_MAX - 1)]
+    seats = {number: replace(seat, number=number, account=str(number)) for number in numbers}
+    world.state = replace(world.state, seats=seats)
+    assert join(world, "last", 500, SeatRole.VERIFIER) is None
+    assert world.get_seat("last").number == 2 << 16 | 4_095
+    assert join(world, "new", 500, SeatRole.VERIFIER) == "SeatsTaken"
+    assert join(world, "new", 500, SeatRole.WHISTLEBLOWER) is None, "the other role has its own"
+
+
+def test_a_displaced_solver_holds_its_number_until_it_is_paid_out() -> None:
+    world = fill(SeatRole.SOLVER, SOLVER_SEATS_MAX)
+    assert join(world, "new", 2_001) == "SeatsTaken"
+    assert world.get_seat("member63").status == SeatStatus.OPEN, "so nobody is displaced"
+    world.send(calls.LeaveSeat(solver(5)), "member5")
+    assert join(world, "new", 2_000) == "SeatsTaken", "63 are open, 64 numbers are held"
+    world.send(calls.PayOut(solver(5)), "x")
+    assert join(world, "new", 2_000) is None and world.get_seat("new").number == solver(5)
+
+
+# --- Credit -------------------------------------------------------------------------------------------------
+def test_money_comes_in_by_deposits_and_stakes_come_out_of_credit() -> None:
+    state = create_game(make_terms(), LIMITS_LOCAL, 100)
+    world = World(state)
+    call = calls.JoinSeat(SeatRole.SOLVER, 2_000)
+    world.send(calls.Deposit(1_999), "a")
+    assert world.try_send(call, "a", is_funded=False) == "CreditTooSmall"
+    world.send(calls.Deposit(2), "a")
+    world.send(call, "a", is_funded=False)
+    assert get_credit(world, "a") == 1 and world.state.purse.get_wei(stake_of(solver(0))) == 2_000
+    assert world.try_send(calls.TopUp(solver(0), 2), "a", is_funded=False) == "CreditTooSmall"
+    world.send(calls.TopUp(solver(0), 1), "a", is_funded=False)
+    assert get_credit(world, "a") == 0 and world.state.purse.get_wei(stake_of(solver(0))) == 2_001
+
+
+def test_credit_can_be_withdrawn_whole() -> None:
+    world = make_world()
+    world.send(calls.Deposit(7), "a")
+    world.send(calls.WithdrawCredit(), "a")
+    assert get_credit(world, "a") == 0 and world.withdrawn["a"] == 7
+
+
+# --- Joining ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("account", "wei", "name"),
     [("solver0", 2_000, "AlreadySeated"), ("new", 1_999, "StakeWrong"), ("new", (1 << 90) + 1, "StakeWrong")],
@@ -47,9 +115,14 @@ def test_nobody_joins_a_halted_task() -> None:
     assert world.try_send(calls.HaltTask(), SUBMITTER) == "TaskHalted"
 
 
+def test_nobody_joins_when_all_rounds_are_used() -> None:
+    world = make_quiet_world(rounds=1)
+    assert join(world, "new", 2_000) == "TaskOver"
+
+
 def test_a_larger_stake_displaces_the_smallest_solver_unharmed() -> None:
     world = make_world(solvers=4)
-    world.send(calls.TopUp(0, 5), "solver0")
+    world.send(calls.TopUp(solver(0), 5), "solver0")
     assert join(world, "new", 2_000) == "SeatsTaken"
     assert join(world, "new", 2_001) is None
     statuses = {seat.account: seat.status for seat in world.state.seats.values()}
@@ -65,11 +138,10 @@ def test_verifier_seats_are_not_limited() -> None:
 
 
 def test_a_seat_below_its_stake_does_not_sit_until_it_tops_up() -> None:
-    world = make_quiet_world(rounds=1)
+    world = make_world()
     number = world.get_seat("solver2").number
-    commit(world, "solver0"), commit(world, "solver1")
-    world.play(until=lambda w: w.state.purse.get_wei(stake_of(number)) == 1_940)
-    assert number not in freeze_pool(world.state).solvers, "the fee of DROPPED was taken"
+    world.state = replace(world.state, purse=move_wei(world.state.purse, stake_of(number), BURNED, 60))
+    assert number not in freeze_pool(world.state).solvers, "a fee was taken"
     assert world.try_send(calls.TopUp(number, 60), "x") == "NotOwner"
     assert world.try_send(calls.TopUp(number, 0), "solver2") == "StakeWrong"
     world.send(calls.TopUp(number, 60), "solver2")
@@ -90,72 +162,28 @@ def test_a_leaving_seat_must_still_serve_the_pools_frozen_before() -> None:
     assert number not in world.get_now().pools[2].solvers
 
 
-def test_an_open_seat_is_not_paid_out_while_the_task_runs() -> None:
-    assert make_world().try_send(calls.PayOut(0), "x") == "TaskRuns"
+def test_an_open_seat_is_paid_out_once_the_task_is_over() -> None:
+    world = make_world()
+    for block, name in ((299, "TaskRuns"), (300, None)):
+        world.jump(block)
+        assert world.try_send(calls.PayOut(solver(0)), "x") == name, "it has stood still for dispute"
+    assert get_credit(world, "solver0") == 2_000
 
 
-def test_a_solver_is_silent_after_three_missed_rounds() -> None:
-    world = make_quiet_world(rounds=6)
-    number = world.get_seat("solver2").number
-    for index in range(3):
-        assert world.try_send(calls.MarkSilent(number), "x") == "NotSilent"
-        world.play(until=lambda w, i=index: i in w.state.rounds)  # type: ignore[misc]
-        commit(world, "solver0", index), commit(world, "solver1", index)
-        world.silenced = {"keeper": world.block, "other keeper": world.block}
-        world.jump(world.block + 41)
-        assert count_silences(world.get_now(), world.get_seat("solver2"), world.block) == index + 1
-        world.silenced = {}
-        if index < 2:
-            world.play(until=lambda w, i=index: i + 1 in w.state.rounds)  # type: ignore[misc]
-    world.send(calls.MarkSilent(number), "x")
-    assert world.get_seat("solver2").status == SeatStatus.LEAVING
-    assert world.try_send(calls.MarkSilent(0), "x") == "NotSilent", "who commits is not silent"
-
-
-def test_an_auditor_is_silent_after_three_draws_and_a_vote_clears_it() -> None:
-    world = make_quiet_world(solvers=4, verifiers=3, draws=1)
-    for i in range(4):
-        commit(world, f"solver{i}")
-    seal_draw(world)
-    primary = {slot: get_primary(world, slot) for slot in range(4)}
-    assert primary[0] == primary[3], "four claims, three verifiers"
-    seat = world.state.seats[primary[0]]
-    assert count_silences(world.state, seat, world.block) == 0
-    closed = world.state.rounds[0].closed
-    assert closed is not None
-    world.jump(closed + 61)
-    assert count_silences(world.get_now(), seat, world.block) == 2
-    assert world.try_send(calls.MarkSilent(seat.number), "x") == "NotSilent"
-
-
-def get_primary(world: World, slot: int) -> int:
-    from_round = world.state.rounds[0]
-    return next(n for n in from_round.pool.verifiers if is_primary(world, n, slot))
-
-
-def is_primary(world: World, number: int, slot: int) -> bool:
-    return get_drawn_seat(world.state, world.state.rounds[0], slot, 0, 0) == number
-
-
-def test_a_counted_vote_clears_the_silences_before_it() -> None:
-    world = make_quiet_world(solvers=4, verifiers=3, rounds=6)
-    for i in range(4):
-        commit(world, f"solver{i}")
-    seal_draw(world)
-    seat = world.state.seats[get_primary(world, 0)]
-    closed = world.state.rounds[0].closed or 0
-    world.jump(closed + 10)
-    for rank in (1, 2):
-        assert vote(world, 0, 0, rank, VoteWord.ACCEPT)
-    assert count_silences(world.state, seat, world.block) == 1, "decided without its word"
-    world.jump(closed + 11)
-    assert vote(world, 3, 0, 0, VoteWord.ACCEPT)
-    assert count_silences(world.state, world.state.seats[seat.number], world.block) == 0
+def test_an_open_seat_is_not_paid_out_before_it_has_settled() -> None:
+    world = make_quiet_world(rounds=1)
+    commit(world, "solver0"), commit(world, "solver1")
+    world.jump(184)
+    assert world.try_send(calls.LetStand(0), "x") is None
+    assert world.try_send(calls.PayOut(solver(0)), "x") == "SeatBusy"
+    world.jump(183 + 201)
+    world.send(calls.SettleSeat(solver(0), 0), "x")
+    assert world.try_send(calls.PayOut(solver(0)), "x") is None
 
 
 def test_unknown_seats_are_refused() -> None:
     world = make_world()
-    for call in (calls.MarkSilent(99), calls.PayOut(99), calls.LeaveSeat(99), calls.SettleSeat(99, 0)):
+    for call in (calls.MarkSilent(99, ()), calls.PayOut(99), calls.LeaveSeat(99), calls.SettleSeat(99, 0)):
         assert world.try_send(call, "x") == "SeatUnknown"
 
 

@@ -1,11 +1,14 @@
 """What a seat gets and pays for a round, when it settles, and when the task closes."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import GameOutcome
+from protocol.spec.game.enums import GameOutcome, RoundPhase
 from protocol.spec.game.purse import ESCROW, credit_of, stake_of
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import GameRound, Pool, StatementRef
+from protocol.spec.game.timing import get_duty_until
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
@@ -20,12 +23,13 @@ from tests.protocol.spec.game.world import (
     make_vote,
     make_world,
     post,
+    solver,
     vote,
 )
 
 U, X = VoteWord.UNSERVED, VoteWord.ABSTAIN
-SETTLE_SOLVER, SETTLE_AUDITOR = 304, 103 + 60 + 720 + 1
-"""First blocks in which round 0, closed in 103, can be settled."""
+SETTLE = 103 + 60 + 720 + 1
+"""First block in which round 0, closed in 103, can be settled."""
 
 
 def get_account(world: World, slot: int, rank: int, index: int = 0) -> str:
@@ -52,7 +56,7 @@ def test_an_accepted_claim_is_paid_for_its_segments() -> None:
     for slot in range(3):
         vote(world, slot, 0, 0, A)
     post(world, (0, 1), (0, 1, 2))
-    gains = [settle(world, f"solver{i}", SETTLE_SOLVER) for i in range(3)]
+    gains = [settle(world, f"solver{i}", SETTLE) for i in range(3)]
     assert gains == [100, 66, 16], "rounded down"
 
 
@@ -61,7 +65,7 @@ def test_the_pay_of_a_rejected_claim_is_burned() -> None:
     world = make_judged((R, A, A), rounds=1)
     post(world, (0, 1), (1, 2))
     escrow = world.state.purse.get_wei(ESCROW)
-    assert settle(world, "solver0", SETTLE_SOLVER) == 0
+    assert settle(world, "solver0", SETTLE) == 0
     assert get_burned(world) == 100 and world.state.purse.get_wei(ESCROW) == escrow - 100
 
 
@@ -71,7 +75,7 @@ def test_the_pay_of_a_convicted_claim_stays_in_the_escrow() -> None:
     world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
     world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
     escrow, burned = world.state.purse.get_wei(ESCROW), get_burned(world)
-    assert settle(world, "solver0", SETTLE_SOLVER) == 0
+    assert settle(world, "solver0", SETTLE) == 0
     assert (world.state.purse.get_wei(ESCROW), get_burned(world)) == (escrow, burned)
 
 
@@ -84,7 +88,7 @@ def test_other_pay_of_a_convicted_seat_is_burned() -> None:
     world.jump(122)
     world.send(calls.LetStand(0), "x")
     burned = get_burned(world)
-    assert settle(world, "solver0", SETTLE_SOLVER) == 0 and get_burned(world) == burned + 100
+    assert settle(world, "solver0", SETTLE) == 0 and get_burned(world) == burned + 100
 
 
 def test_two_unserved_cost_the_solver_and_both_who_said_so() -> None:
@@ -94,10 +98,10 @@ def test_two_unserved_cost_the_solver_and_both_who_said_so() -> None:
     world.jump(164)
     world.send(calls.LetStand(0), "x")
     escrow = world.state.purse.get_wei(ESCROW)
-    assert settle(world, "solver0", SETTLE_SOLVER) == -70
+    assert settle(world, "solver0", SETTLE) == -70
     assert world.state.purse.get_wei(ESCROW) == escrow, "the pay goes back to the submitter"
     assert get_burned(world) == 70
-    assert [settle(world, account, SETTLE_AUDITOR) for account in voters] == [-70, -70]
+    assert [settle(world, account, SETTLE) for account in voters] == [-70, -70]
 
 
 def test_one_unserved_costs_nobody() -> None:
@@ -105,8 +109,8 @@ def test_one_unserved_costs_nobody() -> None:
     vote(world, 0, 0, 0, U), vote(world, 0, 0, 1, X)
     world.jump(164)
     world.send(calls.LetStand(0), "x")
-    assert settle(world, "solver0", SETTLE_SOLVER) == 0 and get_burned(world) == 100
-    assert settle(world, get_account(world, 0, 0), SETTLE_AUDITOR) == 0
+    assert settle(world, "solver0", SETTLE) == 0 and get_burned(world) == 100
+    assert settle(world, get_account(world, 0, 0), SETTLE) == 0
 
 
 def test_a_missing_commitment_costs_its_fee() -> None:
@@ -123,10 +127,10 @@ def test_a_counted_vote_is_paid_with_its_opening_only() -> None:
     world.send(calls.JudgeVotes(0, (), (calls.HandedOpening(0, 0, 0),)), "x")
     post(world, (0, 1), (0, 1, 2))
     accounts = [get_account(world, slot, 0) for slot in range(3)]
-    assert [settle(world, account, SETTLE_AUDITOR) for account in accounts] == [10, 0, 0]
+    assert [settle(world, account, SETTLE) for account in accounts] == [10, 0, 0]
 
 
-def test_a_false_vote_earns_nothing_and_what_else_the_seat_earned_is_burned() -> None:
+def test_what_a_convicted_seat_earned_is_burned() -> None:
     world = make_drawn(rounds=1)
     for slot in range(3):
         vote(world, slot, 0, 0, A)
@@ -136,34 +140,56 @@ def test_a_false_vote_earns_nothing_and_what_else_the_seat_earned_is_burned() ->
     world.send(calls.AskSigner(StatementRef(0, 0, 0, 0), A, 1, 40), "asker")
     world.send(calls.AnswerAsk(0, is_beyond=True), "x")
     burned = get_burned(world)
-    assert settle(world, account, SETTLE_AUDITOR) == 0 and get_burned(world) == burned
+    assert settle(world, account, SETTLE) == 0
+    assert get_burned(world) == burned + 10, "the vote of which it was convicted too"
 
 
 # --- When ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("account", "block"), [("solver0", SETTLE_SOLVER), ("verifier0", SETTLE_AUDITOR)])
-def test_a_seat_settles_once_its_windows_are_over(account: str, block: int) -> None:
+@pytest.mark.parametrize("account", ["solver0", "verifier0", "whistle0"])
+def test_all_seats_settle_once_the_longest_window_is_over(account: str) -> None:
     world = make_judged(rounds=1)
     post(world, (0, 1), (0, 1, 2))
     number = world.get_seat(account).number
-    world.jump(block - 1)
+    world.jump(SETTLE - 1)
     assert world.try_send(calls.SettleSeat(number, 0), "x") == "NotSettleable"
-    world.jump(block)
+    world.jump(SETTLE)
     assert world.try_send(calls.SettleSeat(number, 1), "x") == "RoundUnknown"
     assert world.try_send(calls.SettleSeat(number, 0), "x") is None
     assert world.try_send(calls.SettleSeat(number, 0), "x") == "AlreadySettled"
 
 
-def test_an_open_question_holds_the_round_and_later_ones_of_its_seat_only() -> None:
+def test_the_one_horizon_by_hand() -> None:
+    """Closed in 103: dispute 200, audit_max 30, ask 720."""
+    closed = GameRound(0, Pool(), b"", opened=100, counted=0, closed=103)
+    posted = replace(closed, phase=RoundPhase.POSTED, root_until=500)
+    state = make_world().state
+    for phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
+        assert get_duty_until(state, replace(posted, phase=phase)) is None
+    assert get_duty_until(state, replace(closed, phase=RoundPhase.STANDING)) == 103 + 200
+    assert get_duty_until(state, posted) == 500
+    drawn = replace(posted, seed=b"seed")
+    assert get_duty_until(state, drawn) == 103 + 60 + 720
+    assert get_duty_until(state, replace(drawn, late_from=290)) == 290 + 60 + 720
+    for ask, dispute, last in ((31, 85, 290 + 91), (29, 91, 290 + 91), (29, 90, 290 + 90)):
+        windows = replace(state.terms.windows, ask=ask, dispute=dispute)
+        changed = replace(state, terms=replace(state.terms, windows=windows))
+        late = replace(drawn, late_from=290, root_until=0)
+        assert get_duty_until(changed, late) == last
+
+
+def test_an_open_question_holds_its_seat_only() -> None:
     world = make_judged(rounds=1)
     post(world, (0, 1), (0, 1, 2))
     world.jump(303)
     world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
-    world.jump(304)
-    assert world.try_send(calls.SettleSeat(0, 0), "x") == "NotSettleable"
-    assert world.try_send(calls.SettleSeat(1, 0), "x") is None
+    world.jump(SETTLE)
+    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") == "NotSettleable"
+    assert world.try_send(calls.SettleSeat(solver(1), 0), "x") is None
+    world.send(calls.EndDispute(0), "x")
+    assert world.try_send(calls.SettleSeat(solver(0), 0), "x") is None
 
 
-def test_a_task_closes_once_all_is_settled_and_nothing_is_open() -> None:
+def test_a_task_closes_once_all_seats_are_paid_out() -> None:
     world = make_judged(rounds=1)
     post(world, (0, 1), (0, 1, 2))
     assert world.try_send(calls.CloseGame(), "x") == "TaskRuns"
@@ -174,6 +200,10 @@ def test_a_task_closes_once_all_is_settled_and_nothing_is_open() -> None:
     assert left > 0 and world.state.purse.get_wei(ESCROW) == 0
     assert world.try_send(calls.StartRounds(), "x") == "GameOver"
     assert not world.state.seats, "all stakes are paid out"
+    assert world.try_send(calls.PayOut(solver(0)), "x") == "GameOver"
+    assert list_upkeep(world.state, world.block) == ()
+    world.send(calls.Deposit(5), "late")
+    world.send(calls.WithdrawCredit(), "late")
     world.withdraw_all()
     assert world.state.purse.compute_total() == get_burned(world)
 

@@ -29,6 +29,7 @@ from tests.protocol.spec.game.world import (
     World,
     make_terms,
     make_world,
+    solver,
 )
 
 CHEAT, PEST, JOINER = "solver3", "pest", "joiner"
@@ -61,7 +62,7 @@ def _list_plans(world: World) -> Iterator[tuple[str, GameCall]]:
         if contest.contester == PEST and contest.turn.name == "CONTESTER" and contest.level == 0:
             yield PEST, calls.NameChild(number, 5)
     if 2 in now.rounds:
-        slot = now.rounds[1].pool.solvers.index(3)
+        slot = now.rounds[1].pool.solvers.index(solver(3))
         if slot in now.rounds[1].claims:
             yield "whistle0", calls.DisputeStatement(StatementRef(1, slot), 80)
     for number, dispute in now.disputes.items():
@@ -122,9 +123,9 @@ def get_least_gain(world: World, account: str, silent: str | None) -> int:
     for game_round in state.rounds.values():
         if game_round.phase == RoundPhase.UNDONE:
             continue
-        for slot, claim in game_round.claims.items():
+        for slot in game_round.claims:
             fate = get_claim_fate(state, game_round, slot, world.block)
-            if claim.account == account and fate == ClaimFate.ACCEPTED:
+            if world.claimants[game_round.index, slot] == account and fate == ClaimFate.ACCEPTED:
                 late = get_votes(game_round, slot, state.terms.draws)
                 gain += 0 if is_unserved(late) else AMOUNTS.solver_pay
     for (index, slot, draw, _), (voter, word) in world.voters.items():
@@ -153,8 +154,8 @@ def test_the_play_has_everything_in_it() -> None:
     check_end(world, None)
     kinds = {type(call) for _, _, call in world.acts}
     missing = {
-        calls.TopUp, calls.WithdrawCredit, calls.SealProof, calls.ConvictSeat, calls.SealRound,
-        calls.LetStand, calls.BringLeaf, calls.MarkSilent, calls.EndAsk,
+        calls.Deposit, calls.FreeEpoch, calls.TopUp, calls.WithdrawCredit, calls.SealProof, calls.ConvictSeat,
+        calls.SealRound, calls.LetStand, calls.BringLeaf, calls.MarkSilent, calls.EndAsk,
     }  # fmt: skip
     everything = {one for one in vars(calls).values() if isinstance(one, type) and issubclass(one, GameCall)}
     assert everything - kinds - {GameCall} <= missing

@@ -14,14 +14,22 @@ from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
 from protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.events import GameEvent, SeatJoined, VoteCounted, VoteOpened
+from protocol.spec.game.events import (
+    ClaimTaken,
+    GameEvent,
+    RoundOpened,
+    SeatJoined,
+    VoteCounted,
+    VoteOpened,
+    WeiMoved,
+)
 from protocol.spec.game.fates import get_votes, has_undecided, list_mergeable
 from protocol.spec.game.machine import apply, fold_all, get_state_at
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.posting import get_post_window, get_waiting_round
-from protocol.spec.game.purse import BURNED, OUTSIDE
+from protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.state import GameRound, GameState, Seat, create_game
+from protocol.spec.game.state import GameRound, GameState, Pool, Seat, compute_seat_id, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.game.timing import (
     compute_closing_block,
@@ -79,37 +87,48 @@ class World:
     deposited: dict[str, int] = field(default_factory=dict)
     withdrawn: dict[str, int] = field(default_factory=dict)
     accounts: dict[int, str] = field(default_factory=dict)
+    claimants: dict[tuple[int, int], str] = field(default_factory=dict)
+    pools: dict[int, Pool] = field(default_factory=dict)
     voters: dict[tuple[int, int, int, int], tuple[str, VoteWord]] = field(default_factory=dict)
     plans: list[Callable[["World"], Iterator[tuple[str, GameCall]]]] = field(default_factory=list)
 
-    def send(self, call: GameCall, sender: str) -> None:
-        """Raises GameRefusal."""
-        events = apply(self.state, call, sender, self.block)
-        self.state = fold_all(self.state, events, self.block)
+    def send(self, call: GameCall, sender: str, is_funded: bool = True) -> None:
+        """Deposits what the call takes, and sends it. Raises GameRefusal; then nothing has changed."""
+        state = self.state
+        events: list[GameEvent] = []
+        needed = get_needed_wei(call) if is_funded else 0
+        for one in ((calls.Deposit(needed),) if needed else ()) + (call,):
+            logged = apply(state, one, sender, self.block)
+            state = fold_all(state, logged, self.block)
+            events += logged
+        self.state = state
         for event in events:
             self.log.append((self.block, event))
             self._note(event)
-            source, target, wei = getattr(event, "source", None), getattr(event, "target", None), 0
-            if OUTSIDE in (source, target):
-                wei = event.wei  # type: ignore[attr-defined]
-            book = self.deposited if source == OUTSIDE else self.withdrawn
-            book[sender] = book.get(sender, 0) + wei
+            if isinstance(event, WeiMoved) and OUTSIDE in (event.source, event.target):
+                book = self.deposited if event.source == OUTSIDE else self.withdrawn
+                book[sender] = book.get(sender, 0) + event.wei
 
     def _note(self, event: GameEvent) -> None:
         """Whose seats and votes they were: numbers are used again."""
         if isinstance(event, SeatJoined):
             self.accounts[event.seat] = event.account
+        if isinstance(event, RoundOpened):
+            self.pools[event.round] = self.state.rounds[event.round].pool
+        if isinstance(event, ClaimTaken):
+            seat = self.state.rounds[event.round].pool.solvers[event.slot]
+            self.claimants[event.round, event.slot] = self.accounts[seat]
         if isinstance(event, VoteOpened | VoteCounted):
             game_round = self.state.rounds[event.round]
-            seat = get_drawn_seat(self.state, game_round, event.slot, event.draw, event.rank)
+            drawn = get_drawn_seat(self.state, game_round, event.slot, event.draw, event.rank)
             word = get_votes(game_round, event.slot, event.draw)[event.rank].word
             key = (event.round, event.slot, event.draw, event.rank)
             if isinstance(event, VoteOpened) or word == VoteWord.UNSERVED:
-                self.voters[key] = (self.accounts[seat or 0], word)
+                self.voters[key] = (self.accounts[drawn or 0], word)
 
-    def try_send(self, call: GameCall, sender: str) -> str | None:
+    def try_send(self, call: GameCall, sender: str, is_funded: bool = True) -> str | None:
         try:
-            self.send(call, sender)
+            self.send(call, sender, is_funded)
         except GameRefusal as refusal:
             return refusal.name
         return None
@@ -136,7 +155,7 @@ class World:
 
     # --- What is true -----------------------------------------------------------------------------------
     def get_true_word(self, game_round: GameRound, slot: int) -> VoteWord:
-        account = game_round.claims[slot].account
+        account = self.claimants[game_round.index, slot]
         if not self.is_serving(account):
             return VoteWord.UNSERVED
         is_false = (account, game_round.index) in self.false_claims
@@ -154,7 +173,7 @@ class World:
 
     def is_statement_false(self, ref: Any) -> bool:
         game_round = self.state.rounds[ref.round]
-        account = game_round.claims[ref.slot].account
+        account = self.claimants[ref.round, ref.slot]
         is_claim_false = (account, ref.round) in self.false_claims
         if ref.draw is None:
             return is_claim_false
@@ -223,8 +242,21 @@ class World:
             self.send(calls.WithdrawCredit(), account)
 
 
+def get_needed_wei(call: GameCall) -> int:
+    """What a call takes from the sender's credit."""
+    if isinstance(call, calls.JoinSeat | calls.TopUp):
+        return call.wei
+    is_bonded = isinstance(call, calls.OpenContest | calls.AskSigner | calls.DisputeStatement)
+    return call.bond if is_bonded else 0  # type: ignore[attr-defined]
+
+
 def get_training_blocks(seat: int) -> int:
     return 30 + seat % 4
+
+
+def solver(number: int) -> int:
+    """The id of a solver's seat: those of `make_world` have the numbers from 0 on."""
+    return compute_seat_id(SeatRole.SOLVER, number)
 
 
 # --- Duties of an honest seat -------------------------------------------------------------------------------
@@ -352,6 +384,10 @@ def is_posted(world: World, index: int = 0) -> bool:
     return index in world.state.rounds and world.state.rounds[index].phase == RoundPhase.POSTED
 
 
+def get_credit(world: World, account: str) -> int:
+    return world.state.purse.get_wei(credit_of(account))
+
+
 def get_burned(world: World) -> int:
     return world.state.purse.get_wei(BURNED)
 
@@ -392,6 +428,8 @@ def vote(world: World, slot: int, draw: int, rank: int, word: VoteWord, index: i
 def post(
     world: World, signers: tuple[int, ...], merged: tuple[int, ...], index: int = 0, **facts: Any
 ) -> str | None:
-    """Posts the right root unless `root` says another; the name of the refusal, None where it passed."""
+    """Posts the right root unless `root` says another, signed by the solver seats of these numbers; the name
+    of the refusal, None where it passed."""
     root = facts.get("root") or make_right_root(world.state.rounds[index], merged)
-    return world.try_send(calls.PostRoot(index, merged, root, signers), "poster")
+    seats = tuple(solver(number) for number in signers)
+    return world.try_send(calls.PostRoot(index, merged, root, seats), "poster")

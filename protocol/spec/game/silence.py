@@ -1,0 +1,75 @@
+"""Silence: a seat that is not heard of any more leaves, unharmed. Who says so names what it has missed."""
+
+from collections.abc import Iterator
+
+from protocol.spec.game.calls import MarkSilent
+from protocol.spec.game.draft import Draft
+from protocol.spec.game.drawing import get_drawn_seat, list_draws
+from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.events import SeatLeft
+from protocol.spec.game.fates import get_votes, is_draw_over
+from protocol.spec.game.refusals import require
+from protocol.spec.game.seats import get_seat
+from protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat
+from protocol.spec.game.terms import SILENCES_MAX
+
+
+def is_missed(game_round: GameRound, seat: Seat) -> bool:
+    """Whether a seat owed the round a commitment and did not bring it: the fee of DROPPED, unless the seat
+    was convicted."""
+    if seat.number not in game_round.pool.solvers or game_round.closed is None or game_round.is_excused:
+        return False
+    slot = game_round.pool.solvers.index(seat.number)
+    return slot not in game_round.claims and game_round.phase != RoundPhase.UNDONE
+
+
+def find_silences(state: GameState, seat: Seat, block: int) -> tuple[MissedPlace, ...]:
+    """All that a seat has missed since it was last heard of, ascending: rounds of a solver, draws of an
+    auditor."""
+    list_places = _list_missed_rounds if seat.role == SeatRole.SOLVER else _list_missed_draws
+    return tuple(sorted(list_places(state, seat, block)))
+
+
+def _list_missed_rounds(state: GameState, seat: Seat, block: int) -> Iterator[MissedPlace]:
+    places = (MissedPlace(index) for index in state.rounds)
+    yield from (place for place in places if is_silence(state, seat, place, block))
+
+
+def _list_missed_draws(state: GameState, seat: Seat, block: int) -> Iterator[MissedPlace]:
+    for index, game_round in state.rounds.items():
+        if index > seat.last_voted:
+            places = (MissedPlace(index, *draw) for draw in list_draws(state, game_round))
+            yield from (place for place in places if is_silence(state, seat, place, block))
+
+
+def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
+    """Whether a seat has missed a place, did not settle its round, and was not heard of since."""
+    game_round = state.rounds.get(place.round)
+    if game_round is None or place.round < seat.settled:
+        return False
+    if seat.role == SeatRole.SOLVER:
+        is_round = (place.slot, place.draw) == (0, 0)
+        return is_round and place.round > seat.last_commit and is_missed(game_round, seat)
+    return place.round > seat.last_voted and _is_draw_missed(state, game_round, seat, place, block)
+
+
+def _is_draw_missed(
+    state: GameState, game_round: GameRound, seat: Seat, place: MissedPlace, block: int
+) -> bool:
+    """Whether a draw whose primary is the seat is over without its vote."""
+    slot, draw = place.slot, place.draw
+    if game_round.phase == RoundPhase.UNDONE or not is_draw_over(state, game_round, slot, draw, block):
+        return False
+    is_primary = get_drawn_seat(state, game_round, slot, draw, 0) == seat.number
+    return is_primary and 0 not in get_votes(game_round, slot, draw)
+
+
+def apply_mark_silent(draft: Draft, call: MarkSilent, sender: str) -> None:
+    """The seat leaves, unharmed."""
+    seat, missed = get_seat(draft.state, call.seat), call.missed
+    require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
+    require(len(missed) >= SILENCES_MAX, "NotSilent", SILENCES_MAX, len(missed))
+    require(all(a < b for a, b in zip(missed, missed[1:], strict=False)), "NotSilent", "ascending", missed)
+    silent = all(is_silence(draft.state, seat, place, draft.block) for place in missed)
+    require(silent, "NotSilent", "what the seat has missed", missed)
+    draft.emit(SeatLeft(call.seat))

@@ -1,0 +1,150 @@
+"""Silence: what a seat has missed is named by who says so, and judged by what it did since."""
+
+import pytest
+
+from protocol.spec.game import calls
+from protocol.spec.game.drawing import get_drawn_seat
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.silence import find_silences
+from protocol.spec.game.state import MissedPlace
+from protocol.spec.game.terms import SILENCES_MAX
+from protocol.spec.game.upkeep import list_upkeep
+from protocol.spec.statements import VoteWord
+from tests.protocol.spec.game.world import World, commit, make_quiet_world, seal_draw, solver, vote
+
+ROUNDS = tuple(MissedPlace(index) for index in range(SILENCES_MAX))
+QUIET = {"keeper": 0, "other keeper": 0}
+
+
+def mark(world: World, number: int, missed: tuple[MissedPlace, ...]) -> str | None:
+    return world.try_send(calls.MarkSilent(number, missed), "x")
+
+
+def find(world: World, number: int) -> tuple[MissedPlace, ...]:
+    return find_silences(world.get_now(), world.state.seats[number], world.block)
+
+
+# --- Solvers ------------------------------------------------------------------------------------------------
+def make_missed(count: int = SILENCES_MAX) -> World:
+    """solver2 misses rounds; the keepers do nothing else than to open the next ones."""
+    world = make_quiet_world(rounds=6)
+    world.silenced = QUIET
+    for index in range(count):
+        miss(world, index)
+    return world
+
+
+def miss(world: World, index: int) -> None:
+    """Two of three commit and nobody votes."""
+    commit(world, "solver0", index), commit(world, "solver1", index)
+    seal_draw(world, index)
+    world.jump((world.state.rounds[index].closed or 0) + 36)
+    world.send(calls.LetStand(index), "x")
+
+
+def test_a_solver_is_silent_after_three_missed_rounds() -> None:
+    world = make_missed(2)
+    assert find(world, solver(2)) == ROUNDS[:2] and mark(world, solver(2), ROUNDS[:2]) == "NotSilent"
+    assert mark(world, solver(2), ROUNDS) == "NotSilent", "round 2 is still open"
+    miss(world, 2)
+    assert calls.MarkSilent(solver(2), ROUNDS) in list_upkeep(world.state, world.block)
+    assert mark(world, solver(0), ROUNDS) == "NotSilent", "who commits is not silent"
+    assert mark(world, solver(2), ROUNDS) is None
+    assert world.get_seat("solver2").status == SeatStatus.LEAVING
+    assert mark(world, solver(2), ROUNDS) == "SeatClosed"
+
+
+@pytest.mark.parametrize(
+    "missed",
+    [
+        (), ROUNDS[:2], (ROUNDS[0], ROUNDS[1], ROUNDS[1]), (ROUNDS[1], ROUNDS[0], ROUNDS[2]),
+        (*ROUNDS, MissedPlace(9)), (*ROUNDS[:2], MissedPlace(3)),
+        (ROUNDS[0], MissedPlace(0, 0, 1), MissedPlace(0, 1)), (*ROUNDS[:2], MissedPlace(2, 0, 1)),
+    ],
+)  # fmt: skip
+def test_evidence_must_be_missed_rounds_each_once(missed: tuple[MissedPlace, ...]) -> None:
+    assert mark(make_missed(), solver(2), missed) == "NotSilent"
+
+
+def test_a_commitment_clears_the_rounds_before_it() -> None:
+    world = make_missed()
+    commit(world, "solver2", 3), commit(world, "solver0", 3), commit(world, "solver1", 3)
+    assert find(world, solver(2)) == () and mark(world, solver(2), ROUNDS) == "NotSilent"
+
+
+def test_settled_rounds_are_no_evidence() -> None:
+    world = make_missed()
+    world.send(calls.HaltTask(), "submitter")
+    miss(world, 3)
+    world.jump(world.block + 800)
+    assert find(world, solver(2)) == (*ROUNDS, MissedPlace(3))
+    world.send(calls.SettleSeat(solver(2), 3), "x")
+    assert find(world, solver(2)) == () and mark(world, solver(2), ROUNDS) == "NotSilent"
+
+
+# --- Auditors -----------------------------------------------------------------------------------------------
+def make_drawn(solvers: int = 4) -> World:
+    """Three verifiers for some claims: the verifiers are primaries of every third."""
+    world = make_quiet_world(solvers=solvers, verifiers=3, rounds=6, solver_seats=10)
+    for i in range(solvers):
+        commit(world, f"solver{i}")
+    seal_draw(world)
+    return world
+
+
+def get_primary(world: World, slot: int, index: int = 0) -> int:
+    number = get_drawn_seat(world.state, world.state.rounds[index], slot, 0, 0)
+    assert number is not None
+    return number
+
+
+def test_an_auditor_is_silent_after_three_draws_that_are_over() -> None:
+    world = make_drawn(solvers=9)
+    places = tuple(MissedPlace(0, slot) for slot in (0, 3, 6))
+    number = get_primary(world, 0)
+    assert get_primary(world, 3) == get_primary(world, 6) == number != get_primary(world, 1)
+    closed = world.state.rounds[0].closed or 0
+    world.jump(closed + 60)
+    assert find(world, number) == () and mark(world, number, places) == "NotSilent"
+    world.jump(closed + 61)
+    assert find(world, number) == places
+    other = (*places[:2], MissedPlace(0, 7))
+    assert mark(world, number, other) == "NotSilent", "another's draw"
+    assert mark(world, number, (*places[:2], MissedPlace(0, 6, 1))) == "NotSilent", "no such draw"
+    assert mark(world, number, places) is None
+
+
+def test_a_draw_that_is_decided_without_its_primary_is_missed() -> None:
+    world = make_drawn()
+    number = get_primary(world, 0)
+    world.jump((world.state.rounds[0].closed or 0) + 10)
+    for rank in (1, 2):
+        assert vote(world, 0, 0, rank, VoteWord.ACCEPT)
+    assert find(world, number) == (MissedPlace(0, 0),)
+
+
+def test_a_counted_vote_clears_its_round_and_those_before_it() -> None:
+    world = make_drawn()
+    number = get_primary(world, 0)
+    assert world.state.seats[number].last_voted == -1, "the round before it joined"
+    assert vote(world, 3, 0, 0, VoteWord.ABSTAIN)
+    assert world.state.seats[number].last_voted == 0
+    world.jump((world.state.rounds[0].closed or 0) + 61)
+    assert find(world, number) == (), "it missed draw 0 of the same round"
+    other = get_primary(world, 1)
+    assert find(world, other) == (MissedPlace(0, 1),)
+
+
+def test_a_vote_on_an_earlier_round_leaves_the_greatest_one() -> None:
+    world = make_drawn()
+    reserve = get_drawn_seat(world.state, world.state.rounds[0], 0, 0, 1)
+    assert reserve is not None
+    world.jump((world.state.rounds[0].closed or 0) + 36)
+    world.send(calls.LetStand(0), "x")
+    for i in range(4):
+        commit(world, f"solver{i}", 1)
+    seal_draw(world, 1)
+    slot = next(slot for slot in range(4) if get_primary(world, slot, 1) == reserve)
+    assert vote(world, slot, 0, 0, VoteWord.ACCEPT, 1)
+    assert vote(world, 0, 0, 1, VoteWord.ACCEPT, 0)
+    assert world.state.seats[reserve].last_voted == 1
