@@ -49,8 +49,9 @@ contract AuditDrawVectors is VectorFile {
         for (uint256 i = 0; i < name.length; ++i) {
             bytes32 role = words(".permutations.role")[i];
             assertEq(role, i % 2 == 0 ? AuditDraw.VERIFIER_POOL : AuditDraw.WHISTLEBLOWER_POOL, name[i]);
-            uint256[] memory actual =
-                AuditDraw.permutation(words(".permutations.seed")[i], role, numbers(".permutations.size")[i]);
+            (uint256 size, uint256 count) =
+                (numbers(".permutations.size")[i], numbers(".permutations.count")[i]);
+            uint256[] memory actual = AuditDraw.permutation(words(".permutations.seed")[i], role, size, count);
             assertEq(actual, pick(order, i), name[i]);
         }
     }
@@ -59,12 +60,11 @@ contract AuditDrawVectors is VectorFile {
         string[] memory name = names(".places");
         NumberLists memory place = numberLists(".places.place");
         for (uint256 i = 0; i < name.length; ++i) {
-            uint256[3] memory actual = AuditDraw.places(
-                numbers(".places.size")[i],
-                numbers(".places.slot")[i],
-                numbers(".places.draw")[i],
-                numbers(".places.draws")[i]
-            );
+            (uint256 size, uint256 draws, uint256 slots) =
+                (numbers(".places.size")[i], numbers(".places.draws")[i], numbers(".places.slots")[i]);
+            assertEq(AuditDraw.countPlaces(size, draws * slots), numbers(".places.count")[i], name[i]);
+            uint256[3] memory actual =
+                AuditDraw.places(size, numbers(".places.slot")[i], numbers(".places.draw")[i], draws, slots);
             _assertPlaces(actual, pick(place, i), name[i]);
         }
     }
@@ -80,7 +80,8 @@ contract AuditDrawVectors is VectorFile {
                 numbers(".late.chance")[i],
                 pick(drawn, i),
                 numbers(".late.segmentCount")[i],
-                numbers(".late.size")[i]
+                numbers(".late.size")[i],
+                numbers(".late.slots")[i]
             );
             assertEq(due, flags(".late.isDrawn")[i], name[i]);
             assertEq(segment, numbers(".late.segment")[i], name[i]);
@@ -122,16 +123,20 @@ contract AuditDrawTest is VectorFile {
         return AuditDraw.circleSegments(0, 0, draws, segments);
     }
 
-    function places(uint256 size, uint256 slot, uint256 draw, uint256 draws)
+    function permutation(uint256 size, uint256 count) external pure returns (uint256[] memory) {
+        return AuditDraw.permutation(0, AuditDraw.VERIFIER_POOL, size, count);
+    }
+
+    function places(uint256 size, uint256 slot, uint256 draw, uint256 draws, uint256 slots)
         external
         pure
         returns (uint256[3] memory)
     {
-        return AuditDraw.places(size, slot, draw, draws);
+        return AuditDraw.places(size, slot, draw, draws, slots);
     }
 
     function late(uint256 chance, uint256 segments, uint256 size) external pure returns (bool due) {
-        (due,,) = AuditDraw.late(0, 0, chance, new uint256[](1), segments, size);
+        (due,,) = AuditDraw.late(0, 0, chance, new uint256[](1), segments, size, 1);
     }
 
     function testFuzz_gridBlock_anyBlock_isTheNextMultiple(uint256 fromBlock, uint256 grid) public pure {
@@ -191,7 +196,7 @@ contract AuditDrawTest is VectorFile {
 
     function testFuzz_permutation_anyPool_holdsEachPositionOnce(bytes32 seed, uint256 size) public pure {
         size = bound(size, 0, 256);
-        uint256[] memory order = AuditDraw.permutation(seed, AuditDraw.VERIFIER_POOL, size);
+        uint256[] memory order = AuditDraw.permutation(seed, AuditDraw.VERIFIER_POOL, size, size);
         bool[] memory seen = new bool[](size);
         for (uint256 i = 0; i < size; ++i) {
             assertTrue(!seen[order[i]], "twice");
@@ -199,10 +204,32 @@ contract AuditDrawTest is VectorFile {
         }
     }
 
-    function test_places_allPools_areThreeDifferentOnes() public pure {
+    function testFuzz_permutation_cutShort_isItsBeginning(bytes32 seed, uint256 size, uint256 count)
+        public
+        pure
+    {
+        size = bound(size, 0, 128);
+        count = bound(count, 0, size);
+        uint256[] memory order = AuditDraw.permutation(seed, AuditDraw.VERIFIER_POOL, size, size);
+        uint256[] memory short_ = AuditDraw.permutation(seed, AuditDraw.VERIFIER_POOL, size, count);
+        assertEq(short_.length, count, "as many as asked for");
+        for (uint256 i = 0; i < count; ++i) {
+            assertEq(short_[i], order[i], "the beginning");
+        }
+    }
+
+    function test_permutation_moreThanThereAre_reverts() public {
+        vm.expectRevert(abi.encodeWithSelector(Draw.NothingToDraw.selector, 4, 3));
+        this.permutation(3, 4);
+    }
+
+    function test_places_allPools_areThreeDifferentOnesThatAreDealt() public pure {
         for (uint256 size = 3; size <= 200; ++size) {
-            uint256[3] memory byRank = AuditDraw.places(size, size * 7, 0, 1);
-            assertTrue(byRank[0] < size && byRank[1] < size && byRank[2] < size, "in the pool");
+            uint256 slots = size % 64 + 1;
+            uint256 count = AuditDraw.countPlaces(size, slots);
+            assertTrue(count == size || count == 3 * slots, "three for each draw, at most all");
+            uint256[3] memory byRank = AuditDraw.places(size, slots - 1, 0, 1, slots);
+            assertTrue(byRank[0] < count && byRank[1] < count && byRank[2] < count, "dealt");
             assertTrue(
                 byRank[0] != byRank[1] && byRank[1] != byRank[2] && byRank[0] != byRank[2], "different"
             );
@@ -211,12 +238,14 @@ contract AuditDrawTest is VectorFile {
 
     function test_places_none_reverts() public {
         vm.expectRevert(abi.encodeWithSelector(AuditDraw.NoSuchDraw.selector, 2, 2));
-        this.places(9, 0, 2, 2);
+        this.places(9, 0, 2, 2, 1);
         vm.expectRevert(abi.encodeWithSelector(AuditDraw.NoSuchDraw.selector, 0, 0));
-        this.places(9, 0, 0, 0);
+        this.places(9, 0, 0, 0, 1);
+        vm.expectRevert(abi.encodeWithSelector(AuditDraw.NoSuchSlot.selector, 4, 4));
+        this.places(9, 4, 0, 1, 4);
         vm.expectRevert(abi.encodeWithSelector(AuditDraw.TooFewAuditors.selector, 6, 5));
-        this.places(5, 0, 1, 2);
-        this.places(6, 0, 1, 2);
+        this.places(5, 0, 1, 2, 1);
+        this.places(6, 0, 1, 2, 1);
     }
 
     function test_gridBlock_noGrid_reverts() public {
@@ -243,7 +272,7 @@ contract AuditDrawTest is VectorFile {
         slot = bound(slot, 0, 63);
         uint256[] memory drawn = AuditDraw.circleSegments(seed, slot, draws, segments);
         (bool due, uint256 segment, uint256[3] memory byRank) =
-            AuditDraw.late(seed, slot, 65_536, drawn, segments, 7);
+            AuditDraw.late(seed, slot, 65_536, drawn, segments, 7, 64);
         assertTrue(due && segment < segments && byRank[0] == slot % 7, "due and inside");
         for (uint256 i = 0; i < drawn.length; ++i) {
             assertTrue(drawn[i] != segment, "already drawn");
@@ -254,9 +283,9 @@ contract AuditDrawTest is VectorFile {
     function testFuzz_late_chance_isNotReached(bytes32 seed) public pure {
         bytes32 slotSeed = sha256(abi.encode(bytes32("touchstone.late-slot"), seed, uint256(2)));
         uint256 number = Draw.uniform(slotSeed, 0, 65_536);
-        (bool due,,) = AuditDraw.late(seed, 2, number, new uint256[](1), 4, 3);
+        (bool due,,) = AuditDraw.late(seed, 2, number, new uint256[](1), 4, 3, 5);
         assertTrue(!due, "at the chance");
-        (due,,) = AuditDraw.late(seed, 2, number + 1, new uint256[](1), 4, 3);
+        (due,,) = AuditDraw.late(seed, 2, number + 1, new uint256[](1), 4, 3, 5);
         assertTrue(due, "below it");
     }
 }
