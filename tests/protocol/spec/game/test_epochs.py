@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls, pools
-from protocol.spec.game.enums import GameOutcome
+from protocol.spec.game.enums import ContestTurn, GameOutcome
 from protocol.spec.game.events import SeatSettled
 from protocol.spec.game.folding import fold
 from protocol.spec.game.pools import get_epoch, get_epoch_start, has_place
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.settling import is_contested
+from protocol.spec.game.state import OpenAsk, RootContest, StatementRef
+from protocol.spec.game.statement_refs import is_questioned
 from protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 from protocol.spec.game.upkeep import list_upkeep
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_posting import A, judge
 from tests.protocol.spec.game.world import World, make_quiet_world, make_world, post, solver
 
@@ -110,6 +113,17 @@ def test_a_contest_holds_the_rounds_before_its_own_in_the_same_epoch() -> None:
     world.send(calls.AnswerContest(0), "solver2")
     world.jump(5_000)
     assert settle(world, solver(0), 1) == "ContestRuns"
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("index", "until", "is_held"), [(0, 0, True), (1, 0, True), (2, 1, False), (1, 2, True)]
+)
+def test_what_is_open_holds_whole_epochs(index: int, until: int, is_held: bool) -> None:
+    contest = RootContest(0, index, b"", 0, "watcher", ContestTurn.ANSWER, 0)
+    ask = OpenAsk(1, StatementRef(index, 0, 0, 0), solver(0), VoteWord.ACCEPT, 0, "asker", 0)
+    state = replace(make_world().state, contests={0: contest}, asks={1: ask})
+    assert is_contested(state, until) == is_questioned(state, solver(0), until) == is_held
 
 
 # --- The ring -----------------------------------------------------------------------------------------------

@@ -135,6 +135,14 @@ def test_a_counted_vote_clears_its_round_and_those_before_it() -> None:
     assert find(world, other) == (MissedPlace(0, 1),)
 
 
+def test_draws_of_a_round_in_which_it_voted_are_no_evidence() -> None:
+    world = make_drawn(solvers=10)
+    number, places = get_primary(world, 0), tuple(MissedPlace(0, slot) for slot in (0, 3, 6))
+    assert vote(world, 9, 0, 0, VoteWord.ACCEPT) and get_primary(world, 9) == number
+    world.jump((world.state.rounds[0].closed or 0) + 61)
+    assert mark(world, number, places) == "NotSilent"
+
+
 def test_a_vote_on_an_earlier_round_leaves_the_greatest_one() -> None:
     world = make_drawn()
     reserve = get_drawn_seat(world.state, world.state.rounds[0], 0, 0, 1)

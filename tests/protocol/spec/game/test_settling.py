@@ -170,7 +170,7 @@ def test_the_one_horizon_by_hand() -> None:
     drawn = replace(posted, seed=b"seed")
     assert get_duty_until(state, drawn) == 103 + 60 + 720
     assert get_duty_until(state, replace(drawn, late_from=290)) == 290 + 60 + 720
-    for ask, dispute, last in ((31, 85, 290 + 91), (29, 91, 290 + 91), (29, 90, 290 + 90)):
+    for ask, dispute, last in ((31, 89, 290 + 91), (29, 91, 290 + 91), (29, 89, 290 + 90)):
         windows = replace(state.terms.windows, ask=ask, dispute=dispute)
         changed = replace(state, terms=replace(state.terms, windows=windows))
         late = replace(drawn, late_from=290, root_until=0)
