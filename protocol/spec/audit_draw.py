@@ -114,7 +114,7 @@ def compute_permutation(seed: bytes, role_tag: str, pool_size: int, count: int) 
     """The first `count` places of the positions 0 .. pool_size - 1 of a frozen pool, mixed: every order is
     equally likely (Fisher-Yates, cut short).
 
-    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each place, on chain 1,400 gas, so
+    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each place, on chain 700 gas, so
     a large pool is mixed only as far as a round's draws reach (`count_places`)."""
     return tuple(draw_distinct(hash_words(role_tag, seed), 0, count, pool_size))
 

@@ -9,7 +9,7 @@ from tests.protocol.spec.game.campaign import PASSED, REACHED, SENT, Campaign
 
 MUST_BE_REACHED = (
     "RootPosted", "RootStood", "RootFell", "TaskStood", "ClosingDrawn", "GameClosed", "SeatFreed",
-    "VoteOpened", "ContestOver STANDS", "ContestOver FALLS",
+    "VoteOpened", "EpochFreed", "PayHeld", "ContestOver STANDS", "ContestOver FALLS",
     "DisputeOver CLEARED", "DisputeOver CONVICTED",
     "AskOver CONVICTED", "convicted WRONG_MERGE", "convicted DISPUTED",
 )  # fmt: skip
