@@ -10,8 +10,6 @@ import {LibBit} from "solady/utils/LibBit.sol";
 library Float32 {
     uint32 internal constant SIGN_BIT = 1 << 31;
     uint32 internal constant INFINITY = 0xff << 23;
-    uint256 private constant FRACTION_BITS = 23;
-    uint256 private constant HIDDEN_BIT = 1 << 23;
     int256 private constant BIAS = 149;
     /// @dev Beyond this distance of exponents the smaller summand is below a quarter of the larger one's last place.
     uint256 private constant NEGLIGIBLE_SHIFT = 64;
@@ -34,33 +32,43 @@ library Float32 {
     /// @notice The exact value of a finite pattern: (-1)^negative * mantissa * 2^(exponent - 149).
     function decode(uint32 bits) internal pure returns (bool negative, uint256 mantissa, uint256 exponent) {
         if (!isFinite(bits)) revert NotFinite(bits);
-        negative = bits & SIGN_BIT != 0;
-        exponent = (bits >> FRACTION_BITS) & 0xff;
-        mantissa = bits & (HIDDEN_BIT - 1);
-        if (exponent != 0) {
-            unchecked {
-                --exponent;
-            }
-            mantissa |= HIDDEN_BIT;
+        assembly ("memory-safe") {
+            bits := and(bits, 0xffffffff)
+            negative := shr(31, bits)
+            exponent := and(shr(23, bits), 0xff)
+            // Subnormals have no hidden bit, and the exponent of the least normal ones.
+            let normal := gt(exponent, 0)
+            mantissa := or(and(bits, 0x7fffff), shl(23, normal))
+            exponent := sub(exponent, normal)
         }
     }
 
     /// @notice The float32 nearest to (-1)^negative * magnitude * 2^(exponent - 149), ties to even, infinity beyond the range.
     /// @param magnitude any integer; its lowest bit may stand for lost bits, when at least 26 significant bits are given
     /// @param exponent may be negative
-    function round(bool negative, uint256 magnitude, int256 exponent) internal pure returns (uint32) {
-        uint256 sign = negative ? SIGN_BIT : 0;
-        if (magnitude == 0) return uint32(sign);
-        unchecked {
-            // 24 bits stay, or fewer for subnormals, whose last place is 2^-149.
-            int256 shift = int256(LibBit.fls(magnitude)) - 23;
-            if (shift < -exponent) shift = -exponent;
-            uint256 significand =
-                shift > 0 ? shiftRightEven(magnitude, uint256(shift)) : magnitude << uint256(-shift);
-            // A carry out of the significand lands in the exponent field by itself: that is what the layout is for.
-            int256 packed = ((exponent + shift) << FRACTION_BITS) + int256(significand);
-            if (packed >= int256(uint256(INFINITY))) packed = int256(uint256(INFINITY));
-            return uint32(sign | uint256(packed));
+    function round(bool negative, uint256 magnitude, int256 exponent) internal pure returns (uint32 bits) {
+        uint256 top = magnitude == 0 ? 0 : LibBit.fls(magnitude);
+        assembly ("memory-safe") {
+            bits := shl(31, negative)
+            if magnitude {
+                // 24 bits stay, or fewer for subnormals, whose last place is 2^-149.
+                let shift := sub(top, 23)
+                let least := sub(0, exponent)
+                if slt(shift, least) { shift := least }
+                let significand := shl(sub(0, shift), magnitude)
+                if sgt(shift, 0) {
+                    // As `shiftRightEven`.
+                    significand := shr(shift, magnitude)
+                    let rest := sub(magnitude, shl(shift, significand))
+                    let half := shl(sub(shift, 1), 1)
+                    let tie := and(eq(rest, half), significand)
+                    significand := add(significand, and(or(gt(rest, half), tie), lt(shift, 257)))
+                }
+                // A carry out of the significand lands in the exponent field by itself: that is what the layout is for.
+                let packed := add(shl(23, add(exponent, shift)), significand)
+                if sgt(packed, INFINITY) { packed := INFINITY }
+                bits := or(bits, packed)
+            }
         }
     }
 

@@ -15,10 +15,10 @@ library OuterMath {
     uint256 internal constant BLOCK_BYTES = 1 + BLOCK_ELEMENTS;
     uint256 internal constant DELTA_LEAF_BYTES = BLOCKS_PER_LEAF * BLOCK_BYTES;
     uint256 private constant QUANTUM_MAX = 127;
-    /// @dev The largest e + 149 that one byte holds.
-    uint256 private constant SCALE_MAX = 255;
-    /// @dev Sums of 64 integers below 2^(7 + 220) fit a word. Scales further apart take the slow way.
-    uint256 private constant MAX_SPREAD = 220;
+    /// @dev The largest e + 149 of an encoding: sums of 64 integers below 2^(7 + 220) fit a word. A block with a larger one is read as zeros.
+    uint256 private constant SCALE_MAX = 220;
+    /// @dev What is shifted by so much is 0.
+    uint256 private constant NOTHING = 256;
     /// @dev Below it every integer is a float32: the partial sum needs no rounding.
     uint256 private constant EXACT_LIMIT = 1 << 24;
 
@@ -35,7 +35,7 @@ library OuterMath {
 
     // Pseudo-gradient ---------------------------------------------------------------------------------------------
     /// @notice The delta leaf that belongs to one leaf of the global and of the final weights.
-    /// @return ok false where no encoding exists: a leaf of another size, a difference that is not finite or beyond 127 * 2^106
+    /// @return ok false where no encoding exists: a leaf of another size, a difference that is not finite or beyond 127 * 2^71
     function deltaLeaf(bytes memory globalLeaf, bytes memory finalLeaf)
         internal
         pure
@@ -110,9 +110,19 @@ library OuterMath {
         return negative ? int8(-int256(quantum)) : int8(int256(quantum));
     }
 
-    /// @notice Bits of element `index` of a delta leaf: q * 2^e, exact.
+    /// @notice Whether all scales of a delta leaf are ones that an encoding can have.
+    function hasScales(bytes memory delta) internal pure returns (bool) {
+        _requireBytes(delta, DELTA_LEAF_BYTES);
+        for (uint256 i = 0; i < BLOCKS_PER_LEAF; ++i) {
+            if (uint8(delta[i * BLOCK_BYTES]) > SCALE_MAX) return false;
+        }
+        return true;
+    }
+
+    /// @notice Bits of element `index` of a delta leaf: q * 2^e, exact; 0 in a block whose scale no encoding has.
     function valueAt(bytes memory delta, uint256 index) internal pure returns (uint32) {
         uint256 offset = (index / BLOCK_ELEMENTS) * BLOCK_BYTES;
+        if (uint8(delta[offset]) > SCALE_MAX) return 0;
         int256 quantum = int8(uint8(delta[offset + 1 + index % BLOCK_ELEMENTS]));
         uint256 magnitude = uint256(quantum < 0 ? -quantum : quantum);
         return Float32.round(quantum < 0, magnitude, int256(uint256(uint8(delta[offset]))));
@@ -136,8 +146,7 @@ library OuterMath {
             Blocks memory blocks = _gather(deltas, i);
             for (uint256 j = 0; j < BLOCK_ELEMENTS; ++j) {
                 uint256 at = i * BLOCK_ELEMENTS + j;
-                (bool ok, uint32 d) = _meanOf(blocks, j);
-                if (!ok) continue;
+                uint32 d = _meanOf(blocks, j);
                 (uint32 w, uint32 m) =
                     outerElement(Float32.load(weights, at), Float32.load(momentum, at), d, rates);
                 Float32.store(newWeights, at, w);
@@ -150,32 +159,29 @@ library OuterMath {
         if (data.length != expected) revert WrongLeafBytes(expected, data.length);
     }
 
-    /// @dev The same block of all claims. In units of 2^(base - 149) every value is an integer below 2^(7 + MAX_SPREAD).
+    /// @dev The same block of all claims. In units of 2^(base - 149) every value is an integer below 2^(7 + SCALE_MAX).
     struct Blocks {
         bytes[] deltas;
         uint256 offset;
         uint256 base;
         uint256[] shifts;
-        bool isNarrow;
     }
 
-    /// @dev A block of zeros says nothing of its scale: it takes part in the sum, but not in the choice of the base.
+    /// @dev A block of zeros says nothing of its scale, nor does one that is read as zeros: it takes part in the sum, but not in the choice of the base.
     function _gather(bytes[] memory deltas, uint256 index) private pure returns (Blocks memory blocks) {
         blocks.deltas = deltas;
         blocks.offset = index * BLOCK_BYTES;
         blocks.shifts = new uint256[](deltas.length);
-        (uint256 least, uint256 most) = (SCALE_MAX, 0);
+        uint256 least = SCALE_MAX;
         for (uint256 i = 0; i < deltas.length; ++i) {
-            if (_isZeroBlock(deltas[i], blocks.offset)) continue;
             uint256 scale = uint8(deltas[i][blocks.offset]);
+            if (scale > SCALE_MAX || _isZeroBlock(deltas[i], blocks.offset)) scale = NOTHING;
             blocks.shifts[i] = scale;
             if (scale < least) least = scale;
-            if (scale > most) most = scale;
         }
         blocks.base = least;
-        blocks.isNarrow = most <= least + MAX_SPREAD;
         for (uint256 i = 0; i < deltas.length; ++i) {
-            blocks.shifts[i] = blocks.shifts[i] < least ? 0 : blocks.shifts[i] - least;
+            if (blocks.shifts[i] != NOTHING) blocks.shifts[i] -= least;
         }
     }
 
@@ -186,32 +192,46 @@ library OuterMath {
         }
     }
 
-    /// @dev D of element `index` of the block.
-    function _meanOf(Blocks memory blocks, uint256 index) private pure returns (bool ok, uint32 d) {
-        if (!blocks.isNarrow) return mean(_valuesOf(blocks, index));
+    /// @dev D of element `index` of the block: the sum over the number of claims. It stays far below overflow.
+    function _meanOf(Blocks memory blocks, uint256 index) private pure returns (uint32) {
         int256 total = _sumOf(blocks, index);
         uint32 sum = Float32.round(total < 0, _abs(total), int256(blocks.base));
-        return (true, sum.div(Float32.fromUint(blocks.shifts.length)));
+        return sum.div(Float32.fromUint(blocks.shifts.length));
     }
 
-    /// @dev fl(... fl(fl(x_0 + x_1) + x_2) ...) in units of 2^(base - 149).
+    /// @dev fl(... fl(fl(x_0 + x_1) + x_2) ...) in units of 2^(base - 149). By hand: a leaf of 64 claims has 16,384 additions, and a contest of an honest
+    /// root is lost where they do not fit a transaction. 24 significant bits stay, ties to even. Sums rarely change their size, so the last count of lost
+    /// bits mostly fits; else it is that of Solady's `LibBit.fls` (MIT), less 23.
     function _sumOf(Blocks memory blocks, uint256 index) private pure returns (int256 total) {
         (bytes[] memory deltas, uint256[] memory shifts) = (blocks.deltas, blocks.shifts);
         uint256 place = blocks.offset + 33 + index;
-        uint256 lost = 1;
-        unchecked {
-            for (uint256 i = 0; i < shifts.length; ++i) {
-                assembly ("memory-safe") {
-                    let step := add(32, shl(5, i))
-                    let quantum := signextend(0, byte(0, mload(add(mload(add(deltas, step)), place))))
-                    total := add(total, shl(mload(add(shifts, step)), quantum))
+        assembly ("memory-safe") {
+            let gap := sub(shifts, deltas)
+            let end := add(deltas, shl(5, add(mload(deltas), 1)))
+            let lost := 1
+            for { let next := add(deltas, 32) } lt(next, end) { next := add(next, 32) } {
+                let quantum := signextend(0, byte(0, mload(add(mload(next), place))))
+                total := add(total, shl(mload(add(next, gap)), quantum))
+                let sign := sar(255, total)
+                let magnitude := sub(xor(total, sign), sign)
+                if lt(magnitude, EXACT_LIMIT) { continue }
+                if xor(shr(add(lost, 23), magnitude), 1) {
+                    lost := shl(7, lt(0xffffffffffffffffffffffffffffffff, magnitude))
+                    lost := or(lost, shl(6, lt(0xffffffffffffffff, shr(lost, magnitude))))
+                    lost := or(lost, shl(5, lt(0xffffffff, shr(lost, magnitude))))
+                    lost := or(lost, shl(4, lt(0xffff, shr(lost, magnitude))))
+                    lost := or(lost, shl(3, lt(0xff, shr(lost, magnitude))))
+                    let rest := and(0x1f, shr(shr(lost, magnitude), 0x8421084210842108cc6318c6db6d54be))
+                    lost := or(
+                        lost,
+                        byte(rest, 0x0706060506020504060203020504030106050205030304010505030400000000)
+                    )
+                    lost := sub(lost, 23)
                 }
-                uint256 magnitude = _abs(total);
-                if (magnitude < EXACT_LIMIT) continue;
-                // 24 significant bits stay. Sums rarely change their size: the last count of lost bits mostly fits.
-                if (magnitude >> lost >> 23 != 1) lost = LibBit.fls(magnitude) - 23;
-                magnitude = Float32.shiftRightEven(magnitude, lost) << lost;
-                total = total < 0 ? -int256(magnitude) : int256(magnitude);
+                let most := sub(shl(sub(lost, 1), 1), 1)
+                let odd := and(shr(lost, magnitude), 1)
+                magnitude := shl(lost, shr(lost, add(magnitude, add(most, odd))))
+                total := sub(xor(magnitude, sign), sign)
             }
         }
     }
@@ -219,14 +239,6 @@ library OuterMath {
     function _abs(int256 value) private pure returns (uint256) {
         unchecked {
             return uint256(value < 0 ? -value : value);
-        }
-    }
-
-    function _valuesOf(Blocks memory blocks, uint256 index) private pure returns (uint32[] memory values) {
-        values = new uint32[](blocks.deltas.length);
-        uint256 at = blocks.offset / BLOCK_BYTES * BLOCK_ELEMENTS + index;
-        for (uint256 i = 0; i < values.length; ++i) {
-            values[i] = valueAt(blocks.deltas[i], at);
         }
     }
 
@@ -247,7 +259,8 @@ library OuterMath {
         return ok ? (newWeight, newMomentum) : (weight, momentum);
     }
 
-    /// @notice D = fl(s / n), s summed in the order given, n >= 1; ok unless a sum overflows, which values of claims (at most 2^113) cannot.
+    /// @notice D = fl(s / n), s summed in the order given, n >= 1: the definition, of which `outerLeaf` computes whole blocks. ok unless a sum overflows,
+    /// which values of claims (at most 2^78) cannot.
     function mean(uint32[] memory values) internal pure returns (bool ok, uint32 d) {
         d = values[0];
         for (uint256 i = 1; i < values.length; ++i) {

@@ -22,6 +22,7 @@ from protocol.spec.params import (
     LEAF_ELEMENTS,
     MAX_SHARDS,
     QUANTUM_MAX,
+    SCALE_BYTE_MAX,
     SCALE_EXPONENT_BIAS,
     SCALE_EXPONENT_MAX,
     SCALE_EXPONENT_MIN,
@@ -55,7 +56,7 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
     """The pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (flat float32 vectors
     in).
 
-    Raises ProtocolFault where it is not finite or an exponent exceeds 106: the training has diverged."""
+    Raises ProtocolFault where it is not finite or an exponent exceeds 71: the training has diverged."""
     pairs = zip(*(torch.split(flat, PART_ELEMENTS) for flat in (global_weights, final_weights)), strict=True)
     return b"".join(_encode_part(before - after) for before, after in pairs)
 
@@ -104,11 +105,13 @@ def _power_of_two(exponents: Tensor) -> Tensor:
 
 
 def decode_delta(data: bytes, parameter_count: int) -> Tensor:
-    """The values q * 2^e, exact, flat float32. Every byte string of the right length has a value (a merge
-    must never stop at somebody's bytes); raises ProtocolFault on another length."""
+    """The values q * 2^e, exact, flat float32; zeros where no encoding has such a scale. Every byte string of
+    the right length has a value (a merge must never stop at somebody's bytes); raises ProtocolFault on
+    another length."""
     blocks = _view_blocks(data, parameter_count)
     exponents = blocks[:, 0].to(torch.int64) - SCALE_EXPONENT_BIAS
     quanta = blocks[:, 1:].contiguous().view(torch.int8).double()
+    quanta[exponents > SCALE_EXPONENT_MAX] = 0.0
     values = (quanta * _power_of_two(exponents).unsqueeze(1)).float()
     # -0 of a negative zero quantum cannot arise: int8 has one zero.
     return values.reshape(-1)[:parameter_count].contiguous()
@@ -127,20 +130,20 @@ def _view_blocks(data: bytes, parameter_count: int) -> Tensor:
 
 def require_canonical_delta(data: bytes, parameter_count: int) -> None:
     """Raises ProtocolFault at the first block that `encode_delta` cannot have made: q = -128, a scale larger
-    than needed, or padding that is not zero. For auditors; a merge takes the bytes as committed."""
+    than needed or than any, or padding that is not zero. For auditors; a merge takes what was committed."""
     blocks = _view_blocks(data, parameter_count)
     exponents, quanta = blocks[:, 0], blocks[:, 1:].contiguous().view(torch.int8).to(torch.int16)
     # With the smallest scale the largest element is above 63.5 of it, which rounds to 64 at least.
     loose = (quanta.abs().amax(dim=1) < 64) & (exponents != 0)
     padded = quanta.reshape(-1)[parameter_count:]
-    foreign = (quanta < -QUANTUM_MAX).any(dim=1) | loose
+    foreign = (quanta < -QUANTUM_MAX).any(dim=1) | loose | (exponents > SCALE_BYTE_MAX)
     if bool(padded.any()):
         foreign[(parameter_count + int(padded.ne(0).to(torch.uint8).argmax())) // BLOCK_ELEMENTS] = True
     if bool(foreign.any()):
         block = int(foreign.to(torch.uint8).argmax())
         raise ProtocolFault(
             what="no training gives this block of a pseudo-gradient",
-            expected="the smallest scale, quanta in -127 .. 127, zeros as padding",
+            expected=f"the smallest scale, at most {SCALE_BYTE_MAX}, quanta in -127 .. 127, zeros as padding",
             actual=bytes(blocks[block].tolist()).hex(),
             where=f"block {block}",
             remedy="Open this element against the claim.",

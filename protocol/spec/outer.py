@@ -17,6 +17,7 @@ from protocol.spec.params import (
     LEAF_BYTES,
     MAX_SHARDS,
     QUANTUM_MAX,
+    SCALE_BYTE_MAX,
     SCALE_EXPONENT_BIAS,
     SCALE_EXPONENT_MAX,
     SCALE_EXPONENT_MIN,
@@ -39,7 +40,7 @@ def compute_scale_exponent(largest: int) -> int:
 def quantise_block(differences: Sequence[int]) -> tuple[int, list[int]]:
     """(e, 64 integers in -127 .. 127) of 64 float32 bit patterns d = fl(W_global - W_final).
 
-    Raises ProtocolFault where d is not finite or e would exceed 106: the training has diverged."""
+    Raises ProtocolFault where d is not finite or e would exceed 71: the training has diverged."""
     if len(differences) != BLOCK_ELEMENTS:
         raise _wrong_size("a block", BLOCK_ELEMENTS, len(differences))
     finite = all(map(float32.is_finite, differences))
@@ -62,10 +63,12 @@ def encode_block(exponent: int, quanta: Sequence[int]) -> bytes:
 
 
 def decode_block(data: bytes) -> tuple[int, list[int]]:
-    """(e, 64 integers in -128 .. 127) of 65 bytes. Every byte string has a value, -128 included: whether it
-    is the right one is for `compute_delta_leaf` to say."""
+    """(e, 64 integers in -128 .. 127) of 65 bytes. Every byte string has a value, -128 included, and zeros
+    where no encoding has such a scale: whether it is the right one is for `compute_delta_leaf` to say."""
     if len(data) != DELTA_BLOCK_BYTES:
         raise _wrong_size("an encoded block", DELTA_BLOCK_BYTES, len(data))
+    if data[0] > SCALE_BYTE_MAX:
+        return SCALE_EXPONENT_MIN, [0] * BLOCK_ELEMENTS
     return data[0] - SCALE_EXPONENT_BIAS, [byte - 256 if byte > 127 else byte for byte in data[1:]]
 
 
@@ -98,7 +101,7 @@ def decode_delta_leaf(leaf: bytes) -> list[int]:
 def compute_mean(values: Sequence[int]) -> int:
     """D = fl(s / n), s summed in the order given (ascending shard); 1 to 64 finite bit patterns.
 
-    Raises ArithmeticError where the sum overflows, which values of claims (at most 2^113) cannot."""
+    Raises ArithmeticError where the sum overflows, which values of claims (at most 2^78) cannot."""
     if not 1 <= len(values) <= MAX_SHARDS:
         raise _wrong_size("a mean of claims", f"1 to {MAX_SHARDS}", len(values))
     total = values[0]

@@ -23,7 +23,7 @@ contract OuterMathTest is Test {
         differences = new uint32[](64);
         for (uint256 i = 0; i < 64; ++i) {
             uint256 word = uint256(keccak256(abi.encode(seed, i)));
-            uint256 exponent = (seed >> 8) % 200 + word % (spread + 1);
+            uint256 exponent = (seed >> 8) % 190 + word % (spread + 1);
             differences[i] = uint32((exponent << 23) | ((word >> 32) & 0x7fffff) | (((word >> 64) & 1) << 31));
         }
     }
@@ -93,6 +93,56 @@ contract OuterMathTest is Test {
         assertEq(mean, Float32.div(largest, Float32.fromUint(3)), "a third of the largest");
     }
 
+    /// @dev 127 * 2^71 has the last scale that an encoding has, 220. The next float32 needs 221.
+    function test_deltaLeaf_lastScale_isTheLargestEncoding() public pure {
+        (bytes memory sound, bytes memory far) = (new bytes(1024), new bytes(1024));
+        uint32 largest = Float32.round(true, 127, 220);
+        Float32.store(far, 255, largest);
+        (bool ok, bytes memory delta) = OuterMath.deltaLeaf(sound, far);
+        assertTrue(ok, "an encoding");
+        assertEq(uint256(uint8(delta[195])), 220, "scale");
+        assertEq(uint256(uint8(delta[259])), 127, "quantum");
+        assertTrue(OuterMath.hasScales(delta), "its scales are good");
+        Float32.store(far, 255, largest + 1);
+        (ok,) = OuterMath.deltaLeaf(sound, far);
+        assertTrue(!ok, "beyond it there is none");
+    }
+
+    function test_hasScales_oneAbove_hasNot() public {
+        bytes memory delta = new bytes(260);
+        for (uint256 i = 0; i < 4; ++i) {
+            delta[i * 65] = bytes1(uint8(221));
+            assertTrue(!OuterMath.hasScales(delta), "scale 221");
+            delta[i * 65] = bytes1(uint8(220));
+            assertTrue(OuterMath.hasScales(delta), "scale 220");
+        }
+        vm.expectRevert(abi.encodeWithSelector(OuterMath.WrongLeafBytes.selector, 260, 261));
+        this.hasScales(new bytes(261));
+    }
+
+    function hasScales(bytes memory delta) external pure returns (bool) {
+        return OuterMath.hasScales(delta);
+    }
+
+    /// @dev Whoever commits to such a block moves nothing, and nobody has to compute with it.
+    function test_outerLeaf_scaleAbove_isReadAsZeros() public view {
+        (bytes[] memory broken, bytes[] memory zeros) = (new bytes[](3), new bytes[](3));
+        for (uint256 i = 0; i < 3; ++i) {
+            broken[i] = _delta(i + 1, 30);
+            zeros[i] = bytes.concat(broken[i]);
+        }
+        broken[1][65] = bytes1(uint8(221));
+        for (uint256 j = 65; j < 130; ++j) {
+            zeros[1][j] = 0;
+        }
+        OuterMath.Rates memory rates = OuterMath.Rates(0x3f333333, 0x3f666666);
+        (bytes memory w, bytes memory m) = this.outerLeaf(_noise(1), _noise(2), broken, rates);
+        (bytes memory expectedW, bytes memory expectedM) = this.outerLeaf(_noise(1), _noise(2), zeros, rates);
+        assertEq(w, expectedW, "weights");
+        assertEq(m, expectedM, "momentum");
+        assertEq(OuterMath.valueAt(broken[1], 64), 0, "its elements");
+    }
+
     function test_outerLeaf_noClaim_staysAsItIs() public view {
         (bytes memory w, bytes memory m) = (_noise(1), _noise(2));
         (bytes memory newW, bytes memory newM) =
@@ -152,7 +202,7 @@ contract OuterMathTest is Test {
     }
 
     /// @dev The sum of a whole block takes a short way in integers; the reference adds float by float. Zero blocks of any scale,
-    /// scales close together, far apart, and too far for a word.
+    /// scales close together, far apart, and above the last one.
     /// forge-config: default.fuzz.runs = 64
     function testFuzz_outerLeaf_againstElementwise_agrees(uint256 seed, uint256 spread, uint256 count)
         public
@@ -166,13 +216,13 @@ contract OuterMathTest is Test {
         _assertElementwise(seed, deltas);
     }
 
-    /// @dev The least scale beside the largest: in units of the one the other's values leave a word of 256 bits.
-    function test_outerLeaf_scalesTooFarForAWord_agrees() public view {
+    /// @dev The least scale beside the largest: in units of the one the other's values fill a word of 256 bits.
+    function test_outerLeaf_scalesFarApart_agrees() public view {
         bytes[] memory deltas = new bytes[](3);
         for (uint256 i = 0; i < deltas.length; ++i) {
             deltas[i] = _delta(i + 1, 1);
             for (uint256 at = 0; at < deltas[i].length; at += 65) {
-                deltas[i][at] = bytes1(uint8(i == 1 ? 0 : 255));
+                deltas[i][at] = bytes1(uint8(i == 1 ? 0 : 220));
             }
         }
         _assertElementwise(0, deltas);
@@ -228,20 +278,28 @@ contract OuterMathTest is Test {
         }
     }
 
-    /// @dev One claim far above the others, so that each later addition rounds, is the dearest that a single cheat can cause.
+    /// @dev One claim far above the others, so that each later addition rounds, is the dearest that a single cheat can cause; several cheats can be as far
+    /// apart as scales go, or say what no encoding says.
     function test_outerLeaf_gasOf64Claims_fitsATransaction() public view {
+        _assertGas(190, 120, 40);
+        _assertGas(220, 0, 1);
+        _assertGas(220, 0, 221);
+        _assertGas(255, 0, 221);
+    }
+
+    function _assertGas(uint256 first, uint256 least, uint256 spread) private view {
         bytes[] memory deltas = new bytes[](64);
         for (uint256 i = 0; i < 64; ++i) {
             deltas[i] = new bytes(OuterMath.DELTA_LEAF_BYTES);
             for (uint256 j = 0; j < 260; ++j) {
                 deltas[i][j] = j % 65 == 0
-                    ? bytes1(uint8(i == 0 ? 190 : 120 + (7 * i) % 40))
+                    ? bytes1(uint8(i == 0 ? first : least + (7 * i) % spread))
                     : bytes1(uint8(uint256(keccak256(abi.encode(i, j)))));
             }
         }
         (bytes memory w, bytes memory m) = (_noise(1), _noise(2));
         uint256 before = gasleft();
-        OuterMath.outerLeaf(w, m, deltas, OuterMath.Rates(0x3f333333, 0x3f666666));
+        this.outerLeaf(w, m, deltas, OuterMath.Rates(0x3f333333, 0x3f666666));
         uint256 used = before - gasleft();
         assertTrue(used < GAS_OF_DEAREST_LEAF, string.concat("gas ", vm.toString(used)));
     }

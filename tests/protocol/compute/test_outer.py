@@ -28,7 +28,7 @@ from protocol.spec.params import LEAF_ELEMENTS
 
 RATE, MOMENTUM = float_to_bits(nearest(0.7)), float_to_bits(nearest(0.9))
 finite_floats = st.floats(
-    width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**112), max_value=2.0**112
+    width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**78), max_value=2.0**78
 )
 leaves = st.lists(finite_floats, min_size=1, max_size=40).map(lambda values: (values + [0.0] * 41)[:41] * 7)
 delta_leaves = st.binary(min_size=1, max_size=65).map(lambda data: (data.ljust(65, b"\x05")) * 4)
@@ -58,7 +58,7 @@ def test_delta_equals_the_reference(before: list[float], after: list[float]) -> 
     assert unpack_bits(as_leaf(decode_delta(delta, 256))) == reference.decode_delta_leaf(delta)
 
 
-@pytest.mark.parametrize("scale", [1e-44, 2.0**-140, 2.0**-126, 1e-20, 1e-3, 1.0, 1e6, 1e30])
+@pytest.mark.parametrize("scale", [1e-44, 2.0**-140, 2.0**-126, 1e-20, 1e-3, 1.0, 1e6, 1e20])
 def test_delta_equals_the_reference_at_every_scale(scale: float) -> None:
     a, b = noise(256, 1, scale), noise(256, 2, scale)
     assert encode_delta(a, b) == reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
@@ -86,7 +86,7 @@ def test_merge_equals_the_reference_whatever_was_committed(
 
 def test_elements_that_would_overflow_stay_as_they_are() -> None:
     huge = torch.full((256,), 3.4e38)
-    deltas = [encode_delta(torch.full((256,), -(2.0**112)), torch.zeros(256))]
+    deltas = [encode_delta(torch.full((256,), -(2.0**77)), torch.zeros(256))]
     merged = merge(OuterState(huge, -huge), deltas, float_to_bits(2.0), float_to_bits(1.0))
     expected = reference.compute_outer_leaf(
         as_leaf(huge), as_leaf(-huge), deltas, float_to_bits(2.0), float_to_bits(1.0)
@@ -133,9 +133,10 @@ def test_the_order_of_shards_counts() -> None:
     [
         lambda data: data[:1] + b"\x80" + data[2:],
         lambda data: bytes([data[0] + 1]) + bytes(64) + data[65:],
+        lambda data: b"\xdd" + b"\x7f" * 64 + data[65:],
         lambda data: data[:-1] + b"\x01",
     ],
-    ids=["minus 128", "scale too large", "padding"],
+    ids=["minus 128", "scale too large", "scale of no encoding", "padding"],
 )
 def test_deltas_that_no_training_gives_are_refused(spoil: object) -> None:
     delta = encode_delta(noise(250, 1), noise(250, 2))
@@ -150,7 +151,7 @@ def test_another_length_is_refused() -> None:
 
 
 def test_a_diverged_training_has_no_delta() -> None:
-    for bad in (float("nan"), float("inf"), 1e38):
+    for bad in (float("nan"), float("inf"), 3.1e23):
         with pytest.raises(ProtocolFault, match="out of range"):
             encode_delta(torch.full((300,), bad), torch.zeros(300))
 
