@@ -41,8 +41,8 @@ def get_statement(state: GameState, place: VotePlace) -> tuple[int, bytes]:
 
 
 def choose_own_word(rank: int, own: tuple[bool, ...], is_false: bool) -> VoteWord:
-    """A coalition's auditor accepts where that decides, and spoils the draw where it does not: an honest
-    reserve's UNSERVED then counts no more."""
+    """A coalition's auditor accepts where that decides. Where it does not, to accept would only be one more
+    false word."""
     is_deciding = rank == 0 or (own[1] and own[2])
     return VoteWord.ACCEPT if is_deciding or not is_false else VoteWord.ABSTAIN
 

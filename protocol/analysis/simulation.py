@@ -2,8 +2,8 @@
 training, replays and the inside of disputes are facts here.
 
 One coalition owns the cheating solvers and some auditors. Its auditors accept its claims where they decide,
-and abstain at once where they do not, which saves the fee of UNSERVED. Honest auditors see every spoiled
-segment that they replay, and dispute it; a dispute takes its whole time.
+and abstain at once where they do not. Honest auditors see every spoiled segment that they replay, and dispute
+it; a dispute takes its whole time. Where nobody serves them the primary and a reserve say so.
 """
 
 from collections.abc import Iterator
@@ -84,6 +84,8 @@ class _Table:
     state: GameState
     block: int = 1
     deposits: dict[str, int] = field(default_factory=dict)
+    accounts: dict[int, str] = field(default_factory=dict)
+    rounds: dict[int, GameRound] = field(default_factory=dict)
     spent: dict[str, int] = field(default_factory=dict)
     seen: set[tuple[int, int]] = field(default_factory=set)
     said: dict[int, set[VotePlace]] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class _Table:
         except GameRefusal:
             return False
         self.state = fold_all(self.state, events, self.block)
+        self.rounds |= self.state.rounds
         return True
 
     def is_own(self, account: str) -> bool:
@@ -132,7 +135,9 @@ def _seat(table: _Table) -> None:
         for i in range(own + honest):
             account = f"{'own' if i < own else 'honest'} {role.name} {i}"
             table.deposits[account] = wei
+            table.send(calls.Deposit(wei), account)
             table.send(calls.JoinSeat(role, wei), account)
+    table.accounts = {number: seat.account for number, seat in table.state.seats.items()}
 
 
 def _play_pass(table: _Table) -> bool:
@@ -196,20 +201,22 @@ def _list_votes(table: _Table) -> Iterator[tuple[str, GameCall]]:
 def _vote(
     table: _Table, now: GameState, game_round: GameRound, slot: int, draw: int, places: tuple[int, ...]
 ) -> Iterator[SignedVote]:
-    """The primary's vote, then the reserves', the coalition's first."""
+    """The primary's vote, then the reserves', the coalition's first, until nobody has to say more."""
     place, claim = (game_round.index, slot, draw), game_round.claims[slot]
     segment, seed = get_statement(now, place)
-    is_hit = table.is_own(claim.account) and segment in table.plan.spoiled
-    is_served = not table.is_own(claim.account) or is_serving(table.plan.kind, is_hit)
-    own = tuple(table.is_own(now.seats[number].account) for number in places)
+    solver, unserved = table.accounts[claim.seat], 0
+    is_hit = table.is_own(solver) and segment in table.plan.spoiled
+    is_served = not table.is_own(solver) or is_serving(table.plan.kind, is_hit)
+    own = tuple(table.is_own(table.accounts[number]) for number in places)
     for rank in (0, *sorted((1, 2), key=lambda reserve: not own[reserve])):
         if own[rank]:
             word = choose_own_word(rank, own, is_hit or not is_served)
         else:
             word = _look(table, now, place, places[rank], is_served, is_hit)
-        account = now.seats[places[rank]].account
+        account = table.accounts[places[rank]]
         yield SignedVote(slot, draw, rank, claim.claim_root, seed, segment, word, account)
-        if rank == 0 and word == VoteWord.ACCEPT:
+        unserved += word == VoteWord.UNSERVED
+        if (rank == 0 and word == VoteWord.ACCEPT) or unserved == 2:
             return
 
 
@@ -247,11 +254,12 @@ def _list_posts(table: _Table) -> Iterator[tuple[str, GameCall]]:
 
 def _list_disputes(table: _Table) -> Iterator[tuple[str, GameCall]]:
     for index, slot in sorted(table.seen):
-        claim = table.state.rounds[index].claims[slot]
+        claim = table.rounds[index].claims[slot]
         seat = table.state.seats.get(claim.seat)
-        is_open = seat is not None and seat.account == claim.account and seat.status != SeatStatus.CLOSED
+        is_open = seat is not None and seat.status != SeatStatus.CLOSED and seat.settled <= index
         if is_open and not count_open_disputes(table.state, claim.seat):
             bond = table.plan.terms.amounts.dispute_bond
+            table.send(calls.Deposit(bond), WATCHER)
             yield WATCHER, calls.DisputeStatement(StatementRef(index, slot), bond)
     for dispute in table.state.disputes.values():
         if dispute.clock == table.block:
@@ -266,11 +274,10 @@ def _report(table: _Table) -> Report:
         credit = table.state.purse.get_wei(credit_of(account))
         gains[_get_kind(table, account)] += credit - wei - table.spent.get(account, 0)
     gains[AgentKind.COALITION] += table.plan.figures.gain * len(table.merged)
-    rounds = table.state.rounds
     accepted = sum(
-        get_accepted_block(table.state, rounds[index], slot) is not None for index, slot in table.false
+        get_accepted_block(table.state, table.rounds[index], slot) is not None for index, slot in table.false
     )
-    return Report(gains, len(table.false), accepted, len(table.merged), table.convicted, len(rounds))
+    return Report(gains, len(table.false), accepted, len(table.merged), table.convicted, len(table.rounds))
 
 
 def _get_kind(table: _Table, account: str) -> AgentKind:

@@ -34,8 +34,12 @@ DELTA_LEAF_BYTES = BLOCKS_PER_LEAF * DELTA_BLOCK_BYTES
 SCALE_EXPONENT_BIAS = 149
 SCALE_EXPONENT_MIN = -149
 """2^-149 is the least positive float32, so every q * 2^e is a float32."""
-SCALE_EXPONENT_MAX = 255 - SCALE_EXPONENT_BIAS
-"""106: the largest that one byte holds; 127 * 2^106 * 64 claims stays far below overflow (2^128)."""
+SCALE_BYTE_MAX = 220
+"""the largest e + 149 of an encoding: in the least unit of 64 claims all values are integers of 227 bits at
+most, so their sum fits a word of the chain, whatever was committed. A block with a larger one is read as
+zeros."""
+SCALE_EXPONENT_MAX = SCALE_BYTE_MAX - SCALE_EXPONENT_BIAS
+"""71: 127 * 2^71 * 64 claims stays far below overflow (2^128)."""
 QUANTUM_MAX = 127
 
 # --- Limits (section 6) -------------------------------------------------------------------------------------

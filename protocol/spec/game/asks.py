@@ -37,7 +37,7 @@ def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
     require(is_open, "OutsideWindow", f"until {until}", draft.block)
     bond = state.terms.amounts.ask_bond * (1 + count_open_asks(state, number))
     require(call.bond == bond, "WrongBond", bond, call.bond)
-    clock = compute_ask_clock(state, draft.block)
+    clock = compute_ask_clock(state, ref, draft.block)
     draft.emit(AskOpened(OpenAsk(state.next_number, ref, number, call.word, call.leaf, sender, clock)))
     draft.take(sender, bond_of(state.next_number), bond)
 

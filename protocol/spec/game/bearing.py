@@ -6,7 +6,7 @@ from math import floor
 
 from protocol.spec.game.cheats import list_cheats
 from protocol.spec.game.figures import Figures, count_closing_rounds, read_sampling
-from protocol.spec.game.money import compute_burned, compute_lies, compute_prior_pay, count_cheating_rounds
+from protocol.spec.game.money import compute_burned, compute_lies, compute_paid_beyond, count_cheating_rounds
 from protocol.spec.game.refusing import compute_taken_fees, list_refusals
 from protocol.spec.game.terms import GameTerms
 
@@ -45,12 +45,14 @@ def compute_borne_gains(terms: GameTerms, figures: Figures) -> BorneGains:
 
 def _bear_false_claims(terms: GameTerms, figures: Figures) -> Fraction:
     burned = compute_burned(terms.amounts.solver_stake, terms.amounts.finder_cap)
-    honest, gains = terms.amounts.solver_pay - figures.cost, [UNBOUNDED]
+    forgone = count_closing_rounds(terms, figures) * (terms.amounts.solver_pay - figures.cost)
+    gains = [UNBOUNDED]
     for one in list_cheats(read_sampling(terms, figures)):
         rounds, computed = count_cheating_rounds(terms, figures, one), one.computed * figures.cost
-        beyond = (burned - compute_prior_pay(terms, one)) / rounds + honest
+        paid = compute_paid_beyond(terms, figures, one)
+        single = min(one.caught * burned - paid, (burned - paid / one.caught + forgone) / rounds)
         if one.voided < 1:
-            gains.append((min(burned / rounds, beyond) + computed) / (1 - one.voided))
+            gains.append((min(burned / rounds, single) + computed) / (1 - one.voided))
     return min(gains)
 
 

@@ -1,7 +1,7 @@
 """Every size of a false claim, with its odds: how long the claim is, how many of its segments are spoiled.
 
-A claim may be of any whole number of segments. A short one has fewer draws, saves compute that nobody audits,
-and moves the model as much as a long one. So all lengths count.
+A claim may be of any whole number of segments from `compute_least_segments` on. A short one has as many draws
+as a long one, saves compute that nobody audits, and moves the model as much. So all lengths count.
 """
 
 from collections.abc import Iterator

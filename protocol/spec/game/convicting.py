@@ -98,9 +98,10 @@ def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int
 
 
 def compute_owed(state: GameState, indices: list[int], block: int) -> int:
-    """The pay of the accepted claims of some rounds, but for those of convicted seats."""
+    """The pay of the accepted claims of some rounds, but for those of convicted seats. A short claim counts
+    as a whole one: to read the segments of so many rounds would not fit a transaction of the contract."""
     return sum(
-        compute_claim_pay(state, state.rounds[index], slot)
+        state.terms.amounts.solver_pay
         for index in indices
         for slot, claim in state.rounds[index].claims.items()
         if not is_closed(state, claim.seat)

@@ -9,10 +9,11 @@ from protocol.spec.game.draft import Draft
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment
 from protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatStatus
 from protocol.spec.game.events import VoteCounted, VoteOpened
-from protocol.spec.game.fates import get_votes, is_draw_over
+from protocol.spec.game.fates import get_votes, is_draw_over, is_taking_unserved
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.game.timing import compute_reserve_block, get_votes_from, is_late_draw
+from protocol.spec.statements import VoteWord
 
 
 def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, block: int) -> str | None:
@@ -29,10 +30,18 @@ def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, blo
         "NotWhole": not vote.is_whole,
         "OtherStatement": not is_about(state, game_round, vote),
         "AlreadyCounted": vote.rank in votes,
-        "DrawOver": is_draw_over(state, game_round, vote.slot, vote.draw, block),
+        "DrawOver": is_too_late(state, game_round, vote, block),
         "TooEarly": vote.rank > 0 and 0 not in votes and block < compute_reserve_block(state, start),
     }
     return next((name for name, is_there in flaws.items() if is_there), None)
+
+
+def is_too_late(state: GameState, game_round: GameRound, vote: SignedVote, block: int) -> bool:
+    """Whether the draw of a vote takes no word like it any more."""
+    if not is_draw_over(state, game_round, vote.slot, vote.draw, block):
+        return False
+    is_unserved = vote.word == VoteWord.UNSERVED
+    return not is_unserved or not is_taking_unserved(state, game_round, vote.slot, vote.draw, block)
 
 
 def is_about(state: GameState, game_round: GameRound, vote: SignedVote) -> bool:
@@ -52,8 +61,10 @@ def get_opening_flaw(
     vote, start = get_votes(game_round, slot, draw).get(opening.rank), get_votes_from(state, game_round, draw)
     if vote is None or start is None:
         return "NotCounted"
+    seat = state.seats.get(get_drawn_seat(state, game_round, slot, draw, opening.rank) or 0)
     flaws = {
         "RoundUndone": game_round.phase == RoundPhase.UNDONE,
+        "SeatClosed": seat is None or seat.status == SeatStatus.CLOSED,
         "NothingToOpen": vote.word not in OPENED_WORDS,
         "AlreadyOpened": vote.is_opened,
         "DrawUndecided": not is_draw_over(state, game_round, slot, draw, block),

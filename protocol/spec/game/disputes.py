@@ -58,7 +58,7 @@ def apply_end_dispute(draft: Draft, call: EndDispute, sender: str) -> None:
         return_bond(draft, dispute.number, dispute.opener)
         draft.emit(DisputeOver(dispute.number, GameOutcome.MOOT))
         return
-    is_convicted = call.outcome == GameOutcome.CONVICTED and draft.block <= dispute.clock
+    is_convicted = call.outcome == GameOutcome.CONVICTED
     draft.emit(DisputeOver(dispute.number, GameOutcome.CONVICTED if is_convicted else GameOutcome.CLEARED))
     if is_convicted:
         return_bond(draft, dispute.number, dispute.opener)

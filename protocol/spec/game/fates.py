@@ -83,9 +83,18 @@ def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple
 
 
 def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
-    """Whether no vote of a draw can count any more: decided, or its time is over."""
+    """Whether a draw is decided, or its time is over. Then no vote counts any more, but for an UNSERVED where
+    it failed (`is_taking_unserved`)."""
     start = get_votes_from(state, game_round, draw)
     if start is None or get_drawn_segment(state, game_round, slot, draw) is None:
         return False
     is_decided = compute_draw_fate(get_votes(game_round, slot, draw)) != DrawFate.UNDECIDED
     return is_decided or block > start + 2 * state.terms.windows.audit_max
+
+
+def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
+    """Whether an UNSERVED counts in a draw that has failed: until its time is over. Else an own reserve that
+    abstains first would save a solver that serves nobody its fee."""
+    start = get_votes_from(state, game_round, draw)
+    has_failed = compute_draw_fate(get_votes(game_round, slot, draw)) == DrawFate.FAILED
+    return has_failed and start is not None and block <= start + 2 * state.terms.windows.audit_max

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.cheats import Sampling
-from protocol.spec.game.terms import ANSWERS_MAX, GameTerms
+from protocol.spec.game.terms import ANSWERS_MAX, GameTerms, compute_least_segments
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 
 
@@ -70,19 +70,15 @@ def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
         terms.least_verifiers,
         figures.owned,
         figures.detection,
+        compute_least_segments(terms),
     )
 
 
 def count_closing_rounds(terms: GameTerms, figures: Figures) -> int:
     """D: rounds that a seat still plays after the round whose claim gives it away. The claim is decided after
-    twice audit_max at the latest, the dispute ends after its answers. Late audits come a round later."""
+    twice audit_max at the latest, the dispute ends after its answers and a move of the opener before each
+    (`compute_dispute_clock`). Late audits come a round later."""
     windows = terms.windows
     late = figures.round_blocks if terms.late_chance else 0
-    blocks = late + 2 * windows.audit_max + ANSWERS_MAX * windows.respond
+    blocks = late + 2 * windows.audit_max + 2 * ANSWERS_MAX * windows.respond
     return -(-blocks // figures.round_blocks)
-
-
-def count_unpaid_rounds(terms: GameTerms) -> int:
-    """Rounds before it whose pay is still pending for certain, so that it is burned: at the slowest pace."""
-    windows = terms.windows
-    return windows.dispute // (windows.train_max + windows.audit_max + windows.post)

@@ -16,12 +16,7 @@ from math import ceil
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.cheats import Cheat, list_cheats
 from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.figures import (
-    Figures,
-    count_closing_rounds,
-    count_unpaid_rounds,
-    read_sampling,
-)
+from protocol.spec.game.figures import Figures, count_closing_rounds, read_sampling
 from protocol.spec.game.refusing import compute_fee_stake, compute_least_fee
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.game.unserved import (
@@ -69,20 +64,22 @@ def compute_stake_burning(burned: int, finder_cap: int) -> int:
 
 
 # --- What a cheat gains -------------------------------------------------------------------------------------
-def compute_prior_pay(terms: GameTerms, cheat: Cheat) -> Fraction:
-    """What was paid on average for false claims before one is detected: those of rounds that had settled."""
-    settled = (1 - cheat.caught) ** count_unpaid_rounds(terms) / cheat.caught
-    return (1 - cheat.voided) * cheat.paid * terms.amounts.solver_pay * settled
+def compute_paid_beyond(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
+    """What a false claim is paid that is not detected, beyond what honest work earns in the round."""
+    pay = terms.amounts.solver_pay
+    return (1 - cheat.voided) * cheat.paid * pay - (pay - figures.cost)
 
 
 def compute_burden(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
     """What a conviction must burn, for V = the figures': all that a false claim in each round gains until the
-    seat is closed, its own compute subtracted. Or what it gains beyond honest work, where that is more:
-    claims that settled before the first detection were paid."""
+    seat is closed, its own compute subtracted. Or what a single false claim gains beyond honest work, where
+    that is more: in its first round a seat has no other pay that a conviction burns, so none counts."""
     rounds = count_cheating_rounds(terms, figures, cheat)
     gain = (1 - cheat.voided) * figures.gain - cheat.computed * figures.cost
+    single = (gain + compute_paid_beyond(terms, figures, cheat)) / cheat.caught
     beyond = gain - (terms.amounts.solver_pay - figures.cost)
-    return max(rounds * gain, rounds * beyond + compute_prior_pay(terms, cheat))
+    closing = count_closing_rounds(terms, figures)
+    return max(rounds * gain, single + closing * max(beyond, Fraction(0)))
 
 
 def count_cheating_rounds(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
@@ -136,9 +133,7 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     amounts, cap = terms.amounts, terms.amounts.finder_cap
     burden = max(compute_burden(terms, figures, one) for one in list_cheats(read_sampling(terms, figures)))
     stake = compute_stake_burning(max(0, ceil(burden)), cap)
-    rule = (
-        "burned(S) >= (1/p + D) ((1 - p1) V - (1 - f) C), and with pay settled before more than honest work"
-    )
+    rule = "burned(S) >= (1/p + D) ((1 - p1) V - (1 - f) C), and one false claim gains less than honest work"
     yield MoneyRule("solver_stake", amounts.solver_stake, stake, rule)
     rule = "S out of which F takes more than refusing gains, in the R rounds before the first fees are taken"
     yield MoneyRule("solver_stake", amounts.solver_stake, compute_fee_stake(terms, figures), rule)
@@ -171,7 +166,7 @@ def compute_least_auditor_burn(terms: GameTerms, figures: Figures) -> int:
 
 def _list_fees(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     amounts, fee = terms.amounts, terms.amounts.unserved_fee
-    rule = "F x (draws whose auditors are all honest) > what refusing to serve gains, for every claim"
+    rule = "F x (draws that own auditors do not decide) > what refusing to serve gains, for every claim"
     yield MoneyRule("unserved_fee", fee, compute_least_fee(terms, figures), rule)
     for role in (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER):
         least = UNSERVED_DIVISOR * fee * count_round_draws(terms, role)

@@ -73,16 +73,13 @@ def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
 
 
 def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
-    """Least chance that a draw which serves only the cheat's own auditors costs it the fee of UNSERVED.
+    """Least chance that a draw which serves only the cheat's own auditors costs it the fee of UNSERVED: it
+    does unless own auditors accept it.
 
-    All three must be honest. Of a primary and one reserve that say UNSERVED the fee would be due as well. But
-    where the other reserve is the cheat's it says ABSTAIN at once: then the draw has failed, and the word of
-    the honest reserve, which comes later, counts no more. The chance grows with the pool."""
-    honest = (1 - share) * least_pool
-    chance = Fraction(1)
-    for i in range(RANKS):
-        chance *= max(Fraction(0), (honest - i) / (least_pool - i))
-    return chance
+    An own primary accepts at once, and then no word counts any more. Two own reserves leave one honest word
+    of UNSERVED. In all other cases the primary and a reserve are honest. Both words count, whatever the other
+    reserve says first: in a draw that has failed an UNSERVED counts until its time is over."""
+    return 1 - compute_deciding_chance(share, least_pool, 1)
 
 
 def compute_paid_votes(share: Fraction, least_pool: int) -> Fraction:

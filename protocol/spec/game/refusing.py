@@ -1,7 +1,7 @@
 """What a cheat gains that refuses to serve, and what the fee F of UNSERVED takes of it.
 
-Who refuses is not convicted: it pays F for each draw in which two honest auditors say so. So F bounds the V
-that a task can bear, or the task states a smaller V for it.
+Who refuses is not convicted: it pays F for each draw in which two honest auditors say so, the primary and a
+reserve. So F bounds the V that a task can bear, or the task states a smaller V for it.
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
+from protocol.spec.audit_draw import count_draws
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.cheats import list_cheats
-from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.figures import Figures, read_sampling
 from protocol.spec.game.owned import compute_deciding_chance, compute_fee_chance, compute_paid_votes
 from protocol.spec.game.terms import GameTerms
@@ -37,16 +37,16 @@ class Refusal:
 
 
 def list_refusals(terms: GameTerms, figures: Figures) -> Iterator[Refusal]:
-    """A coalition that computes nothing and serves only its own auditors (against doing nothing), and false
-    claims of every size that serve nobody else where a spoiled segment was drawn (against honest work)."""
+    """A coalition that computes nothing and serves only its own auditors (against doing nothing; the longest
+    claim is paid most), and false claims of every size that serve nobody else where a spoiled segment was
+    drawn (against honest work)."""
     amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
     votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
-    cheats = list_cheats(read_sampling(terms, figures))
-    for audits, paid in sorted({(cheat.audits, cheat.paid) for cheat in cheats}):
-        accepted = compute_deciding_chance(figures.owned, terms.least_verifiers, audits)
-        yield Refusal(accepted, audits * fee, audits, paid * amounts.solver_pay, -audits * votes)
+    audits = count_draws(terms.draws, terms.segment_count)
+    accepted = compute_deciding_chance(figures.owned, terms.least_verifiers, audits)
+    yield Refusal(accepted, audits * fee, audits, Fraction(amounts.solver_pay), -audits * votes)
     honest = amounts.solver_pay - figures.cost
-    for cheat in cheats:
+    for cheat in list_cheats(read_sampling(terms, figures)):
         spared = cheat.computed * figures.cost + honest
         earned = cheat.paid * amounts.solver_pay
         yield Refusal(cheat.accepted, cheat.hits * fee, cheat.audits, earned, spared)
@@ -63,7 +63,7 @@ def _divide(gain: Fraction, fees: Fraction) -> Fraction:
     if not fees:
         raise InvalidInput(
             what="no fee deters refusing to serve",
-            expected="draws whose three auditors can all be honest",
+            expected="draws that own auditors do not decide",
             actual="none",
             remedy="Wait for more verifiers, or assume that a cheat owns fewer.",
         )
@@ -84,7 +84,7 @@ def compute_taken_fees(terms: GameTerms, figures: Figures, refusal: Refusal) -> 
 
 def _compute_spread(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fraction:
     """m F + R x: by how much fees add up before the first are taken, in wei."""
-    rounds = count_pending_rounds(terms, SeatRole.SOLVER, figures.round_blocks)
+    rounds = count_pending_rounds(terms, figures.round_blocks)
     return terms.amounts.unserved_fee * (refusal.most_fees + rounds * refusal.fees)
 
 

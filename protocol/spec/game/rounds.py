@@ -29,6 +29,7 @@ from protocol.spec.game.events import (
 from protocol.spec.game.pools import find_seat, freeze_pool, has_place, is_enough
 from protocol.spec.game.refusals import require, require_window
 from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.terms import compute_least_segments
 from protocol.spec.game.timing import (
     compute_closing_block,
     compute_draw_window,
@@ -123,8 +124,8 @@ def apply_commit(draft: Draft, call: CommitRound, sender: str) -> None:
     require(slot not in game_round.claims, "AlreadyCommitted", actual=slot)
     require(call.base_root == game_round.base_root, "WrongBase", game_round.base_root, call.base_root)
     require(call.beacon == game_round.beacon, "WrongBeacon", game_round.beacon, call.beacon)
-    count = draft.state.terms.segment_count
-    require(1 <= call.segments <= count, "WrongSegments", f"1 to {count}", call.segments)
+    count, least = draft.state.terms.segment_count, compute_least_segments(draft.state.terms)
+    require(least <= call.segments <= count, "WrongSegments", f"{least} to {count}", call.segments)
     draft.emit(ClaimTaken(call.round, slot, call.claim_root, call.segments))
 
 

@@ -17,6 +17,8 @@ ROUNDS_UNDER_WAY = 6
 """rounds whose worst time an ask may come late: auditors keep their ends so long."""
 ANSWERS_MAX = 3
 """answers that a dispute can ask of a seat, each within `respond`."""
+NUMBER_MAX = (1 << 16) - 1
+"""rounds of a task and segments of a round: the contract keeps them in 16 bits."""
 AUDITOR_SEATS_MAX = 4_096
 """seat numbers of an auditor role."""
 EPOCH_ROUNDS = 16
@@ -111,6 +113,11 @@ def compute_escrow(terms: GameTerms) -> int:
     return terms.rounds * terms.solver_seats * claim
 
 
+def compute_least_segments(terms: GameTerms) -> int:
+    """The least segments of a claim: so many that it has all its draws, else all of the round's."""
+    return min(terms.segment_count, RANKS * terms.draws - 2)
+
+
 def check_terms(terms: GameTerms, limits: DeploymentLimits) -> GameRefusal | None:
     """The first rule that the terms break, or None. Contract and nodes ask the same."""
     return next(_find_faults(terms, limits), None)
@@ -161,14 +168,14 @@ def compute_late_reach(windows: GameWindows) -> int:
 def _bound_numbers(terms: GameTerms) -> Iterator[GameRefusal]:
     late = RANKS if terms.late_chance else 0
     bounds = {
-        "rounds": (terms.rounds, 1, 1 << 16),
-        "segment_count": (terms.segment_count, 1, 1 << 16),
+        "rounds": (terms.rounds, 1, NUMBER_MAX),
+        "segment_count": (terms.segment_count, 1, NUMBER_MAX),
         "draws": (terms.draws, 1, MAX_SEGMENT_DRAWS),
         "late_chance": (terms.late_chance, 0, LATE_RATE_ONE),
         "solver_seats": (terms.solver_seats, 1, SOLVER_SEATS_MAX),
         "least_solvers": (terms.least_solvers, 1, terms.solver_seats),
-        "least_verifiers": (terms.least_verifiers, RANKS * terms.draws, 1 << 16),
-        "least_whistleblowers": (terms.least_whistleblowers, late, 1 << 16),
+        "least_verifiers": (terms.least_verifiers, RANKS * terms.draws, AUDITOR_SEATS_MAX),
+        "least_whistleblowers": (terms.least_whistleblowers, late, AUDITOR_SEATS_MAX),
         "contest_levels": (terms.contest_levels, 1, 16),
     }
     for name, (actual, least, greatest) in bounds.items():

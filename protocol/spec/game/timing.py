@@ -108,7 +108,8 @@ def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
         return None
     windows, late = state.terms.windows, game_round.late_from
     asked = 2 * windows.audit_max + windows.ask
-    ends = [game_round.closed + windows.dispute, game_round.root_until]
+    is_posted = game_round.phase == RoundPhase.POSTED
+    ends = [game_round.closed + windows.dispute, game_round.root_until if is_posted else 0]
     if game_round.seed is not None:
         ends.append(game_round.closed + asked)
     if late is not None:
@@ -116,9 +117,12 @@ def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
     return max(ends)
 
 
-def compute_ask_clock(state: GameState, block: int) -> int:
-    """The last block for an answer that is asked for in `block`."""
-    return block + state.terms.windows.respond
+def compute_ask_clock(state: GameState, ref: StatementRef, block: int) -> int:
+    """The last block for an answer that is asked for in `block`. It shows both end roots, so nobody has to
+    give it while votes of the draw count: a reserve could copy them."""
+    windows, until = state.terms.windows, get_ask_until(state, ref)
+    votes_until = 0 if until is None else until - windows.ask
+    return max(block, votes_until) + windows.respond
 
 
 def compute_dispute_clock(state: GameState, block: int) -> int:

@@ -41,10 +41,6 @@ def make(segment_count: int = 10, draws: int = 2, seats: int = 8) -> GameTerms:
 @pytest.mark.parametrize("owned", [Fraction(0), THIRD])
 def test_derived_amounts_hold_and_are_least(segments: int, draws: int, seats: int, owned: Fraction) -> None:
     figures = replace(FIGURES, owned=owned)
-    if seats == 3 and owned:
-        with pytest.raises(InvalidInput, match="no fee deters"):
-            derive_amounts(make(segments, draws, seats), figures, UNIT)
-        return
     terms = derive_amounts(make(segments, draws, seats), figures, UNIT)
     assert all(rule.holds for rule in list_binding(check_money(terms, figures)))
     for name in (
@@ -58,6 +54,12 @@ def test_derived_amounts_hold_and_are_least(segments: int, draws: int, seats: in
     ):
         assert is_broken_by(terms, figures, name), name
     assert is_broken_by(terms, figures, "solver_stake") and is_broken_by(terms, figures, "auditor_stake")
+
+
+def test_no_amounts_deter_whose_auditors_decide_every_draw() -> None:
+    """Two of three own: they are the primary, or both reserves."""
+    with pytest.raises(InvalidInput, match="no fee deters"):
+        derive_amounts(make(1, 1, 3), replace(FIGURES, owned=Fraction(2, 3)), UNIT)
 
 
 def is_broken_by(terms: GameTerms, figures: Figures, name: str) -> bool:

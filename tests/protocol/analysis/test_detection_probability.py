@@ -76,7 +76,7 @@ def test_escapes_are_those_of_sampled_draws_late_audits_included(
     escaped = 0
     for i in range(4_000):
         segments = draw_circle_segments(i.to_bytes(32, "big"), 1, 2, count)
-        late = draw_late((i + 1).to_bytes(32, "big"), 1, late_chance, segments, count, 6)
+        late = draw_late((i + 1).to_bytes(32, "big"), 1, late_chance, segments, count, 6, 2)
         escaped += not spoiled & {*segments, *([late.segment] if late else [])}
     assert abs(escaped / 4_000 - compute_escape(count, 2, spoiled, late_chance)) < 0.025
 

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.spec.game.cheats import Cheat, Sampling, list_cheats, list_spans
+from protocol.spec.game.figures import Figures, read_sampling
+from tests.protocol.spec.game.world import make_terms
 
 THIRD = Fraction(1, 3)
 CLOSE = Fraction(1, 1 << 31)
@@ -36,12 +38,20 @@ def test_the_odds_of_one_spoiled_segment_by_hand() -> None:
     assert one.voided <= Fraction(1, 6) * (1 - decide) + CLOSE and one.accepted == 1 - one.voided
 
 
-def test_short_claims_are_decided_by_fewer_auditors() -> None:
-    """Of 3 segments or fewer one is drawn: own auditors accept it in two of five cases, not in one of six."""
-    sampling = Sampling(10, 2, 0, 600, THIRD)
-    assert abs(find(sampling, 1, 1).accepted - Fraction(11, 27)) < Fraction(1, 100)
-    assert abs(find(sampling, 10, 10).accepted - Fraction(11, 27) ** 2) < Fraction(1, 100)
-    assert find(sampling, 1, 1).paid == Fraction(1, 10)
+def test_every_claim_has_all_its_draws() -> None:
+    """Of 10 segments with 2 draws a claim has 4 or more; of 3 with 2 all, and one draw."""
+    for count, draws, sizes, audits in ((10, 2, range(4, 11), 2), (3, 2, [3], 1), (5, 1, range(1, 6), 1)):
+        terms = make_terms(segment_count=count, draws=draws, least_verifiers=9)
+        cheats = list_cheats(read_sampling(terms, Figures(30, 100, 180)))
+        assert {cheat.segments for cheat in cheats} == set(sizes)
+        assert {cheat.audits for cheat in cheats} == {audits}
+
+
+def test_short_claims_are_accepted_as_often_and_paid_less() -> None:
+    sampling = Sampling(10, 2, 0, 600, THIRD, least_segments=4)
+    short, whole = find(sampling, 4, 4), find(sampling, 10, 10)
+    assert abs(short.accepted - Fraction(11, 27) ** 2) < Fraction(1, 100)
+    assert short.accepted == whole.accepted and (short.paid, whole.paid) == (Fraction(4, 10), 1)
 
 
 def test_no_claim_is_shorter_than_the_least() -> None:

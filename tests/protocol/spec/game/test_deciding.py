@@ -84,11 +84,28 @@ def test_a_claim_is_accepted_with_its_last_draw() -> None:
 
 
 def test_a_claim_of_few_segments_has_fewer_draws() -> None:
-    world = make_quiet_world(draws=2, least_verifiers=6, verifiers=6)
-    commit(world, "solver0", segments=3), commit(world, "solver1"), commit(world, "solver2")
+    """Only where the round itself has fewer segments than its draws need."""
+    world = make_quiet_world(draws=2, segment_count=3, least_verifiers=6, verifiers=6)
+    commit(world, "solver0")
     seal_draw(world)
     assert vote(world, 0, 0, 0, A) and fate_of(world) == ClaimFate.ACCEPTED
-    assert fate_of(world, 1) == ClaimFate.UNDECIDED
+
+
+def test_an_unserved_counts_in_a_failed_draw_until_its_time_is_over() -> None:
+    world = make_drawn()
+    for slot in range(2):
+        assert vote(world, slot, 0, 0, U) and vote(world, slot, 0, 1, X)
+        assert (
+            not vote(world, slot, 0, 2, A)
+            and not vote(world, slot, 0, 2, R)
+            and not vote(world, slot, 0, 2, X)
+        )
+    assert vote(world, 2, 0, 0, A) and not vote(world, 2, 0, 1, U), "a draw that is accepted takes no word"
+    world.jump(163)
+    assert vote(world, 0, 0, 2, U) and not vote(world, 0, 0, 2, U), "once"
+    assert fate_of(world) == ClaimFate.VOID and is_unserved(get_votes(world.state.rounds[0], 0, 0))
+    world.jump(164)
+    assert not vote(world, 1, 0, 2, U)
 
 
 def test_one_failed_draw_makes_the_claim_void() -> None:

@@ -17,7 +17,6 @@ from protocol.spec.game.figures import (
     Figures,
     GasCosts,
     count_closing_rounds,
-    count_unpaid_rounds,
     read_sampling,
 )
 from protocol.spec.game.money import (
@@ -28,7 +27,7 @@ from protocol.spec.game.money import (
     compute_drift_pay,
     compute_least_auditor_burn,
     compute_lies,
-    compute_prior_pay,
+    compute_paid_beyond,
     compute_stake_burning,
 )
 from protocol.spec.game.purse import BURNED
@@ -83,40 +82,58 @@ def test_the_machine_burns_what_the_rule_says() -> None:
 
 
 def convict_by_dispute(world: Any) -> None:
-    from_state = world.state.seats[0]
-    assert from_state.account == "solver0"
     world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
     world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
 
 
 # --- Rounds -------------------------------------------------------------------------------------------------
 def test_rounds_to_closure_by_hand() -> None:
-    """A round later for a late audit, 200 blocks to decide, three answers of 600: 2,180 / 180."""
-    assert count_closing_rounds(make(), FIGURES) == 13
-    assert count_closing_rounds(make(late_chance=0), FIGURES) == 12
-    assert count_unpaid_rounds(make()) == 7_200 // (450 + 100 + 25)
+    """A round later for a late audit, 200 blocks to decide, three answers and three moves of 600:
+    3,980 / 180."""
+    assert count_closing_rounds(make(), FIGURES) == 23
+    assert count_closing_rounds(make(late_chance=0), FIGURES) == 22
+
+
+def test_a_dispute_takes_no_more_blocks_than_is_assumed() -> None:
+    """One round of a block each: the blocks themselves. Opened when the claim is decided at the latest."""
+    world = make_judged(rounds=1)
+    world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
+    lasts = world.state.disputes[0].clock - world.block
+    terms = replace(world.state.terms, late_chance=0)
+    assert count_closing_rounds(terms, replace(FIGURES, round_blocks=1)) == 60 + lasts
 
 
 # --- Stakes -------------------------------------------------------------------------------------------------
 def test_the_burden_of_one_spoiled_segment_by_hand() -> None:
     terms = make()
     one = find(terms, 10, 1)
-    rounds = 1 / one.caught + 13
+    rounds = 1 / one.caught + 23
     absolute = rounds * ((1 - one.voided) * 100 - Fraction(9, 10) * 30)
-    settled = (1 - one.caught) ** 12 / one.caught
-    beyond = rounds * ((1 - one.voided) * 100 - 27 - 70) + (1 - one.voided) * 100 * settled
-    assert compute_prior_pay(terms, one) == (1 - one.voided) * 100 * settled
-    assert compute_burden(terms, FIGURES, one) == max(absolute, beyond) == absolute
+    single = ((1 - one.voided) * 200 - 27 - 70) / one.caught
+    assert compute_paid_beyond(terms, FIGURES, one) == (1 - one.voided) * 100 - 70
+    assert compute_burden(terms, FIGURES, one) == absolute > single
 
 
-def test_pay_that_settled_before_detection_counts_beyond_honest_work() -> None:
-    """64 segments, pay that barely covers the compute: one false segment in 38 rounds is detected, and most
-    of them have been paid by then."""
+def test_a_single_false_claim_in_a_first_round_gains_no_more_than_is_burned() -> None:
+    """64 segments, pay that barely covers the compute: one false segment in 38 rounds is detected. No pay is
+    pending then, and the claim itself was paid if it was not."""
+    terms, thin = make(64), replace(FIGURES, cost=95, gain=110)
+    one = find(terms, 64, 1, thin)
+    gain, honest = (1 - one.voided) * 110 - Fraction(63, 64) * 95, 5
+    burden = compute_burden(terms, thin, one)
+    escaped = gain + (1 - one.voided) * 100 - honest
+    assert burden == escaped / one.caught + 23 * (gain - honest)
+    assert burden > (1 / one.caught + 23) * gain > 0
+    assert escaped - one.caught * burden <= 0, "what one round gains, less what it risks"
+
+
+def test_what_a_closed_seat_forgoes_is_no_deterrent() -> None:
+    """A false claim is worth less than honest work here. But a task's last round leaves none to forgo."""
     terms, thin = make(64), replace(FIGURES, cost=95)
     one = find(terms, 64, 1, thin)
-    rounds, gain = 1 / one.caught + 13, (1 - one.voided) * 100 - Fraction(63, 64) * 95
-    beyond = rounds * (gain - 5) + compute_prior_pay(terms, one)
-    assert compute_burden(terms, thin, one) == beyond > rounds * gain > 0
+    gain = (1 - one.voided) * 100 - Fraction(63, 64) * 95
+    escaped = gain + (1 - one.voided) * 100 - 5
+    assert gain < 5 and compute_burden(terms, thin, one) == escaped / one.caught
 
 
 def test_the_stake_deters_every_cheat_and_no_less_does() -> None:
@@ -133,7 +150,7 @@ def test_lies_of_an_auditor_by_hand() -> None:
     and two must lie."""
     terms = make()
     assert compute_lies(terms, THIRD) == 2 * 2 * Fraction(5, 9)
-    burned = (50 + 3) * (1 + Fraction(20, 9) * 13)
+    burned = (50 + 3) * (1 + Fraction(20, 9) * 23)
     assert compute_least_auditor_burn(terms, FIGURES) == -(-burned.numerator // burned.denominator)
 
 
@@ -174,8 +191,8 @@ LEASTS = {
     ("dropped_fee", ""): 30,
     ("auditor_stake", "half of A >= F x draws of a verifier"): 2 * 70 * 3 * 2,
     ("auditor_stake", "half of A >= F x draws of a whistleblower"): 2 * 70 * 3,
-    ("auditor_stake", "A > F x draws of a verifier"): 70 * 6 * 42 + 1,
-    ("auditor_stake", "A > F x draws of a whistleblower"): 70 * 3 * 43 + 1,
+    ("auditor_stake", "A > F x draws of a verifier"): 70 * 6 * 79 + 1,
+    ("auditor_stake", "A > F x draws of a whistleblower"): 70 * 3 * 79 + 1,
 }
 
 
@@ -225,6 +242,15 @@ def test_a_task_bears_what_its_rules_hold_for_and_no_more() -> None:
     ):
         held = [get_rules(terms, name, replace(FIGURES, gain=v), word)[0].holds for v in (gain - 2, gain + 6)]
         assert held == [True, False]
+
+
+@pytest.mark.parametrize("stake", [4_000, 20_000])
+def test_a_task_bears_what_a_single_false_claim_gains(stake: int) -> None:
+    """64 segments and pay that barely covers the compute: V less and more than honest work earns."""
+    terms, thin = make(64, **{**RICH, "solver_stake": stake}), replace(FIGURES, cost=95)
+    gain = compute_borne_gains(terms, thin).false_claim
+    held = [get_rules(terms, "solver_stake", replace(thin, gain=v), "1/p")[0].holds for v in (gain, gain + 2)]
+    assert gain > 0 and held == [True, False]
 
 
 def test_a_task_bears_refusal_as_far_as_fee_and_stake_go() -> None:

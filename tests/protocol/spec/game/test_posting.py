@@ -205,7 +205,8 @@ def test_accepted_work_of_undone_rounds_is_paid_at_settlement_in_any_order() -> 
 
 
 def make_expensive_fall() -> World:
-    """Five solvers, pay of 4,000: three sign, the slash has 4,350 for 4,666."""
+    """Five solvers, pay of 4,000: three sign, the slash has 4,350 for 8,000 (a short
+    claim counts as a whole one)."""
     amounts = replace(AMOUNTS, solver_pay=4_000)
     world = make_quiet_world(rounds=5, solvers=5, solver_seats=5, amounts=amounts)
     for index in range(2):
@@ -223,14 +224,14 @@ def make_expensive_fall() -> World:
 
 def test_what_is_held_is_shared_and_its_rest_burned_when_the_task_closes() -> None:
     world = make_expensive_fall()
-    assert world.state.falls == (Fall(0, 1, 2, owed=4_666, held=4_350),)
+    assert world.state.falls == (Fall(0, 1, 2, owed=8_000, held=4_350),)
     burned = get_burned(world)
     assert burned == 0
     world.cheats -= {KEEPER}
     world.play()
     assert world.state.is_closed and not [pot for pot in world.state.purse.wei if pot == restitution_of(0)]
     moved = [e.wei for _, e in world.log if isinstance(e, WeiMoved) and e.source == restitution_of(0)]
-    assert moved == [4_000 * 4_350 // 4_666, 666 * 4_350 // 4_666, 1]
+    assert moved == [4_000 * 4_350 // 8_000, 666 * 4_350 // 8_000, 1_813]
 
 
 def test_a_round_belongs_to_the_first_fall_that_made_it_undone() -> None:

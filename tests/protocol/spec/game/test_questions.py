@@ -262,14 +262,33 @@ def test_a_lost_dispute_costs_its_bond_and_acquits_of_nothing() -> None:
     assert world.get_seat("solver0").status == SeatStatus.CLOSED
 
 
+def test_nobody_has_to_show_its_roots_while_a_reserve_could_copy_them() -> None:
+    world = make_judged()
+    votes_until = (world.state.rounds[0].closed or 0) + 2 * 30
+    assert world.block < votes_until
+    assert ask(world) is None
+    assert world.state.asks[0].clock == votes_until + 10
+    world.jump(votes_until + 5)
+    assert ask(world, bond=80, by="later") is None
+    assert world.state.asks[1].clock == world.block + 10
+
+
 def test_a_dispute_lasts_three_answers_and_three_moves_between_at_most() -> None:
     world = make_judged()
     assert dispute(world) is None
     clock = world.state.disputes[0].clock
     assert clock == world.block + 6 * 10
     world.jump(clock + 1)
+    world.send(calls.EndDispute(0), "x")
+    assert world.get_seat("solver0").status == SeatStatus.OPEN, "what nobody proved is no fault"
+
+
+def test_who_was_silent_in_a_dispute_is_convicted_whenever_it_is_ended() -> None:
+    world = make_judged()
+    assert dispute(world) is None
+    world.jump(world.state.disputes[0].clock + 100)
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
-    assert world.get_seat("solver0").status == SeatStatus.OPEN, "too late to convict"
+    assert world.get_seat("solver0").status == SeatStatus.CLOSED, "a late end is no acquittal"
 
 
 def test_a_vote_is_disputed_too() -> None:
