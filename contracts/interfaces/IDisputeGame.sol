@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {BoundaryProof, ClaimRef, DisputeId, LeafProof, StateHeader, StepFacts} from "../Types.sol";
 import {IReferee} from "./IReferee.sol";
+import {IStepProofs} from "./IStepProofs.sol";
 
 /// @title Disputes on one claim: "from state root A, k steps, I got state root C" (protocol section 5, D1 to D4).
 /// @notice D1 anybody opens, sealed one block before so that it cannot be front-run, with a bond that doubles along the claimant's queue. One dispute is
@@ -14,7 +15,7 @@ import {IReferee} from "./IReferee.sol";
 /// D4 CLOSED: half of the bond burned, half to the claimant; the trace stands and a proof is accepted until settlement. Closed is not acquitted. A
 /// dispute on a claim that was convicted otherwise meanwhile is closed with the whole bond returned.
 /// @dev Facts of the task's steps come with each call that needs them; they hash to `TaskTerms.stepRoot`.
-interface IDisputeGame {
+interface IDisputeGame is IStepProofs {
     /// @notice Where a dispute stands.
     enum Stage {
         NONE,
@@ -25,20 +26,6 @@ interface IDisputeGame {
         PROVE,
         CLOSED,
         CONVICTED
-    }
-
-    /// @notice That a trace ends in the claimed state.
-    /// @param head leaf 0 of the program tree, which has the numbers of the output buffers
-    /// @param headPath its place in the program tree
-    /// @param weightsPath of the new W's root in the trace; so for m and v
-    /// @param firstMomentPath of the new m's root in the trace
-    /// @param secondMomentPath of the new v's root in the trace
-    struct TraceProof {
-        bytes head;
-        bytes32[] headPath;
-        bytes32[] weightsPath;
-        bytes32[] firstMomentPath;
-        bytes32[] secondMomentPath;
     }
 
     /// @notice Somebody committed to open a dispute.
@@ -149,42 +136,12 @@ interface IDisputeGame {
     /// @param index the step that was named
     /// @param count steps of the segment
     error StepUnknown(uint32 index, uint32 count);
-    /// @notice These are not the facts of the task's steps.
-    /// @param expectedStepRoot hash that the task names
-    /// @param actualStepRoot hash of what was given
-    error FactsMismatch(bytes32 expectedStepRoot, bytes32 actualStepRoot);
-    /// @notice This is not the state of the claim.
-    /// @param expectedStateRoot root of the state that is due
-    /// @param actualStateRoot root of the state that was given
-    error HeaderMismatch(bytes32 expectedStateRoot, bytes32 actualStateRoot);
     /// @notice A state carries other step numbers than its place demands.
     /// @param expectedLocal local step that is due
     /// @param actualLocal local step that was given
     /// @param expectedGlobal global step that is due
     /// @param actualGlobal global step that was given
     error WrongSteps(uint32 expectedLocal, uint32 actualLocal, uint32 expectedGlobal, uint32 actualGlobal);
-    /// @notice This is not the head of the task's program.
-    /// @param programRoot tree over the program of a step
-    error HeadMismatch(bytes32 programRoot);
-    /// @notice The trace does not end in the claimed state.
-    /// @param tensor 0 weights, 1 first, 2 second moment
-    /// @param buffer the trace's buffer of that tensor
-    error OutputMismatch(uint8 tensor, uint256 buffer);
-    /// @notice The node has no such place.
-    /// @param place 0: the node's output, 1 and up: its operands
-    /// @param operands how many operands the node has
-    error PlaceUnknown(uint32 place, uint256 operands);
-    /// @notice A constant is not demanded: everybody has it.
-    /// @param buffer the constant
-    error ConstantDemanded(uint256 buffer);
-    /// @notice The buffer has no such leaf.
-    /// @param leafIndex the index that was asked for
-    /// @param leafCount leaves of the buffer
-    error LeafUnknown(uint256 leafIndex, uint256 leafCount);
-    /// @notice A leaf is not under its root.
-    /// @param root the tree's root
-    /// @param index index of the leaf
-    error LeafMismatch(bytes32 root, uint256 index);
     /// @notice All that may be demanded is.
     /// @param challenger who demands
     /// @param cap the most that is allowed

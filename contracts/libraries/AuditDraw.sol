@@ -21,7 +21,7 @@ library AuditDraw {
     error NoSuchDraw(uint256 draw, uint256 draws);
     /// @notice A round has no such slot.
     /// @param slot its number
-    /// @param slots how many the round has
+    /// @param slots how many a round has
     error NoSuchSlot(uint256 slot, uint256 slots);
     /// @notice A claim without draws, or without segments.
     /// @param draws how many the task asks for
@@ -121,14 +121,13 @@ library AuditDraw {
     }
 
     // Auditors ----------------------------------------------------------------------------------------------------
-    /// @notice How many places of a pool's permutation a round uses: three for each draw, at most all.
+    /// @notice How many places of a pool's order the draws of a round reach.
     /// @param draws of the whole round
     function countPlaces(uint256 size, uint256 draws) internal pure returns (uint256) {
         return RANKS * draws < size ? RANKS * draws : size;
     }
 
-    /// @notice The first `count` places of a frozen pool, mixed: Fisher-Yates, cut short, a hash for each.
-    /// @dev The whole pool stands in memory, which costs little; only `count` swaps are made.
+    /// @notice The first `count` positions of a frozen pool, mixed: Fisher-Yates, cut short, a hash for each.
     /// @param role VERIFIER_POOL or WHISTLEBLOWER_POOL
     function permutation(bytes32 seed, bytes32 role, uint256 size, uint256 count)
         internal
@@ -138,57 +137,52 @@ library AuditDraw {
         if (count > size) revert Draw.NothingToDraw(count, size);
         bytes32 roleSeed = sha256(abi.encode(role, seed));
         order = new uint256[](size);
-        for (uint256 i = 0; i < size; ++i) {
-            order[i] = i;
-        }
-        for (uint256 i = 0; i < count; ++i) {
-            uint256 j = i + Draw.uniform(roleSeed, i, size - i);
-            (order[i], order[j]) = (order[j], order[i]);
+        unchecked {
+            for (uint256 i = 0; i < size; ++i) {
+                order[i] = i;
+            }
+            for (uint256 i = 0; i < count; ++i) {
+                uint256 j = i + Draw.uniform(roleSeed, i, size - i);
+                (order[i], order[j]) = (order[j], order[i]);
+            }
         }
         assembly ("memory-safe") {
             mstore(order, count)
         }
     }
 
-    /// @notice The places of a draw's primary and of its two reserves in the permutation.
+    /// @notice The place of a rank of a draw in that order: the primary's, or a reserve's.
     /// @param draws the task's draws per claim, also where the claim has fewer
-    /// @param slots solver seats of the round
-    function places(uint256 size, uint256 slot, uint256 draw, uint256 draws, uint256 slots)
+    /// @param slots solver seats in the round's pool
+    function place(uint256 size, uint256 slot, uint256 draw, uint256 rank, uint256 draws, uint256 slots)
         internal
         pure
-        returns (uint256[RANKS] memory byRank)
+        returns (uint256)
     {
         if (slot >= slots) revert NoSuchSlot(slot, slots);
         if (draw >= draws) revert NoSuchDraw(draw, draws);
         if (size < RANKS * draws) revert TooFewAuditors(RANKS * draws, size);
-        uint256 all = draws * slots;
-        uint256 count = countPlaces(size, all);
-        uint256 step = all < size / RANKS ? all : size / RANKS;
-        for (uint256 rank = 0; rank < RANKS; ++rank) {
-            byRank[rank] = (draws * slot + draw + rank * step) % count;
+        unchecked {
+            uint256 all = draws * slots;
+            uint256 step = all < size / RANKS ? all : size / RANKS;
+            return (draws * slot + draw + rank * step) % countPlaces(size, all);
         }
     }
 
     // Late draws --------------------------------------------------------------------------------------------------
-    /// @notice Whether a claim has a late audit, its segment and the places of its whistleblowers.
+    /// @notice Whether a claim has a late audit, and its segment. Its whistleblowers are at `place` of draw 0 of 1.
     /// @param chance in units of 2^-16
     /// @param drawn what `circleSegments` gave for the claim
-    /// @param slots solver seats of the round
-    function late(
-        bytes32 seed,
-        uint256 slot,
-        uint256 chance,
-        uint256[] memory drawn,
-        uint256 segments,
-        uint256 size,
-        uint256 slots
-    ) internal pure returns (bool due, uint256 segment, uint256[RANKS] memory byRank) {
+    function late(bytes32 seed, uint256 slot, uint256 chance, uint256[] memory drawn, uint256 segments)
+        internal
+        pure
+        returns (bool due, uint256 segment)
+    {
         if (chance > LATE_RATE_ONE) revert NoSuchChance(chance);
         bytes32 slotSeed = sha256(abi.encode(bytes32("touchstone.late-slot"), seed, slot));
         uint256 undrawn = segments - drawn.length;
-        if (undrawn == 0 || Draw.uniform(slotSeed, 0, LATE_RATE_ONE) >= chance) return (false, 0, byRank);
-        segment = _undrawnAt(Draw.uniform(slotSeed, 1, undrawn), drawn);
-        return (true, segment, places(size, slot, 0, 1, slots));
+        if (undrawn == 0 || Draw.uniform(slotSeed, 0, LATE_RATE_ONE) >= chance) return (false, 0);
+        return (true, _undrawnAt(Draw.uniform(slotSeed, 1, undrawn), drawn));
     }
 
     /// @dev The `position`-th integer that is not in the list, which has no order: the least x before which

@@ -21,16 +21,48 @@ library Draw {
     /// @param actual segments of a round
     error TooFewSegments(uint256 needed, uint256 actual);
 
+    /// @notice The chain's SHA-256 did not answer.
+    /// @dev The precompile had not even the gas for one hash.
+    error HashFailed();
+
     // Primitives --------------------------------------------------------------------------------------------------
     /// @notice An unbiased integer in 0 .. n-1: the first hash below the largest multiple of n, modulo n.
     function uniform(bytes32 seed, uint256 counter, uint256 n) internal pure returns (uint256 drawn) {
         if (n == 0) revert NothingToDraw(1, 0);
-        // 2^256 mod n, without 2^256.
-        uint256 excess = (type(uint256).max % n + 1) % n;
-        for (uint256 attempt = 0;; ++attempt) {
-            uint256 x = uint256(sha256(abi.encode(bytes32("touchstone.uniform"), seed, counter, attempt)));
-            if (x <= type(uint256).max - excess) return x % n;
+        unchecked {
+            // 2^256 mod n, without 2^256.
+            uint256 most = type(uint256).max - (type(uint256).max % n + 1) % n;
+            for (uint256 attempt = 0;; ++attempt) {
+                uint256 x = _hash(seed, counter, attempt);
+                if (x <= most) return x % n;
+            }
         }
+    }
+
+    /// @dev sha256(abi.encode("touchstone.uniform", seed, counter, attempt)), without keeping the memory.
+    function _hash(bytes32 seed, uint256 counter, uint256 attempt) private pure returns (uint256) {
+        function(bytes32, uint256, uint256) view returns (uint256) reads = _digest;
+        function(bytes32, uint256, uint256) pure returns (uint256) computes;
+        assembly ("memory-safe") {
+            computes := reads
+        }
+        return computes(seed, counter, attempt);
+    }
+
+    /// @dev The precompile is called as a view; what it answers depends on its input alone.
+    function _digest(bytes32 seed, uint256 counter, uint256 attempt) private view returns (uint256 x) {
+        bytes32 tag = "touchstone.uniform";
+        bool isDone;
+        assembly ("memory-safe") {
+            let message := mload(0x40)
+            mstore(message, tag)
+            mstore(add(message, 32), seed)
+            mstore(add(message, 64), counter)
+            mstore(add(message, 96), attempt)
+            isDone := staticcall(gas(), 2, message, 128, 0, 32)
+            x := mload(0)
+        }
+        if (!isDone) revert HashFailed();
     }
 
     /// @notice `count` distinct integers in 0 .. n-1 in the order drawn: Fisher-Yates, cut short.

@@ -44,6 +44,29 @@ library Hashing {
         );
     }
 
+    /// @notice The last leaf of a claim's tree: what comes of its segments.
+    function workLeaf(
+        bytes32 domain_,
+        uint32 round,
+        address solver,
+        uint256 segments,
+        bytes32 deltaRoot,
+        bytes32 carriedRoot_
+    ) internal pure returns (bytes32) {
+        return sha256(
+            abi.encode(bytes32("touchstone.work"), domain_, round, solver, segments, deltaRoot, carriedRoot_)
+        );
+    }
+
+    /// @notice What a claim hands on to the next one where moments carry over.
+    function carriedRoot(bytes32 firstMomentRoot, bytes32 secondMomentRoot, uint32 localStep)
+        internal
+        pure
+        returns (bytes32)
+    {
+        return sha256(abi.encode(bytes32("touchstone.carried"), firstMomentRoot, secondMomentRoot, localStep));
+    }
+
     /// @notice Bound to the auditor's address, so that nobody can hand it in for another.
     function auditCommitment(
         bytes32 domain_,

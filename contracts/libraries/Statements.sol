@@ -69,6 +69,9 @@ library Statements {
         bytes32 root;
     }
 
+    uint256 private constant SEALED_FIELDS = 11;
+    uint256 private constant VOTE_FIELDS = 14;
+
     bytes32 internal constant SEALED_TYPE = keccak256(
         "Sealed(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 seed,uint32 slot,bytes32 claimRoot,uint32 draw,uint32 rank,uint32 segment,bytes32 startLeaf,bytes32 seal)"
     );
@@ -84,11 +87,19 @@ library Statements {
 
     // Hashes ------------------------------------------------------------------------------------------------------
     function hash(Sealed memory sealed_) internal pure returns (bytes32) {
-        return keccak256(abi.encode(SEALED_TYPE, sealed_));
+        uint256 fields;
+        assembly ("memory-safe") {
+            fields := sealed_
+        }
+        return _hashFields(SEALED_TYPE, fields, SEALED_FIELDS);
     }
 
     function hash(Vote memory vote) internal pure returns (bytes32) {
-        return keccak256(abi.encode(VOTE_TYPE, vote));
+        uint256 fields;
+        assembly ("memory-safe") {
+            fields := vote
+        }
+        return _hashFields(VOTE_TYPE, fields, VOTE_FIELDS);
     }
 
     function hash(Vote memory vote, Opening memory opening) internal pure returns (bytes32) {
@@ -97,6 +108,18 @@ library Statements {
 
     function hash(MergeSignature memory merge) internal pure returns (bytes32) {
         return keccak256(abi.encode(MERGE_TYPE, merge));
+    }
+
+    /// @dev As keccak256(abi.encode(kind, statement)): a static struct lies in memory as it is encoded, a clean word a field, and the compiler's encoder
+    /// of so many fields weighs half a kilobyte in each contract.
+    /// @param fields where in memory the struct lies
+    function _hashFields(bytes32 kind, uint256 fields, uint256 count) private pure returns (bytes32 digest) {
+        assembly ("memory-safe") {
+            let message := mload(0x40)
+            mstore(message, kind)
+            mcopy(add(message, 32), fields, shl(5, count))
+            digest := keccak256(message, shl(5, add(count, 1)))
+        }
     }
 
     /// @notice One word for the merged claims: their roots, in the order of their shards.
@@ -175,20 +198,11 @@ library Statements {
     }
 
     /// @notice What a vote repeats of its Sealed.
-    function sealedOf(Vote memory vote) internal pure returns (Sealed memory) {
-        return Sealed(
-            vote.domain,
-            vote.round,
-            vote.baseRoot,
-            vote.seed,
-            vote.slot,
-            vote.claimRoot,
-            vote.draw,
-            vote.rank,
-            vote.segment,
-            vote.startLeaf,
-            vote.seal
-        );
+    /// @dev A copy of the first fields of the vote.
+    function sealedOf(Vote memory vote) internal pure returns (Sealed memory sealed_) {
+        assembly ("memory-safe") {
+            mcopy(sealed_, vote, shl(5, SEALED_FIELDS))
+        }
     }
 
     /// @notice Whether a vote names another leaf than the one that the claim's tree holds at a boundary.

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {LeafProof, StateHeader, StepFacts} from "../Types.sol";
-import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
+import {IStepProofs} from "../interfaces/IStepProofs.sol";
 import {IReferee} from "../interfaces/IReferee.sol";
 import {Float32} from "./Float32.sol";
 import {Hashing} from "./Hashing.sol";
@@ -44,12 +44,12 @@ library StepProofs {
     // Facts and states --------------------------------------------------------------------------------------------
     function requireFacts(bytes32 stepRoot, StepFacts calldata facts) internal pure {
         bytes32 actual = Hashing.stepRoot(facts);
-        if (actual != stepRoot) revert IDisputeGame.FactsMismatch(stepRoot, actual);
+        if (actual != stepRoot) revert IStepProofs.FactsMismatch(stepRoot, actual);
     }
 
     function requireHeader(bytes32 expected, StateHeader calldata header) internal pure {
         bytes32 actual = Hashing.stateRoot(header);
-        if (actual != expected) revert IDisputeGame.HeaderMismatch(expected, actual);
+        if (actual != expected) revert IStepProofs.HeaderMismatch(expected, actual);
     }
 
     /// @notice Reverts unless the trace's output buffers are the three tensors of the state after the step.
@@ -57,14 +57,14 @@ library StepProofs {
         StepFacts calldata facts,
         bytes32 traceRoot,
         StateHeader calldata end,
-        IDisputeGame.TraceProof calldata proof
+        IStepProofs.TraceProof calldata proof
     ) internal pure {
         bytes calldata head = proof.head;
         uint256 leaves = Openings.FIRST_NODE_LEAF + uint256(facts.programNodes);
         if (
             head.length != HEAD_BYTES
                 || !PositionalMerkle.verifyData(facts.programRoot, head, 0, leaves, proof.headPath)
-        ) revert IDisputeGame.HeadMismatch(facts.programRoot);
+        ) revert IStepProofs.HeadMismatch(facts.programRoot);
         uint256 buffers = facts.programBuffers;
         _requireOutput(traceRoot, buffers, 0, head, end.weightsRoot, proof.weightsPath);
         _requireOutput(traceRoot, buffers, 1, head, end.firstMomentRoot, proof.firstMomentPath);
@@ -82,7 +82,7 @@ library StepProofs {
         uint256 at = OUTPUTS_AT + INTEGER_BYTES * tensor;
         uint256 buffer = _integerAt(head, at);
         if (!PositionalMerkle.verify(traceRoot, root, buffer, buffers, path)) {
-            revert IDisputeGame.OutputMismatch(tensor, buffer);
+            revert IStepProofs.OutputMismatch(tensor, buffer);
         }
     }
 
@@ -98,11 +98,11 @@ library StepProofs {
         uint256 at = _accessAt(node.data, place);
         uint256 buffer = _integerAt(node.data, at + ACCESS_BUFFER);
         demand.role = uint8(node.data[at]);
-        if (demand.role == StepNode.CONSTANT) revert IDisputeGame.ConstantDemanded(buffer);
+        if (demand.role == StepNode.CONSTANT) revert IStepProofs.ConstantDemanded(buffer);
         uint256 leafBytes = 1 << uint8(node.data[at + 1]);
         uint256 length = ELEMENT_BYTES * _integerAt(node.data, at + ACCESS_SIZE);
         uint256 leafCount = (length + leafBytes - 1) / leafBytes;
-        if (leafIndex >= leafCount) revert IDisputeGame.LeafUnknown(leafIndex, leafCount);
+        if (leafIndex >= leafCount) revert IStepProofs.LeafUnknown(leafIndex, leafCount);
         (demand.leafBytes, demand.leafIndex, demand.leafCount) =
             (uint16(leafBytes), leafIndex, uint64(leafCount));
         (demand.buffer, demand.buffers) = (uint32(buffer), facts.programBuffers);
@@ -112,7 +112,7 @@ library StepProofs {
     /// bytes under its root need no second check; the referee reads all of a node, this only the buffers.
     function _accessAt(bytes calldata node, uint256 place) private pure returns (uint256 at) {
         (uint256 loops, uint256 reduced) = (uint8(node[1]), uint8(node[2]));
-        if (place > uint8(node[3])) revert IDisputeGame.PlaceUnknown(uint32(place), uint8(node[3]));
+        if (place > uint8(node[3])) revert IStepProofs.PlaceUnknown(uint32(place), uint8(node[3]));
         at = NODE_HEAD_BYTES + INTEGER_BYTES * loops;
         uint256 strides = loops - reduced;
         for (uint256 i = 0; i < place; ++i) {
@@ -139,7 +139,7 @@ library StepProofs {
         bytes32 root = _rootOf(demand, traceRoot, start, opening);
         if (!PositionalMerkle.verifyData(
                 root, opening.leaves, demand.leafIndex, demand.leafCount, opening.path
-            )) revert IDisputeGame.LeafMismatch(root, demand.leafIndex);
+            )) revert IStepProofs.LeafMismatch(root, demand.leafIndex);
     }
 
     function _rootOf(
@@ -179,7 +179,7 @@ library StepProofs {
     ) internal pure returns (uint32) {
         uint256 size =
             buffer == SCALARS_BUFFER ? SCALARS : uint256(facts.sequencesPerStep) * facts.sequenceTokens;
-        if (position >= size) revert IDisputeGame.LeafUnknown(position, size);
+        if (position >= size) revert IStepProofs.LeafUnknown(position, size);
         uint256 elements = opening.leaves.length / ELEMENT_BYTES;
         if (elements == 0) revert IReferee.WrongLeafBytes(ELEMENT_BYTES, opening.leaves.length);
         _requireBuffer(traceRoot, buffer, facts.programBuffers, opening);
@@ -229,7 +229,7 @@ library StepProofs {
         bytes32[] calldata path
     ) private pure {
         if (!PositionalMerkle.verifyData(root, data, index, count, path)) {
-            revert IDisputeGame.LeafMismatch(root, index);
+            revert IStepProofs.LeafMismatch(root, index);
         }
     }
 }

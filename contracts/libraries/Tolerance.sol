@@ -89,6 +89,17 @@ library Tolerance {
         }
     }
 
+    /// @notice Whether a leaf lies beyond one set of limits: an element is unsound, or a difference too large.
+    /// @param learningRateSum of the segment, in units of 2^-64
+    function isBeyond(
+        Leaf memory claimed,
+        Leaf memory replayed,
+        Limits memory limits,
+        uint256 learningRateSum
+    ) internal pure returns (bool) {
+        return judgeLeaf(claimed, replayed, Rule(limits, limits, learningRateSum)) != Judgement.ACCEPT;
+    }
+
     function _load(Lanes memory lanes, Leaf memory leaf, uint256 word) private pure {
         lanes.weights = Float32.lanes(leaf.weights, word);
         lanes.firstMoments = Float32.lanes(leaf.firstMoment, word);

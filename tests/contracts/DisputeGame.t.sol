@@ -14,6 +14,7 @@ import {
     TaskId
 } from "../../contracts/Types.sol";
 import {IDisputeGame} from "../../contracts/interfaces/IDisputeGame.sol";
+import {IStepProofs} from "../../contracts/interfaces/IStepProofs.sol";
 import {IReferee} from "../../contracts/interfaces/IReferee.sol";
 import {IRoundLedger} from "../../contracts/interfaces/IRoundLedger.sol";
 import {IStakeVault} from "../../contracts/interfaces/IStakeVault.sol";
@@ -43,7 +44,7 @@ contract DisputeGameTest is StepWorld {
         bytes32 root;
         StateHeader start;
         StateHeader end;
-        IDisputeGame.TraceProof proof;
+        IStepProofs.TraceProof proof;
     }
 
     // D1: open ----------------------------------------------------------------------------------------------------
@@ -385,16 +386,16 @@ contract DisputeGameTest is StepWorld {
     function test_postTrace_otherFacts_reverts() public {
         DisputeId id = _playToTrace();
         _trace.facts.programNodes += 1;
-        _tryTrace(id, solvers[0], IDisputeGame.FactsMismatch.selector);
+        _tryTrace(id, solvers[0], IStepProofs.FactsMismatch.selector);
     }
 
     function test_postTrace_otherStates_reverts() public {
         DisputeId id = _playToTrace();
         _trace.start.globalStep += 1;
-        _tryTrace(id, solvers[0], IDisputeGame.HeaderMismatch.selector);
+        _tryTrace(id, solvers[0], IStepProofs.HeaderMismatch.selector);
         _trace.start.globalStep -= 1;
         _trace.end.weightsRoot = "other";
-        _tryTrace(id, solvers[0], IDisputeGame.HeaderMismatch.selector);
+        _tryTrace(id, solvers[0], IStepProofs.HeaderMismatch.selector);
     }
 
     function test_postTrace_otherHead_reverts() public {
@@ -403,9 +404,9 @@ contract DisputeGameTest is StepWorld {
         // Another buffer for the new weights; then a shorter head.
         head[42] = 0x07;
         _trace.proof.head = head;
-        _tryTrace(id, solvers[0], IDisputeGame.HeadMismatch.selector);
+        _tryTrace(id, solvers[0], IStepProofs.HeadMismatch.selector);
         _trace.proof.head = "";
-        _tryTrace(id, solvers[0], IDisputeGame.HeadMismatch.selector);
+        _tryTrace(id, solvers[0], IStepProofs.HeadMismatch.selector);
     }
 
     /// @dev A trace that does not end in the claimed state cannot be posted.
@@ -419,7 +420,7 @@ contract DisputeGameTest is StepWorld {
             _trace.proof.firstMomentPath = Trees.path(roots, 9);
             _trace.proof.secondMomentPath = Trees.path(roots, 10);
             vm.expectRevert(
-                abi.encodeWithSelector(IDisputeGame.OutputMismatch.selector, tensor, NEW_WEIGHTS + tensor)
+                abi.encodeWithSelector(IStepProofs.OutputMismatch.selector, tensor, NEW_WEIGHTS + tensor)
             );
             _sendTrace(id, solvers[0]);
         }
@@ -507,7 +508,7 @@ contract DisputeGameTest is StepWorld {
     function test_answerDemand_otherLeaf_reverts() public {
         DisputeId id = _playToProve();
         demand(id, stranger, 0, OUTPUT, 0);
-        _tryAnswer(id, 0, TENSOR, 1, IDisputeGame.LeafMismatch.selector);
+        _tryAnswer(id, 0, TENSOR, 1, IStepProofs.LeafMismatch.selector);
     }
 
     function test_answerDemand_otherBuffer_reverts() public {
@@ -527,7 +528,7 @@ contract DisputeGameTest is StepWorld {
         demand(id, stranger, 0, FIRST, 0);
         IReferee.BufferOpening memory opening = openBuffer(0, 0);
         StateHeader memory after_ = headerOf(stepState(2));
-        expectError(IDisputeGame.HeaderMismatch.selector);
+        expectError(IStepProofs.HeaderMismatch.selector);
         vm.prank(solvers[0]);
         disputes.answerDemand(id, 0, after_, opening);
     }
@@ -570,13 +571,13 @@ contract DisputeGameTest is StepWorld {
 
     function test_demandLeaf_unknown_reverts() public {
         DisputeId id = _playToProve();
-        refuseNext(abi.encodeWithSelector(IDisputeGame.PlaceUnknown.selector, 3, 2));
+        refuseNext(abi.encodeWithSelector(IStepProofs.PlaceUnknown.selector, 3, 2));
         demand(id, stranger, 0, 3, 0);
-        refuseNext(abi.encodeWithSelector(IDisputeGame.ConstantDemanded.selector, 6));
+        refuseNext(abi.encodeWithSelector(IStepProofs.ConstantDemanded.selector, 6));
         demand(id, stranger, 0, SECOND, 0);
-        refuseNext(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, 3, 3));
+        refuseNext(abi.encodeWithSelector(IStepProofs.LeafUnknown.selector, 3, 3));
         demand(id, stranger, 0, OUTPUT, 3);
-        refuseNext(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, 2, 2));
+        refuseNext(abi.encodeWithSelector(IStepProofs.LeafUnknown.selector, 2, 2));
         demand(id, stranger, 0, FIRST, 2);
     }
 
@@ -595,7 +596,7 @@ contract DisputeGameTest is StepWorld {
         IReferee.NodeProof memory node = proveNode(0);
         StepFacts memory facts = stepFacts();
         facts.programBuffers = 1;
-        expectError(IDisputeGame.FactsMismatch.selector);
+        expectError(IStepProofs.FactsMismatch.selector);
         vm.prank(stranger);
         disputes.demandLeaf(id, facts, node, OUTPUT, 0);
     }
@@ -625,7 +626,7 @@ contract DisputeGameTest is StepWorld {
         DisputeId id = _playToProve();
         (StepFacts memory facts, StateHeader memory end) = (stepFacts(), headerOf(stepState(2)));
         IReferee.NodeProof memory node = proveNode(0);
-        expectError(IDisputeGame.HeaderMismatch.selector);
+        expectError(IStepProofs.HeaderMismatch.selector);
         disputes.proveOperation(id, facts, end, node, 7, OPENINGS);
     }
 
@@ -633,7 +634,7 @@ contract DisputeGameTest is StepWorld {
         DisputeId id = _playToProve();
         _expectFault(7);
         _trace.facts.numericFormat = 2;
-        refuseNext(abi.encodePacked(IDisputeGame.FactsMismatch.selector));
+        refuseNext(abi.encodePacked(IStepProofs.FactsMismatch.selector));
         _proveOperation(id, stranger, 7);
     }
 
@@ -726,7 +727,7 @@ contract DisputeGameTest is StepWorld {
     /// @dev Another place of the dataset proves nothing.
     function test_proveToken_otherLeaf_reverts() public {
         DisputeId id = _playToProve();
-        refuseNext(abi.encodePacked(IDisputeGame.LeafMismatch.selector));
+        refuseNext(abi.encodePacked(IStepProofs.LeafMismatch.selector));
         _proveToken(id, false, 0, 600);
     }
 
@@ -754,7 +755,7 @@ contract DisputeGameTest is StepWorld {
         IReferee.BufferOpening memory opening = openBuffer(TOKENS, 0);
         opening.leaves[0] ^= 0x01;
         LeafProof memory leaf = proveToken(rowStart(0));
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.LeafMismatch.selector, opening.root, 0));
+        vm.expectRevert(abi.encodeWithSelector(IStepProofs.LeafMismatch.selector, opening.root, 0));
         disputes.proveToken(id, facts, false, 0, opening, leaf);
     }
 
@@ -763,7 +764,7 @@ contract DisputeGameTest is StepWorld {
         StepFacts memory facts = stepFacts();
         IReferee.BufferOpening memory opening = openBuffer(TOKENS, 1);
         LeafProof memory leaf = proveToken(0);
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, POSITIONS, POSITIONS));
+        vm.expectRevert(abi.encodeWithSelector(IStepProofs.LeafUnknown.selector, POSITIONS, POSITIONS));
         disputes.proveToken(id, facts, false, POSITIONS, opening, leaf);
         opening.leaves = "abc";
         expectError(IReferee.WrongLeafBytes.selector);
@@ -793,7 +794,7 @@ contract DisputeGameTest is StepWorld {
 
     function test_proveScalar_otherStep_reverts() public {
         DisputeId id = _playToProve();
-        refuseNext(abi.encodePacked(IDisputeGame.LeafMismatch.selector));
+        refuseNext(abi.encodePacked(IStepProofs.LeafMismatch.selector));
         _proveScalar(id, 0, STEP + 1);
     }
 
@@ -814,13 +815,13 @@ contract DisputeGameTest is StepWorld {
         other.localStep += 1;
         IReferee.BufferOpening memory opening = openBuffer(SCALARS, 0);
         LeafProof memory leaf = proveScalarLeaf(other.localStep);
-        expectError(IDisputeGame.HeaderMismatch.selector);
+        expectError(IStepProofs.HeaderMismatch.selector);
         disputes.proveScalar(id, facts, other, 1, opening, leaf);
     }
 
     function test_proveScalar_unknown_reverts() public {
         DisputeId id = _playToProve();
-        refuseNext(abi.encodeWithSelector(IDisputeGame.LeafUnknown.selector, 3, 3));
+        refuseNext(abi.encodeWithSelector(IStepProofs.LeafUnknown.selector, 3, 3));
         _proveScalar(id, 3, STEP);
     }
 

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {LeafProof, StateHeader, StepFacts} from "../../contracts/Types.sol";
 import {IDisputeGame} from "../../contracts/interfaces/IDisputeGame.sol";
+import {IStepProofs} from "../../contracts/interfaces/IStepProofs.sol";
 import {IReferee} from "../../contracts/interfaces/IReferee.sol";
 import {Draw} from "../../contracts/libraries/Draw.sol";
 import {Float32} from "../../contracts/libraries/Float32.sol";
@@ -184,7 +185,7 @@ abstract contract StepWorld is World {
         return (headerOf(stateAt(0, STEP)), headerOf(stateAt(0, STEP + 1)));
     }
 
-    function proveTrace() internal view returns (IDisputeGame.TraceProof memory proof) {
+    function proveTrace() internal view returns (IStepProofs.TraceProof memory proof) {
         bytes[] memory leaves = programLeaves();
         bytes32[] memory roots = traceRoots();
         proof.head = leaves[0];

@@ -21,6 +21,7 @@ interface Vm {
     function expectRevert() external;
     function expectRevert(bytes4 selector) external;
     function expectRevert(bytes calldata data) external;
+    function expectPartialRevert(bytes4 selector) external;
     function expectEmit(bool topic1, bool topic2, bool topic3, bool data, address emitter) external;
     function assume(bool condition) external pure;
     // Storage
@@ -31,6 +32,15 @@ interface Vm {
     function revertToState(uint256 id) external returns (bool success);
     function envOr(string calldata name, string calldata fallback_) external view returns (string memory);
     function writeLine(string calldata path, string calldata line) external;
+    struct Gas {
+        uint64 gasLimit;
+        uint64 gasTotalUsed;
+        uint64 gasMemoryUsed;
+        int64 gasRefunded;
+        uint64 gasRemaining;
+    }
+    function lastCallGas() external view returns (Gas memory gas);
+    function cool(address target) external;
     // Files
     function readFile(string calldata path) external view returns (string memory);
     function parseJsonStringArray(string calldata json, string calldata key)

@@ -5,6 +5,30 @@ import {AuditDraw} from "../../../contracts/libraries/AuditDraw.sol";
 import {Draw} from "../../../contracts/libraries/Draw.sol";
 import {VectorFile} from "../VectorFile.sol";
 
+/// @dev The places of all ranks of a draw.
+function placesOf(uint256 size, uint256 slot, uint256 draw, uint256 draws, uint256 slots)
+    pure
+    returns (uint256[3] memory byRank)
+{
+    for (uint256 rank = 0; rank < 3; ++rank) {
+        byRank[rank] = AuditDraw.place(size, slot, draw, rank, draws, slots);
+    }
+}
+
+/// @dev A late audit with the places of its whistleblowers.
+function lateOf(
+    bytes32 seed,
+    uint256 slot,
+    uint256 chance,
+    uint256[] memory drawn,
+    uint256 segments,
+    uint256 size,
+    uint256 slots
+) pure returns (bool due, uint256 segment, uint256[3] memory byRank) {
+    (due, segment) = AuditDraw.late(seed, slot, chance, drawn, segments);
+    if (due) byRank = placesOf(size, slot, 0, 1, slots);
+}
+
 /// @dev The draws of the new round against those of Python.
 contract AuditDrawVectors is VectorFile {
     function setUp() public {
@@ -64,7 +88,7 @@ contract AuditDrawVectors is VectorFile {
                 (numbers(".places.size")[i], numbers(".places.draws")[i], numbers(".places.slots")[i]);
             assertEq(AuditDraw.countPlaces(size, draws * slots), numbers(".places.count")[i], name[i]);
             uint256[3] memory actual =
-                AuditDraw.places(size, numbers(".places.slot")[i], numbers(".places.draw")[i], draws, slots);
+                placesOf(size, numbers(".places.slot")[i], numbers(".places.draw")[i], draws, slots);
             _assertPlaces(actual, pick(place, i), name[i]);
         }
     }
@@ -74,7 +98,7 @@ contract AuditDrawVectors is VectorFile {
         (NumberLists memory drawn, NumberLists memory place) =
             (numberLists(".late.drawn"), numberLists(".late.place"));
         for (uint256 i = 0; i < name.length; ++i) {
-            (bool due, uint256 segment, uint256[3] memory actual) = AuditDraw.late(
+            (bool due, uint256 segment, uint256[3] memory actual) = lateOf(
                 words(".late.seed")[i],
                 numbers(".late.slot")[i],
                 numbers(".late.chance")[i],
@@ -132,11 +156,11 @@ contract AuditDrawTest is VectorFile {
         pure
         returns (uint256[3] memory)
     {
-        return AuditDraw.places(size, slot, draw, draws, slots);
+        return placesOf(size, slot, draw, draws, slots);
     }
 
     function late(uint256 chance, uint256 segments, uint256 size) external pure returns (bool due) {
-        (due,,) = AuditDraw.late(0, 0, chance, new uint256[](1), segments, size, 1);
+        (due,,) = lateOf(0, 0, chance, new uint256[](1), segments, size, 1);
     }
 
     function testFuzz_gridBlock_anyBlock_isTheNextMultiple(uint256 fromBlock, uint256 grid) public pure {
@@ -228,7 +252,7 @@ contract AuditDrawTest is VectorFile {
             uint256 slots = size % 64 + 1;
             uint256 count = AuditDraw.countPlaces(size, slots);
             assertTrue(count == size || count == 3 * slots, "three for each draw, at most all");
-            uint256[3] memory byRank = AuditDraw.places(size, slots - 1, 0, 1, slots);
+            uint256[3] memory byRank = placesOf(size, slots - 1, 0, 1, slots);
             assertTrue(byRank[0] < count && byRank[1] < count && byRank[2] < count, "dealt");
             assertTrue(
                 byRank[0] != byRank[1] && byRank[1] != byRank[2] && byRank[0] != byRank[2], "different"
@@ -272,7 +296,7 @@ contract AuditDrawTest is VectorFile {
         slot = bound(slot, 0, 63);
         uint256[] memory drawn = AuditDraw.circleSegments(seed, slot, draws, segments);
         (bool due, uint256 segment, uint256[3] memory byRank) =
-            AuditDraw.late(seed, slot, 65_536, drawn, segments, 7, 64);
+            lateOf(seed, slot, 65_536, drawn, segments, 7, 64);
         assertTrue(due && segment < segments && byRank[0] == slot % 7, "due and inside");
         for (uint256 i = 0; i < drawn.length; ++i) {
             assertTrue(drawn[i] != segment, "already drawn");
@@ -283,9 +307,9 @@ contract AuditDrawTest is VectorFile {
     function testFuzz_late_chance_isNotReached(bytes32 seed) public pure {
         bytes32 slotSeed = sha256(abi.encode(bytes32("touchstone.late-slot"), seed, uint256(2)));
         uint256 number = Draw.uniform(slotSeed, 0, 65_536);
-        (bool due,,) = AuditDraw.late(seed, 2, number, new uint256[](1), 4, 3, 5);
+        (bool due,,) = lateOf(seed, 2, number, new uint256[](1), 4, 3, 5);
         assertTrue(!due, "at the chance");
-        (due,,) = AuditDraw.late(seed, 2, number + 1, new uint256[](1), 4, 3, 5);
+        (due,,) = lateOf(seed, 2, number + 1, new uint256[](1), 4, 3, 5);
         assertTrue(due, "below it");
     }
 }

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {StateHeader} from "../../../contracts/Types.sol";
 import {IDisputeGame} from "../../../contracts/interfaces/IDisputeGame.sol";
+import {IStepProofs} from "../../../contracts/interfaces/IStepProofs.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {StepNode} from "../../../contracts/libraries/StepNode.sol";
 import {StepProofs} from "../../../contracts/libraries/StepProofs.sol";
@@ -48,7 +49,7 @@ contract StepProofsTest is Test {
                 opening.path = Trees.path(Trees.hashAll(_leaves(shown)), 2);
                 if (shown != role) {
                     vm.expectRevert(
-                        abi.encodeWithSelector(IDisputeGame.LeafMismatch.selector, _rootOf(role), 2)
+                        abi.encodeWithSelector(IStepProofs.LeafMismatch.selector, _rootOf(role), 2)
                     );
                 }
                 this.requireAnswer(demand, "trace", start, opening);

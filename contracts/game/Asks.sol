@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {LeafProof, StateHeader, StateLeaves, TaskId} from "../Types.sol";
+import {Hashing} from "../libraries/Hashing.sol";
+import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
+import {Statements} from "../libraries/Statements.sol";
+import {Tolerance} from "../libraries/Tolerance.sol";
+import {EXACT_FORMAT, GameTerms, Proof, Seat, SeatStatus, StatementRef} from "./GameTypes.sol";
+import {Modules} from "./Module.sol";
+import {QuestionModule} from "./QuestionModule.sol";
+import {SignedVote} from "./StatementTypes.sol";
+import {IAsks} from "./interfaces/IAsks.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+
+/// @title ASK. Twin of `protocol/spec/game/asks.py`.
+/// @dev An ask is one word; what it is about is in its id. An honest signer can always answer: the leaf exists, it has both states, and what it needs of
+/// others (the schedule) is under a root that every node checks before it joins.
+contract Asks is QuestionModule, IAsks {
+    struct OpenAsk {
+        uint64 lastBlock;
+        uint64 bonds;
+    }
+
+    mapping(bytes32 => OpenAsk) private _asks;
+
+    constructor(Modules memory modules) QuestionModule(modules) {}
+
+    // Asking ----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IAsks
+    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondWei)
+        external
+        returns (bytes32 id)
+    {
+        GameTerms memory terms = _terms(task);
+        _requireAskable(terms, signed.vote.word, signed.vote.namedLeaf, leaf);
+        (Statement memory s, bytes32 hash) = _readBareVote(task, terms, signed);
+        _requireAccused(s);
+        uint256 votesUntil = s.from + 2 * uint256(terms.windows.auditMax);
+        _requireWindow(0, votesUntil + terms.windows.ask);
+        id = _idOf(task, hash, leaf, s.seat, msg.sender);
+        if (_asks[id].lastBlock != 0) revert AlreadyAsked(id);
+        uint256 bonds = _openQuestion(task, s.seat, s.ref.round, terms.amounts.askBond, bondWei);
+        // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
+        uint256 lastBlock = _max(block.number, votesUntil) + terms.windows.respond;
+        _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));
+        emit AskOpened(task, s.seat, id, s.ref, leaf, msg.sender, bondWei, lastBlock);
+    }
+
+    /// @dev A REJECT is asked about the leaf that it names: one that names none that exists is proven false (`Evidence`).
+    function _requireAskable(GameTerms memory terms, Statements.Word word, uint32 named, uint32 leaf)
+        private
+        pure
+    {
+        bool isReject = word == Statements.Word.REJECT_STATE;
+        bool isAsked = isReject || word == Statements.Word.ACCEPT;
+        if (!isAsked || terms.format == EXACT_FORMAT) revert IRefusals.WordNotAsked(uint256(word));
+        bool isLeaf = leaf < PositionalMerkle.tensorLeafCount(terms.parameterCount);
+        if (!isLeaf || isReject && leaf != named) revert LeafNotAsked(leaf);
+    }
+
+    function _idOf(TaskId task, bytes32 vote, uint256 leaf, uint256 seat, address asker)
+        private
+        pure
+        returns (bytes32)
+    {
+        return keccak256(abi.encode(task, vote, leaf, seat, asker));
+    }
+
+    // Answering -------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IAsks
+    function answer(TaskId task, Question calldata question, Answer calldata shown) external {
+        (bytes32 id, OpenAsk memory open, Seat memory record) = _openedOf(task, question);
+        if (record.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(question.seat);
+        _requireWindow(0, open.lastBlock);
+        GameTerms memory terms = _terms(task);
+        bool isBeyond = _isBeyond(terms, question, shown, record.account);
+        bool isAccept = question.vote.word == Statements.Word.ACCEPT;
+        _end(task, terms, question, id, open.bonds, isBeyond == isAccept ? Ending.CONVICTED : Ending.CLEARED);
+    }
+
+    /// @inheritdoc IAsks
+    function endAsk(TaskId task, Question calldata question) external {
+        (bytes32 id, OpenAsk memory open, Seat memory record) = _openedOf(task, question);
+        bool isClosed = record.status == SeatStatus.CLOSED;
+        if (!isClosed && block.number <= open.lastBlock) {
+            revert IRefusals.NotLate(open.lastBlock, block.number);
+        }
+        _end(task, _terms(task), question, id, open.bonds, isClosed ? Ending.MOOT : Ending.CONVICTED);
+    }
+
+    /// @dev While an ask is open its seat cannot be paid out, so the record is the signer's.
+    function _openedOf(TaskId task, Question calldata question)
+        private
+        view
+        returns (bytes32 id, OpenAsk memory open, Seat memory record)
+    {
+        id = idOf(task, question);
+        open = _asks[id];
+        if (open.lastBlock == 0) revert IRefusals.NothingOpen(id);
+        record = tasks.seatAt(task, question.seat);
+    }
+
+    function _end(
+        TaskId task,
+        GameTerms memory terms,
+        Question calldata question,
+        bytes32 id,
+        uint256 bonds,
+        Ending ending
+    ) private {
+        delete _asks[id];
+        (uint256 seat, Statements.Vote memory vote) = (question.seat, question.vote);
+        uint256 bondWei = bonds * terms.amounts.askBond;
+        emit AskEnded(task, seat, id, ending);
+        if (ending == Ending.CLEARED) {
+            _forfeitBond(task, seat, vote.round, bondWei, tasks.seatAt(task, seat).account);
+            return;
+        }
+        _returnBond(task, seat, vote.round, bondWei, question.asker);
+        if (ending == Ending.MOOT) return;
+        StatementRef memory ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank);
+        settlement.punish(task, seat, question.asker, Proof.ASKED, ref);
+    }
+
+    // Comparing -------------------------------------------------------------------------------------------------------
+    /// @dev Whether the claim's leaf lies beyond the limits from the signer's own. Two ends that are one state lie nowhere beyond, whatever is in them;
+    /// an end of the claim with step numbers of another place lies beyond.
+    function _isBeyond(
+        GameTerms memory terms,
+        Question calldata question,
+        Answer calldata shown,
+        address account
+    ) private pure returns (bool) {
+        Statements.Opening memory ends = Statements.Opening(
+            Hashing.stateRoot(shown.claimedEnd),
+            shown.boundarySalt,
+            Hashing.stateRoot(shown.ownEnd),
+            shown.sealSalt
+        );
+        // The end leaf has one preimage. Whether it is the claim's is another proof's matter (`Evidence.proveVoteLeaf`).
+        if (!Statements.fits(question.vote, ends, shown.solver, account)) {
+            revert IRefusals.ProofInvalid("ends");
+        }
+        if (!_isInPlace(terms, question.vote, shown.ownEnd, shown.ownEnd)) {
+            revert IRefusals.ProofInvalid("steps");
+        }
+        uint256 count = PositionalMerkle.tensorLeafCount(terms.parameterCount);
+        _requireLeaves(shown.claimedEnd, shown.claimed, question.leaf, count);
+        if (ends.claimEndRoot == ends.ownEndRoot) return false;
+        _requireLeaves(shown.ownEnd, shown.own, question.leaf, count);
+        _requireSchedule(terms, question.vote, shown.learningRateSum, shown.schedulePath);
+        return !_isInPlace(terms, question.vote, shown.claimedEnd, shown.ownEnd)
+            || Tolerance.isBeyond(
+            _leafOf(shown.claimed), _leafOf(shown.own), terms.limits, shown.learningRateSum
+        );
+    }
+
+    /// @dev The step numbers after the segment. With moments that carry over local steps count from the solver's last merged claim: both ends then count alike.
+    function _isInPlace(
+        GameTerms memory terms,
+        Statements.Vote calldata vote,
+        StateHeader calldata end,
+        StateHeader calldata ownEnd
+    ) private pure returns (bool) {
+        uint256 steps = (uint256(vote.segment) + 1) * terms.segmentSteps;
+        uint256 local = terms.carryMoments == 1 ? ownEnd.localStep : steps;
+        return end.globalStep == uint256(vote.round) * terms.innerSteps + steps && end.localStep == local;
+    }
+
+    /// @dev Leaves have one length: others cannot be brought, so nobody has to repeat more bytes of somebody else than fit a transaction.
+    function _requireLeaves(
+        StateHeader calldata header,
+        StateLeaves calldata leaves,
+        uint256 index,
+        uint256 count
+    ) private pure {
+        _requireWhole(header.weightsRoot, leaves.weights, index, count);
+        _requireWhole(header.firstMomentRoot, leaves.firstMoment, index, count);
+        _requireWhole(header.secondMomentRoot, leaves.secondMoment, index, count);
+    }
+
+    function _requireWhole(bytes32 root, LeafProof calldata leaf, uint256 index, uint256 count) private pure {
+        if (leaf.data.length != PositionalMerkle.LEAF_BYTES) revert IRefusals.ProofInvalid("leaf");
+        _requireLeaf(root, leaf, index, count);
+    }
+
+    function _requireSchedule(
+        GameTerms memory terms,
+        Statements.Vote calldata vote,
+        uint256 learningRateSum,
+        bytes32[] calldata path
+    ) private pure {
+        uint256 segments = terms.innerSteps / terms.segmentSteps;
+        uint256 index = uint256(vote.round) * segments + vote.segment;
+        bytes32 leaf = Hashing.scheduleLeaf(index, learningRateSum);
+        if (!PositionalMerkle.verify(terms.scheduleRoot, leaf, index, terms.rounds * segments, path)) {
+            revert IRefusals.ProofInvalid("schedule");
+        }
+    }
+
+    function _leafOf(StateLeaves calldata leaves) private pure returns (Tolerance.Leaf memory) {
+        return Tolerance.Leaf(leaves.weights.data, leaves.firstMoment.data, leaves.secondMoment.data);
+    }
+
+    // Views -----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IAsks
+    function idOf(TaskId task, Question calldata q) public pure returns (bytes32) {
+        return _idOf(task, Statements.hash(q.vote), q.leaf, q.seat, q.asker);
+    }
+
+    /// @inheritdoc IAsks
+    function askOf(bytes32 id) external view returns (uint256 lastBlock, uint256 bonds) {
+        OpenAsk memory open = _asks[id];
+        return (open.lastBlock, open.bonds);
+    }
+}

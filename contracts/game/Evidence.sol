@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {BoundaryProof, LeafProof, StateHeader, TaskId} from "../Types.sol";
+import {Hashing} from "../libraries/Hashing.sol";
+import {OuterMath} from "../libraries/OuterMath.sol";
+import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
+import {Statements} from "../libraries/Statements.sol";
+import {EXACT_FORMAT, GameTerms, Phase, Proof, RoundView} from "./GameTypes.sol";
+import {Modules} from "./Module.sol";
+import {StatementModule} from "./StatementModule.sol";
+import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
+import {IEvidence} from "./interfaces/IEvidence.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+import {Slots} from "./libraries/Slots.sol";
+
+/// @title Proofs in one transaction. Twin of `apply_seal_proof` and `apply_convict` in `protocol/spec/game/disputes.py`.
+/// @dev A statement can be proven false for as long as it can be disputed. Nothing here knows a party: the proof alone decides.
+contract Evidence is StatementModule, IEvidence {
+    /// @inheritdoc IEvidence
+    mapping(address => mapping(bytes32 => uint256)) public sealedBlock;
+
+    constructor(Modules memory modules) StatementModule(modules) {}
+
+    // Seals -----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IEvidence
+    /// @dev Kept by sender: nobody can renew somebody else's seal, and a copy of it is of no use.
+    function sealProof(bytes32 digest) external {
+        sealedBlock[msg.sender][digest] = block.number;
+        emit ProofSealed(msg.sender, digest);
+    }
+
+    /// @dev Of an earlier block, and not too old.
+    modifier onlySealed() {
+        _requireSealed();
+        _;
+    }
+
+    function _requireSealed() private view {
+        bytes32 digest = digestOf(msg.sender, msg.data);
+        uint256 since = sealedBlock[msg.sender][digest];
+        bool isGood =
+            since != 0 && since < block.number && block.number <= since + tasks.limits().proofSealBlocks;
+        if (!isGood) revert IRefusals.SealMissing(digest);
+    }
+
+    // Claims ----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IEvidence
+    function proveStart(TaskId task, ClaimAt calldata claim, StartProof calldata proof) external onlySealed {
+        (Statement memory s, GameTerms memory terms) = _accuse(task, claim);
+        if (_isStartRight(task, terms, s, proof)) revert IRefusals.ProofInvalid("start");
+        _punish(task, s, Proof.BOUNDARY_ZERO);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveDelta(TaskId task, ClaimAt calldata claim, uint256 leaf, DeltaProof calldata proof)
+        external
+        onlySealed
+    {
+        (Statement memory s, GameTerms memory terms) = _accuse(task, claim);
+        if (_isDeltaRight(terms, s, leaf, proof)) revert IRefusals.ProofInvalid("delta");
+        _punish(task, s, Proof.DELTA_LEAF);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveScale(
+        TaskId task,
+        ClaimAt calldata claim,
+        uint256 leaf,
+        WorkProof calldata work,
+        LeafProof calldata deltaLeaf
+    ) external onlySealed {
+        (Statement memory s, GameTerms memory terms) = _accuse(task, claim);
+        _openWork(s.claim, work);
+        _requireLeaf(work.deltaRoot, deltaLeaf, leaf, _leafCount(terms));
+        if (OuterMath.hasScales(deltaLeaf.data)) revert IRefusals.ProofInvalid("scale");
+        _punish(task, s, Proof.DELTA_LEAF);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveCarried(
+        TaskId task,
+        ClaimAt calldata claim,
+        WorkProof calldata work,
+        BoundaryProof calldata last
+    ) external onlySealed {
+        (Statement memory s,) = _accuse(task, claim);
+        _openWork(s.claim, work);
+        _openBoundary(s.claim, s.claim.segments, last);
+        if (work.carriedRoot == _carriedRoot(last.header)) revert IRefusals.ProofInvalid("carried");
+        _punish(task, s, Proof.CARRIED_ROOT);
+    }
+
+    // Votes -----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IEvidence
+    /// @dev A tree holds one leaf at each place, whoever made it.
+    function proveVoteLeaf(
+        TaskId task,
+        SignedVote calldata signed,
+        uint256 boundary,
+        bytes32 leaf,
+        bytes32[] calldata path
+    ) external onlySealed {
+        (Statement memory s,) = _accuse(task, signed);
+        bool isFault =
+            _isInClaim(s.claim, leaf, boundary, path) && Statements.misnames(signed.vote, boundary, leaf);
+        if (!isFault) revert IRefusals.ProofInvalid("vote leaf");
+        _punish(task, s, Proof.VOTE_LEAF);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveTwoVotes(TaskId task, SignedVote calldata first, SignedVote calldata second)
+        external
+        onlySealed
+    {
+        (Statement memory s,) = _accuse(task, first);
+        _requireTwo(s, _signerOf(second), Statements.differ(first.vote, second.vote));
+        _punish(task, s, Proof.TWO_STATEMENTS);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveTwoSeals(TaskId task, SignedSealed calldata first, SignedSealed calldata second)
+        external
+        onlySealed
+    {
+        GameTerms memory terms = _begin(task);
+        Statement memory s = _requireOpen(_readSealed(task, terms, first), terms);
+        bool isSaid = first.said.seal != 0 && second.said.seal != 0;
+        _requireTwo(s, _signerOf(second), isSaid && Statements.differ(first.said, second.said));
+        _punish(task, s, Proof.TWO_STATEMENTS);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveVoteAndSeal(TaskId task, SignedVote calldata signed, SignedSealed calldata sealed_)
+        external
+        onlySealed
+    {
+        (Statement memory s,) = _accuse(task, signed);
+        bool isFault = Statements.differ(Statements.sealedOf(signed.vote), sealed_.said);
+        _requireTwo(s, _signerOf(sealed_), sealed_.said.seal != 0 && isFault);
+        _punish(task, s, Proof.TWO_STATEMENTS);
+    }
+
+    /// @dev Both by one account. A seal that is zero hides nothing, so it contradicts nothing.
+    function _requireTwo(Statement memory s, address signer, bool isDifferent) private pure {
+        if (!isDifferent || signer != s.account) revert IRefusals.ProofInvalid("two statements");
+    }
+
+    /// @inheritdoc IEvidence
+    function proveNoLeaf(TaskId task, SignedVote calldata signed) external onlySealed {
+        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        Statements.Word word = signed.vote.word;
+        bool isNaming = word == Statements.Word.REJECT_STATE || word == Statements.Word.REJECT_DELTA;
+        bool isFault = isNaming && signed.vote.namedLeaf >= _leafCount(terms);
+        if (!isFault) revert IRefusals.ProofInvalid("named leaf");
+        _punish(task, s, Proof.FALSE_WORD);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveRightStart(TaskId task, SignedVote calldata signed, StartProof calldata proof)
+        external
+        onlySealed
+    {
+        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        _requireWord(signed, Statements.Word.REJECT_START);
+        if (!_isStartRight(task, terms, s, proof)) revert IRefusals.ProofInvalid("start");
+        _punish(task, s, Proof.FALSE_WORD);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveRightDelta(TaskId task, SignedVote calldata signed, DeltaProof calldata proof)
+        external
+        onlySealed
+    {
+        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        _requireWord(signed, Statements.Word.REJECT_DELTA);
+        bool isRight = _isDeltaRight(terms, s, signed.vote.namedLeaf, proof);
+        if (!isRight || proof.work.carriedRoot != _carriedRoot(proof.last.header)) {
+            revert IRefusals.ProofInvalid("delta");
+        }
+        _punish(task, s, Proof.FALSE_WORD);
+    }
+
+    /// @inheritdoc IEvidence
+    function proveEnds(TaskId task, SignedVote calldata signed, Statements.Opening calldata opening)
+        external
+        onlySealed
+    {
+        (Statement memory s, GameTerms memory terms) = _accuse(task, signed);
+        bool isFault = terms.format == EXACT_FORMAT
+            && Statements.fits(signed.vote, opening, s.claim.account, s.account)
+            && !Statements.fitsExactly(signed.vote.word, opening);
+        if (!isFault) revert IRefusals.ProofInvalid("ends");
+        _punish(task, s, Proof.FALSE_WORD);
+    }
+
+    function _requireWord(SignedVote calldata signed, Statements.Word word) private pure {
+        if (signed.vote.word != word) revert IRefusals.ProofInvalid("word");
+    }
+
+    // Accusing --------------------------------------------------------------------------------------------------------
+    function _begin(TaskId task) private returns (GameTerms memory) {
+        rounds.sync(task);
+        return _terms(task);
+    }
+
+    function _accuse(TaskId task, ClaimAt calldata claim)
+        private
+        returns (Statement memory s, GameTerms memory terms)
+    {
+        terms = _begin(task);
+        s = _requireOpen(_readClaim(task, claim.round, claim.slot), terms);
+    }
+
+    function _accuse(TaskId task, SignedVote calldata signed)
+        private
+        returns (Statement memory s, GameTerms memory terms)
+    {
+        terms = _begin(task);
+        s = _requireOpen(_readVote(task, terms, signed), terms);
+    }
+
+    function _requireOpen(Statement memory s, GameTerms memory terms)
+        private
+        view
+        returns (Statement memory)
+    {
+        _requireAccused(s);
+        _requireWindow(0, _statementUntil(s, terms));
+        return s;
+    }
+
+    function _punish(TaskId task, Statement memory s, Proof proof) private {
+        settlement.punish(task, s.seat, msg.sender, proof, s.ref);
+    }
+
+    // Boundary 0 ------------------------------------------------------------------------------------------------------
+    /// @dev Whether the claim starts from the weights of its base root, at the right step, with the moments that it must have. Refuses what the chain
+    /// does not know.
+    function _isStartRight(TaskId task, GameTerms memory terms, Statement memory s, StartProof calldata proof)
+        private
+        view
+        returns (bool)
+    {
+        _openBase(s, proof.base);
+        _openBoundary(s.claim, 0, proof.first);
+        StateHeader calldata header = proof.first.header;
+        if (header.weightsRoot != proof.base.weightsRoot) return false;
+        if (header.globalStep != uint256(s.claim.round) * terms.innerSteps) return false;
+        return _carriedRoot(header) == _carriedInto(task, terms, s, proof.work);
+    }
+
+    function _carriedRoot(StateHeader calldata header) private pure returns (bytes32) {
+        return Hashing.carriedRoot(header.firstMomentRoot, header.secondMomentRoot, header.localStep);
+    }
+
+    /// @dev What the claim must start with beside its weights: zeros, or what the solver's last merged claim has handed on.
+    function _carriedInto(TaskId task, GameTerms memory terms, Statement memory s, WorkProof calldata work)
+        private
+        view
+        returns (bytes32)
+    {
+        bytes32 nothing = Hashing.carriedRoot(terms.zeroRoot, terms.zeroRoot, 0);
+        if (terms.carryMoments == 0) return nothing;
+        // A root that fell since may be posted again over other claims: what was merged before is forgotten.
+        if (s.view_.phase == Phase.UNDONE) revert IRefusals.RoundUndone(s.claim.round);
+        (bool isFound, uint256 round, uint256 slot) = _lastMerged(task, s.claim);
+        if (!isFound) return nothing;
+        Claim memory before = s.claim;
+        (, bytes32 root, uint256 segments) = rounds.claimOf(task, round, slot);
+        _openWork(
+            Claim(
+                before.domain,
+                uint32(round),
+                uint32(slot),
+                before.seat,
+                before.account,
+                before.joined,
+                root,
+                segments
+            ),
+            work
+        );
+        return work.carriedRoot;
+    }
+
+    /// @dev The last round before the claim's in which its solver was merged, and its slot there. Refuses RoundUnknown where a round that may be it
+    /// has left the ring.
+    function _lastMerged(TaskId task, Claim memory claim)
+        private
+        view
+        returns (bool isFound, uint256 round, uint256 slot)
+    {
+        uint256 number = claim.seat & type(uint16).max;
+        for (round = claim.round; round > claim.joined;) {
+            RoundView memory view_ = rounds.roundOf(task, --round);
+            if (view_.phase != Phase.POSTED || view_.pool >> number & 1 == 0) continue;
+            slot = Slots.slotOf(view_.pool, number);
+            if (view_.merged >> slot & 1 == 1) return (true, round, slot);
+        }
+        return (false, 0, 0);
+    }
+
+    // Pseudo-gradient -------------------------------------------------------------------------------------------------
+    /// @dev Whether a leaf of the pseudo-gradient is the encoded difference. A final leaf that has no encoding (another size, not finite, out of range)
+    /// is the solver's own fault; of a broken global leaf nothing follows.
+    function _isDeltaRight(
+        GameTerms memory terms,
+        Statement memory s,
+        uint256 leaf,
+        DeltaProof calldata proof
+    ) private pure returns (bool) {
+        _openWork(s.claim, proof.work);
+        _openBase(s, proof.base);
+        _openBoundary(s.claim, s.claim.segments, proof.last);
+        uint256 count = _leafCount(terms);
+        _requireLeaf(proof.base.weightsRoot, proof.globalLeaf, leaf, count);
+        _requireLeaf(proof.last.header.weightsRoot, proof.finalLeaf, leaf, count);
+        _requireLeaf(proof.work.deltaRoot, proof.deltaLeaf, leaf, count);
+        bytes memory globalLeaf = proof.globalLeaf.data;
+        (bool isSound,) = OuterMath.deltaLeaf(globalLeaf, globalLeaf);
+        if (!isSound) revert IRefusals.ProofInvalid("global leaf");
+        (bool isEncoded, bytes memory expected) = OuterMath.deltaLeaf(globalLeaf, proof.finalLeaf.data);
+        return isEncoded && keccak256(expected) == keccak256(proof.deltaLeaf.data);
+    }
+
+    function _leafCount(GameTerms memory terms) private pure returns (uint256) {
+        return PositionalMerkle.tensorLeafCount(terms.parameterCount);
+    }
+
+    // Views -----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IEvidence
+    function digestOf(address sender, bytes calldata data) public pure returns (bytes32) {
+        return keccak256(abi.encode(sender, keccak256(data)));
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../Types.sol";
+import {IRandomness} from "../interfaces/IRandomness.sol";
+import {GameTerms} from "./GameTypes.sol";
+import {IContests} from "./interfaces/IContests.sol";
+import {IPurse} from "./interfaces/IPurse.sol";
+import {IQuestions} from "./interfaces/IQuestions.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+import {IRounds} from "./interfaces/IRounds.sol";
+import {ISettlement} from "./interfaces/ISettlement.sol";
+import {ITasks} from "./interfaces/ITasks.sol";
+import {IVotes} from "./interfaces/IVotes.sol";
+import {Hashing} from "../libraries/Hashing.sol";
+import {GameTermsCode} from "./libraries/GameTermsCode.sol";
+
+/// @notice The contracts of one deployment. They name one another, so their addresses are computed before the first is created.
+struct Modules {
+    IPurse purse;
+    ITasks tasks;
+    IRounds rounds;
+    IVotes votes;
+    ISettlement settlement;
+    IQuestions asks;
+    IQuestions disputes;
+    address evidence;
+    IContests contests;
+    IRandomness randomness;
+}
+
+/// @title What all modules share: who the others are, the terms of a task, and what its members sign.
+abstract contract Module {
+    /// @dev EIP-712. Signatures are the same for every module: `Tasks` is the contract that they name.
+    bytes32 private constant DOMAIN_TYPE =
+        keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
+    bytes32 private constant NAME_HASH = keccak256("Touchstone");
+    bytes32 private constant VERSION_HASH = keccak256("1");
+
+    IPurse internal immutable purse;
+    ITasks internal immutable tasks;
+    IRounds internal immutable rounds;
+    IVotes internal immutable votes;
+    ISettlement internal immutable settlement;
+    IQuestions internal immutable asks;
+    IQuestions internal immutable disputes;
+    address internal immutable evidence;
+    IContests internal immutable contests;
+    IRandomness internal immutable randomness;
+
+    constructor(Modules memory m) {
+        (purse, tasks, rounds, votes) = (m.purse, m.tasks, m.rounds, m.votes);
+        (settlement, asks, disputes, evidence) = (m.settlement, m.asks, m.disputes, m.evidence);
+        (contests, randomness) = (m.contests, m.randomness);
+    }
+
+    modifier only(address module) {
+        if (msg.sender != module) revert IRefusals.NotModule(msg.sender);
+        _;
+    }
+
+    function _terms(TaskId task) internal view virtual returns (GameTerms memory) {
+        return GameTermsCode.load(tasks, task);
+    }
+
+    /// @dev As `tasks.domainOf`.
+    function _domain(TaskId task) internal view returns (bytes32) {
+        return Hashing.domain(block.chainid, address(tasks), task);
+    }
+
+    /// @dev What is signed, of the hash of a statement.
+    function _digest(bytes32 structHash) internal view returns (bytes32) {
+        bytes32 separator =
+            keccak256(abi.encode(DOMAIN_TYPE, NAME_HASH, VERSION_HASH, block.chainid, address(tasks)));
+        return keccak256(abi.encodePacked(hex"1901", separator, structHash));
+    }
+
+    function _requireWindow(uint256 firstBlock, uint256 lastBlock) internal view {
+        if (block.number < firstBlock || block.number > lastBlock) {
+            revert IRefusals.OutsideWindow(firstBlock, lastBlock, block.number);
+        }
+    }
+
+    function _min(uint256 a, uint256 b) internal pure returns (uint256) {
+        return a < b ? a : b;
+    }
+
+    function _max(uint256 a, uint256 b) internal pure returns (uint256) {
+        return a > b ? a : b;
+    }
+}

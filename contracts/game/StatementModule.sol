@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {BoundaryProof, LeafProof, TaskId} from "../Types.sol";
+import {Hashing} from "../libraries/Hashing.sol";
+import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
+import {Statements} from "../libraries/Statements.sol";
+import {
+    GameTerms,
+    NO_DRAW,
+    RANKS,
+    RoundView,
+    Seat,
+    SeatRole,
+    SeatStatus,
+    StatementRef
+} from "./GameTypes.sol";
+import {Module, Modules} from "./Module.sol";
+import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+import {RoundViews} from "./libraries/RoundViews.sol";
+
+/// @title What a statement needs to be held against its seat: that it is about this chain, and that a seat still answers for it.
+/// @notice A statement is a claim, or what an auditor signed: a vote or a seal. Whether its auditor was drawn does not matter: an honest one signs for
+/// its own draws only, and a liar shall not choose where its word weighs nothing.
+/// @dev `_readClaim` and `_readVote` refuse StatementUnknown; `_requireAccused` then refuses SeatClosed and OwnStatement. Every window ends before the
+/// round's horizon (`IRounds.Facts.dutyUntil`), so in it neither the auditor nor the solver has settled the round, and their records are theirs.
+abstract contract StatementModule is Module {
+    /// @param account of its solver: boundary and work leaves name it
+    /// @param joined the next round when the solver joined
+    struct Claim {
+        bytes32 domain;
+        uint32 round;
+        uint32 slot;
+        uint256 seat;
+        address account;
+        uint256 joined;
+        bytes32 root;
+        uint256 segments;
+    }
+
+    /// @param seat that answers for the statement
+    /// @param account of this seat
+    /// @param claim that the statement is, or is about
+    /// @param from the close from which its windows count; 0 while the round runs
+    struct Statement {
+        StatementRef ref;
+        uint256 seat;
+        address account;
+        SeatStatus status;
+        Claim claim;
+        RoundView view_;
+        uint256 from;
+    }
+
+    constructor(Modules memory modules) Module(modules) {}
+
+    // Statements ------------------------------------------------------------------------------------------------------
+    /// @dev A claim for which its seat still answers. Call `rounds.sync` before: a round whose closing block is past may not look closed.
+    function _readClaim(TaskId task, uint256 round, uint256 slot) internal view returns (Statement memory s) {
+        SeatStatus status;
+        (s.claim, status) = _claimOf(task, round, slot);
+        s.view_ = RoundViews.load(rounds, task, round);
+        s.ref = StatementRef(uint32(round), uint32(slot), NO_DRAW, 0);
+        (s.seat, s.account, s.status, s.from) = (s.claim.seat, s.claim.account, status, s.view_.closed);
+    }
+
+    /// @dev A vote of this chain that says all that its word needs, signed by a seat that still answers for it.
+    function _readVote(TaskId task, GameTerms memory terms, SignedVote calldata signed)
+        internal
+        view
+        returns (Statement memory s)
+    {
+        (s,) = _readBareVote(task, terms, signed);
+        (s.claim,) = _claimOf(task, s.claim.round, s.claim.slot);
+    }
+
+    /// @dev The same without account and `joined` of the claim, and the vote's hash.
+    function _readBareVote(TaskId task, GameTerms memory terms, SignedVote calldata signed)
+        internal
+        view
+        returns (Statement memory s, bytes32 hash)
+    {
+        Statements.Vote memory vote = signed.vote;
+        hash = Statements.hash(vote);
+        address account = Statements.signer(_digest(hash), signed.r, signed.vs);
+        s = _readSaid(task, terms, Statements.sealedOf(vote), account);
+        if (!Statements.isWhole(vote)) revert IRefusals.StatementUnknown(vote.round, vote.slot);
+    }
+
+    /// @dev The same of a seal.
+    function _readSealed(TaskId task, GameTerms memory terms, SignedSealed calldata signed)
+        internal
+        view
+        returns (Statement memory s)
+    {
+        s = _readSaid(task, terms, signed.said, _signerOf(signed));
+        (s.claim,) = _claimOf(task, s.claim.round, s.claim.slot);
+    }
+
+    function _signerOf(SignedVote calldata signed) internal view returns (address) {
+        return Statements.signer(_digest(Statements.hash(signed.vote)), signed.r, signed.vs);
+    }
+
+    function _signerOf(SignedSealed calldata signed) internal view returns (address) {
+        return Statements.signer(_digest(Statements.hash(signed.said)), signed.r, signed.vs);
+    }
+
+    function _readSaid(TaskId task, GameTerms memory terms, Statements.Sealed memory said, address account)
+        private
+        view
+        returns (Statement memory s)
+    {
+        (s.claim.seat, s.claim.root, s.claim.segments) = rounds.claimOf(task, said.round, said.slot);
+        (s.claim.domain, s.claim.round, s.claim.slot) = (_domain(task), said.round, said.slot);
+        s.view_ = RoundViews.load(rounds, task, said.round);
+        bool isLate = said.draw == terms.draws;
+        s.from = isLate ? s.view_.lateFrom : s.view_.isSealed ? s.view_.closed : 0;
+        s.seat = tasks.seatOf(task, account);
+        Seat memory record = _seatAt(task, s.seat);
+        SeatRole role = isLate ? SeatRole.WHISTLEBLOWER : SeatRole.VERIFIER;
+        bool isSigned = account != address(0) && record.account == account && s.seat >> 16 == uint256(role);
+        bool isAnswerable = record.status != SeatStatus.NONE && record.settled <= said.round;
+        if (!isSigned || !isAnswerable || !_isOfChain(s, terms, said, isLate)) {
+            revert IRefusals.StatementUnknown(said.round, said.slot);
+        }
+        (s.account, s.status) = (account, record.status);
+        s.ref = StatementRef(said.round, said.slot, said.draw, said.rank);
+    }
+
+    /// @dev After a reorganisation a statement may be about a round that is not on the chain: then it makes nobody a liar.
+    function _isOfChain(
+        Statement memory s,
+        GameTerms memory terms,
+        Statements.Sealed memory said,
+        bool isLate
+    ) private pure returns (bool) {
+        if (s.from == 0 || said.draw > terms.draws || said.rank >= RANKS) return false;
+        if (said.segment >= s.claim.segments || said.seed != (isLate ? s.view_.lateSeed : s.view_.seed)) {
+            return false;
+        }
+        return
+            said.domain == s.claim.domain && said.baseRoot == s.view_.base && said.claimRoot == s.claim.root;
+    }
+
+    /// @dev A claim whose solver has not settled its round.
+    function _claimOf(TaskId task, uint256 round, uint256 slot)
+        internal
+        view
+        returns (Claim memory claim, SeatStatus status)
+    {
+        (uint256 seat, bytes32 root, uint256 segments) = rounds.claimOf(task, round, slot);
+        Seat memory record = _seatAt(task, seat);
+        bool isAnswerable = record.status != SeatStatus.NONE && record.settled <= round;
+        if (seat == 0 || !isAnswerable) revert IRefusals.StatementUnknown(round, slot);
+        claim = Claim(
+            _domain(task), uint32(round), uint32(slot), seat, record.account, record.joined, root, segments
+        );
+        status = record.status;
+    }
+
+    /// @dev One place for the call and its decoder.
+    function _seatAt(TaskId task, uint256 seat) internal view returns (Seat memory) {
+        return tasks.seatAt(task, seat);
+    }
+
+    function _requireAccused(Statement memory s) internal view {
+        if (s.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(s.seat);
+        if (s.account == msg.sender) revert IRefusals.OwnStatement(s.account);
+    }
+
+    /// @dev The last block in which a statement can be disputed or convicted; no end while its round runs.
+    function _statementUntil(Statement memory s, GameTerms memory terms) internal pure returns (uint256) {
+        return s.from == 0 ? type(uint256).max : s.from + terms.windows.dispute;
+    }
+
+    // Openings of claims ------------------------------------------------------------------------------------------
+    // Trees have segments + 2 leaves: the boundaries 0 .. segments, then the work leaf.
+    /// @dev The state root of a boundary. Its step numbers are not looked at.
+    function _openBoundary(Claim memory claim, uint256 boundary, BoundaryProof calldata proof)
+        internal
+        pure
+        returns (bytes32 stateRoot)
+    {
+        stateRoot = Hashing.stateRoot(proof.header);
+        bytes32 leaf = Hashing.boundaryLeaf(
+            claim.domain, claim.round, claim.account, uint32(boundary), proof.salt, stateRoot
+        );
+        bool isBoundary = boundary <= claim.segments;
+        if (!isBoundary || !_isInClaim(claim, leaf, boundary, proof.path)) {
+            revert IRefusals.ProofInvalid("boundary");
+        }
+    }
+
+    function _openWork(Claim memory claim, WorkProof calldata work) internal pure {
+        bytes32 leaf = Hashing.workLeaf(
+            claim.domain, claim.round, claim.account, claim.segments, work.deltaRoot, work.carriedRoot
+        );
+        if (!_isInClaim(claim, leaf, claim.segments + 1, work.path)) revert IRefusals.ProofInvalid("work");
+    }
+
+    function _isInClaim(Claim memory claim, bytes32 leaf, uint256 index, bytes32[] calldata path)
+        internal
+        pure
+        returns (bool)
+    {
+        return PositionalMerkle.verify(claim.root, leaf, index, claim.segments + 2, path);
+    }
+
+    function _openBase(Statement memory s, OuterOpening calldata base) internal pure {
+        bytes32 root = Hashing.outerRoot(base.weightsRoot, base.momentumRoot);
+        if (root != s.view_.base) revert IRefusals.ProofInvalid("base");
+    }
+
+    /// @dev Leaves of tensors and of pseudo-gradients: both trees have the same number.
+    function _requireLeaf(bytes32 root, LeafProof calldata leaf, uint256 index, uint256 count) internal pure {
+        if (!PositionalMerkle.verifyData(root, leaf.data, index, count, leaf.path)) {
+            revert IRefusals.ProofInvalid("leaf");
+        }
+    }
+}

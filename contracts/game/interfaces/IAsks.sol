@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {StateHeader, StateLeaves, TaskId} from "../../Types.sol";
+import {Statements} from "../../libraries/Statements.sol";
+import {StatementRef} from "../GameTypes.sol";
+import {SignedVote} from "../StatementTypes.sol";
+import {IQuestions} from "./IQuestions.sol";
+
+/// @title ASK: the signer of an ACCEPT, or of a REJECT of that leaf, has to show one state leaf of both ends.
+/// @notice Anybody may answer, and what an answer leads to is the same whoever brings it. The contract compares within the task's limits. An ACCEPT
+/// beyond them, a REJECT inside them, or no answer: the seat is convicted and the bond returns. Else the bond is lost: half to the signer, half burned.
+interface IAsks is IQuestions {
+    /// @notice How an ask ended. MOOT: the seat was convicted of something else, the bond was returned.
+    enum Ending {
+        NONE,
+        CLEARED,
+        CONVICTED,
+        MOOT
+    }
+
+    /// @notice What an ask was opened with; who answers or ends it brings it again.
+    /// @param vote the vote
+    /// @param leaf index of the leaf in its tree
+    /// @param seat of the signer
+    /// @param asker who asked
+    struct Question {
+        Statements.Vote vote;
+        uint32 leaf;
+        uint32 seat;
+        address asker;
+    }
+
+    /// @notice What the signer saw. Where both ends are one state, `own`, `learningRateSum` and `schedulePath` are not looked at and may be empty.
+    /// @param claimedEnd state at the claim's boundary after the segment
+    /// @param ownEnd state that the signer's replay came to
+    /// @param solver account that the vote's end leaf names
+    /// @param boundarySalt of the vote's end leaf
+    /// @param sealSalt of the vote's seal
+    /// @param claimed the leaf in `claimedEnd`
+    /// @param own the leaf in `ownEnd`
+    /// @param learningRateSum of the segment
+    /// @param schedulePath siblings of its leaf up to the task's schedule root
+    struct Answer {
+        StateHeader claimedEnd;
+        StateHeader ownEnd;
+        address solver;
+        bytes32 boundarySalt;
+        bytes32 sealSalt;
+        StateLeaves claimed;
+        StateLeaves own;
+        uint256 learningRateSum;
+        bytes32[] schedulePath;
+    }
+
+    /// @notice An ask was opened.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param id its name
+    /// @param statement the claim or the vote
+    /// @param leaf index of the leaf in its tree
+    /// @param asker who asked
+    /// @param bondWei the bond, in wei
+    /// @param lastBlock the last block in which it is not
+    event AskOpened(
+        TaskId indexed task, uint256 indexed seat, bytes32 id, StatementRef statement, uint32 leaf, address asker, uint256 bondWei, uint256 lastBlock
+    );
+    /// @notice An ask has ended.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param id its name
+    /// @param ending how it ended
+    event AskEnded(TaskId indexed task, uint256 indexed seat, bytes32 id, Ending ending);
+
+    /// @notice The sender has asked this already.
+    /// @param id its name
+    /// @custom:remedy Wait for the answer, or end the ask once its clock has run out.
+    error AlreadyAsked(bytes32 id);
+    /// @notice Nobody can be asked about this leaf.
+    /// @param leaf index of the leaf in its tree
+    /// @custom:remedy Ask an ACCEPT about a leaf of the state, a REJECT about the leaf that it names.
+    error LeafNotAsked(uint256 leaf);
+
+    /// @notice Asks the signer of a vote for a leaf of both ends. The k-th open ask on a seat costs k bonds, taken from the sender's credit.
+    /// @param task the task
+    /// @param signed the vote and its signature
+    /// @param leaf index of the leaf in its tree
+    /// @param bondWei the bond that is due
+    /// @return id its name
+    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondWei) external returns (bytes32 id);
+
+    /// @notice Answers. Anybody may.
+    /// @param task the task
+    /// @param question what the ask was opened with
+    /// @param shown both ends and their leaves
+    function answer(TaskId task, Question calldata question, Answer calldata shown) external;
+
+    /// @notice Ends an ask that was not answered in time, or whose seat was convicted meanwhile. Anybody may.
+    /// @param task the task
+    /// @param question what the ask was opened with
+    function endAsk(TaskId task, Question calldata question) external;
+
+    /// @notice Name of an ask.
+    /// @param task the task
+    /// @param question what the ask was opened with
+    /// @return its name
+    function idOf(TaskId task, Question calldata question) external pure returns (bytes32);
+
+    /// @notice The last block for an answer, 0 where nothing is open; the bond is that many times `askBond`.
+    /// @param id its name
+    /// @return lastBlock the last block for an answer; 0: nothing is open
+    /// @return bonds the bond, in units of askBond
+    function askOf(bytes32 id) external view returns (uint256 lastBlock, uint256 bonds);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+/// @title Refusals that several modules share; `protocol/spec/game/refusals.py` has the same names.
+/// @dev `custom:remedy` is what the caller does about it: programs show it.
+interface IRefusals {
+    /// @notice A seat has committed to this round already.
+    /// @param slot the claim: its solver's place in the pool
+    /// @custom:remedy A seat commits once a round; wait for the next round.
+    error AlreadyCommitted(uint256 slot);
+    /// @notice The account holds a seat of the task.
+    /// @param account whose it is
+    /// @custom:remedy An account holds one seat of a task; use it, or wait until its number is free.
+    error AlreadySeated(address account);
+    /// @notice The seat has settled these rounds.
+    /// @param seat id of the seat
+    /// @param untilRound the last round that is settled
+    /// @custom:remedy Nothing is left to settle up to this round.
+    error AlreadySettled(uint256 seat, uint256 untilRound);
+    /// @notice An amount or a number is above its greatest value.
+    /// @param what which one, as right-padded ASCII
+    /// @param greatest the greatest that is allowed
+    /// @param actual what was given
+    /// @custom:remedy Choose a smaller one, within the deployment's limits.
+    error AmountTooLarge(bytes32 what, uint256 greatest, uint256 actual);
+    /// @notice An amount or a number is below its least value.
+    /// @param what which one, as right-padded ASCII
+    /// @param least the least that is allowed
+    /// @param actual what was given
+    /// @custom:remedy Choose a larger one, as the deployment's limits ask.
+    error AmountTooSmall(bytes32 what, uint256 least, uint256 actual);
+    /// @notice The claim is not decided yet.
+    /// @param round index of the round in its task, from 0
+    /// @param slot the claim: its solver's place in the pool
+    /// @custom:remedy Wait until the claim is decided.
+    error ClaimUndecided(uint256 round, uint256 slot);
+    /// @notice A contest of an earlier root is open.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Wait until the contest has ended.
+    error ContestRuns(uint256 round);
+    /// @notice The account's credit is too small.
+    /// @param account whose it is
+    /// @param expectedWei what is needed
+    /// @param actualWei what there is
+    /// @custom:remedy Deposit the rest first.
+    error CreditTooSmall(address account, uint256 expectedWei, uint256 actualWei);
+    /// @notice The task is closed.
+    /// @param task the task
+    /// @custom:remedy Only the credit is left to be withdrawn.
+    error GameOver(bytes32 task);
+    /// @notice Too few have signed this merge.
+    /// @param seats ids of seats
+    /// @param signers numbers of the seats that signed, as a bitmap
+    /// @custom:remedy Bring merge signatures of more than half of the round's seats that are not closed.
+    error NoMajority(uint256 seats, uint256 signers);
+    /// @notice The sender is not in the round's pool.
+    /// @param account whose it is
+    /// @custom:remedy Use the account of a seat in this round's pool.
+    error NotCommitter(address account);
+    /// @notice The sender did not open the contest.
+    /// @param expected what is due
+    /// @param actual what was given
+    /// @custom:remedy Only who opened the contest names the child.
+    error NotContester(address expected, address actual);
+    /// @notice Its clock still runs.
+    /// @param lastBlock the last block in which it is not
+    /// @param blockNumber the block of the call
+    /// @custom:remedy Wait until the clock has run out.
+    error NotLate(uint256 lastBlock, uint256 blockNumber);
+    /// @notice These claims cannot be merged.
+    /// @param mergeable slots that may be merged, as a bitmap
+    /// @param merged slots of the merged claims, as a bitmap
+    /// @custom:remedy Merge claims that were accepted in time, at least one, each once.
+    error NotMergeable(uint256 mergeable, uint256 merged);
+    /// @notice The sender is no module of this deployment.
+    /// @param sender who called
+    /// @custom:remedy Call the module that offers this to everybody.
+    error NotModule(address sender);
+    /// @notice Another round waits for its root, or none does.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Only the newest round that has no root yet can be posted or stand.
+    error NotNewest(uint256 round);
+    /// @notice The seat is somebody else's.
+    /// @param expected what is due
+    /// @param actual what was given
+    /// @custom:remedy Send it from the seat's account.
+    error NotOwner(address expected, address actual);
+    /// @notice Something about the seat can still change its pay.
+    /// @param seat id of the seat
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Wait until the round's windows are over and nothing on the seat is open.
+    error NotSettleable(uint256 seat, uint256 round);
+    /// @notice The seat is not silent by this evidence.
+    /// @param seat id of the seat
+    /// @custom:remedy A seat is silent after three rounds, or three primary draws, without a sign of it.
+    error NotSilent(uint256 seat);
+    /// @notice A round runs.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Wait until the running round has ended.
+    error NotStanding(uint256 round);
+    /// @notice The sender did not post the task.
+    /// @param expected what is due
+    /// @param actual what was given
+    /// @custom:remedy Only the submitter can do this.
+    error NotSubmitter(address expected, address actual);
+    /// @notice There is nothing open of this name.
+    /// @param id its name
+    /// @custom:remedy It has ended already, or never was.
+    error NothingOpen(bytes32 id);
+    /// @notice No draw waits for its randomness.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Wait for the block whose randomness is asked for; a late seal counts no more.
+    error NothingToSeal(uint256 round);
+    /// @notice The call came before or after its window.
+    /// @param firstBlock the first block in which it is open
+    /// @param lastBlock the last block in which it is not
+    /// @param blockNumber the block of the call
+    /// @custom:remedy Send it while the window is open.
+    error OutsideWindow(uint256 firstBlock, uint256 lastBlock, uint256 blockNumber);
+    /// @notice The sender made the statement itself.
+    /// @param account whose it is
+    /// @custom:remedy Send it from another account than the one that made the statement.
+    error OwnStatement(address account);
+    /// @notice Too few seats are funded.
+    /// @param task the task
+    /// @custom:remedy Wait until more seats have joined.
+    error PoolTooSmall(bytes32 task);
+    /// @notice The proof does not hold.
+    /// @param what which one, as right-padded ASCII
+    /// @custom:remedy Bring a proof that holds.
+    error ProofInvalid(bytes32 what);
+    /// @notice The storage of an old round is still needed.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Settle the seats of the oldest rounds, then free their epoch.
+    error RingFull(uint256 round);
+    /// @notice The round was not opened, or is too old.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Name a round that has been opened.
+    error RoundUnknown(uint256 round);
+    /// @notice The round was undone because an earlier root fell.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Go on with the round that runs now.
+    error RoundUndone(uint256 round);
+    /// @notice The proof was not sealed, or not at the right time.
+    /// @param digest what was sealed
+    /// @custom:remedy Seal the proof's digest first, and use it within the seal's life.
+    error SealMissing(bytes32 digest);
+    /// @notice The seat was convicted.
+    /// @param seat id of the seat
+    /// @custom:remedy Nothing that it does counts any more.
+    error SeatClosed(uint256 seat);
+    /// @notice There is no such seat.
+    /// @param seat id of the seat
+    /// @custom:remedy Name a seat of this task.
+    error SeatUnknown(uint256 seat);
+    /// @notice All seats of the role are taken.
+    /// @param leastWei the least that is taken
+    /// @custom:remedy Bring more stake than the smallest solver seat has, or wait for a free number.
+    error SeatsTaken(uint256 leastWei);
+    /// @notice A round still holds the seat, or something on it is open.
+    /// @param seat id of the seat
+    /// @custom:remedy Wait until all rounds that hold the seat are settled and nothing on it is open.
+    error SeatBusy(uint256 seat);
+    /// @notice The stake is not what a seat takes.
+    /// @param leastWei the least that is taken
+    /// @param greatestWei the most that is taken
+    /// @param actualWei what there is
+    /// @custom:remedy Bring at least the task's stake, and no more than the greatest amount.
+    error StakeWrong(uint256 leastWei, uint256 greatestWei, uint256 actualWei);
+    /// @notice A start was asked for already.
+    /// @param lastBlock the last block in which it is not
+    /// @custom:remedy Seal it, or wait until it has lapsed.
+    error StartPending(uint256 lastBlock);
+    /// @notice Nobody made this statement, or nobody answers for it any more.
+    /// @param round index of the round in its task, from 0
+    /// @param slot the claim: its solver's place in the pool
+    /// @custom:remedy Name a claim that was committed, or bring a vote that a seat has signed.
+    error StatementUnknown(uint256 round, uint256 slot);
+    /// @notice The submitter has halted the task.
+    /// @param task the task
+    /// @custom:remedy No later round opens; settle and leave.
+    error TaskHalted(bytes32 task);
+    /// @notice All rounds of the task have been used.
+    /// @param task the task
+    /// @custom:remedy Settle and leave.
+    error TaskOver(bytes32 task);
+    /// @notice The task is not over.
+    /// @param task the task
+    /// @custom:remedy A task closes once it stands still, all seats are paid out and nothing is open.
+    error TaskRuns(bytes32 task);
+    /// @notice There is no such task.
+    /// @param task the task
+    /// @custom:remedy Check the task's id.
+    error TaskUnknown(bytes32 task);
+    /// @notice A window is too long.
+    /// @param what which one, as right-padded ASCII
+    /// @param greatest the greatest that is allowed
+    /// @param actual what was given
+    /// @custom:remedy Choose a shorter window.
+    error WindowTooLong(bytes32 what, uint256 greatest, uint256 actual);
+    /// @notice A window is too short.
+    /// @param what which one, as right-padded ASCII
+    /// @param least the least that is allowed
+    /// @param actual what was given
+    /// @custom:remedy Choose a longer window.
+    error WindowTooShort(bytes32 what, uint256 least, uint256 actual);
+    /// @notice Nobody is asked about this word, or about any in an exact task.
+    /// @param word what the vote says
+    /// @custom:remedy Only an ACCEPT or a REJECT of a state leaf can be asked.
+    error WordNotAsked(uint256 word);
+    /// @notice The claim starts from another root than the chain gives.
+    /// @param expected what is due
+    /// @param actual what was given
+    /// @custom:remedy Train from the root that the chain gives.
+    error WrongBase(bytes32 expected, bytes32 actual);
+    /// @notice The claim was trained on another shard than the chain deals.
+    /// @param expected what is due
+    /// @param actual what was given
+    /// @custom:remedy Train the shard that the chain's beacon deals.
+    error WrongBeacon(bytes32 expected, bytes32 actual);
+    /// @notice The bond is another than is due.
+    /// @param expectedWei what is needed
+    /// @param actualWei what there is
+    /// @custom:remedy Attach exactly the bond that is due.
+    error WrongBond(uint256 expectedWei, uint256 actualWei);
+    /// @notice The claim has an impossible number of segments.
+    /// @param least the least that is allowed
+    /// @param greatest the greatest that is allowed
+    /// @param actual what was given
+    /// @custom:remedy Claim as many segments as all audits of a claim need, and at most the round's number.
+    error WrongSegments(uint256 least, uint256 greatest, uint256 actual);
+    /// @notice It is somebody else's turn.
+    /// @param expected what is due
+    /// @param actual what was given
+    /// @custom:remedy Wait for your turn.
+    error WrongTurn(uint256 expected, uint256 actual);
+}

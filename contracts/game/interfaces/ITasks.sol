@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../../Types.sol";
+import {DeploymentLimits, GameTerms, Proof, Seat, SeatRole} from "../GameTypes.sol";
+
+/// @title Tasks, their escrow, and their members: seats, stakes and pools.
+/// @notice A member joins once, with one stake, and stays. Pools are frozen before anybody knows the seed that deals them. A seat's id is role << 16 |
+/// number; a stake leaves only once every round that holds the seat is settled.
+interface ITasks {
+    /// @notice Where a node is reached.
+    /// @param account whose it is
+    /// @param url https address
+    /// @param certificateSha256 of the certificate that the server shows
+    event Announced(address indexed account, string url, bytes32 certificateSha256);
+    /// @notice A task was posted and funded.
+    /// @param task the task
+    /// @param submitter who posted it
+    /// @param terms what the contracts must know of it
+    /// @param training the rest of the task's text
+    /// @param escrowWei what it can pay at most
+    event TaskPosted(TaskId indexed task, address indexed submitter, GameTerms terms, bytes training, uint256 escrowWei);
+    /// @notice A task is closed; what was left of its escrow is the submitter's credit.
+    /// @param task the task
+    /// @param refundWei what goes back
+    event GameClosed(TaskId indexed task, uint256 refundWei);
+    /// @notice A seat was taken.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param account whose it is
+    /// @param stakeWei the stake, in wei
+    event SeatJoined(TaskId indexed task, uint256 indexed seat, address indexed account, uint256 stakeWei);
+    /// @notice A stake grew.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param wei_ amount in the smallest unit of the token
+    event SeatToppedUp(TaskId indexed task, uint256 indexed seat, uint256 wei_);
+    /// @notice A seat sits in no pool frozen later: it left, was silent, or a larger stake took its place.
+    /// @param task the task
+    /// @param seat id of the seat
+    event SeatLeft(TaskId indexed task, uint256 indexed seat);
+    /// @notice A seat was convicted: its stake is gone.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param proof what shows it
+    /// @param finder who found it, and is paid for it
+    /// @param stakeWei the stake, in wei
+    event SeatConvicted(TaskId indexed task, uint256 indexed seat, Proof proof, address finder, uint256 stakeWei);
+    /// @notice A seat's stake was paid out, its number is free.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param stakeWei the stake, in wei
+    event SeatFreed(TaskId indexed task, uint256 indexed seat, uint256 stakeWei);
+    /// @notice A seat has settled all rounds up to and with `untilRound`.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param untilRound the last round that is settled
+    /// @param paidWei paid to the account
+    /// @param burnedWei burned of the escrow
+    /// @param feeWei burned of the stake
+    event SeatSettled(TaskId indexed task, uint256 indexed seat, uint256 untilRound, uint256 paidWei, uint256 burnedWei, uint256 feeWei);
+
+    /// @notice There is a task with these bytes.
+    /// @param task the task
+    /// @custom:remedy Choose another salt.
+    error TaskExists(TaskId task);
+
+    // Everybody ------------------------------------------------------------------------------------------------------
+    /// @notice Tells where the sender's node is reached.
+    /// @param url https address
+    /// @param certificateSha256 of the certificate that the server shows
+    function announce(string calldata url, bytes32 certificateSha256) external;
+
+    /// @notice Posts a task and funds it from the submitter's credit.
+    /// @param terms what the contracts must know of it
+    /// @param training the rest of the task's text, opaque here
+    /// @return task SHA-256 of its canonical bytes
+    function postTask(GameTerms calldata terms, bytes calldata training) external returns (TaskId task);
+
+    /// @notice Takes a seat for pools frozen later, staked from the sender's credit. Where all solver seats are taken a larger stake displaces the smallest.
+    /// @param task the task
+    /// @param role what the seat is for
+    /// @param stakeWei the stake, in wei
+    /// @return seat its id
+    function join(TaskId task, SeatRole role, uint256 stakeWei) external returns (uint256 seat);
+
+    /// @notice Adds to the stake of an own seat.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param wei_ amount in the smallest unit of the token
+    function topUp(TaskId task, uint256 seat, uint256 wei_) external;
+
+    /// @notice The seat serves in frozen pools only.
+    /// @param task the task
+    /// @param seat id of the seat
+    function leave(TaskId task, uint256 seat) external;
+
+    /// @notice Pays the stake of a seat that nothing holds any more to its account's credit. Anybody may call it.
+    /// @param task the task
+    /// @param seat id of the seat
+    function payOut(TaskId task, uint256 seat) external;
+
+    /// @notice Returns what is left of the escrow once the task is over, all seats are paid out and nothing is open. Anybody may call it.
+    /// @param task the task
+    function closeTask(TaskId task) external;
+
+    // Modules --------------------------------------------------------------------------------------------------------
+    /// @notice The pools as they are now; versions name the auditors'. Rounds only.
+    /// @param task the task
+    /// @return solvers numbers of solver seats
+    /// @return verifiers version of the verifiers' pool
+    /// @return whistleblowers version of the whistleblowers' pool
+    function freezePools(TaskId task) external returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers);
+
+    /// @notice A seat that was silent leaves, unharmed. Settlement only.
+    /// @param task the task
+    /// @param seat id of the seat
+    function retire(TaskId task, uint256 seat) external;
+
+    /// @notice Books what a seat earned and owes. Settlement only.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param untilRound the last round that is settled
+    /// @param paidWei paid to the account
+    /// @param burnedWei burned of the escrow
+    /// @param feeWei burned of the stake
+    function bookSettled(TaskId task, uint256 seat, uint256 untilRound, uint256 paidWei, uint256 burnedWei, uint256 feeWei) external;
+
+    /// @notice Closes seats and pays finder and submitter their shares. Settlement only.
+    /// @param task the task
+    /// @param seats ids of seats
+    /// @param finder who found it, and is paid for it
+    /// @param proof what shows it
+    /// @return restWei half of the stakes or more, left in the pot of stakes
+    function convict(TaskId task, uint256[] calldata seats, address finder, Proof proof) external returns (uint256 restWei);
+
+    // Views ----------------------------------------------------------------------------------------------------------
+    /// @notice The terms of a task. Reverts with TaskUnknown.
+    /// @param task the task
+    /// @return as they were posted
+    function termsOf(TaskId task) external view returns (GameTerms memory);
+
+    /// @notice What a task can pay at most: what its submitter funds.
+    /// @param terms what the contracts must know of it
+    /// @return wei
+    function escrowFor(GameTerms calldata terms) external pure returns (uint256);
+
+    /// @notice Keeps statements about this task apart from all others.
+    /// @param task the task
+    /// @return a hash of chain, contract and task
+    function domainOf(TaskId task) external view returns (bytes32);
+
+    /// @notice The constants of this deployment.
+    /// @return as they were deployed
+    function limits() external view returns (DeploymentLimits memory);
+
+    /// @notice Whether a task is closed.
+    /// @param task the task
+    /// @return true: it is
+    function isClosed(TaskId task) external view returns (bool);
+
+    /// @notice A seat's record; of a number that is free, its last holder's.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @return its record
+    function seatAt(TaskId task, uint256 seat) external view returns (Seat memory);
+
+    /// @notice Id of an account's seat, 0 where it has none.
+    /// @param task the task
+    /// @param account whose it is
+    /// @return its id; 0: none
+    function seatOf(TaskId task, address account) external view returns (uint256);
+
+    /// @notice Id of an account's solver seat, 0 where it has none, and whether it is closed.
+    /// @param task the task
+    /// @param account whose it is
+    /// @return seat its id; 0: none
+    /// @return isConvicted true: it is closed
+    function solverOf(TaskId task, address account) external view returns (uint256 seat, bool isConvicted);
+
+    /// @notice Accounts of seats, in their order.
+    /// @param task the task
+    /// @param seats ids of seats
+    /// @return in the order of the seats
+    function accountsOf(TaskId task, uint256[] calldata seats) external view returns (address[] memory);
+
+    /// @notice The same, 0 for seats that are closed: their votes do not count.
+    /// @param task the task
+    /// @param seats ids of seats
+    /// @return in the order of the seats; 0: closed
+    function votersOf(TaskId task, uint256[] calldata seats) external view returns (address[] memory);
+
+    /// @notice Numbers of solver seats that are closed, as a bitmap.
+    /// @param task the task
+    /// @return a bitmap of numbers
+    function closedSolvers(TaskId task) external view returns (uint64);
+
+    /// @notice A frozen pool of auditors: words of a bitmap of seat numbers.
+    /// @param task the task
+    /// @param role what the seat is for
+    /// @param version of the pool
+    /// @return a bitmap of numbers
+    function poolOf(TaskId task, SeatRole role, uint256 version) external view returns (uint256[] memory);
+
+    /// @notice Which of the rounds `first` .. `last` hold a seat: bit i is round first + i.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param first the first round
+    /// @param last the last round
+    /// @return bitmap bit i: round first + i
+    function heldRounds(TaskId task, uint256 seat, uint256 first, uint256 last) external view returns (uint256 bitmap);
+
+    /// @notice Whether a round can be played with these pools: convicted seats do not count.
+    /// @param task the task
+    /// @param solvers numbers of solver seats, as a bitmap
+    /// @param verifiers version of the verifiers' pool
+    /// @param whistleblowers version of the whistleblowers' pool
+    /// @return true: it can
+    function isEnough(TaskId task, uint64 solvers, uint24 verifiers, uint24 whistleblowers) external view returns (bool);
+
+    /// @notice Whether the pools as they are now would be enough.
+    /// @param task the task
+    /// @return true: they would
+    function isFunded(TaskId task) external view returns (bool);
+
+    /// @notice The earliest round that a seat of the task has not settled; NO_ROUND where it has no seats.
+    /// @param task the task
+    /// @return index of the round; the greatest uint32: no seats
+    function settledBy(TaskId task) external view returns (uint256);
+
+    /// @notice Where a node said that it is reached.
+    /// @param account whose it is
+    /// @return url https address
+    /// @return certificateSha256 of the certificate
+    function peerOf(address account) external view returns (string memory url, bytes32 certificateSha256);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {DeploymentLimits, GameAmounts, GameTerms, GameWindows, EXACT_FORMAT, RANKS} from "../GameTypes.sol";
+import {IRefusals} from "../interfaces/IRefusals.sol";
+
+/// @title Whether the terms of a task keep the limits of the deployment and can be played to their end.
+/// @dev Twin of `check_terms` in `protocol/spec/game/terms.py`: nodes ask the same before they join.
+library GameTermsCheck {
+    uint256 internal constant SOLVER_SEATS_MAX = 64;
+    uint256 internal constant AUDITOR_SEATS_MAX = 4096;
+    uint256 internal constant SEGMENT_STEPS_MAX = 20;
+    uint256 internal constant DRAWS_MAX = 20;
+    uint256 internal constant ROUNDS_MAX = type(uint16).max;
+    uint256 internal constant SEGMENTS_MAX = type(uint16).max;
+    uint256 internal constant CHANCE_ONE = 1 << 16;
+    uint256 private constant PARAMETERS_MAX = 1 << 31;
+    /// @dev Rounds whose worst time an ask may come late.
+    uint256 private constant ROUNDS_UNDER_WAY = 6;
+    uint256 private constant FLOAT_ONE = 0x3f800000;
+    uint256 private constant FLOAT_FOUR = 0x40800000;
+
+    function check(GameTerms memory terms, DeploymentLimits memory limits) internal pure {
+        _checkWindows(terms.windows, limits);
+        _checkSums(terms.windows, limits);
+        _checkAmounts(terms.amounts, limits);
+        _checkNumbers(terms);
+        _checkModel(terms);
+    }
+
+    function _checkWindows(GameWindows memory w, DeploymentLimits memory limits) private pure {
+        GameWindows memory least = limits.least;
+        uint256 most = limits.windowMax;
+        _window("delay", w.delay, least.delay, most);
+        _window("drawGrid", w.drawGrid, least.drawGrid, most);
+        _window("trainMin", w.trainMin, least.trainMin, most);
+        _window("trainMax", w.trainMax, least.trainMax, most);
+        _window("auditMax", w.auditMax, least.auditMax, most);
+        _window("post", w.post, least.post, most);
+        _window("respond", w.respond, least.respond, most);
+        _window("dispute", w.dispute, least.dispute, most);
+        _window("ask", w.ask, least.ask, most);
+    }
+
+    /// @dev Windows that must fit into one another.
+    function _checkSums(GameWindows memory w, DeploymentLimits memory limits) private pure {
+        (uint256 auditMax, uint256 trainMax) = (w.auditMax, w.trainMax);
+        uint256 sealing = uint256(w.delay) + w.drawGrid;
+        _least("trainMax", trainMax, w.trainMin);
+        _least("trainMin", w.trainMin, sealing + auditMax + w.post);
+        _least("auditMax / 3", auditMax / 3, sealing + limits.sealMargin);
+        _least("dispute", w.dispute, 6 * auditMax + limits.least.respond);
+        _least("dispute", w.dispute, auditMax + w.post + trainMax + auditMax / 3);
+        _least("ask", w.ask, ROUNDS_UNDER_WAY * (trainMax + auditMax + w.post));
+    }
+
+    function _checkAmounts(GameAmounts memory a, DeploymentLimits memory limits) private pure {
+        (uint256 least, uint256 most) = (limits.leastBondWei, limits.amountMax);
+        _range("solverStake", a.solverStake, least, most);
+        _range("auditorStake", a.auditorStake, least, most);
+        _range("solverPay", a.solverPay, 0, most);
+        _range("auditPay", a.auditPay, 0, most);
+        _range("latePay", a.latePay, 0, most);
+        _range("droppedFee", a.droppedFee, 0, most);
+        _range("unservedFee", a.unservedFee, 0, most);
+        _range("contestBond", a.contestBond, least, most);
+        _range("askBond", a.askBond, least, most);
+        _range("disputeBond", a.disputeBond, least, most);
+        _range("finderCap", a.finderCap, 0, most);
+    }
+
+    function _checkNumbers(GameTerms memory terms) private pure {
+        _range("rounds", terms.rounds, 1, ROUNDS_MAX);
+        _range("draws", terms.draws, 1, DRAWS_MAX);
+        _range("lateChance", terms.lateChance, 0, CHANCE_ONE);
+        _range("solverSeats", terms.solverSeats, 1, SOLVER_SEATS_MAX);
+        _range("leastSolvers", terms.leastSolvers, 1, terms.solverSeats);
+        _range("leastVerifiers", terms.leastVerifiers, RANKS * terms.draws, AUDITOR_SEATS_MAX);
+        uint256 late = terms.lateChance == 0 ? 0 : RANKS;
+        _range("leastWhistleblowers", terms.leastWhistleblowers, late, AUDITOR_SEATS_MAX);
+    }
+
+    /// @dev The outer rates are in (0, 4) and in [0, 1): positive patterns of float32 order as their numbers do.
+    function _checkModel(GameTerms memory terms) private pure {
+        _range("format", terms.format, 0, EXACT_FORMAT);
+        _range("weighting", terms.weighting, 0, 0);
+        _range("parameterCount", terms.parameterCount, 1, PARAMETERS_MAX);
+        _range("segmentSteps", terms.segmentSteps, 1, SEGMENT_STEPS_MAX);
+        uint256 segments = terms.innerSteps / terms.segmentSteps;
+        _range("innerSteps", segments, 1, SEGMENTS_MAX);
+        _range("innerSteps", terms.innerSteps % terms.segmentSteps, 0, 0);
+        _range("innerSteps", uint256(terms.rounds) * terms.innerSteps, 1, type(uint32).max);
+        _range("carryMoments", terms.carryMoments, 0, 1);
+        _range("outerLearningRate", terms.outerLearningRate, 1, FLOAT_FOUR - 1);
+        _range("outerMomentum", terms.outerMomentum, 0, FLOAT_ONE - 1);
+        bool isRooted = terms.initialWeightsRoot != 0 && terms.zeroRoot != 0 && terms.scheduleRoot != 0;
+        if (!isRooted || terms.stepRoot == 0) revert IRefusals.AmountTooSmall("root", 1, 0);
+    }
+
+    function _window(bytes32 name, uint256 actual, uint256 least, uint256 greatest) private pure {
+        _least(name, actual, least);
+        if (actual > greatest) revert IRefusals.WindowTooLong(name, greatest, actual);
+    }
+
+    function _least(bytes32 name, uint256 actual, uint256 least) private pure {
+        if (actual < least) revert IRefusals.WindowTooShort(name, least, actual);
+    }
+
+    function _range(bytes32 name, uint256 actual, uint256 least, uint256 greatest) private pure {
+        if (actual < least) revert IRefusals.AmountTooSmall(name, least, actual);
+        if (actual > greatest) revert IRefusals.AmountTooLarge(name, greatest, actual);
+    }
+}

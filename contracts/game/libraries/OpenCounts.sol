@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {EPOCH_ROUNDS} from "../GameTypes.sol";
+
+/// @title How many things are open, by the epoch of the round that they are about: 16 counts in a word.
+/// @dev Of 16 epochs in a row each has a place of its own, and no more than nine are alive: eight of the ring and the one that follows.
+library OpenCounts {
+    uint256 private constant LANES = 16;
+    uint256 private constant LANE_BITS = 16;
+    uint256 private constant LANE = (1 << LANE_BITS) - 1;
+
+    /// @notice More is open than can be counted.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Wait until something has ended.
+    error TooManyOpen(uint256 round);
+
+    function add(uint256 counts, uint256 round) internal pure returns (uint256) {
+        if (at(counts, round / EPOCH_ROUNDS) == LANE) revert TooManyOpen(round);
+        return counts + (1 << _shift(round / EPOCH_ROUNDS));
+    }
+
+    function remove(uint256 counts, uint256 round) internal pure returns (uint256) {
+        return counts - (1 << _shift(round / EPOCH_ROUNDS));
+    }
+
+    function at(uint256 counts, uint256 epoch) internal pure returns (uint256) {
+        return counts >> _shift(epoch) & LANE;
+    }
+
+    function total(uint256 counts) internal pure returns (uint256 sum) {
+        for (; counts != 0; counts >>= LANE_BITS) {
+            sum += counts & LANE;
+        }
+    }
+
+    /// @notice Whether anything is open in the epochs `first` .. `last`.
+    function isAnyIn(uint256 counts, uint256 first, uint256 last) internal pure returns (bool) {
+        if (counts == 0) return false;
+        for (uint256 epoch = first; epoch <= last; ++epoch) {
+            if (at(counts, epoch) != 0) return true;
+        }
+        return false;
+    }
+
+    function _shift(uint256 epoch) private pure returns (uint256) {
+        return epoch % LANES * LANE_BITS;
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../../Types.sol";
+
+/// @title Names of the pots in the purse. Which part of a pot is whose stands in the module that fills it.
+library Pots {
+    /// @notice What a task can still pay.
+    function escrow(TaskId task) internal pure returns (bytes32) {
+        return keccak256(abi.encode("escrow", task));
+    }
+
+    /// @notice The stakes of all seats of a task.
+    function stakes(TaskId task) internal pure returns (bytes32) {
+        return keccak256(abi.encode("stakes", task));
+    }
+
+    /// @notice The bonds of all open asks, disputes and contests of a task.
+    function bonds(TaskId task) internal pure returns (bytes32) {
+        return keccak256(abi.encode("bonds", task));
+    }
+
+    /// @notice What a fallen root's signers owe to claims of the rounds that were undone with it.
+    function restitution(TaskId task, uint256 fall) internal pure returns (bytes32) {
+        return keccak256(abi.encode("restitution", task, fall));
+    }
+}

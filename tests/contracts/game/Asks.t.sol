@@ -1,0 +1,660 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {EXACT_FORMAT, GameTerms, Proof, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {Modules} from "../../../contracts/game/Module.sol";
+import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
+import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
+import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
+import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {Statements} from "../../../contracts/libraries/Statements.sol";
+import {Trees} from "../Trees.sol";
+import {StatementWorld} from "./StatementWorld.sol";
+
+interface CoolVm {
+    function cool(address target) external;
+    function expectPartialRevert(bytes4 selector) external;
+}
+
+abstract contract AsksWorld is StatementWorld {
+    uint256 internal constant BOND = 20;
+    address internal asker;
+
+    function setUp() public virtual override {
+        super.setUp();
+        asker = person("asker");
+    }
+
+    function makeAsks(Modules memory m) internal override returns (address) {
+        return create("Asks.sol:Asks", abi.encode(m));
+    }
+
+    function book() internal view returns (IAsks) {
+        return IAsks(asks);
+    }
+
+    /// @dev To the draw of round 0, where the auditors' own ends lie so far from the claims'.
+    function play(uint32 apart_, uint32 leaf) internal {
+        (apart, apartLeaf) = (apart_, leaf);
+        begin(3, 6, 3);
+        playToDraw(0);
+        give(asker, 1000);
+    }
+
+    function signed(uint256 slot, uint256 draw, uint256 rank, uint256 word)
+        internal
+        view
+        returns (SignedVote memory)
+    {
+        return signed(slot, draw, rank, word, 0);
+    }
+
+    function signed(uint256 slot, uint256 draw, uint256 rank, uint256 word, uint32 named)
+        internal
+        view
+        returns (SignedVote memory)
+    {
+        Statements.Vote memory vote = voteOf(0, slot, draw, rank, word);
+        vote.namedLeaf = named;
+        return sign(vote, accountOf(drawnSeat(0, slot, draw, rank)));
+    }
+
+    function ask_(SignedVote memory vote, uint32 leaf, uint256 bondWei) internal returns (bytes32 id) {
+        vm.prank(asker);
+        id = book().ask(task, vote, leaf, bondWei);
+    }
+
+    function questionOf(SignedVote memory vote, uint32 leaf) internal view returns (IAsks.Question memory q) {
+        q.vote = vote.vote;
+        (q.leaf, q.asker) = (leaf, asker);
+        q.seat = uint32(signerOf(vote));
+    }
+
+    function signerOf(SignedVote memory vote) internal view returns (uint256) {
+        return tasks.seatOf(task, Statements.signer(digestOf(Statements.hash(vote.vote)), vote.r, vote.vs));
+    }
+
+    function answerOf(IAsks.Question memory q) internal view returns (IAsks.Answer memory a) {
+        uint256 solver = seatIn(q.vote.round, q.vote.slot);
+        uint256 end = q.vote.segment + 1;
+        (a.claimedEnd, a.ownEnd) = (stateAt(0, solver, end), ownStateAt(0, solver, end));
+        (a.solver, a.boundarySalt) = (accountOf(solver), boundarySalt(0, solver, end));
+        a.sealSalt = sealSalt(0, q.vote.slot, q.vote.draw, q.vote.rank);
+        (a.claimed, a.own) = (stateLeaves(solver, end, q.leaf), ownLeaves(solver, end, q.leaf));
+        a.learningRateSum = RATE + q.vote.segment;
+        uint256 count = terms.rounds * terms.innerSteps / terms.segmentSteps;
+        a.schedulePath = Trees.path(scheduleLeaves(count), q.vote.segment);
+    }
+
+    function answer_(IAsks.Question memory q, IAsks.Answer memory a) internal {
+        vm.prank(stranger);
+        book().answer(task, q, a);
+    }
+
+    function expect(bytes4 selector) internal {
+        CoolVm(address(vm)).expectPartialRevert(selector);
+    }
+
+    function expectInvalid(bytes32 what) internal {
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.ProofInvalid.selector, what));
+    }
+
+    function isConvicted(uint256 seat) internal view returns (bool) {
+        return tasks.seatAt(task, seat).status == SeatStatus.CLOSED;
+    }
+
+    function assertOpen(uint256 seat, uint256 count) internal view {
+        assertEq(OpenCounts.total(book().openOn(task, seat)), count, "open on the seat");
+    }
+}
+
+contract AsksTest is AsksWorld {
+    // Answers ---------------------------------------------------------------------------------------------------------
+    /// @dev Half of the bond to the signer, half burned.
+    function _assertCleared(SignedVote memory vote, uint32 leaf) private {
+        uint256 seat = signerOf(vote);
+        (uint256 before, uint256 burned) = (creditOf(seat), purse.burnPending());
+        bytes32 id = ask_(vote, leaf, BOND);
+        assertOpen(seat, 1);
+        IAsks.Question memory q = questionOf(vote, leaf);
+        answer_(q, answerOf(q));
+        assertTrue(!isConvicted(seat), "the signer was right");
+        assertEq(creditOf(seat), before + BOND / 2, "half to the signer");
+        assertEq(purse.burnPending(), burned + BOND / 2, "half burned");
+        assertEq(purse.creditOf(asker), 1000 - BOND, "the asker pays");
+        assertOpen(seat, 0);
+        (uint256 lastBlock,) = book().askOf(id);
+        assertEq(lastBlock, 0, "nothing is left of it");
+        assertBooks();
+    }
+
+    function _assertConvicted(SignedVote memory vote, uint32 leaf) private {
+        uint256 seat = signerOf(vote);
+        ask_(vote, leaf, BOND);
+        IAsks.Question memory q = questionOf(vote, leaf);
+        answer_(q, answerOf(q));
+        assertTrue(isConvicted(seat), "the word was false");
+        assertEq(purse.creditOf(asker), 1000 + 120, "bond and share to the asker");
+        assertOpen(seat, 0);
+        assertBooks();
+    }
+
+    function test_accept_sameEnd_isCleared() public {
+        play(0, 0);
+        _assertCleared(signed(0, 0, 0, ACCEPT), 3);
+    }
+
+    function test_accept_inside_isCleared() public {
+        play(INSIDE, 2);
+        _assertCleared(signed(0, 0, 0, ACCEPT), 2);
+    }
+
+    function test_accept_beyond_isConvicted() public {
+        play(BEYOND, 2);
+        _assertConvicted(signed(0, 0, 0, ACCEPT), 2);
+    }
+
+    /// @dev The lie lies in another leaf than was asked for: nothing is shown.
+    function test_accept_beyondElsewhere_isCleared() public {
+        play(BEYOND, 2);
+        _assertCleared(signed(0, 0, 0, ACCEPT), 1);
+    }
+
+    function test_reject_beyond_isCleared() public {
+        play(BEYOND, 2);
+        _assertCleared(signed(0, 0, 0, REJECT_STATE, 2), 2);
+    }
+
+    function test_reject_inside_isConvicted() public {
+        play(INSIDE, 2);
+        _assertConvicted(signed(0, 0, 0, REJECT_STATE, 2), 2);
+    }
+
+    function test_reject_sameEnd_isConvicted() public {
+        play(0, 0);
+        _assertConvicted(signed(0, 0, 0, REJECT_STATE, 2), 2);
+    }
+
+    /// @dev Two ends that are one state lie nowhere apart, even where an element cannot be judged.
+    function test_accept_sameEndNotFinite_isCleared() public {
+        begin(3, 6, 3);
+        twists[solverSeat(0)] = Twist.FINAL_INFINITE;
+        playToDraw(0);
+        give(asker, 1000);
+        _assertCleared(signed(0, 0, 0, ACCEPT), 1);
+    }
+
+    /// @dev What one end alone has not is not needed.
+    function test_accept_sameEnd_needsNeitherOwnLeavesNorSchedule() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        ask_(vote, 3, BOND);
+        IAsks.Question memory q = questionOf(vote, 3);
+        IAsks.Answer memory a = answerOf(q);
+        delete a.own;
+        delete a.schedulePath;
+        a.learningRateSum = 0;
+        answer_(q, a);
+        assertTrue(!isConvicted(signerOf(vote)), "cleared");
+    }
+
+    /// @dev A claim that counts steps wrongly: an honest auditor rejects it, and can show why.
+    function test_reject_endOfOtherSteps_isCleared() public {
+        begin(3, 6, 3);
+        twists[solverSeat(0)] = Twist.END_STEPS;
+        playToDraw(0);
+        give(asker, 1000);
+        _assertCleared(signed(0, 0, 0, REJECT_STATE, 1), 1);
+    }
+
+    function test_accept_endOfOtherSteps_isConvicted() public {
+        begin(3, 6, 3);
+        twists[solverSeat(0)] = Twist.END_STEPS;
+        playToDraw(0);
+        give(asker, 1000);
+        _assertConvicted(signed(0, 0, 0, ACCEPT), 1);
+    }
+
+    function test_answer_ownEndOfOtherSteps_isRefused() public {
+        play(0, 0);
+        apartSteps = 1;
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        ask_(vote, 3, BOND);
+        IAsks.Question memory q = questionOf(vote, 3);
+        IAsks.Answer memory a = answerOf(q);
+        expectInvalid("steps");
+        answer_(q, a);
+    }
+
+    /// @dev Whoever brings it, the end of an ask is the same; the answer of another signer's state is none.
+    function test_answer_wrongParts_areRefused() public {
+        play(INSIDE, 2);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        ask_(vote, 2, BOND);
+        IAsks.Question memory q = questionOf(vote, 2);
+        IAsks.Answer memory a = answerOf(q);
+        a.boundarySalt = "other";
+        expectInvalid("ends");
+        answer_(q, a);
+        a = answerOf(q);
+        a.solver = stranger;
+        expectInvalid("ends");
+        answer_(q, a);
+        a = answerOf(q);
+        a.sealSalt = "other";
+        expectInvalid("ends");
+        answer_(q, a);
+        a = answerOf(q);
+        a.ownEnd.localStep += 1;
+        expectInvalid("ends");
+        answer_(q, a);
+        a = answerOf(q);
+        a.claimedEnd.weightsRoot = "other";
+        expectInvalid("ends");
+        answer_(q, a);
+        a = answerOf(q);
+        a.claimed.secondMoment.data[5] ^= 0x01;
+        expectInvalid("leaf");
+        answer_(q, a);
+        a = answerOf(q);
+        a.own.weights.data[5] ^= 0x01;
+        expectInvalid("leaf");
+        answer_(q, a);
+        a = answerOf(q);
+        a.own.firstMoment.path[0] = "other";
+        expectInvalid("leaf");
+        answer_(q, a);
+        a = answerOf(q);
+        a.learningRateSum += 1;
+        expectInvalid("schedule");
+        answer_(q, a);
+        answer_(q, answerOf(q));
+    }
+
+    /// @dev Leaf 1 of the claim has 1,056 bytes. Nobody has to repeat them: an auditor that has seen them says UNSERVED, any other cannot answer.
+    function test_answer_leafOfOtherLength_isRefused() public {
+        begin(3, 6, 3);
+        twists[solverSeat(0)] = Twist.BROKEN_LEAF;
+        playToDraw(0);
+        give(asker, 1000);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        ask_(vote, 1, BOND);
+        IAsks.Question memory q = questionOf(vote, 1);
+        IAsks.Answer memory a = answerOf(q);
+        expectInvalid("leaf");
+        answer_(q, a);
+    }
+
+    // Ends ------------------------------------------------------------------------------------------------------------
+    function test_endAsk_noAnswer_convicts() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        bytes32 id = ask_(vote, 3, BOND);
+        IAsks.Question memory q = questionOf(vote, 3);
+        (uint256 lastBlock,) = book().askOf(id);
+        uint256 votesUntil = rounds.roundOf(task, 0).closed + 2 * terms.windows.auditMax;
+        uint256 from = now_() < votesUntil ? votesUntil : now_();
+        assertEq(lastBlock, from + terms.windows.respond, "its clock");
+        roll(lastBlock);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotLate.selector, lastBlock, lastBlock));
+        book().endAsk(task, q);
+        roll(lastBlock + 1);
+        IAsks.Answer memory a = answerOf(q);
+        expectOutside(0, lastBlock);
+        answer_(q, a);
+        book().endAsk(task, q);
+        assertTrue(isConvicted(signerOf(vote)), "silence convicts");
+        assertEq(purse.creditOf(asker), 1120, "bond and share");
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NothingOpen.selector, id));
+        book().endAsk(task, q);
+        assertBooks();
+    }
+
+    function test_answer_inTheLastBlock_counts() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        (uint256 lastBlock,) = book().askOf(ask_(vote, 3, BOND));
+        roll(lastBlock);
+        IAsks.Question memory q = questionOf(vote, 3);
+        answer_(q, answerOf(q));
+        assertTrue(!isConvicted(signerOf(vote)), "in time");
+    }
+
+    /// @dev Convicted of something else: bonds return at once, nothing else can be done.
+    function test_endAsk_seatClosed_isMoot() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        ask_(vote, 3, BOND);
+        IAsks.Question memory q = questionOf(vote, 3);
+        punish(signerOf(vote), Proof.TWO_STATEMENTS, voteRef(0, 0, 0, 0));
+        IAsks.Answer memory a = answerOf(q);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, signerOf(vote)));
+        answer_(q, a);
+        vm.prank(asker);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, signerOf(vote)));
+        book().ask(task, vote, 2, 2 * BOND);
+        book().endAsk(task, q);
+        assertEq(purse.creditOf(asker), 1000, "the bond, no more");
+        assertOpen(signerOf(vote), 0);
+        assertBooks();
+    }
+
+    function test_answer_nothingOpen_isRefused() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        ask_(vote, 3, BOND);
+        IAsks.Question memory q = questionOf(vote, 3);
+        IAsks.Answer memory a = answerOf(q);
+        q.leaf = 2;
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NothingOpen.selector, book().idOf(task, q)));
+        answer_(q, a);
+        (q.leaf, q.asker) = (3, stranger);
+        expect(IRefusals.NothingOpen.selector);
+        answer_(q, a);
+        q.asker = asker;
+        q.seat += 1;
+        expect(IRefusals.NothingOpen.selector);
+        answer_(q, a);
+        q.seat -= 1;
+        q.vote.namedLeaf = 1;
+        expect(IRefusals.NothingOpen.selector);
+        book().endAsk(task, q);
+    }
+
+    // Bonds -----------------------------------------------------------------------------------------------------------
+    /// @dev The k-th open ask on a seat costs k bonds; several may ask for one leaf.
+    function test_ask_kth_costsKBonds() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        vm.prank(asker);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBond.selector, BOND, BOND + 1));
+        book().ask(task, vote, 3, BOND + 1);
+        bytes32 id = ask_(vote, 3, BOND);
+        vm.prank(asker);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBond.selector, 2 * BOND, BOND));
+        book().ask(task, vote, 2, BOND);
+        vm.prank(asker);
+        vm.expectRevert(abi.encodeWithSelector(IAsks.AlreadyAsked.selector, id));
+        book().ask(task, vote, 3, 2 * BOND);
+        ask_(vote, 2, 2 * BOND);
+        give(stranger, 3 * BOND);
+        vm.prank(stranger);
+        book().ask(task, vote, 3, 3 * BOND);
+        assertOpen(signerOf(vote), 3);
+        assertEq(purse.potOf(Pots.bonds(task)), 6 * BOND, "bonds");
+        IAsks.Question memory q = questionOf(vote, 2);
+        answer_(q, answerOf(q));
+        assertEq(purse.potOf(Pots.bonds(task)), 4 * BOND, "the second's two are gone");
+        assertOpen(signerOf(vote), 2);
+        q.leaf = 3;
+        q.asker = stranger;
+        answer_(q, answerOf(q));
+        q.asker = asker;
+        answer_(q, answerOf(q));
+        assertEq(purse.potOf(Pots.bonds(task)), 0, "all");
+        assertBooks();
+    }
+
+    function test_ask_creditTooSmall_isRefused() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.CreditTooSmall.selector, stranger, BOND, 0));
+        book().ask(task, vote, 3, BOND);
+    }
+
+    // What is asked -----------------------------------------------------------------------------------------------------
+    function test_ask_otherWords_areRefused() public {
+        play(0, 0);
+        for (uint256 word = REJECT_DELTA; word <= ABSTAIN; ++word) {
+            SignedVote memory vote = signed(0, 0, 0, word);
+            vm.prank(asker);
+            vm.expectRevert(abi.encodeWithSelector(IRefusals.WordNotAsked.selector, word));
+            book().ask(task, vote, 0, BOND);
+        }
+    }
+
+    function test_ask_leafThatIsNotThere_isRefused() public {
+        play(BEYOND, 2);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        vm.prank(asker);
+        vm.expectRevert(abi.encodeWithSelector(IAsks.LeafNotAsked.selector, 4));
+        book().ask(task, vote, 4, BOND);
+        vote = signed(0, 0, 0, REJECT_STATE, 2);
+        vm.prank(asker);
+        vm.expectRevert(abi.encodeWithSelector(IAsks.LeafNotAsked.selector, 1));
+        book().ask(task, vote, 1, BOND);
+        vote = signed(0, 0, 0, REJECT_STATE, 4);
+        vm.prank(asker);
+        vm.expectRevert(abi.encodeWithSelector(IAsks.LeafNotAsked.selector, 4));
+        book().ask(task, vote, 4, BOND);
+    }
+
+    function test_ask_exactTask_isRefused() public {
+        GameTerms memory t = soundTerms();
+        t.format = EXACT_FORMAT;
+        begin(t, 3, 6, 3);
+        playToDraw(0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        vm.prank(asker);
+        expect(IRefusals.WordNotAsked.selector);
+        book().ask(task, vote, 0, BOND);
+    }
+
+    function test_ask_ownStatement_isRefused() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        address account = accountOf(signerOf(vote));
+        vm.prank(account);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.OwnStatement.selector, account));
+        book().ask(task, vote, 3, BOND);
+    }
+
+    /// @dev The window counts from the close.
+    function test_ask_afterTheWindow_isRefused() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        uint256 until = roundOf(0).closed + 2 * terms.windows.auditMax + terms.windows.ask;
+        roll(until + 1);
+        vm.prank(asker);
+        expectOutside(0, until);
+        book().ask(task, vote, 3, BOND);
+        vm.roll(until);
+        ask_(vote, 3, BOND);
+    }
+
+    /// @dev Each fact of the chain that a vote names: a vote about another chain makes nobody a liar.
+    function test_ask_voteOfAnotherChain_isRefused() public {
+        play(0, 0);
+        address auditor = accountOf(drawnSeat(0, 0, 0, 0));
+        for (uint256 i = 0; i < 11; ++i) {
+            Statements.Vote memory vote = voteOf(0, 0, 0, 0, ACCEPT);
+            if (i == 0) vote.domain = "other";
+            if (i == 1) vote.baseRoot = "other";
+            if (i == 2) vote.claimRoot = "other";
+            if (i == 3) vote.seed = "other";
+            if (i == 4) vote.slot = 1;
+            if (i == 5) (vote.draw, vote.seed) = (2, 0);
+            if (i == 6) vote.draw = 3;
+            if (i == 7) vote.rank = 3;
+            if (i == 8) vote.segment = 4;
+            if (i == 9) vote.segment = type(uint32).max;
+            if (i == 10) vote.endLeaf = 0;
+            SignedVote memory said = sign(vote, auditor);
+            vm.prank(asker);
+            expect(IRefusals.StatementUnknown.selector);
+            book().ask(task, said, 3, BOND);
+        }
+        ask_(signed(0, 0, 0, ACCEPT), 3, BOND);
+    }
+
+    /// @dev Signed by nobody, by a stranger, by a solver, by a whistleblower.
+    function test_ask_otherSigner_isRefused() public {
+        play(0, 0);
+        Statements.Vote memory vote = voteOf(0, 0, 0, 0, ACCEPT);
+        SignedVote[] memory said = new SignedVote[](4);
+        said[0] = SignedVote(vote, 0, 0);
+        said[1] = sign(vote, stranger);
+        said[2] = sign(vote, accountOf(solverSeat(1)));
+        said[3] = sign(vote, accountOf(whistleblowerSeat(0)));
+        for (uint256 i = 0; i < said.length; ++i) {
+            vm.prank(asker);
+            expect(IRefusals.StatementUnknown.selector);
+            book().ask(task, said[i], 3, BOND);
+        }
+    }
+
+    function test_ask_unsealedRound_isRefused() public {
+        begin(3, 6, 3);
+        commitAll(0);
+        give(asker, 1000);
+        Statements.Vote memory vote;
+        (vote.domain, vote.baseRoot) = (tasks.domainOf(task), roundOf(0).base);
+        (, vote.claimRoot,) = rounds.claimOf(task, 0, 0);
+        (vote.startLeaf, vote.endLeaf, vote.seal) = ("a", "b", "c");
+        vote.word = Statements.Word.ACCEPT;
+        SignedVote memory said = sign(vote, accountOf(verifierSeat(0)));
+        vm.prank(asker);
+        expect(IRefusals.StatementUnknown.selector);
+        book().ask(task, said, 3, BOND);
+        close(0);
+        vm.prank(asker);
+        expect(IRefusals.StatementUnknown.selector);
+        book().ask(task, said, 3, BOND);
+    }
+
+    /// @dev Nobody answers for a round that it has settled. While an ask is open it cannot.
+    function test_ask_holdsTheSeat_untilItEnds() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        acceptAll(0);
+        postAll(0);
+        uint256 until = roundOf(0).closed + 2 * terms.windows.auditMax + terms.windows.ask;
+        _stand();
+        vm.roll(until);
+        ask_(vote, 3, BOND);
+        uint256 seat = signerOf(vote);
+        roll(until + 1);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSettleable.selector, seat, 1));
+        settleOne(seat, 1);
+        IAsks.Question memory q = questionOf(vote, 3);
+        answer_(q, answerOf(q));
+        windUp();
+    }
+
+    /// @dev Round 1 stands without a claim, and the task stops: it lasts as long as its windows.
+    function _stand() private {
+        vm.prank(submitter);
+        rounds.halt(task);
+        roll(roundOf(1).opened + terms.windows.trainMax + 1);
+        rounds.sync(task);
+        rounds.stand(task, 1);
+    }
+
+    function test_ask_settledSeat_isRefused() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        uint256 seat = signerOf(vote);
+        acceptAll(0);
+        postAll(0);
+        _stand();
+        passDuties();
+        settleOne(seat, 1);
+        vm.roll(roundOf(0).closed + 100);
+        vm.prank(asker);
+        expect(IRefusals.StatementUnknown.selector);
+        book().ask(task, vote, 3, BOND);
+    }
+}
+
+/// @dev Late votes: whistleblowers, from the close that drew them.
+contract AsksLateTest is AsksWorld {
+    function test_ask_lateVote_countsFromItsDraw() public {
+        GameTerms memory t = soundTerms();
+        t.lateChance = 1 << 16;
+        begin(t, 3, 6, 3);
+        give(asker, 1000);
+        playRound(0);
+        playToDraw(1);
+        SignedVote memory vote = signed(0, 2, 0, ACCEPT);
+        assertEq(signerOf(vote) >> 16, uint256(SeatRole.WHISTLEBLOWER), "a whistleblower's");
+        uint256 until = roundOf(0).lateFrom + 2 * terms.windows.auditMax + terms.windows.ask;
+        assertTrue(roundOf(0).lateFrom > roundOf(0).closed, "later than the round's");
+        roll(until + 1);
+        vm.prank(asker);
+        expectOutside(0, until);
+        book().ask(task, vote, 3, BOND);
+        vm.roll(until);
+        ask_(vote, 3, BOND);
+        IAsks.Question memory q = questionOf(vote, 3);
+        answer_(q, answerOf(q));
+        assertTrue(!isConvicted(signerOf(vote)), "cleared");
+        // Its own signature on a verifier's draw says nothing.
+        vote = sign(voteOf(0, 0, 0, 0, ACCEPT), accountOf(signerOf(vote)));
+        vm.prank(asker);
+        expect(IRefusals.StatementUnknown.selector);
+        book().ask(task, vote, 3, BOND);
+    }
+}
+
+/// @dev What a transaction costs: its calldata, and everything cold.
+contract AsksGasTest is AsksWorld {
+    /// @dev Two new words (the ask, the seat's count) are 44 k of it, reading and checking the vote 60 k.
+    uint256 private constant ASK_GAS = 179_000;
+    uint256 private constant ANSWER_GAS = 2_000_000;
+    uint256 private constant ANSWER_BYTES = 120 * 1024;
+
+    SignedVote private _vote;
+    IAsks.Question private _question;
+
+    function setUp() public override {
+        super.setUp();
+        play(INSIDE, 2);
+        SignedVote memory other = signed(1, 0, 0, ACCEPT);
+        ask_(other, 2, BOND);
+        _vote = signed(0, 0, 0, ACCEPT);
+        assertTrue(signerOf(other) != signerOf(_vote), "the first ask on a seat");
+        _question = questionOf(other, 2);
+    }
+
+    function _transaction(bytes memory data) private returns (uint256 used) {
+        uint256 tokens;
+        for (uint256 i = 0; i < data.length; ++i) {
+            tokens += data[i] == 0 ? 1 : 4;
+        }
+        CoolVm cooler = CoolVm(address(vm));
+        cooler.cool(address(purse));
+        cooler.cool(address(tasks));
+        cooler.cool(address(rounds));
+        cooler.cool(address(settlement));
+        cooler.cool(asks);
+        vm.prank(asker);
+        uint256 before = gasleft();
+        (bool isDone, bytes memory failure) = asks.call(data);
+        used = before - gasleft() + 21_000 + 4 * tokens;
+        if (!isDone) {
+            assembly ("memory-safe") {
+                revert(add(failure, 32), mload(failure))
+            }
+        }
+        uint256 floor = 21_000 + 10 * tokens;
+        if (used < floor) used = floor;
+    }
+
+    /// @dev The first ask on a seat: a new word for the ask and one for the seat.
+    function test_gas_ofAsk() public {
+        uint256 used = _transaction(abi.encodeCall(IAsks.ask, (task, _vote, 2, BOND)));
+        assertTrue(used <= ASK_GAS, string.concat("gas ", vm.toString(used)));
+    }
+
+    /// @dev The greatest tree that terms admit has 23 levels instead of these 2, and the schedule's 32 instead of 4: what that adds is added here.
+    function test_gas_ofAnswer() public {
+        bytes memory data = abi.encodeCall(IAsks.answer, (task, _question, answerOf(_question)));
+        uint256 used = _transaction(data);
+        uint256 deepest = (6 * 21 + 32) * 32;
+        assertTrue(data.length + deepest < ANSWER_BYTES, string.concat("bytes ", vm.toString(data.length)));
+        assertTrue(used + 40 * deepest < ANSWER_GAS, string.concat("gas ", vm.toString(used)));
+        assertTrue(used > 100_000, string.concat("gas ", vm.toString(used)));
+    }
+}

@@ -1,0 +1,734 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {LeafProof} from "../../../contracts/Types.sol";
+import {EXACT_FORMAT, GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {Modules} from "../../../contracts/game/Module.sol";
+import {SignedSealed, SignedVote, WorkProof} from "../../../contracts/game/StatementTypes.sol";
+import {IEvidence} from "../../../contracts/game/interfaces/IEvidence.sol";
+import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {Statements} from "../../../contracts/libraries/Statements.sol";
+import {Trees} from "../Trees.sol";
+import {StatementWorld} from "./StatementWorld.sol";
+
+abstract contract EvidenceWorld is StatementWorld {
+    function makeEvidence(Modules memory m) internal override returns (address) {
+        return create("Evidence.sol:Evidence", abi.encode(m));
+    }
+
+    function court() internal view returns (IEvidence) {
+        return IEvidence(evidence);
+    }
+
+    /// @dev Members join, then one claim becomes false, all commit, the audits are drawn.
+    function play(GameTerms memory t, Twist twist) internal {
+        begin(t, 3, 6, 3);
+        twists[solverSeat(0)] = twist;
+        playToDraw(0);
+    }
+
+    function play(Twist twist) internal {
+        play(soundTerms(), twist);
+    }
+
+    function seal_(address finder, bytes memory data) internal {
+        bytes32 digest = court().digestOf(finder, data);
+        vm.prank(finder);
+        court().sealProof(digest);
+    }
+
+    /// @dev Sealed by a stranger, brought one block later.
+    function bring(bytes memory data) internal {
+        seal_(stranger, data);
+        pass(1);
+        bringSealed(stranger, data, "");
+    }
+
+    /// @dev The same, refused with these bytes.
+    function bringVainly(bytes memory data, bytes memory refusal) internal {
+        seal_(stranger, data);
+        pass(1);
+        bringSealed(stranger, data, refusal);
+    }
+
+    function bringInvalid(bytes memory data, bytes32 what) internal {
+        bringVainly(data, abi.encodeWithSelector(IRefusals.ProofInvalid.selector, what));
+    }
+
+    function bringSealed(address finder, bytes memory data, bytes memory refusal) internal {
+        vm.prank(finder);
+        (bool isDone, bytes memory answer) = evidence.call(data);
+        assertEq(isDone ? bytes("") : answer, refusal, "what the court says");
+    }
+
+    function isConvicted(uint256 seat) internal view returns (bool) {
+        return tasks.seatAt(task, seat).status == SeatStatus.CLOSED;
+    }
+
+    /// @dev Brings it, and the seat is closed.
+    function assertConvicts(uint256 seat, bytes memory data) internal {
+        assertTrue(!isConvicted(seat), "open before");
+        bring(data);
+        assertTrue(isConvicted(seat), "convicted");
+        assertTrue(purse.creditOf(stranger) != 0, "the finder's share");
+        bringVainly(data, abi.encodeWithSelector(IRefusals.SeatClosed.selector, seat));
+        assertBooks();
+    }
+
+    function claim(uint256 round, uint256 seat) internal view returns (IEvidence.ClaimAt memory) {
+        return IEvidence.ClaimAt(uint32(round), uint32(slotOf(round, seat)));
+    }
+
+    // Proofs on claims ----------------------------------------------------------------------------------------------
+    function startProof(uint256 round, uint256 seat)
+        internal
+        view
+        returns (IEvidence.StartProof memory proof)
+    {
+        (proof.first, proof.base) = (boundaryProof(round, seat, 0), outerOpening(round));
+    }
+
+    function startOf(uint256 round, uint256 seat) internal view returns (bytes memory) {
+        return abi.encodeCall(IEvidence.proveStart, (task, claim(round, seat), startProof(round, seat)));
+    }
+
+    function deltaProofOf(uint256 seat, uint256 leaf)
+        internal
+        view
+        returns (IEvidence.DeltaProof memory proof)
+    {
+        (proof.work, proof.base) = (workProof(0, seat), outerOpening(0));
+        proof.last = boundaryProof(0, seat, segmentsOf(0, seat));
+        proof.globalLeaf = leafProof(0, 0, WEIGHTS, leaf);
+        proof.finalLeaf = leafProof(seat, segmentsOf(0, seat), WEIGHTS, leaf);
+        proof.deltaLeaf = deltaProof(seat, leaf);
+    }
+
+    function deltaAt(uint256 seat, uint256 leaf) internal view returns (bytes memory) {
+        return abi.encodeCall(IEvidence.proveDelta, (task, claim(0, seat), leaf, deltaProofOf(seat, leaf)));
+    }
+
+    function scaleAt(uint256 seat, uint256 leaf) internal view returns (bytes memory) {
+        return abi.encodeCall(
+            IEvidence.proveScale, (task, claim(0, seat), leaf, workProof(0, seat), deltaProof(seat, leaf))
+        );
+    }
+
+    function carriedOf(uint256 round, uint256 seat) internal view returns (bytes memory) {
+        return abi.encodeCall(
+            IEvidence.proveCarried,
+            (
+                task,
+                claim(round, seat),
+                workProof(round, seat),
+                boundaryProof(round, seat, segmentsOf(round, seat))
+            )
+        );
+    }
+
+    // Proofs on votes -----------------------------------------------------------------------------------------------
+    function auditorOf(uint256 slot) internal view returns (uint256) {
+        return drawnSeat(0, slot, 0, 0);
+    }
+
+    function said(Statements.Vote memory vote) internal view returns (SignedVote memory) {
+        return sign(vote, accountOf(drawnSeat(vote.round, vote.slot, 0, 0)));
+    }
+
+    function voteWith(uint256 slot, uint256 word, uint32 named) internal view returns (SignedVote memory) {
+        Statements.Vote memory vote = voteOf(0, slot, 0, 0, word);
+        vote.namedLeaf = named;
+        return said(vote);
+    }
+
+    function voteLeafOf(SignedVote memory vote, uint256 boundary) internal view returns (bytes memory) {
+        bytes32[] memory leaves = claimLeaves(0, seatIn(0, vote.vote.slot));
+        return abi.encodeCall(
+            IEvidence.proveVoteLeaf, (task, vote, boundary, leaves[boundary], Trees.path(leaves, boundary))
+        );
+    }
+
+    function twoVotes(SignedVote memory a, SignedVote memory b) internal view returns (bytes memory) {
+        return abi.encodeCall(IEvidence.proveTwoVotes, (task, a, b));
+    }
+
+    function twoSeals(SignedSealed memory a, SignedSealed memory b) internal view returns (bytes memory) {
+        return abi.encodeCall(IEvidence.proveTwoSeals, (task, a, b));
+    }
+
+    function voteAndSeal(SignedVote memory a, SignedSealed memory b) internal view returns (bytes memory) {
+        return abi.encodeCall(IEvidence.proveVoteAndSeal, (task, a, b));
+    }
+
+    function unknown(uint256 round, uint256 slot) internal pure returns (bytes memory) {
+        return abi.encodeWithSelector(IRefusals.StatementUnknown.selector, round, slot);
+    }
+}
+
+/// @dev Seals, windows, and who answers.
+contract EvidenceSealTest is EvidenceWorld {
+    function _missing(address finder, bytes memory data) private view returns (bytes memory) {
+        return abi.encodeWithSelector(IRefusals.SealMissing.selector, court().digestOf(finder, data));
+    }
+
+    function test_proof_unsealed_isRefused() public {
+        play(Twist.START_WEIGHTS);
+        bytes memory data = startOf(0, solverSeat(0));
+        bringSealed(stranger, data, _missing(stranger, data));
+        seal_(stranger, data);
+        bringSealed(stranger, data, _missing(stranger, data));
+        pass(1);
+        address thief = person("thief");
+        bringSealed(thief, data, _missing(thief, data));
+        // The thief seals the finder's own digest: that is of no use to it, and does the finder no harm.
+        bytes32 digest = court().digestOf(stranger, data);
+        vm.prank(thief);
+        court().sealProof(digest);
+        pass(1);
+        bringSealed(thief, data, _missing(thief, data));
+        bringSealed(stranger, data, "");
+        assertTrue(isConvicted(solverSeat(0)), "convicted");
+    }
+
+    function test_proof_sealedTooLongAgo_isRefused() public {
+        play(Twist.START_WEIGHTS);
+        bytes memory data = startOf(0, solverSeat(0));
+        seal_(stranger, data);
+        uint256 since = now_();
+        assertEq(court().sealedBlock(stranger, court().digestOf(stranger, data)), since, "kept");
+        roll(since + tasks.limits().proofSealBlocks + 1);
+        bringSealed(stranger, data, _missing(stranger, data));
+        vm.roll(since + tasks.limits().proofSealBlocks);
+        bringSealed(stranger, data, "");
+    }
+
+    function test_proof_ownStatement_isRefused() public {
+        play(Twist.START_WEIGHTS);
+        address own = accountOf(solverSeat(0));
+        bytes memory data = startOf(0, solverSeat(0));
+        seal_(own, data);
+        pass(1);
+        bringSealed(own, data, abi.encodeWithSelector(IRefusals.OwnStatement.selector, own));
+    }
+
+    /// @dev While a round runs its claims are open to proof; then until the end of `dispute`.
+    function test_proof_window_endsWithDispute() public {
+        begin(3, 6, 3);
+        twists[solverSeat(0)] = Twist.START_WEIGHTS;
+        commit(0, solverSeat(0));
+        uint256 open = vm.snapshotState();
+        assertConvicts(solverSeat(0), startOf(0, solverSeat(0)));
+        vm.revertToState(open);
+        commit(0, solverSeat(1));
+        commit(0, solverSeat(2));
+        bytes memory data = startOf(0, solverSeat(0));
+        uint256 until = close(0) + terms.windows.dispute;
+        roll(until);
+        seal_(stranger, data);
+        roll(until + 1);
+        bringSealed(
+            stranger, data, abi.encodeWithSelector(IRefusals.OutsideWindow.selector, 0, until, until + 1)
+        );
+        vm.roll(until - 1);
+        seal_(stranger, data);
+        vm.roll(until);
+        bringSealed(stranger, data, "");
+        assertTrue(isConvicted(solverSeat(0)), "in the last block");
+    }
+
+    /// @dev Nobody has called since the closing block: the window counts from it all the same.
+    function test_proof_roundNotSynced_isSyncedFirst() public {
+        begin(3, 6, 3);
+        twists[solverSeat(0)] = Twist.START_WEIGHTS;
+        commit(0, solverSeat(0));
+        uint256 closing = roundOf(0).opened + terms.windows.trainMax;
+        bytes memory data = startOf(0, solverSeat(0));
+        roll(closing + terms.windows.dispute);
+        seal_(stranger, data);
+        pass(1);
+        bringSealed(
+            stranger,
+            data,
+            abi.encodeWithSelector(
+                IRefusals.OutsideWindow.selector, 0, closing + terms.windows.dispute, now_()
+            )
+        );
+    }
+
+    function test_proof_noClaim_isUnknown() public {
+        begin(3, 6, 3);
+        twists[solverSeat(0)] = Twist.START_WEIGHTS;
+        bytes memory data = startOf(0, solverSeat(0));
+        bringVainly(data, unknown(0, 0));
+        IEvidence.ClaimAt memory at = IEvidence.ClaimAt(1, 0);
+        data = abi.encodeCall(IEvidence.proveStart, (task, at, startProof(0, solverSeat(0))));
+        bringVainly(data, abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 1));
+        at = IEvidence.ClaimAt(0, type(uint32).max);
+        data = abi.encodeCall(IEvidence.proveStart, (task, at, startProof(0, solverSeat(0))));
+        bringVainly(data, unknown(0, type(uint32).max));
+    }
+}
+
+/// @dev Claims: an honest one withstands every proof, a false one the right one.
+contract EvidenceClaimsTest is EvidenceWorld {
+    function _assertStart(Twist twist) private {
+        play(twist);
+        bringInvalid(startOf(0, solverSeat(1)), "start");
+        assertConvicts(solverSeat(0), startOf(0, solverSeat(0)));
+    }
+
+    function test_start_otherWeights_isConvicted() public {
+        _assertStart(Twist.START_WEIGHTS);
+    }
+
+    function test_start_otherStep_isConvicted() public {
+        _assertStart(Twist.START_STEP);
+    }
+
+    function test_start_otherLocalStep_isConvicted() public {
+        _assertStart(Twist.START_LOCAL);
+    }
+
+    function test_start_otherMoment_isConvicted() public {
+        _assertStart(Twist.START_MOMENT);
+    }
+
+    /// @dev Another boundary is none of boundary 0, and another base is not the round's.
+    function test_start_otherOpenings_areRefused() public {
+        play(Twist.NONE);
+        (uint256 seat, IEvidence.ClaimAt memory at) = (solverSeat(0), claim(0, solverSeat(0)));
+        IEvidence.StartProof memory proof = startProof(0, seat);
+        proof.first = boundaryProof(0, seat, 1);
+        bringInvalid(abi.encodeCall(IEvidence.proveStart, (task, at, proof)), "boundary");
+        proof = startProof(0, seat);
+        proof.first.header.weightsRoot = "other";
+        bringInvalid(abi.encodeCall(IEvidence.proveStart, (task, at, proof)), "boundary");
+        proof = startProof(0, seat);
+        proof.base.momentumRoot = "other";
+        bringInvalid(abi.encodeCall(IEvidence.proveStart, (task, at, proof)), "base");
+        proof = startProof(0, solverSeat(1));
+        bringInvalid(abi.encodeCall(IEvidence.proveStart, (task, at, proof)), "boundary");
+    }
+
+    function test_delta_otherQuantum_isConvicted() public {
+        play(Twist.DELTA);
+        bringInvalid(deltaAt(solverSeat(1), 1), "delta");
+        bringInvalid(deltaAt(solverSeat(0), 0), "delta");
+        assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));
+    }
+
+    function test_delta_otherLength_isConvicted() public {
+        play(Twist.DELTA_SIZE);
+        assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));
+    }
+
+    /// @dev A final leaf without an encoding is the solver's own fault.
+    function test_delta_finalNotFinite_isConvicted() public {
+        play(Twist.FINAL_INFINITE);
+        assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));
+    }
+
+    function test_delta_finalOfOtherLength_isConvicted() public {
+        play(Twist.BROKEN_LEAF);
+        assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));
+    }
+
+    function test_delta_otherOpenings_areRefused() public {
+        play(Twist.NONE);
+        (uint256 seat, IEvidence.ClaimAt memory at) = (solverSeat(0), claim(0, solverSeat(0)));
+        IEvidence.DeltaProof memory proof = deltaProofOf(seat, 1);
+        proof.last = boundaryProof(0, seat, 3);
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1, proof)), "boundary");
+        proof = deltaProofOf(seat, 1);
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 2, proof)), "leaf");
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1 + (1 << 40), proof)), "leaf");
+        proof.work.deltaRoot = "other";
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1, proof)), "work");
+        proof = deltaProofOf(seat, 1);
+        proof.base.weightsRoot = "other";
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1, proof)), "base");
+        proof = deltaProofOf(seat, 1);
+        proof.finalLeaf = leafProof(solverSeat(1), 4, WEIGHTS, 1);
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1, proof)), "leaf");
+    }
+
+    /// @dev Of a global leaf that is no number nothing follows for any claim.
+    function test_delta_globalNotFinite_convictsNobody() public {
+        GameTerms memory t = soundTerms();
+        globalBits = 0x7f800000;
+        t.initialWeightsRoot = Trees.root(_tensor(0, 0, 0, WEIGHTS));
+        play(t, Twist.NONE);
+        bringInvalid(deltaAt(solverSeat(0), 1), "global leaf");
+    }
+
+    function test_scale_above_isConvicted() public {
+        play(Twist.SCALE);
+        bringInvalid(scaleAt(solverSeat(1), 1), "scale");
+        bringInvalid(scaleAt(solverSeat(0), 0), "scale");
+        assertConvicts(solverSeat(0), scaleAt(solverSeat(0), 1));
+    }
+
+    function test_scale_isNoEncoding() public {
+        play(Twist.SCALE);
+        assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));
+    }
+
+    function test_carried_other_isConvicted() public {
+        play(Twist.CARRIED);
+        bringInvalid(carriedOf(0, solverSeat(1)), "carried");
+        assertConvicts(solverSeat(0), carriedOf(0, solverSeat(0)));
+    }
+
+    function test_carried_ofAnotherBoundary_isRefused() public {
+        play(Twist.NONE);
+        uint256 seat = solverSeat(0);
+        bytes memory data = abi.encodeCall(
+            IEvidence.proveCarried, (task, claim(0, seat), workProof(0, seat), boundaryProof(0, seat, 3))
+        );
+        bringInvalid(data, "boundary");
+    }
+
+    /// @dev A claim of two segments of four: its last boundary is 2, its work leaf 3.
+    function test_shortClaim_isProvenByItsOwnBoundaries() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.draws = 1;
+        begin(wanted, 3, 6, 3);
+        twists[solverSeat(0)] = Twist.DELTA;
+        commitShort(0, solverSeat(0), 2);
+        commitShort(0, solverSeat(1), 2);
+        commit(0, solverSeat(2));
+        sealAudits(0);
+        bringInvalid(deltaAt(solverSeat(1), 1), "delta");
+        bringInvalid(carriedOf(0, solverSeat(1)), "carried");
+        assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));
+    }
+}
+
+/// @dev Moments that carry over from the last merged claim.
+contract EvidenceCarryTest is EvidenceWorld {
+    function _play() private {
+        GameTerms memory t = soundTerms();
+        t.carryMoments = 1;
+        begin(t, 3, 6, 3);
+    }
+
+    function _withWork(uint256 round, uint256 seat, uint256 from) private view returns (bytes memory) {
+        IEvidence.StartProof memory proof = startProof(round, seat);
+        proof.work = workProof(from, seat);
+        return abi.encodeCall(IEvidence.proveStart, (task, claim(round, seat), proof));
+    }
+
+    function test_start_carried_isRight() public {
+        _play();
+        playRound(0);
+        for (uint256 i = 0; i < 3; ++i) {
+            carriedFrom[1][solverSeat(i)] = 1;
+        }
+        playToDraw(1);
+        bringInvalid(_withWork(1, solverSeat(0), 0), "start");
+        bringInvalid(startOf(0, solverSeat(0)), "start");
+        // Without the work leaf of the merged claim nothing is proven.
+        bringInvalid(startOf(1, solverSeat(0)), "work");
+    }
+
+    function test_start_zerosInsteadOfCarried_isConvicted() public {
+        _play();
+        playRound(0);
+        playToDraw(1);
+        assertConvicts(solverSeat(0), _withWork(1, solverSeat(0), 0));
+    }
+
+    /// @dev The claim of round 0 was not merged: the next one starts with zeros.
+    function test_start_nothingMerged_isZero() public {
+        _play();
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 6, rootAfter(0), 7);
+        carriedFrom[1][solverSeat(1)] = 1;
+        carriedFrom[1][solverSeat(2)] = 1;
+        playToDraw(1);
+        bringInvalid(startOf(1, solverSeat(0)), "start");
+        bringInvalid(_withWork(1, solverSeat(1), 0), "start");
+    }
+
+    /// @dev Round 1 did not merge it: round 0 is still the last one that did.
+    function test_start_lastMerged_isSought() public {
+        _play();
+        playRound(0);
+        for (uint256 i = 0; i < 3; ++i) {
+            carriedFrom[1][solverSeat(i)] = 1;
+        }
+        playToDraw(1);
+        acceptAll(1);
+        post(1, 6, rootAfter(1), 7);
+        carriedFrom[2][solverSeat(0)] = 1;
+        carriedFrom[2][solverSeat(1)] = 2;
+        playToDraw(2);
+        bringInvalid(_withWork(2, solverSeat(0), 0), "start");
+        bringInvalid(_withWork(2, solverSeat(1), 1), "start");
+        bringInvalid(_withWork(2, solverSeat(1), 0), "work");
+        assertConvicts(solverSeat(2), _withWork(2, solverSeat(2), 1));
+    }
+
+    /// @dev Round 1 is undone; the seat of slot 0 has signed nothing that fell.
+    function _playUndone(Twist twist) private {
+        _play();
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 6);
+        twists[solverSeat(0)] = twist;
+        playToDraw(1);
+        fall(0);
+    }
+
+    /// @dev What was merged before a root fell is forgotten: moments of an undone round prove nothing.
+    function test_start_undoneRound_provesNoMoments() public {
+        _playUndone(Twist.NONE);
+        bringVainly(_withWork(1, solverSeat(0), 0), abi.encodeWithSelector(IRefusals.RoundUndone.selector, 1));
+    }
+
+    /// @dev Its weights are those of its base root, which stays.
+    function test_start_undoneRound_provesWeights() public {
+        _playUndone(Twist.START_WEIGHTS);
+        assertConvicts(solverSeat(0), startOf(1, solverSeat(0)));
+    }
+}
+
+/// @dev Votes: an honest signer withstands every proof, a false one the right one.
+contract EvidenceVotesTest is EvidenceWorld {
+    function test_voteLeaf_other_isConvicted() public {
+        play(Twist.NONE);
+        SignedVote memory honest = voteWith(0, ACCEPT, 0);
+        for (uint256 boundary = 0; boundary <= 5; ++boundary) {
+            bringInvalid(voteLeafOf(honest, boundary), "vote leaf");
+        }
+        uint256 state = vm.snapshotState();
+        Statements.Vote memory vote = voteOf(0, 0, 0, 0, ACCEPT);
+        vote.endLeaf = "other";
+        assertConvicts(auditorOf(0), voteLeafOf(said(vote), vote.segment + 1));
+        vm.revertToState(state);
+        vote = voteOf(0, 0, 0, 0, ACCEPT);
+        vote.startLeaf = "other";
+        assertConvicts(auditorOf(0), voteLeafOf(said(vote), vote.segment));
+    }
+
+    function test_voteLeaf_otherPath_isRefused() public {
+        play(Twist.NONE);
+        Statements.Vote memory vote = voteOf(0, 0, 0, 0, ACCEPT);
+        vote.endLeaf = "other";
+        SignedVote memory signed = said(vote);
+        uint256 boundary = vote.segment + 1;
+        bytes32[] memory leaves = claimLeaves(0, solverSeat(0));
+        bytes32[] memory path = Trees.path(leaves, boundary);
+        bringInvalid(
+            abi.encodeCall(IEvidence.proveVoteLeaf, (task, signed, boundary, bytes32("third"), path)),
+            "vote leaf"
+        );
+        bringInvalid(
+            abi.encodeCall(
+                IEvidence.proveVoteLeaf, (task, signed, boundary + (1 << 32), leaves[boundary], path)
+            ),
+            "vote leaf"
+        );
+        // What an UNSERVED leaves out contradicts nothing.
+        signed = said(voteOf(0, 0, 0, 0, UNSERVED));
+        for (uint256 i = 0; i <= 5; ++i) {
+            bringInvalid(voteLeafOf(signed, i), "vote leaf");
+        }
+    }
+
+    function test_twoVotes_thatDiffer_areConvicted() public {
+        play(Twist.NONE);
+        SignedVote memory accept = voteWith(0, ACCEPT, 0);
+        bringInvalid(twoVotes(accept, accept), "two statements");
+        bringInvalid(twoVotes(accept, voteWith(1, ACCEPT, 0)), "two statements");
+        SignedVote memory other = sign(voteOf(0, 0, 0, 1, ACCEPT), accountOf(auditorOf(0)));
+        bringInvalid(twoVotes(accept, other), "two statements");
+        other = sign(voteOf(0, 0, 0, 0, REJECT_DELTA), accountOf(drawnSeat(0, 0, 0, 1)));
+        bringInvalid(twoVotes(accept, other), "two statements");
+        other = said(voteOf(0, 0, 0, 0, REJECT_DELTA));
+        other.vs ^= bytes32(uint256(1));
+        bringInvalid(twoVotes(accept, other), "two statements");
+        other = said(voteOf(0, 0, 0, 0, REJECT_DELTA));
+        assertConvicts(auditorOf(0), twoVotes(accept, other));
+    }
+
+    /// @dev A round that was dealt anew by a reorganisation: both votes were honest.
+    function test_twoVotes_ofTwoChains_areRefused() public {
+        play(Twist.NONE);
+        SignedVote memory here = voteWith(0, ACCEPT, 0);
+        for (uint256 i = 0; i < 4; ++i) {
+            Statements.Vote memory vote = voteOf(0, 0, 0, 0, REJECT_DELTA);
+            if (i == 0) vote.seed = "other";
+            if (i == 1) vote.baseRoot = "other";
+            if (i == 2) vote.claimRoot = "other";
+            if (i == 3) vote.domain = "other";
+            bringInvalid(twoVotes(here, said(vote)), "two statements");
+            bringVainly(twoVotes(said(vote), here), unknown(0, 0));
+        }
+    }
+
+    function test_twoSeals_thatDiffer_areConvicted() public {
+        play(Twist.NONE);
+        address auditor = accountOf(auditorOf(0));
+        Statements.Sealed memory one = Statements.sealedOf(voteOf(0, 0, 0, 0, ACCEPT));
+        Statements.Sealed memory two = Statements.sealedOf(voteOf(0, 0, 0, 0, ACCEPT));
+        bringInvalid(twoSeals(sign(one, auditor), sign(two, auditor)), "two statements");
+        two.seal = 0;
+        bringInvalid(twoSeals(sign(one, auditor), sign(two, auditor)), "two statements");
+        two.seal = "other";
+        bringInvalid(twoSeals(sign(one, auditor), sign(two, stranger)), "two statements");
+        bringVainly(twoSeals(sign(one, stranger), sign(two, auditor)), unknown(0, 0));
+        assertConvicts(auditorOf(0), twoSeals(sign(one, auditor), sign(two, auditor)));
+    }
+
+    /// @dev A copy: `Statements.sealedOf` gives the vote's own memory.
+    function sealOfVote(Statements.Vote memory vote) private pure returns (Statements.Sealed memory) {
+        return abi.decode(abi.encode(Statements.sealedOf(vote)), (Statements.Sealed));
+    }
+
+    function test_voteAndSeal_thatDiffer_areConvicted() public {
+        play(Twist.NONE);
+        address auditor = accountOf(auditorOf(0));
+        SignedVote memory accept = voteWith(0, ACCEPT, 0);
+        Statements.Sealed memory sealed_ = sealOfVote(accept.vote);
+        bringInvalid(voteAndSeal(accept, sign(sealed_, auditor)), "two statements");
+        sealed_.rank = 1;
+        bringInvalid(voteAndSeal(accept, sign(sealed_, auditor)), "two statements");
+        (sealed_.rank, sealed_.seal) = (0, "other");
+        bringInvalid(voteAndSeal(accept, sign(sealed_, accountOf(drawnSeat(0, 0, 0, 1)))), "two statements");
+        assertConvicts(auditorOf(0), voteAndSeal(accept, sign(sealed_, auditor)));
+    }
+
+    /// @dev The digest of a seal is none of a vote: each is signed by its own type.
+    function test_seal_signedAsVote_isUnknown() public {
+        play(Twist.NONE);
+        SignedVote memory accept = voteWith(0, ACCEPT, 0);
+        SignedSealed memory copied;
+        (copied.said, copied.r, copied.vs) = (sealOfVote(accept.vote), accept.r, accept.vs);
+        copied.said.seal = "other";
+        bringInvalid(voteAndSeal(accept, copied), "two statements");
+    }
+
+    function test_noLeaf_isConvicted() public {
+        play(Twist.NONE);
+        for (uint256 word = REJECT_STATE; word <= REJECT_DELTA; ++word) {
+            SignedVote memory right = voteWith(0, word, 3);
+            bringInvalid(abi.encodeCall(IEvidence.proveNoLeaf, (task, right)), "named leaf");
+            uint256 state = vm.snapshotState();
+            assertConvicts(auditorOf(0), abi.encodeCall(IEvidence.proveNoLeaf, (task, voteWith(0, word, 4))));
+            vm.revertToState(state);
+        }
+        bytes memory data = abi.encodeCall(IEvidence.proveNoLeaf, (task, voteWith(0, ACCEPT, 0)));
+        bringInvalid(data, "named leaf");
+        // A word that names no leaf beside a number is no vote.
+        data = abi.encodeCall(IEvidence.proveNoLeaf, (task, voteWith(0, ACCEPT, 4)));
+        bringVainly(data, unknown(0, 0));
+    }
+
+    function test_rejectStart_ofARightOne_isConvicted() public {
+        play(Twist.START_MOMENT);
+        bytes memory data = abi.encodeCall(
+            IEvidence.proveRightStart, (task, voteWith(0, REJECT_START, 0), startProof(0, solverSeat(0)))
+        );
+        bringInvalid(data, "start");
+        data = abi.encodeCall(
+            IEvidence.proveRightStart, (task, voteWith(1, ACCEPT, 0), startProof(0, solverSeat(1)))
+        );
+        bringInvalid(data, "word");
+        data = abi.encodeCall(
+            IEvidence.proveRightStart, (task, voteWith(1, REJECT_START, 0), startProof(0, solverSeat(1)))
+        );
+        assertConvicts(auditorOf(1), data);
+    }
+
+    function _rightDelta(uint256 slot, uint256 word, uint32 named, uint256 shown)
+        private
+        view
+        returns (bytes memory)
+    {
+        IEvidence.DeltaProof memory proof = deltaProofOf(solverSeat(slot), shown);
+        return abi.encodeCall(IEvidence.proveRightDelta, (task, voteWith(slot, word, named), proof));
+    }
+
+    function test_rejectDelta_ofARightLeaf_isConvicted() public {
+        play(Twist.DELTA);
+        bringInvalid(_rightDelta(0, REJECT_DELTA, 1, 1), "delta");
+        bringInvalid(_rightDelta(0, REJECT_DELTA, 1, 0), "leaf");
+        bringInvalid(_rightDelta(1, ACCEPT, 0, 0), "word");
+        assertConvicts(auditorOf(1), _rightDelta(1, REJECT_DELTA, 1, 1));
+    }
+
+    /// @dev Who rejected the work for what it hands on has not lied, whatever leaf it named.
+    function test_rejectDelta_ofAnotherCarriedRoot_isNoLie() public {
+        play(Twist.CARRIED);
+        bringInvalid(_rightDelta(0, REJECT_DELTA, 1, 1), "delta");
+    }
+
+    // Exact tasks -----------------------------------------------------------------------------------------------------
+    function _exact() private view returns (GameTerms memory t) {
+        t = soundTerms();
+        t.format = EXACT_FORMAT;
+    }
+
+    function _ends(SignedVote memory vote) private view returns (bytes memory) {
+        uint256 solver = seatIn(0, vote.vote.slot);
+        uint256 end = vote.vote.segment + 1;
+        Statements.Opening memory opening = Statements.Opening(
+            stateRootAt(0, solver, end),
+            boundarySalt(0, solver, end),
+            ownEndRoot(0, vote.vote.slot, vote.vote.segment, 0),
+            sealSalt(0, vote.vote.slot, 0, 0)
+        );
+        return abi.encodeCall(IEvidence.proveEnds, (task, vote, opening));
+    }
+
+    function test_ends_exactAcceptOfOthers_isConvicted() public {
+        apart = INSIDE;
+        play(_exact(), Twist.NONE);
+        bringInvalid(_ends(voteWith(0, REJECT_STATE, 0)), "ends");
+        bringInvalid(_ends(voteWith(0, REJECT_DELTA, 0)), "ends");
+        assertConvicts(auditorOf(0), _ends(voteWith(0, ACCEPT, 0)));
+    }
+
+    function test_ends_exactRejectOfEqual_isConvicted() public {
+        play(_exact(), Twist.NONE);
+        bringInvalid(_ends(voteWith(0, ACCEPT, 0)), "ends");
+        bringInvalid(_ends(voteWith(0, REJECT_START, 0)), "ends");
+        SignedVote memory vote = voteWith(0, REJECT_STATE, 0);
+        bytes memory data = _ends(vote);
+        apart = INSIDE;
+        bringInvalid(_ends(vote), "ends");
+        apart = 0;
+        assertConvicts(auditorOf(0), data);
+    }
+
+    /// @dev Elsewhere two ends may differ: that is what limits and asks are for.
+    function test_ends_inexactTask_isRefused() public {
+        apart = INSIDE;
+        play(Twist.NONE);
+        bringInvalid(_ends(voteWith(0, ACCEPT, 0)), "ends");
+    }
+
+    /// @dev A vote's window is that of the round; a seat that signed for nothing it was drawn for answers all the same.
+    function test_vote_notDrawn_answers() public {
+        play(Twist.NONE);
+        uint256 other = drawnSeat(0, 1, 0, 0);
+        assertTrue(other != auditorOf(0), "another seat");
+        Statements.Vote memory vote = voteOf(0, 0, 0, 0, ACCEPT);
+        vote.endLeaf = "other";
+        assertConvicts(other, voteLeafOf(sign(vote, accountOf(other)), vote.segment + 1));
+    }
+
+    function test_vote_window_endsWithDispute() public {
+        play(Twist.NONE);
+        bytes memory data = twoVotes(voteWith(0, ACCEPT, 0), said(voteOf(0, 0, 0, 0, REJECT_DELTA)));
+        uint256 until = roundOf(0).closed + terms.windows.dispute;
+        roll(until);
+        seal_(stranger, data);
+        roll(until + 1);
+        bringSealed(
+            stranger, data, abi.encodeWithSelector(IRefusals.OutsideWindow.selector, 0, until, until + 1)
+        );
+    }
+}

@@ -1,0 +1,810 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {
+    GameTerms,
+    NO_DRAW,
+    Phase,
+    Proof,
+    RoundView,
+    SeatRole,
+    SeatStatus,
+    StatementRef
+} from "../../../contracts/game/GameTypes.sol";
+import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
+import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {GameWorld} from "./GameWorld.sol";
+import {ContestsStub, ForwardStub, QuestionsStub} from "./Stubs.sol";
+
+/// @title Settlement: who may settle when, convictions, falls and silence.
+contract SettlementTest is GameWorld {
+    function _refuse(uint256 seat, uint256 untilRound) private {
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSettleable.selector, seat, untilRound));
+        settleOne(seat, untilRound);
+    }
+
+    function _halt() private {
+        vm.prank(submitter);
+        rounds.halt(task);
+    }
+
+    // Windows -----------------------------------------------------------------------------------------------------
+    /// @dev close + 2 auditMax + ask is the last block of duty of a round that was drawn.
+    function test_settle_beforeTheEndOfDuty_reverts() public {
+        begin(3, 6, 3);
+        _halt();
+        playRound(0);
+        uint256 until = roundOf(0).closed + 780;
+        assertEq(rounds.factsOf(task, 0, 0)[0].dutyUntil, until, "duty");
+        roll(until);
+        _refuse(solverSeat(0), 0);
+        _refuse(verifierSeat(0), 0);
+        roll(until + 1);
+        settleOne(solverSeat(0), 0);
+        assertEq(creditOf(solverSeat(0)), 100, "paid");
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.AlreadySettled.selector, solverSeat(0), 0));
+        settleOne(solverSeat(0), 0);
+        assertEq(creditOf(solverSeat(0)), 100, "once");
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatUnknown.selector, solverSeat(9)));
+        settleOne(solverSeat(9), 0);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 1));
+        settleOne(solverSeat(0), 1);
+        windUp();
+    }
+
+    /// @dev Without a draw close + dispute; with late votes three of these count from their close.
+    function test_dutyUntil_phases() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.lateChance = 1;
+        begin(wanted, 3, 6, 3);
+        assertEq(rounds.factsOf(task, 0, 0)[0].dutyUntil, type(uint256).max, "it runs");
+        playRound(0);
+        commitAll(1);
+        uint256 closed = close(1);
+        roll(closed + 10);
+        rounds.stand(task, 1);
+        assertEq(rounds.factsOf(task, 1, 1)[0].dutyUntil, closed + 200, "not drawn");
+        playRound(2);
+        assertEq(rounds.factsOf(task, 0, 0)[0].dutyUntil, roundOf(2).closed + 780, "late votes, asked last");
+        assertEq(rounds.factsOf(task, 1, 1)[0].dutyUntil, roundOf(2).closed + 780, "of a void one too");
+        _halt();
+        roll(roundOf(3).opened + 81);
+        rounds.stand(task, 3);
+        windUp();
+    }
+
+    function test_dutyUntil_longWindows_takeTheLatest() public {
+        GameTerms memory wanted = soundTerms();
+        (wanted.lateChance, wanted.windows.dispute) = (65_536, 5000);
+        begin(wanted, 3, 6, 3);
+        playRound(0);
+        assertEq(rounds.factsOf(task, 0, 0)[0].dutyUntil, roundOf(0).closed + 5000, "dispute");
+        playToDraw(1);
+        acceptAll(1);
+        post(1, 7, rootAfter(1), 3);
+        assertEq(rounds.factsOf(task, 0, 0)[0].dutyUntil, roundOf(1).closed + 5000, "late dispute");
+        fall(1);
+        assertEq(rounds.factsOf(task, 1, 1)[0].dutyUntil, type(uint256).max, "it waits for another root");
+        roll(now_() + 3);
+        post(1, 7, rootAfter(99), 4);
+        assertEq(rounds.factsOf(task, 1, 1)[0].dutyUntil, now_() + 5000, "contests of the new root");
+    }
+
+    /// @dev An epoch is settled at once: no later round of it may hold the seat.
+    function test_settle_insideAnEpoch_reverts() public {
+        begin(3, 6, 3);
+        asSeat(solverSeat(2));
+        tasks.leave(task, solverSeat(2));
+        for (uint256 round = 0; round < 4; ++round) {
+            playRound(round);
+        }
+        passDuties();
+        _refuse(solverSeat(0), 2);
+        assertEq(tasks.heldRounds(task, solverSeat(2), 0, 3), 3, "it sat in two rounds");
+        settleOne(solverSeat(2), 2);
+        assertEq(creditOf(solverSeat(2)), 200, "two rounds");
+        settleOne(solverSeat(0), 3);
+        windUp();
+    }
+
+    function test_settle_manySeats_leavesOutWhoCannot() public {
+        begin(3, 6, 3);
+        _halt();
+        playRound(0);
+        passDuties();
+        QuestionsStub(asks).open(task, solverSeat(1), 0);
+        QuestionsStub(disputes).open(task, verifierSeat(1), 0);
+        _refuse(solverSeat(1), 0);
+        _refuse(verifierSeat(1), 0);
+        uint256[] memory seats = new uint256[](5);
+        (seats[0], seats[1], seats[2]) = (solverSeat(0), solverSeat(1), solverSeat(7));
+        (seats[3], seats[4]) = (verifierSeat(1), verifierSeat(2));
+        settlement.settle(task, seats, 0);
+        assertEq(creditOf(solverSeat(0)), 100, "paid");
+        assertEq(creditOf(solverSeat(1)), 0, "asked");
+        assertEq(creditOf(verifierSeat(1)), 0, "disputed");
+        assertEq(creditOf(verifierSeat(2)), 10, "paid");
+        QuestionsStub(asks).end(task, solverSeat(1), 0);
+        QuestionsStub(disputes).end(task, verifierSeat(1), 0);
+        ContestsStub(contests).open(task, 0);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.ContestRuns.selector, 0));
+        settleOne(solverSeat(1), 0);
+        ContestsStub(contests).end(task, 0);
+        ContestsStub(contests).open(task, 16);
+        settleOne(solverSeat(1), 0);
+        assertEq(creditOf(solverSeat(1)), 100, "a contest of a later epoch does not block");
+        ContestsStub(contests).end(task, 16);
+        windUp();
+    }
+
+    // Convictions -------------------------------------------------------------------------------------------------
+    function test_modulesOnly() public {
+        begin(3, 6, 3);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotModule.selector, address(this)));
+        settlement.punish(task, solverSeat(0), stranger, Proof.DISPUTED, claimRef(0, 0));
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotModule.selector, address(this)));
+        settlement.fall(task, 0, stranger);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotModule.selector, address(this)));
+        settlement.burnRest(task);
+        bytes memory call =
+            abi.encodeCall(ISettlement.punish, (task, solverSeat(0), stranger, Proof.ASKED, claimRef(0, 0)));
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotModule.selector, contests));
+        ForwardStub(contests).forward(address(settlement), call);
+        commitAll(0);
+        ForwardStub(asks).forward(address(settlement), call);
+        assertEq(uint256(tasks.seatAt(task, solverSeat(0)).status), uint256(SeatStatus.CLOSED), "by asks");
+        call = abi.encodeCall(
+            ISettlement.punish, (task, solverSeat(1), stranger, Proof.DISPUTED, claimRef(0, 1))
+        );
+        ForwardStub(disputes).forward(address(settlement), call);
+        assertEq(uint256(tasks.seatAt(task, solverSeat(1)).status), uint256(SeatStatus.CLOSED), "by disputes");
+    }
+
+    /// @dev Of 1,000: finder 120, the cap; submitter 250; 630 are burned. The accepted claim is convicted: its pay stays the submitter's. A claim of
+    /// another round that was accepted before earns nothing either: it is burned.
+    function test_punish_claim_splitsTheStake() public {
+        begin(3, 6, 3);
+        playRound(0);
+        playRound(1);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.StatementConvicted(task, solverSeat(0), Proof.DELTA_LEAF, claimRef(1, 0), stranger);
+        punish(solverSeat(0), Proof.DELTA_LEAF, claimRef(1, 0));
+        assertEq(purse.creditOf(stranger), 120, "finder");
+        assertEq(purse.creditOf(submitter), 250, "submitter");
+        assertEq(purse.burnPending(), 630, "burned");
+        assertEq(rounds.fatesOf(task, 1).convicted, 1, "the claim");
+        assertEq(rounds.fatesOf(task, 1).accepted, 6, "not accepted any more");
+        assertEq(rounds.fatesOf(task, 0).accepted, 7, "that of round 0 still is");
+        _halt();
+        commit(2, solverSeat(1));
+        commit(2, solverSeat(2));
+        roll(roundOf(2).opened + 40);
+        close(2);
+        roll(roundOf(2).closed + 10);
+        rounds.stand(task, 2);
+        passDuties();
+        settleAll(2);
+        assertEq(creditOf(solverSeat(0)), 0, "nothing");
+        assertEq(purse.burnPending(), 630 + 100 + 200, "round 0's pay; round 2 was not drawn");
+        windUp();
+    }
+
+    /// @dev Undecided claims of a convicted seat are void, their pay burned; auditors of it are paid.
+    function test_punish_undecided_isVoid() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        vote_(0, 0, 0, 0, ACCEPT, true);
+        punish(solverSeat(0), Proof.BOUNDARY_ZERO, claimRef(0, 0));
+        punish(verifierSeat(5), Proof.ASKED, voteRef(0, 1, 0, 0));
+        assertEq(rounds.fatesOf(task, 0).open, 6, "slot 0 is void");
+        acceptAll(0);
+        assertEq(rounds.fatesOf(task, 0).accepted & 1, 0, "nor accepted by later votes");
+        roll(roundOf(0).closed + 30);
+        postAllBut(0);
+        passDuties();
+        settleAll(0);
+        assertEq(creditOf(verifierSeat(5)), 0, "convicted");
+        windUp();
+    }
+
+    function postAllBut(uint256 round) private {
+        uint64 merged = rounds.fatesOf(task, round).mergeable;
+        if (merged == 0) {
+            roll(roundOf(round).closed + 36);
+            rounds.stand(task, round);
+        } else {
+            post(round, merged, rootAfter(round), 6);
+        }
+    }
+
+    /// @dev Nobody commits.
+    function passRound(uint256 round) private {
+        roll(roundOf(round).opened + 81);
+        rounds.stand(task, round);
+    }
+
+    /// @dev A small stake: the finder gets a quarter of it, not the cap.
+    function test_punish_auditor_splitsTheStake() public {
+        begin(3, 6, 3);
+        playRound(0);
+        uint256 seat = drawnSeat(0, 0, 0, 0);
+        GameTerms memory t = terms;
+        assertEq(t.amounts.finderCap, 120, "cap");
+        punish(seat, Proof.TWO_STATEMENTS, voteRef(0, 0, 0, 0));
+        assertEq(purse.creditOf(stranger), 120, "120 of 150");
+        assertEq(purse.creditOf(submitter), 150, "a quarter");
+        assertEq(purse.burnPending(), 330, "the rest: its vote was no REJECT");
+        punish(seat, Proof.TWO_STATEMENTS, voteRef(0, 0, 0, 0));
+        assertEq(purse.burnPending(), 330, "once");
+        _halt();
+        passRound(1);
+        passDuties();
+        settleAll(1);
+        assertEq(purse.burnPending(), 330 + 10 + 120, "its pay, and three fees");
+        windUp();
+    }
+
+    /// @dev A false REJECT made a claim void: its solver gets the pay out of the slash, once.
+    function test_punish_falseReject_restoresThePay() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        vote_(0, 0, 0, 0, REJECT_STATE, false);
+        uint256 before = vm.snapshotState();
+        uint256 first = drawnSeat(0, 0, 0, 0);
+        punish(first, Proof.ASKED, voteRef(0, 0, 0, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "the claim is not void");
+        vm.revertToState(before);
+        vote_(0, 0, 0, 1, REJECT_DELTA, true);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.PayRestored(task, 0, 0, accountOf(solverSeat(0)), 100);
+        punish(first, Proof.ASKED, voteRef(0, 0, 0, 0));
+        assertEq(creditOf(solverSeat(0)), 100, "restored");
+        assertEq(purse.burnPending(), 230, "330 less the pay");
+        punish(drawnSeat(0, 0, 0, 1), Proof.FALSE_WORD, voteRef(0, 0, 0, 1));
+        assertEq(creditOf(solverSeat(0)), 100, "once");
+        assertEq(purse.burnPending(), 230 + 330, "the second pays for nothing");
+        roll(roundOf(0).closed + 61);
+        rounds.stand(task, 0);
+        _halt();
+        windUpLive(1);
+    }
+
+    function windUpLive(uint256 round) private {
+        (, uint256 live,,,,,) = lineNow();
+        if (live != 0) passRound(round);
+        windUp();
+    }
+
+    /// @dev Nobody is paid where the signer was not drawn, for an ABSTAIN, for a late vote, or where the solver is convicted.
+    function test_punish_noFalseReject_restoresNothing() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        vote_(0, 0, 0, 0, REJECT_STATE, false);
+        vote_(0, 0, 0, 1, ABSTAIN, false);
+        uint256 before = vm.snapshotState();
+        punish(drawnSeat(0, 0, 0, 1), Proof.DISPUTED, voteRef(0, 0, 0, 1));
+        assertEq(creditOf(solverSeat(0)), 0, "ABSTAIN");
+        vm.revertToState(before);
+        punish(drawnSeat(0, 0, 0, 1), Proof.DISPUTED, voteRef(0, 0, 0, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "another's vote");
+        vm.revertToState(before);
+        punish(drawnSeat(0, 0, 0, 0), Proof.DISPUTED, voteRef(0, 0, 2, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "no late draw");
+        vm.revertToState(before);
+        punish(drawnSeat(0, 0, 0, 0), Proof.DISPUTED, voteRef(0, 0, 256, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "no such draw");
+        vm.revertToState(before);
+        punish(drawnSeat(0, 0, 0, 0), Proof.DISPUTED, voteRef(0, 9, 0, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "no such claim");
+        vm.revertToState(before);
+        punish(solverSeat(0), Proof.DISPUTED, claimRef(0, 0));
+        punish(drawnSeat(0, 0, 0, 0), Proof.DISPUTED, voteRef(0, 0, 0, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "convicted itself");
+        vm.revertToState(before);
+        punish(drawnSeat(0, 0, 0, 0), Proof.DISPUTED, voteRef(0, 0, 0, 0));
+        assertEq(creditOf(solverSeat(0)), 100, "this one is");
+    }
+
+    /// @dev A convicted solver that is paid out stays convicted, also as the last holder of its number.
+    function test_punish_falseRejectOfAPaidOutConvict_paysNobody() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        vote_(0, 0, 0, 0, REJECT_STATE, false);
+        vote_(0, 0, 0, 1, REJECT_STATE, false);
+        uint256 auditor = drawnSeat(0, 0, 0, 0);
+        QuestionsStub(disputes).open(task, auditor, 0);
+        punish(solverSeat(0), Proof.WRONG_MERGE, claimRef(0, 1));
+        roll(roundOf(0).closed + 61);
+        rounds.stand(task, 0);
+        _halt();
+        (, uint256 live,,,,,) = lineNow();
+        if (live != 0) passRound(1);
+        passDuties();
+        uint256 last = rounds.nextRound(task) - 1;
+        settleOne(solverSeat(0), last);
+        settleOne(solverSeat(1), last);
+        address convict = accountOf(solverSeat(0));
+        address honest = accountOf(solverSeat(1));
+        tasks.payOut(task, solverSeat(0));
+        tasks.payOut(task, solverSeat(1));
+        uint256 credit = purse.creditOf(honest);
+        punish(auditor, Proof.DISPUTED, voteRef(0, 0, 0, 0));
+        assertEq(purse.creditOf(convict), 0, "not paid");
+        assertEq(purse.creditOf(honest), credit, "nor anybody");
+        QuestionsStub(disputes).end(task, auditor, 0);
+        windUp();
+    }
+
+    function test_punish_falseRejectOfAPaidOutSeat_isPaid() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        vote_(0, 0, 0, 0, REJECT_STATE, false);
+        vote_(0, 0, 0, 1, REJECT_STATE, false);
+        uint256 auditor = drawnSeat(0, 0, 0, 0);
+        QuestionsStub(disputes).open(task, auditor, 0);
+        roll(roundOf(0).closed + 61);
+        rounds.stand(task, 0);
+        _halt();
+        passRound(1);
+        passDuties();
+        settleOne(solverSeat(0), 1);
+        address honest = accountOf(solverSeat(0));
+        tasks.payOut(task, solverSeat(0));
+        punish(auditor, Proof.DISPUTED, voteRef(0, 0, 0, 0));
+        assertEq(purse.creditOf(honest), 1060, "stake less a fee, and the pay");
+        QuestionsStub(disputes).end(task, auditor, 0);
+        windUp();
+    }
+
+    // Falls -------------------------------------------------------------------------------------------------------
+    /// @dev Round 0 falls after rounds 1 and 2 were posted. Seats 0 and 1 signed round 0, seat 2 did not. Owed is what seat 2's accepted claims in rounds
+    /// 1 and 2 earn: 200. Held are 200 of 2,000 - 120 - 500. The convicted seats' claims get nothing, whoever settles first.
+    function test_fall_laterRounds_areUndoneAndMadeGood() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 3);
+        assertEq(roundOf(0).signers, 3, "signers");
+        playRound(1);
+        playRound(2);
+        ContestsStub(contests).open(task, 0);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.RestitutionHeld(task, 0, 1, 3, 200, 200);
+        fall(0);
+        ContestsStub(contests).end(task, 0);
+        assertEq(purse.creditOf(stranger), 120, "finder");
+        assertEq(purse.creditOf(submitter), 500, "a quarter");
+        assertEq(purse.potOf(Pots.restitution(task, 0)), 200, "held");
+        assertEq(purse.burnPending(), 1180, "burned");
+        assertEq(uint256(roundOf(0).phase), uint256(Phase.FALLEN), "fallen");
+        for (uint256 round = 1; round < 4; ++round) {
+            assertEq(uint256(roundOf(round).phase), uint256(Phase.UNDONE), "undone");
+        }
+        assertEq(roundOf(3).closed, now_(), "the live round closed");
+        (uint256 next, uint256 live, uint256 frozenTo,,,, bytes32 root) = lineNow();
+        assertEq(next, 4, "next");
+        assertEq(live, 1, "round 0 waits");
+        assertEq(frozenTo, 4, "pools are dropped");
+        assertEq(root, roundOf(0).base, "its base");
+        uint256 fallen = now_();
+        expectNoPost(fallen);
+        roll(fallen + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleOne(solverSeat(0), 3);
+        settleOne(solverSeat(1), 3);
+        settleOne(solverSeat(2), 3);
+        assertEq(creditOf(solverSeat(2)), 300, "round 0, and 200 held");
+        assertEq(purse.potOf(Pots.restitution(task, 0)), 0, "all taken");
+        assertEq(purse.burnPending(), 1180 + 200, "the convicted seats' pay of round 0");
+        settleAll(3);
+        for (uint256 i = 0; i < 6; ++i) {
+            assertEq(creditOf(verifierSeat(i)), 30, "votes opened before the fall");
+        }
+        windUp();
+    }
+
+    /// @dev A majority is two of the one seat that is left: its own.
+    function expectNoPost(uint256 fallen) private {
+        bytes memory signatures = signMerge(0, 7, "r", 3);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NoMajority.selector, 4, 0));
+        rounds.post(task, 0, 7, "r", 3, signatures);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotLate.selector, fallen + 5, fallen));
+        rounds.stand(task, 0);
+    }
+
+    /// @dev The stake of one signer, 300, does not reach: of 300 held are 150 of 200, and a share is rounded down.
+    function test_fall_smallSlash_paysShares() public {
+        GameTerms memory wanted = soundTerms();
+        (wanted.amounts.solverStake, wanted.amounts.finderCap, wanted.draws) = (101, 120, 1);
+        begin(wanted, 3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 3);
+        commit(1, solverSeat(0));
+        commit(1, solverSeat(1));
+        commitShort(1, solverSeat(2), 3);
+        sealAudits(1);
+        acceptAll(1);
+        postAll(1);
+        playRound(2);
+        fall(0);
+        // 202: finder 50, submitter 50, rest 102. Owed 100 + 100: the short claim counts as a whole one.
+        assertEq(purse.potOf(Pots.restitution(task, 0)), 102, "held");
+        assertEq(purse.burnPending(), 0, "nothing to burn");
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleAll(3);
+        // 75 * 102 / 200 = 38, 100 * 102 / 200 = 51.
+        assertEq(creditOf(solverSeat(2)), 100 + 38 + 51, "round 0 and the shares");
+        assertEq(purse.potOf(Pots.restitution(task, 0)), 13, "the short claim's rest");
+        windUp();
+    }
+
+    /// @dev Posted again, it falls again; the second fall finds the later rounds undone and owes nothing.
+    function test_fall_again_owesNothingTwice() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 3);
+        playRound(1);
+        fall(0);
+        uint256 fallen = now_();
+        roll(fallen + 5);
+        post(0, 6, rootAfter(50), 4);
+        RoundView memory view_ = roundOf(0);
+        assertEq(view_.root, rootAfter(50), "the new root");
+        assertEq(view_.rootUntil, fallen + 205, "contests from here");
+        assertEq(view_.merged, 6, "merged");
+        assertEq(view_.signers, 4, "signers");
+        (, uint256 live,,,,, bytes32 root) = lineNow();
+        assertEq(live, 0, "no pool is frozen");
+        assertEq(root, rootAfter(50), "root");
+        uint256 held = purse.potOf(Pots.restitution(task, 0));
+        assertEq(held, 100, "of round 1");
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.RestitutionHeld(task, 1, 1, 2, 0, 0);
+        fall(0);
+        assertEq(purse.potOf(Pots.restitution(task, 1)), 0, "nothing");
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleAll(2);
+        windUp();
+    }
+
+    /// @dev The newest root falls: no round is undone.
+    function test_fall_lastRound_undoesNothing() public {
+        begin(3, 6, 3);
+        _halt();
+        playRound(0);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.RestitutionHeld(task, 0, 1, 0, 0, 0);
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        windUp();
+    }
+
+    // Silence -----------------------------------------------------------------------------------------------------
+    function _missed(uint256 count) private pure returns (ISettlement.MissedPlace[] memory missed) {
+        missed = new ISettlement.MissedPlace[](count);
+        for (uint256 i = 0; i < count; ++i) {
+            missed[i].round = uint32(i);
+        }
+    }
+
+    function _notSilent(uint256 seat, ISettlement.MissedPlace[] memory missed) private {
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSilent.selector, seat));
+        settlement.markSilent(task, seat, missed);
+    }
+
+    function test_markSilent_solver_threeMissedRounds() public {
+        begin(3, 6, 3);
+        for (uint256 round = 0; round < 3; ++round) {
+            commit(round, solverSeat(0));
+            commit(round, solverSeat(1));
+            if (round == 2) _notSilent(solverSeat(2), _missed(3));
+            roll(roundOf(round).opened + 41);
+            sealAudits(round);
+            acceptAll(round);
+            postAll(round);
+        }
+        _notSilent(solverSeat(2), _missed(2));
+        _notSilent(solverSeat(2), _missed(0));
+        _notSilent(solverSeat(2), _missed(4));
+        _notSilent(solverSeat(1), _missed(3));
+        ISettlement.MissedPlace[] memory missed = _missed(3);
+        missed[1].round = 0;
+        _notSilent(solverSeat(2), missed);
+        missed = _missed(3);
+        (missed[0].round, missed[1].round) = (1, 0);
+        _notSilent(solverSeat(2), missed);
+        missed = _missed(3);
+        missed[1].slot = 1;
+        _notSilent(solverSeat(2), missed);
+        missed = _missed(3);
+        missed[2].draw = 1;
+        _notSilent(solverSeat(2), missed);
+        missed[0].round = 7;
+        _notSilent(solverSeat(2), missed);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatUnknown.selector, solverSeat(3)));
+        settlement.markSilent(task, solverSeat(3), _missed(3));
+        settlement.markSilent(task, solverSeat(2), _missed(3));
+        assertEq(uint256(tasks.seatAt(task, solverSeat(2)).status), uint256(SeatStatus.LEAVING), "it leaves");
+        assertEq(stakeOf(solverSeat(2)), 1000, "unharmed");
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, solverSeat(2)));
+        settlement.markSilent(task, solverSeat(2), _missed(3));
+        playRound(3);
+        windUp();
+    }
+
+    /// @dev A commitment since the first of them shows that the seat is there.
+    function test_markSilent_solverThatCommitted_reverts() public {
+        begin(3, 6, 3);
+        for (uint256 round = 0; round < 4; ++round) {
+            commit(round, solverSeat(0));
+            commit(round, solverSeat(1));
+            if (round == 3) commit(round, solverSeat(2));
+            if (round == 3) break;
+            roll(roundOf(round).opened + 41);
+            sealAudits(round);
+            acceptAll(round);
+            postAll(round);
+        }
+        _notSilent(solverSeat(2), _missed(3));
+    }
+
+    /// @dev A verifier is the primary of one draw a round.
+    function _drawsOf(uint256 seat, uint256 count)
+        private
+        view
+        returns (ISettlement.MissedPlace[] memory missed)
+    {
+        missed = _missed(count);
+        for (uint256 round = 0; round < count; ++round) {
+            for (uint32 place = 0; place < 6; ++place) {
+                if (drawnSeat(round, place / 2, place % 2, 0) != seat) continue;
+                (missed[round].slot, missed[round].draw) = (place / 2, place % 2);
+            }
+        }
+    }
+
+    /// @dev The seat that is drawn first in round 0 says nothing; both reserves accept instead.
+    function _playWithout(uint256 round, uint256 seat) private {
+        playToDraw(round);
+        roll(roundOf(round).closed + 10);
+        for (uint256 slot = 0; slot < 3; ++slot) {
+            for (uint256 draw = 0; draw < 2; ++draw) {
+                if (drawnSeat(round, slot, draw, 0) != seat) {
+                    vote_(round, slot, draw, 0, ACCEPT, true);
+                } else {
+                    for (uint256 rank = 1; rank < 3; ++rank) {
+                        vote_(round, slot, draw, rank, ACCEPT, true);
+                    }
+                }
+            }
+        }
+        postAll(round);
+    }
+
+    function test_markSilent_verifier_threeMissedDraws() public {
+        begin(3, 6, 3);
+        // Reserves clear silence too: a seat that never votes must never be a reserve of the other. So all vote but one.
+        uint256 seat = verifierSeat(4);
+        _playWithout(0, seat);
+        _playWithout(1, seat);
+        _notSilent(seat, _drawsOf(seat, 2));
+        _playWithout(2, seat);
+        ISettlement.MissedPlace[] memory missed = _drawsOf(seat, 3);
+        uint32 round = missed[1].round;
+        missed[1].round = 3;
+        _notSilent(seat, missed);
+        missed[1].round = 9;
+        _notSilent(seat, missed);
+        missed[1].round = round;
+        (missed[0], missed[1]) = (missed[1], missed[0]);
+        _notSilent(seat, missed);
+        (missed[0], missed[1]) = (missed[0], missed[0]);
+        _notSilent(seat, missed);
+        missed = _drawsOf(seat, 3);
+        missed[1].draw ^= 1;
+        _notSilent(seat, missed);
+        missed = _drawsOf(seat, 3);
+        _notSilent(verifierSeat(3), _drawsOf(verifierSeat(3), 3));
+        settlement.markSilent(task, seat, missed);
+        assertEq(uint256(tasks.seatAt(task, seat).status), uint256(SeatStatus.LEAVING), "it leaves");
+        playRound(3);
+        windUp();
+    }
+
+    /// @dev Late draws of whistleblowers; each audits one claim a round first. A draw without two thirds against is over behind 2 auditMax.
+    function test_markSilent_whistleblower_threeMissedLateDraws() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.lateChance = 65_536;
+        begin(wanted, 3, 6, 3);
+        for (uint256 round = 0; round < 4; ++round) {
+            playRound(round);
+        }
+        uint256 seat = drawnSeat(0, 0, 2, 0);
+        ISettlement.MissedPlace[] memory missed = _missed(3);
+        for (uint32 round = 0; round < 3; ++round) {
+            for (uint32 slot = 0; slot < 3; ++slot) {
+                if (drawnSeat(round, slot, 2, 0) == seat) missed[round].slot = slot;
+            }
+            missed[round].draw = 2;
+        }
+        uint256 until = roundOf(3).closed + 60;
+        if (now_() < until) roll(until);
+        _notSilent(seat, missed);
+        roll(until + 1);
+        settlement.markSilent(task, seat, missed);
+        windUp();
+    }
+
+    // Edges -------------------------------------------------------------------------------------------------------
+    /// @dev A fee above the stake takes all of it, and no more.
+    function test_settle_feeAboveTheStake_takesTheStake() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.amounts.unservedFee = 5000;
+        begin(wanted, 3, 6, 3);
+        _halt();
+        playToDraw(0);
+        vote_(0, 0, 0, 0, UNSERVED, false);
+        vote_(0, 0, 0, 1, UNSERVED, false);
+        uint256 auditor = drawnSeat(0, 0, 0, 0);
+        voteAll(0, 1, 0, ACCEPT);
+        voteAll(0, 2, 0, ACCEPT);
+        postAll(0);
+        passDuties();
+        settleAll(0);
+        assertEq(stakeOf(solverSeat(0)), 0, "all of it");
+        assertEq(stakeOf(auditor), 0, "all of it");
+        assertEq(purse.burnPending(), 1000 + 600 + 600, "three stakes");
+        windUp();
+    }
+
+    /// @dev A submitter that owes nothing more gets nothing of a slash.
+    function test_punish_emptyEscrow_refundsNothing() public {
+        GameTerms memory wanted = soundTerms();
+        (wanted.amounts.solverPay, wanted.amounts.auditPay) = (0, 0);
+        begin(wanted, 3, 6, 3);
+        commitAll(0);
+        punish(solverSeat(0), Proof.DELTA_LEAF, claimRef(0, 0));
+        assertEq(purse.creditOf(submitter), 0, "submitter");
+        assertEq(purse.creditOf(stranger), 120, "finder");
+        assertEq(purse.burnPending(), 880, "the rest");
+    }
+
+    /// @dev In an undone round auditors keep pay and fees, solvers have neither.
+    function test_fall_unservedInUndoneRound_auditorsPay() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 3);
+        playToDraw(1);
+        vote_(1, 2, 0, 0, UNSERVED, false);
+        vote_(1, 2, 0, 1, UNSERVED, false);
+        vote_(1, 0, 0, 0, ACCEPT, true);
+        uint256 reserve = drawnSeat(1, 2, 0, 1);
+        uint256 paid = drawnSeat(1, 0, 0, 0);
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleAll(1);
+        assertEq(stakeOf(solverSeat(2)), 1000, "no fee");
+        assertEq(creditOf(solverSeat(2)), 100, "round 0");
+        assertEq(stakeOf(reserve), 510, "fee");
+        assertEq(creditOf(paid), 20, "both rounds");
+        windUp();
+    }
+
+    /// @dev What was missed in a round that is undone does not count; nor what was missed before the seat settled.
+    function test_markSilent_undoneRound_doesNotCount() public {
+        begin(4, 6, 3);
+        for (uint256 round = 0; round < 3; ++round) {
+            for (uint256 i = 0; i < 3; ++i) {
+                commit(round, solverSeat(i));
+            }
+            roll(roundOf(round).opened + 41);
+            sealAudits(round);
+            acceptAll(round);
+            if (round == 0) post(0, 7, rootAfter(0), 7);
+            else postAll(round);
+        }
+        ISettlement.MissedPlace[] memory missed = _missed(3);
+        uint256 before = vm.snapshotState();
+        settlement.markSilent(task, solverSeat(3), missed);
+        vm.revertToState(before);
+        fall(0);
+        _notSilent(solverSeat(3), missed);
+    }
+
+    function test_markSilent_verifiersUndoneDraws_doNotCount() public {
+        begin(4, 8, 3);
+        uint256 seat;
+        for (uint256 round = 0; round < 4; ++round) {
+            playToDraw(round);
+            seat = drawnSeat(0, 0, 0, 0);
+            roll(roundOf(round).closed + 10);
+            for (uint256 slot = 0; slot < 4; ++slot) {
+                for (uint256 draw = 0; draw < 2; ++draw) {
+                    if (drawnSeat(round, slot, draw, 0) != seat) {
+                        vote_(round, slot, draw, 0, ACCEPT, true);
+                    } else {
+                        vote_(round, slot, draw, 1, ACCEPT, true);
+                        vote_(round, slot, draw, 2, ACCEPT, true);
+                    }
+                }
+            }
+            if (round == 0) post(0, 15, rootAfter(0), 7);
+            else if (round < 3) postAll(round);
+        }
+        ISettlement.MissedPlace[] memory missed = _missed(3);
+        for (uint32 round = 0; round < 3; ++round) {
+            for (uint32 place = 0; place < 8; ++place) {
+                if (drawnSeat(round, place / 2, place % 2, 0) != seat) continue;
+                (missed[round].slot, missed[round].draw) = (place / 2, place % 2);
+            }
+        }
+        uint256 before = vm.snapshotState();
+        settlement.markSilent(task, seat, missed);
+        vm.revertToState(before);
+        fall(0);
+        _notSilent(seat, missed);
+    }
+
+    /// @dev Round 1 falls and undoes round 2; then round 0 falls: it owes for round 1 alone. Its signers have nothing left.
+    function test_fall_earlierRound_owesWhatIsNotUndoneYet() public {
+        begin(4, 8, 3);
+        for (uint256 round = 0; round < 2; ++round) {
+            playToDraw(round);
+            acceptAll(round);
+            post(round, 15, rootAfter(round), 7);
+        }
+        playRound(2);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.RestitutionHeld(task, 0, 2, 3, 100, 100);
+        fall(1);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.RestitutionHeld(task, 1, 1, 3, 100, 0);
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleAll(3);
+        assertEq(creditOf(solverSeat(3)), 200, "round 0, and what is held for round 2");
+        windUp();
+    }
+
+    /// @dev Numbers are no slots: seats 1, 2 and 3 sit in slots 0, 1 and 2.
+    function test_fall_slotsAreNotNumbers() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.draws = 1;
+        postTask(wanted);
+        joinAll(4, 6, 3);
+        asSeat(solverSeat(0));
+        tasks.leave(task, solverSeat(0));
+        startRounds();
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 6);
+        commitShort(1, solverSeat(1), 1);
+        commit(1, solverSeat(2));
+        commitShort(1, solverSeat(3), 3);
+        sealAudits(1);
+        acceptAll(1);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.RestitutionHeld(task, 0, 1, 1, 100, 100);
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleAll(1);
+        assertEq(creditOf(solverSeat(3)), 175, "round 0 and three quarters");
+        windUp();
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../../../contracts/Types.sol";
+import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
+import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
+import {IRandomness} from "../../../contracts/interfaces/IRandomness.sol";
+
+/// @title A module that calls what a test tells it to call.
+contract ForwardStub {
+    function forward(address target, bytes calldata data) external returns (bytes memory) {
+        (bool isDone, bytes memory answer) = target.call(data);
+        if (isDone) return answer;
+        assembly ("memory-safe") {
+            revert(add(answer, 32), mload(answer))
+        }
+    }
+}
+
+/// @title Asks or disputes: a test opens and ends them by number of round.
+contract QuestionsStub is ForwardStub, IQuestions {
+    using OpenCounts for uint256;
+
+    mapping(TaskId => mapping(uint256 => uint256)) public openOn;
+
+    function open(TaskId task, uint256 seat, uint256 round) external {
+        openOn[task][seat] = openOn[task][seat].add(round);
+    }
+
+    function end(TaskId task, uint256 seat, uint256 round) external {
+        openOn[task][seat] = openOn[task][seat].remove(round);
+    }
+}
+
+/// @title Contests of roots: likewise, as far as other modules ask it.
+contract ContestsStub is ForwardStub {
+    using OpenCounts for uint256;
+
+    mapping(TaskId => uint256) public openOf;
+
+    function open(TaskId task, uint256 round) external {
+        openOf[task] = openOf[task].add(round);
+    }
+
+    function end(TaskId task, uint256 round) external {
+        openOf[task] = openOf[task].remove(round);
+    }
+}
+
+/// @title The randomness of a block: what a test set for it, else a hash of its number. Its proof is the word "proof".
+contract RandomnessBook is IRandomness {
+    mapping(uint256 => bytes32) private _values;
+
+    function set(uint256 ofBlock, bytes32 value) external {
+        _values[ofBlock] = value;
+    }
+
+    function valueAt(uint256 ofBlock) public view returns (bytes32) {
+        return _values[ofBlock] == 0 ? keccak256(abi.encode("block", ofBlock)) : _values[ofBlock];
+    }
+
+    function read(uint256 ofBlock, bytes calldata proof) external view returns (bytes32) {
+        if (block.number <= ofBlock) revert RandomnessPending(ofBlock, block.number);
+        if (keccak256(proof) != keccak256("proof")) revert ProofTooShort(5, proof.length);
+        return valueAt(ofBlock);
+    }
+
+    function drandRound(uint256) external pure returns (uint64) {
+        return 0;
+    }
+}

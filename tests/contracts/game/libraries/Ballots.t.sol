@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Ballots} from "../../../../contracts/game/libraries/Ballots.sol";
+import {Test} from "../../Test.sol";
+
+contract BallotsTest is Test {
+    function test_codeOf_words_areKept() public pure {
+        uint256[8] memory codes = [uint256(0), 1, 2, 2, 2, 3, 4, 0];
+        for (uint256 word = 0; word < 8; ++word) {
+            assertEq(Ballots.codeOf(word), codes[word], "code");
+            assertEq(Ballots.isCompared(word), word >= 1 && word <= 4, "compared");
+        }
+    }
+
+    function test_at_ranks_areTheirWords() public pure {
+        uint256 votes = 6 << 6 | 3 << 3 | 5;
+        assertEq(Ballots.at(votes, 0), Ballots.ACCEPT, "paid ACCEPT");
+        assertEq(Ballots.at(votes, 1), Ballots.UNSERVED, "UNSERVED");
+        assertEq(Ballots.at(votes, 2), Ballots.REJECT, "paid REJECT");
+        assertTrue(Ballots.isPaid(votes, 0) && !Ballots.isPaid(votes, 1) && Ballots.isPaid(votes, 2), "paid");
+        assertEq(Ballots.at(4, 0), Ballots.ABSTAIN, "ABSTAIN is not a paid nothing");
+        assertTrue(!Ballots.isPaid(4, 0), "nor paid");
+        assertEq(Ballots.at(0, 2), 0, "nothing");
+    }
+
+    /// @dev Every ballot, against the words of the rule.
+    function test_fateOf_everyBallot_isTheRules() public pure {
+        for (uint256 votes = 0; votes < 512; ++votes) {
+            (uint256 a, uint256 b, uint256 c) =
+                (Ballots.at(votes, 0), Ballots.at(votes, 1), Ballots.at(votes, 2));
+            bool canPrimary = a == 0 || a == 1;
+            bool canReserves = (b == 0 || b == 1) && (c == 0 || c == 1);
+            (bool isAccepted, bool isFailed) = Ballots.fateOf(votes);
+            assertEq(isAccepted, a == 1 || (b == 1 && c == 1), "accepted");
+            assertEq(isFailed, !canPrimary && !canReserves, "failed");
+        }
+    }
+
+    function test_countUnserved_ranks_areCounted() public pure {
+        assertEq(Ballots.countUnserved(0), 0, "nothing");
+        assertEq(Ballots.countUnserved(3), 1, "primary");
+        assertEq(Ballots.countUnserved(3 << 6 | 4 << 3 | 3), 2, "and the second reserve");
+        assertEq(Ballots.countUnserved(3 << 6 | 3 << 3 | 3), 3, "all");
+        assertEq(Ballots.countUnserved(1 << 6 | 2 << 3 | 5), 0, "none");
+    }
+
+    function test_lapOf_otherLaps_areEmpty() public pure {
+        uint256 word = uint256(2) << 243 | 77;
+        assertEq(Ballots.lapOf(word, 256), word, "first of its lap");
+        assertEq(Ballots.lapOf(word, 383), word, "last of its lap");
+        assertEq(Ballots.lapOf(word, 384), uint256(3) << 243, "the next");
+        assertEq(Ballots.lapOf(word, 255), uint256(1) << 243, "the one before");
+        assertEq(Ballots.lapOf(77, 127), 77, "lap 0");
+        assertEq(Ballots.lapOf(77, 128), uint256(1) << 243, "not of lap 1");
+    }
+
+    /// @dev 27 draws and the lap fill a word; the greatest round has lap 511.
+    function test_word_isFull() public pure {
+        assertEq(Ballots.BITS * Ballots.DRAWS, 243, "votes");
+        assertEq(Ballots.MASK, 511, "a draw");
+        assertEq(Ballots.lapOf(0, 65_535), uint256(511) << 243, "the last lap");
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Limits} from "../../../../contracts/Types.sol";
+import {
+    DeploymentLimits,
+    GameAmounts,
+    GameTerms,
+    GameWindows
+} from "../../../../contracts/game/GameTypes.sol";
+import {IRefusals} from "../../../../contracts/game/interfaces/IRefusals.sol";
+import {GameTermsCheck} from "../../../../contracts/game/libraries/GameTermsCheck.sol";
+import {Test} from "../../Test.sol";
+
+/// @dev A field at a time: its edges pass, one beyond is refused by name. Terms are 47 words; a word is changed by its number.
+contract GameTermsCheckTest is Test {
+    function check(GameTerms memory terms) external pure {
+        GameTermsCheck.check(terms, _limits());
+    }
+
+    function _limits() private pure returns (DeploymentLimits memory) {
+        GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
+        return DeploymentLimits(least, 1_000_000, 3, 1 << 90, 200, 50, 1);
+    }
+
+    function _sound() private pure returns (GameTerms memory t) {
+        (t.submitter, t.initialWeightsRoot, t.zeroRoot) = (address(1), "weights", "zero");
+        (t.scheduleRoot, t.stepRoot) = ("schedule", "step");
+        (t.parameterCount, t.rounds, t.innerSteps, t.segmentSteps) = (1000, 4, 20, 5);
+        (t.solverSeats, t.draws, t.lateChance) = (4, 2, 0);
+        (t.leastSolvers, t.leastVerifiers, t.leastWhistleblowers) = (2, 6, 3);
+        (t.outerLearningRate, t.outerMomentum) = (0x3f333333, 0x3f666666);
+        t.windows = GameWindows(1, 2, 40, 80, 30, 6, 10, 200, 720);
+        t.amounts = GameAmounts(1000, 600, 100, 10, 7, 40, 90, 50, 20, 30, 120);
+        t.limits = Limits(1, 2, 3, 4, 5, 6);
+    }
+
+    function _with(uint256 field, uint256 value) private pure returns (GameTerms memory) {
+        bytes memory encoded = abi.encode(_sound());
+        assembly ("memory-safe") {
+            mstore(add(encoded, mul(32, add(field, 1))), value)
+        }
+        return abi.decode(encoded, (GameTerms));
+    }
+
+    function _refuse(uint256 field, uint256 value, bytes4 error_, bytes32 what, uint256 bound_) private {
+        vm.expectRevert(abi.encodeWithSelector(error_, what, bound_, value));
+        this.check(_with(field, value));
+    }
+
+    function _small(uint256 field, bytes32 what, uint256 least) private {
+        this.check(_with(field, least));
+        _refuse(field, least - 1, IRefusals.AmountTooSmall.selector, what, least);
+    }
+
+    function _large(uint256 field, bytes32 what, uint256 greatest) private {
+        this.check(_with(field, greatest));
+        _refuse(field, greatest + 1, IRefusals.AmountTooLarge.selector, what, greatest);
+    }
+
+    function _short(uint256 field, bytes32 what, uint256 least) private {
+        this.check(_with(field, least));
+        _refuse(field, least - 1, IRefusals.WindowTooShort.selector, what, least);
+    }
+
+    function _long(uint256 field, bytes32 what) private {
+        _refuse(field, 1_000_001, IRefusals.WindowTooLong.selector, what, 1_000_000);
+    }
+
+    function test_check_soundTerms_pass() public view {
+        this.check(_sound());
+    }
+
+    function test_check_windowsBelowTheLeast_reverts() public {
+        _refuse(21, 0, IRefusals.WindowTooShort.selector, "delay", 1);
+        _refuse(22, 0, IRefusals.WindowTooShort.selector, "drawGrid", 1);
+        _refuse(23, 9, IRefusals.WindowTooShort.selector, "trainMin", 10);
+        _refuse(24, 9, IRefusals.WindowTooShort.selector, "trainMax", 10);
+        _refuse(25, 11, IRefusals.WindowTooShort.selector, "auditMax", 12);
+        _refuse(26, 1, IRefusals.WindowTooShort.selector, "post", 2);
+        _refuse(27, 3, IRefusals.WindowTooShort.selector, "respond", 4);
+        _refuse(28, 75, IRefusals.WindowTooShort.selector, "dispute", 76);
+        _refuse(29, 5, IRefusals.WindowTooShort.selector, "ask", 6);
+        this.check(_with(26, 2));
+        this.check(_with(27, 4));
+        this.check(_with(22, 1));
+    }
+
+    function test_check_windowsAboveTheGreatest_reverts() public {
+        _long(21, "delay");
+        _long(22, "drawGrid");
+        _long(23, "trainMin");
+        _long(24, "trainMax");
+        _long(25, "auditMax");
+        _long(26, "post");
+        _long(27, "respond");
+        _long(28, "dispute");
+        _long(29, "ask");
+        this.check(_with(28, 1_000_000));
+        this.check(_with(27, 1_000_000));
+    }
+
+    function test_check_sums_edges() public {
+        GameTerms memory t = _sound();
+        _refuse(24, 39, IRefusals.WindowTooShort.selector, "trainMax", 40);
+        this.check(_with(24, 40));
+        _short(23, "trainMin", 39);
+        // delay + drawGrid + sealMargin in a third of auditMax.
+        (t.windows.drawGrid, t.windows.trainMin) = (8, 80);
+        this.check(t);
+        (t.windows.drawGrid, t.windows.delay) = (8, 2);
+        vm.expectRevert(
+            abi.encodeWithSelector(IRefusals.WindowTooShort.selector, bytes32("auditMax / 3"), 11, 10)
+        );
+        this.check(t);
+        // 6 auditMax + 4, and 30 + 6 + 80 + 10.
+        _short(28, "dispute", 184);
+        t = _sound();
+        (t.windows.trainMax, t.windows.ask) = (154, 2000);
+        this.check(t);
+        t.windows.trainMax = 155;
+        vm.expectRevert(
+            abi.encodeWithSelector(IRefusals.WindowTooShort.selector, bytes32("dispute"), 201, 200)
+        );
+        this.check(t);
+        // Six times 80 + 30 + 6.
+        _short(29, "ask", 696);
+    }
+
+    function test_check_amounts_edges() public {
+        bytes32[11] memory names = [
+            bytes32("solverStake"),
+            "auditorStake",
+            "solverPay",
+            "auditPay",
+            "latePay",
+            "droppedFee",
+            "unservedFee",
+            "contestBond",
+            "askBond",
+            "disputeBond",
+            "finderCap"
+        ];
+        for (uint256 i = 0; i < 11; ++i) {
+            bool isStake = i < 2 || i >= 7 && i < 10;
+            if (isStake) _small(30 + i, names[i], 3);
+            else this.check(_with(30 + i, 0));
+            _large(30 + i, names[i], 1 << 90);
+        }
+    }
+
+    function test_check_numbers_edges() public {
+        _small(9, "rounds", 1);
+        _large(9, "rounds", 65_535);
+        _refuse(13, 0, IRefusals.AmountTooSmall.selector, "draws", 1);
+        this.check(_with(13, 1));
+        GameTerms memory t = _sound();
+        (t.draws, t.leastVerifiers) = (20, 60);
+        this.check(t);
+        _refuse(13, 21, IRefusals.AmountTooLarge.selector, "draws", 20);
+        _large(14, "lateChance", 65_536);
+        _refuse(12, 0, IRefusals.AmountTooSmall.selector, "solverSeats", 1);
+        _large(12, "solverSeats", 64);
+        _small(15, "leastSolvers", 1);
+        _large(15, "leastSolvers", 4);
+        _small(16, "leastVerifiers", 6);
+        _large(16, "leastVerifiers", 4096);
+        this.check(_with(17, 0));
+        _large(17, "leastWhistleblowers", 4096);
+        t = _sound();
+        (t.lateChance, t.leastWhistleblowers) = (1, 2);
+        vm.expectRevert(
+            abi.encodeWithSelector(IRefusals.AmountTooSmall.selector, bytes32("leastWhistleblowers"), 3, 2)
+        );
+        this.check(t);
+    }
+
+    function test_check_model_edges() public {
+        this.check(_with(6, 0));
+        _large(6, "format", 3);
+        _large(7, "weighting", 0);
+        _small(8, "parameterCount", 1);
+        _large(8, "parameterCount", 1 << 31);
+        _refuse(11, 0, IRefusals.AmountTooSmall.selector, "segmentSteps", 1);
+        this.check(_with(11, 1));
+        this.check(_with(11, 20));
+        _refuse(11, 21, IRefusals.AmountTooLarge.selector, "segmentSteps", 20);
+        this.check(_with(18, 1));
+        _large(18, "carryMoments", 1);
+        _small(19, "outerLearningRate", 1);
+        _large(19, "outerLearningRate", 0x407fffff);
+        this.check(_with(20, 0));
+        _large(20, "outerMomentum", 0x3f7fffff);
+    }
+
+    function _refuseSteps(GameTerms memory t, bytes4 error_, uint256 bound_, uint256 actual) private {
+        vm.expectRevert(abi.encodeWithSelector(error_, bytes32("innerSteps"), bound_, actual));
+        this.check(t);
+    }
+
+    function test_check_steps_edges() public {
+        GameTerms memory t = _sound();
+        t.innerSteps = 5;
+        this.check(t);
+        t.innerSteps = 4;
+        _refuseSteps(t, IRefusals.AmountTooSmall.selector, 1, 0);
+        t.innerSteps = 6;
+        _refuseSteps(t, IRefusals.AmountTooLarge.selector, 0, 1);
+        t.innerSteps = 5 * 65_535;
+        this.check(t);
+        t.innerSteps = 5 * 65_536;
+        _refuseSteps(t, IRefusals.AmountTooLarge.selector, 65_535, 65_536);
+        (t.innerSteps, t.rounds, t.segmentSteps) = (17 * 3855, 65_535, 17);
+        this.check(t);
+        // 65,535 rounds of 65,552 steps are 2^32 + 983,024 steps.
+        (t.innerSteps, t.segmentSteps) = (65_552, 16);
+        _refuseSteps(t, IRefusals.AmountTooLarge.selector, type(uint32).max, uint256(65_535) * 65_552);
+    }
+
+    function test_check_roots_mustBeThere() public {
+        for (uint256 field = 2; field <= 5; ++field) {
+            vm.expectRevert(abi.encodeWithSelector(IRefusals.AmountTooSmall.selector, bytes32("root"), 1, 0));
+            this.check(_with(field, 0));
+        }
+        this.check(_with(1, 0));
+        this.check(_with(0, 0));
+    }
+}
