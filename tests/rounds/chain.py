@@ -1,0 +1,202 @@
+"""The contracts of the round on Anvil: deployed with their limits, called and read by name."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from eth_abi.abi import decode, encode
+
+from protocol.adapters.chain.abi import Entry, Parameter, find_function, load_abi, load_bytecode
+from protocol.adapters.chain.headers import encode_header
+from protocol.spec.game.terms import DeploymentLimits
+from scripts.deploy import compute_creation_address
+from scripts.devnet import run_anvil
+from tests.e2e.twin_chain import JsonRpc
+
+GAS = 16_700_000
+"""of every transaction: just below what one may ask for (EIP-7825)."""
+BLOCK_GAS = 600_000_000
+MODULES = (
+    "Referee", "BlockRandomness", "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes",
+    "Evidence", "Contests",
+)  # fmt: skip
+"""In the order of their creation: each is told where the others will be."""
+NAMED = (*MODULES[2:], "BlockRandomness")
+"""As the struct `Modules` has them."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A transaction: gas, size of its data in bytes, the least gas that EIP-7623 charges for them, its events
+    as (contract, event, values), or the name of the error that refused it."""
+
+    gas: int
+    size: int
+    floor: int
+    events: tuple[tuple[str, str, dict[str, Any]], ...] = ()
+    error: str | None = None
+
+
+class RoundChain:
+    """One deployment. Senders are impersonated; each transaction is mined in a block of its own unless
+    `gather` is used."""
+
+    def __init__(self, rpc: JsonRpc, limits: DeploymentLimits) -> None:
+        self.ask, self.limits = rpc.ask, limits
+        self.ask(
+            ("anvil_autoImpersonateAccount", [True]),
+            ("evm_setAutomine", [False]),
+            ("evm_setBlockGasLimit", [hex(BLOCK_GAS)]),
+        )
+        self.entries = {name: load_abi(name) for name in ("DevToken", *MODULES)}
+        self.owner = str(self.ask(("eth_accounts", []))[0][0])
+        self.addresses = self._deploy()
+        self._names = {address: name for name, address in self.addresses.items()}
+        self._errors = {
+            e.selector: e.name for some in self.entries.values() for e in some if e.kind == "error"
+        }
+        self._events = {e.digest: e for some in self.entries.values() for e in some if e.kind == "event"}
+
+    # --- Deploying ------------------------------------------------------------------------------------------
+    def _deploy(self) -> dict[str, str]:
+        token = self._create(load_bytecode("DevToken"))
+        nonce = int(self.ask(("eth_getTransactionCount", [self.owner, "latest"]))[0], 16)
+        where = {name: compute_creation_address(self.owner, nonce + i) for i, name in enumerate(MODULES)}
+        where["DevToken"] = token
+        for name in MODULES:
+            actual = self._create(self._creation_code(name, where))
+            if actual != where[name]:
+                raise RuntimeError(f"{name}: expected at {where[name]}, created at {actual}")
+        return where
+
+    def _creation_code(self, name: str, where: Mapping[str, str]) -> bytes:
+        constructor = next((e for e in self.entries[name] if e.kind == "constructor"), None)
+        inputs = constructor.inputs if constructor else ()
+        arguments = [self._argument(parameter, where) for parameter in inputs]
+        return load_bytecode(name) + encode([p.kind for p in inputs], arguments)
+
+    def _argument(self, parameter: Parameter, where: Mapping[str, str]) -> Any:
+        name, limits = parameter.name.strip("_"), self.limits
+        modules = [where[one] for one in NAMED]
+        if name == "modules":
+            return modules if parameter.is_list else tuple(modules)
+        known: dict[str, Any] = {
+            "token": where["DevToken"],
+            "referee": where["Referee"],
+            "seal_blocks": limits.seal_blocks,
+            "proof_seal_blocks": limits.proof_seal_blocks,
+            "limits": (
+                astuple(limits.least), limits.window_max, limits.least_bond_wei, limits.amount_max,
+                limits.seal_blocks, limits.proof_seal_blocks, limits.seal_margin,
+            ),
+        }  # fmt: skip
+        return known[name]
+
+    def _create(self, code: bytes) -> str:
+        return str(self._mine({"from": self.owner, "data": "0x" + code.hex()})["contractAddress"])
+
+    # --- Calling --------------------------------------------------------------------------------------------
+    def _mine(self, transaction: dict[str, str]) -> dict[str, Any]:
+        name = self.ask(("eth_sendTransaction", [{"gas": hex(GAS), **transaction}]))[0]
+        self.ask(("evm_mine", []))
+        receipt: dict[str, Any] = self.ask(("eth_getTransactionReceipt", [name]))[0]
+        return receipt
+
+    def encode(self, contract: str, function: str, *arguments: Any) -> bytes:
+        """A call's data."""
+        entry = find_function(self.entries[contract], function)
+        return entry.selector + encode([parameter.kind for parameter in entry.inputs], arguments)
+
+    def send(self, sender: str, contract: str, function: str, *arguments: Any) -> Sent:
+        """The call in a block of its own. A refused one gives the error's name."""
+        data = self.encode(contract, function, *arguments)
+        call = {"from": sender, "to": self.addresses[contract], "data": "0x" + data.hex()}
+        receipt = self._mine(call)
+        floor = 21_000 + 10 * (4 * len(data) - 3 * data.count(0))
+        gas, error = int(receipt["gasUsed"], 16), None
+        if receipt["status"] != "0x1":
+            error = self._find_error(call, receipt["blockNumber"])
+        return Sent(gas, len(data), floor, tuple(map(self._decode, receipt["logs"])), error)
+
+    def _find_error(self, call: dict[str, str], block: str) -> str:
+        self.ask(("anvil_rollback", [1]))
+        try:
+            self.ask(("eth_call", [call, "pending"]))
+        except RuntimeError as refusal:
+            return self._read_error(str(refusal))
+        finally:
+            self.ask(("evm_mine", []))
+        return "OutOfGas"
+
+    def _read_error(self, refusal: str) -> str:
+        for selector, name in self._errors.items():
+            if selector.hex() in refusal:
+                return name
+        return refusal
+
+    def _decode(self, log: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+        entry = self._events[bytes.fromhex(log["topics"][0][2:])]
+        topics = iter(log["topics"][1:])
+        data = iter(
+            decode([p.kind for p in entry.inputs if not p.is_indexed], bytes.fromhex(log["data"][2:]))
+        )
+        values = {
+            p.name: decode([p.kind], bytes.fromhex(next(topics)[2:]))[0] if p.is_indexed else next(data)
+            for p in entry.inputs
+        }
+        return self._names.get(log["address"], log["address"]), entry.name, values
+
+    def read(self, contract: str, function: str, *arguments: Any) -> Any:
+        """What a view answers: one value, or a tuple of several."""
+        data = self.encode(contract, function, *arguments)
+        call = {"to": self.addresses[contract], "data": "0x" + data.hex(), "gas": hex(10**9)}
+        (answer,) = self.ask(("eth_call", [call, "latest"]))
+        outputs = find_function(self.entries[contract], function).outputs
+        values = decode([parameter.kind for parameter in outputs], bytes.fromhex(answer[2:]))
+        return values[0] if len(values) == 1 else values
+
+    # --- Blocks ---------------------------------------------------------------------------------------------
+    def get_block(self) -> int:
+        """The latest block's number: the next transaction is in the one after it."""
+        return int(self.ask(("eth_blockNumber", []))[0], 16)
+
+    def mine_to(self, block: int) -> None:
+        """Mines until the latest block is `block`."""
+        missing = block - self.get_block()
+        if missing > 0:
+            self.ask(("anvil_mine", [hex(missing)]))
+
+    def get_header(self, block: int) -> tuple[bytes, bytes]:
+        """The header of a block as `IRandomness.read` takes it, and the randomness in it."""
+        found = self.ask(("eth_getBlockByNumber", [hex(block), False]))[0]
+        return encode_header(found), bytes.fromhex(found["mixHash"][2:])
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """What happens inside did not happen."""
+        before = self.ask(("evm_snapshot", []))[0]
+        yield
+        self.ask(("evm_revert", [before]))
+
+
+@contextmanager
+def open_round_chain(folder: Path, limits: DeploymentLimits, hardfork: str = "osaka") -> Iterator[RoundChain]:
+    """An Anvil of its own, with the newest rules that it has, until the block ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    options = ("--enable-tx-gas-limit", "--gas-limit", str(BLOCK_GAS))
+    with asyncio.Runner() as runner:
+        anvil = run_anvil(0, folder / "anvil.log", options=options, hardfork=hardfork)
+        rpc = JsonRpc(runner.run(anvil.__aenter__()))
+        try:
+            yield RoundChain(rpc, limits)
+        finally:
+            rpc.close()
+            runner.run(anvil.__aexit__(None, None, None))
+
+
+def list_functions(entries: Sequence[Entry]) -> list[str]:
+    """Names of all functions."""
+    return [entry.name for entry in entries if entry.kind == "function"]

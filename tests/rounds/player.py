@@ -1,0 +1,249 @@
+"""Plays a task at random on machine and contracts at once: honest work, refusals, wrong moves, silence."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
+from protocol.spec.game.enums import RoundPhase, SeatRole
+from protocol.spec.game.fates import get_votes, list_mergeable
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.pools import list_unclosed
+from protocol.spec.game.posting import get_waiting_round
+from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.game.timing import get_live_round, is_late_draw
+from protocol.spec.game.upkeep import get_next_block, list_upkeep
+from protocol.spec.statements import VoteWord
+from tests.rounds.members import make_word
+from tests.rounds.twin import STRANGER, Twin
+
+WORDS = (
+    [VoteWord.ACCEPT] * 12
+    + [VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA]
+    + [VoteWord.UNSERVED, VoteWord.ABSTAIN]
+)
+
+
+class Player:
+    """counts: accepted and refused calls by kind."""
+
+    def __init__(self, twin: Twin, seed: int, solvers: list[str], auditors: list[str]) -> None:
+        self.twin, self.dice = twin, random.Random(seed)
+        self.solvers, self.auditors = solvers, auditors
+        self.counts: Counter[tuple[str, str | None]] = Counter()
+
+    def do(self, call: GameCall, sender: str = STRANGER) -> str | None:
+        """One call to both."""
+        refused = self.twin.do(call, sender)
+        self.counts[type(call).__name__, refused] += 1
+        return refused
+
+    def join_all(self) -> None:
+        """Everybody gets a seat."""
+        amounts = self.twin.state.terms.amounts
+        for name in self.solvers:
+            self.do(calls.Deposit(4 * amounts.solver_stake), name)
+            self.do(calls.JoinSeat(SeatRole.SOLVER, amounts.solver_stake), name)
+        for number, name in enumerate(self.auditors):
+            role = SeatRole.VERIFIER if number % 2 else SeatRole.WHISTLEBLOWER
+            self.do(calls.Deposit(4 * amounts.auditor_stake), name)
+            self.do(calls.JoinSeat(role, amounts.auditor_stake), name)
+        self.do(calls.Deposit(100_000), STRANGER)
+
+    def play(self, steps: int) -> None:
+        """So many steps, or until the task is closed."""
+        for _ in range(steps):
+            if self.twin.state.is_closed:
+                return
+            self.step()
+
+    def step(self) -> None:
+        """Something useful mostly, something wrong now and then, else the clock goes on."""
+        moves = [
+            self._upkeep,
+            self._commit,
+            self._judge,
+            self._post,
+            self._upkeep,
+            self._commit,
+            self._judge,
+            self._post,
+        ]
+        self.dice.shuffle(moves)
+        if self.dice.random() < 0.15:
+            moves.insert(0, self.dice.choice([self._mischief, self._members, self._questions]))
+        if not any(move() for move in moves):
+            self._wait()
+
+    def _wait(self) -> None:
+        block = self.twin.chain.get_block()
+        following = get_next_block(self.twin.state, block + 1)
+        self.twin.chain.mine_to(
+            block + 1 if following is None else max(block + 1, min(following - 1, block + 400))
+        )
+
+    # --- Useful moves ---------------------------------------------------------------------------------------
+    def _upkeep(self) -> bool:
+        due = list_upkeep(self.twin.state, self.twin.get_block())
+        if not due:
+            return False
+        self.do(self.dice.choice(due))
+        return True
+
+    def _live(self) -> GameRound | None:
+        return get_live_round(get_state_at(self.twin.state, self.twin.get_block()))
+
+    def _commit(self) -> bool:
+        live, state = self._live(), self.twin.state
+        if live is None or live.closed is not None or live.beacon is None:
+            return False
+        missing = [n for slot, n in enumerate(live.pool.solvers) if slot not in live.claims]
+        missing = [n for n in list_unclosed(state, tuple(missing)) if (n + live.index) % 7]
+        if not missing:
+            return False
+        seat = state.seats[self.dice.choice(missing)]
+        count = state.terms.segment_count
+        segments = self.dice.choice([count, count, count, 3 * state.terms.draws - 2])
+        root = make_word("claim", live.index, seat.number)
+        return (
+            self.do(
+                calls.CommitRound(live.index, live.base_root, live.beacon, root, segments),
+                self._name(seat.account),
+            )
+            is None
+        )
+
+    def _name(self, account: str) -> str:
+        return next(name for name, one in self.twin.parties.items() if one.address == account)
+
+    def _judge(self) -> bool:
+        state = self.twin.state
+        rounds = [
+            one for one in state.rounds.values() if one.seed is not None and one.phase != RoundPhase.UNDONE
+        ][-3:]
+        for game_round in self.dice.sample(rounds, len(rounds)):
+            votes, openings = self._cast(game_round)
+            if votes:
+                return self.do(calls.JudgeVotes(game_round.index, tuple(votes), tuple(openings))) is None
+        return False
+
+    def _cast(self, game_round: GameRound) -> tuple[list[SignedVote], list[HandedOpening]]:
+        state, votes, openings = self.twin.state, list[SignedVote](), list[HandedOpening]()
+        for slot, draw in list_draws(state, game_round):
+            counted = get_votes(game_round, slot, draw)
+            for rank in range(3):
+                if rank in counted or self.dice.random() < (0.2 if rank == 0 else 0.75):
+                    continue
+                vote = self._sign(game_round, slot, draw, rank)
+                if vote is None:
+                    continue
+                votes.append(vote)
+                if self.dice.random() < 0.8:
+                    openings.append(HandedOpening(slot, draw, rank))
+        return votes, openings
+
+    def _sign(self, game_round: GameRound, slot: int, draw: int, rank: int) -> SignedVote | None:
+        state = self.twin.state
+        seat, segment = (
+            get_drawn_seat(state, game_round, slot, draw, rank),
+            get_drawn_segment(state, game_round, slot, draw),
+        )
+        seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
+        if seat is None or segment is None or seed is None or seat not in state.seats:
+            return None
+        rng = random.Random(f"{game_round.index} {slot} {draw} {rank} {self.twin.task.hex()}")
+        word, claim = rng.choice(WORDS), game_round.claims[slot]
+        return SignedVote(slot, draw, rank, claim.claim_root, seed, segment, word, state.seats[seat].account)
+
+    def _post(self) -> bool:
+        state = get_state_at(self.twin.state, self.twin.get_block())
+        waiting = get_waiting_round(state)
+        if waiting is None:
+            return False
+        merged = list_mergeable(state, waiting, self.twin.get_block())
+        if not merged:
+            return False
+        signers = list_unclosed(state, waiting.pool.solvers)
+        if self.dice.random() < 0.1:
+            signers = signers[: len(signers) // 2]
+        root = make_word("root", waiting.index, merged, waiting.fallen)
+        return self.do(calls.PostRoot(waiting.index, merged, root, signers)) is None
+
+    # --- Others ---------------------------------------------------------------------------------------------
+    def _members(self) -> bool:
+        state = self.twin.state
+        name = self.dice.choice([*self.solvers, *self.auditors, "submitter"])
+        account = self.twin.parties[name].address
+        seat = next((one for one in state.seats.values() if one.account == account), None)
+        amounts = state.terms.amounts
+        role = (
+            SeatRole.SOLVER
+            if name in self.solvers
+            else self.dice.choice([SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER])
+        )
+        stake = amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
+        options: list[GameCall] = [
+            calls.Deposit(self.dice.randint(1, 1000)), calls.WithdrawCredit(),
+            calls.JoinSeat(role, stake + self.dice.randint(-1, 50)),
+        ]  # fmt: skip
+        if seat is not None:
+            options += [calls.TopUp(seat.number, self.dice.randint(0, 100)), calls.PayOut(seat.number)]
+            if self.dice.random() < 0.3:
+                options.append(calls.LeaveSeat(seat.number))
+        if self.dice.random() < 0.01:
+            options.append(calls.HaltTask())
+        self.do(self.dice.choice(options), name)
+        return True
+
+    def _questions(self) -> bool:
+        state, amounts = self.twin.state, self.twin.state.terms.amounts
+        options: list[GameCall] = []
+        for index, game_round in list(state.rounds.items())[-6:]:
+            if game_round.phase == RoundPhase.POSTED and self.dice.random() < 0.2:
+                options.append(calls.OpenContest(index, amounts.contest_bond))
+            for (slot, draw), votes in game_round.votes.items():
+                for rank, vote in votes.items():
+                    ref = StatementRef(index, slot, draw, rank)
+                    seat = get_drawn_seat(state, game_round, slot, draw, rank)
+                    known = sum(one.seat == seat for one in state.asks.values())
+                    leaf = 0
+                    options.append(calls.AskSigner(ref, vote.word, leaf, amounts.ask_bond * (1 + known)))
+            for slot, claim in game_round.claims.items():
+                known = sum(one.seat == claim.seat for one in state.disputes.values())
+                options.append(
+                    calls.DisputeStatement(StatementRef(index, slot), amounts.dispute_bond * (1 + known))
+                )
+        if options:
+            self.do(self.dice.choice(options), self.dice.choice([STRANGER, STRANGER, *self.solvers]))
+        return bool(options)
+
+    def _mischief(self) -> bool:
+        """A wrong or early call."""
+        live, state = self._live(), self.twin.state
+        index = 0 if live is None else live.index
+        options: list[tuple[GameCall, str]] = [
+            (calls.StartRounds(), STRANGER), (calls.SealStart(), STRANGER),
+            (calls.SealAudits(index), STRANGER),
+            (calls.SealClosing(), STRANGER), (calls.LetStand(index), STRANGER), (calls.FreeEpoch(), STRANGER),
+            (calls.CloseGame(), STRANGER), (calls.HaltTask(), STRANGER), (calls.SealRound(index), STRANGER),
+            (calls.PayOut(1 << 16), STRANGER), (calls.SettleSeat(1 << 16, max(index - 1, 0)), STRANGER),
+            (calls.OpenContest(index, state.terms.amounts.contest_bond - 1), STRANGER),
+        ]  # fmt: skip
+        if live is not None and live.beacon is not None:
+            right = calls.CommitRound(
+                live.index, live.base_root, live.beacon, make_word("x"), state.terms.segment_count
+            )
+            wrong: list[Any] = [
+                {"base_root": make_word("y")},
+                {"beacon": make_word("z")},
+                {"segments": 0},
+                {"segments": 99},
+                {},
+            ]
+            sender = self.dice.choice([*self.solvers, STRANGER])
+            options += [(replace(right, **self.dice.choice(wrong)), sender)] * 4
+        self.do(*self.dice.choice(options))
+        return True
