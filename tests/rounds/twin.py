@@ -146,9 +146,8 @@ class Twin:
                 if name == "AskOpened":
                     assert isinstance(call, calls.AskSigner)
                     vote, _, _ = self._vote(call.statement, call.word, call.leaf)
-                    self.questions[number] = (
-                        _words(vote), call.leaf, values["seat"], values["asker"], values["solver"],
-                    )  # fmt: skip
+                    said = _words(vote)
+                    self.questions[number] = (said, call.leaf, values["seat"], values["asker"])
 
     # --- Facts ----------------------------------------------------------------------------------------------
     def _prepare(self, call: GameCall, block: int) -> GameCall:
