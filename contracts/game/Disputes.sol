@@ -399,7 +399,7 @@ contract Disputes is QuestionModule, IDisputes {
         returns (Dispute storage d, address account)
     {
         (d, account) = _onTurn(task, id, expected);
-        if (msg.sender != account) revert IRefusals.NotOwner(account, msg.sender);
+        if (msg.sender != account) revert IRefusals.NotHolder(account, msg.sender);
     }
 
     function _openersTurn(TaskId task, bytes32 id, Stage expected) private view returns (Dispute storage d) {

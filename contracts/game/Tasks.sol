@@ -186,7 +186,7 @@ contract Tasks is Module, ITasks {
 
     function _ownOpen(Task storage entry, uint256 seat) private view returns (Seat storage record) {
         record = _taken(entry, seat);
-        if (record.account != msg.sender) revert IRefusals.NotOwner(record.account, msg.sender);
+        if (record.account != msg.sender) revert IRefusals.NotHolder(record.account, msg.sender);
         if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
     }
 

@@ -73,9 +73,9 @@ interface IRefusals {
     /// @custom:remedy Merge claims that were accepted in time, at least one, each once.
     error NotMergeable(uint256 mergeable, uint256 merged);
     /// @notice The sender is no module of this deployment.
-    /// @param sender who called
+    /// @param caller who called
     /// @custom:remedy Call the module that offers this to everybody.
-    error NotModule(address sender);
+    error NotModule(address caller);
     /// @notice Another round waits for its root, or none does.
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Only the newest round that has no root yet can be posted or stand.
@@ -84,7 +84,7 @@ interface IRefusals {
     /// @param expected what is due
     /// @param actual what was given
     /// @custom:remedy Send it from the seat's account.
-    error NotOwner(address expected, address actual);
+    error NotHolder(address expected, address actual);
     /// @notice Something about the seat can still change its pay.
     /// @param seat id of the seat
     /// @param round index of the round in its task, from 0

@@ -21,7 +21,7 @@ REMEDIES = {
     "NotLate": "Wait until the clock has run out.",
     "NotMergeable": "Merge claims that were accepted in time, at least one, each once.",
     "NotNewest": "Only the newest round that has no root yet can be posted or stand.",
-    "NotOwner": "Send it from the seat's account.",
+    "NotHolder": "Send it from the seat's account.",
     "NotSettleable": "Wait until the windows are over and nothing is open, and settle whole epochs.",
     "NotSilent": "Name in order three rounds, or draws, that the seat missed since its last sign.",
     "NotStanding": "Wait until the running round has ended.",

@@ -59,7 +59,7 @@ def _displace_smallest(draft: Draft, wei: int) -> None:
 def apply_top_up(draft: Draft, call: TopUp, sender: str) -> None:
     """More stake for an own seat that is open."""
     seat, greatest = get_seat(draft.state, call.seat), draft.state.limits.amount_max
-    require(seat.account == sender, "NotOwner", seat.account, sender)
+    require(seat.account == sender, "NotHolder", seat.account, sender)
     require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
     total = get_stake(draft.state, call.seat) + call.wei
     require(call.wei > 0 and total <= greatest, "StakeWrong", f"1 wei or more, {greatest} in all", call.wei)
@@ -69,7 +69,7 @@ def apply_top_up(draft: Draft, call: TopUp, sender: str) -> None:
 def apply_leave(draft: Draft, call: LeaveSeat, sender: str) -> None:
     """The seat still serves in frozen pools."""
     seat = get_seat(draft.state, call.seat)
-    require(seat.account == sender, "NotOwner", seat.account, sender)
+    require(seat.account == sender, "NotHolder", seat.account, sender)
     require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
     draft.emit(SeatLeft(call.seat))
 

@@ -440,7 +440,7 @@ contract DisputesTest is GameStep {
     function test_postRoots_refusals() public {
         acceptAll(0);
         bytes32 id = _open();
-        _expect(_error2(IRefusals.NotOwner.selector, _claimant(), stranger));
+        _expect(_error2(IRefusals.NotHolder.selector, _claimant(), stranger));
         _postRoots(id, stranger, stepRoots());
         _expect(_notBound("count", bytes32(uint256(6)), bytes32(uint256(5))));
         _postRoots(id, _claimant(), new bytes32[](5));
@@ -602,7 +602,7 @@ contract DisputesTest is GameStep {
         proof = proveTrace();
         proof.weightsPath[0] = "other";
         _expectTrace(id, IStepProofs.OutputMismatch.selector, facts, start, end, proof);
-        _expect(_error2(IRefusals.NotOwner.selector, _claimant(), stranger));
+        _expect(_error2(IRefusals.NotHolder.selector, _claimant(), stranger));
         _as(stranger);
         game.postTrace(task, id, facts, 0, start, end, proof);
         _trace(id);
@@ -854,7 +854,7 @@ contract DisputesTest is GameStep {
         _demand(id, 2);
         IReferee.BufferOpening[] memory openings = new IReferee.BufferOpening[](1);
         openings[0] = openBuffer(TENSOR, 0);
-        _expect(_error2(IRefusals.NotOwner.selector, _claimant(), stranger));
+        _expect(_error2(IRefusals.NotHolder.selector, _claimant(), stranger));
         _showAs(id, stranger, openings);
         address account = _claimant();
         StateHeader memory start = stepState(ofStep);

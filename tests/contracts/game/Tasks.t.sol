@@ -309,7 +309,7 @@ contract TasksTest is GameWorld {
         tasks.topUp(task, seat, most + 1);
         tasks.topUp(task, seat, most);
         vm.stopPrank();
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotOwner.selector, account, stranger));
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotHolder.selector, account, stranger));
         vm.prank(stranger);
         tasks.topUp(task, seat, 1);
         vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatUnknown.selector, seat + 1));
@@ -360,7 +360,7 @@ contract TasksTest is GameWorld {
     function test_leave_seat_servesInFrozenPools() public {
         begin(3, 6, 3);
         vm.expectRevert(
-            abi.encodeWithSelector(IRefusals.NotOwner.selector, accountOf(solverSeat(2)), stranger)
+            abi.encodeWithSelector(IRefusals.NotHolder.selector, accountOf(solverSeat(2)), stranger)
         );
         vm.prank(stranger);
         tasks.leave(task, solverSeat(2));

@@ -142,7 +142,7 @@ def test_a_seat_below_its_stake_does_not_sit_until_it_tops_up() -> None:
     number = world.get_seat("solver2").number
     world.state = replace(world.state, purse=move_wei(world.state.purse, stake_of(number), BURNED, 60))
     assert number not in freeze_pool(world.state).solvers, "a fee was taken"
-    assert world.try_send(calls.TopUp(number, 60), "x") == "NotOwner"
+    assert world.try_send(calls.TopUp(number, 60), "x") == "NotHolder"
     assert world.try_send(calls.TopUp(number, 0), "solver2") == "StakeWrong"
     world.send(calls.TopUp(number, 60), "solver2")
     assert number in freeze_pool(world.state).solvers
@@ -151,7 +151,7 @@ def test_a_seat_below_its_stake_does_not_sit_until_it_tops_up() -> None:
 def test_a_leaving_seat_must_still_serve_the_pools_frozen_before() -> None:
     world = make_quiet_world()
     number = world.get_seat("solver1").number
-    assert world.try_send(calls.LeaveSeat(number), "solver0") == "NotOwner"
+    assert world.try_send(calls.LeaveSeat(number), "solver0") == "NotHolder"
     world.send(calls.LeaveSeat(number), "solver1")
     assert world.try_send(calls.LeaveSeat(number), "solver1") == "SeatClosed"
     assert world.try_send(calls.PayOut(number), "x") == "SeatBusy"
