@@ -187,7 +187,8 @@ class World:
         self.block = block
 
     def play_block(self) -> bool:
-        """Everything that is due in this block is done; tells whether anything was."""
+        """Everything that is due in this block is done; tells whether anything was. A call that passes and
+        changes nothing, such as a vote that no longer counts, is no act: its sender would repeat it for ever."""
         for count in range(50):
             if not self._play_pass():
                 return count > 0
@@ -196,7 +197,9 @@ class World:
     def _play_pass(self) -> bool:
         before = len(self.acts)
         for sender, call in list(self.list_duties()):
-            if not self.is_silent(sender) and self.try_send(call, sender) is None:
+            state = self.state
+            is_sent = not self.is_silent(sender) and self.try_send(call, sender) is None
+            if is_sent and self.state is not state:
                 self.acts.append((self.block, sender, call))
         return len(self.acts) > before
 
