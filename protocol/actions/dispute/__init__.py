@@ -1,0 +1,1 @@
+"""Asks, disputes and evidence: what a node opens, answers and ends."""

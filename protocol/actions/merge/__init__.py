@@ -1,0 +1,1 @@
+"""The outer step: claims, merge signatures, posted roots and their contests."""
