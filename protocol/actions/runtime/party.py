@@ -35,8 +35,8 @@ class Joined:
 
 @dataclass
 class Party:
-    """An open party. state: the fold of all events up to its head; batches: what the chain does, each batch to
-    be folded into `state` once."""
+    """An open party. state: the fold of all events up to its head; batches: what the chain does, each to be
+    folded into `state` once."""
 
     config: PartyConfig
     chain: GameChain
