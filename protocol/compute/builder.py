@@ -17,6 +17,7 @@ from protocol.compute.layout import (
     join,
     make_contiguous,
     narrow,
+    permute,
     refine,
     split,
 )
@@ -94,8 +95,21 @@ class Builder:
         return self.add_up(partial, out)
 
     def reduce_maximum(self, view: View) -> View:
-        """The largest element along the last dimension."""
-        return self._emit(Operation.MAXIMUM_OF, [view], 1, None, 0)
+        """The largest element along the last dimension, in chunks as a sum: a row of a vocabulary is longer
+        than what a proof can open. Those of the chunks lie next to each other: they are one run again."""
+        terms, last = view.shape[-1], len(view.shape) - 1
+        if terms <= self.chunk_terms:
+            return self._emit(Operation.MAXIMUM_OF, [view], 1, None, 0)
+        length = self._choose_length([view], terms)
+        whole, rest = divmod(terms, length)
+        partial = self.add_tensor((*view.shape[:-1], whole + bool(rest)))
+        of_chunks = permute(partial, (last, *range(last)))
+        bulk = _chunk(narrow(view, last, 0, whole * length), whole, length)
+        self._emit(Operation.MAXIMUM_OF, [bulk], 1, narrow(of_chunks, 0, 0, whole), 0)
+        if rest:
+            tail = _chunk(narrow(view, last, whole * length, rest), 1, rest)
+            self._emit(Operation.MAXIMUM_OF, [tail], 1, narrow(of_chunks, 0, whole, 1), 0)
+        return self.reduce_maximum(partial)
 
     def _choose_length(self, operands: Sequence[View], terms: int) -> int:
         """The longest equal chunks that all operands can be cut into, where they are at least half as long

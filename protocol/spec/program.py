@@ -272,10 +272,7 @@ def _require_node(program: Program, node: Node, where: str, written: set[int]) -
     _require(where, all(size >= 1 for size in node.sizes), "loops of 1 or more", node.sizes)
     _require(where, 0 <= node.reduced <= loops, "reduced loops among the loops", node.reduced)
     _require(where, operation in REDUCTIONS or not node.reduced, "no reduced loop", node.reduced)
-    is_sum = operation in REDUCTIONS and operation is not Operation.MAXIMUM_OF
-    _require(
-        where, not is_sum or node.terms <= program.chunk_terms, f"{program.chunk_terms} terms", node.terms
-    )
+    _require(where, node.terms <= program.chunk_terms, f"{program.chunk_terms} terms", node.terms)
     _require(where, len(node.operands) == OPERAND_COUNTS[operation], "its operands", len(node.operands))
     _require_access(program, node.output, node.output_sizes, where)
     is_tensor = program.buffers[node.output.buffer].role is Role.TENSOR

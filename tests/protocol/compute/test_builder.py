@@ -115,10 +115,24 @@ def test_a_sum_is_written_where_it_belongs() -> None:
     assert torch.equal(bench.read(place)[0], torch.stack([ramp(3, 100).sum(1), ramp(3, 1000).sum(1)]))
 
 
-def test_the_maximum_of_a_long_row_is_one_node() -> None:
+@pytest.mark.parametrize(
+    "terms, nodes",
+    [
+        (128, [(3, 128)]),
+        (256, [(6, 128), (3, 2)]),
+        (1000, [(24, 125), (3, 8)]),
+        (257, [(6, 128), (3, 1), (3, 3)]),
+        (128 * 129, [(3 * 129, 128), (9, 43), (3, 3)]),
+    ],
+)
+def test_the_maximum_of_a_long_row_is_taken_in_chunks(terms: int, nodes: list[tuple[int, int]]) -> None:
+    """Findings, M1: a row of a vocabulary in one node can never be proven."""
     bench = Bench(128)
-    largest = bench.builder.reduce_maximum(bench.add(ramp(3, 1000)))
-    assert len(bench.nodes) == 1 and torch.equal(bench.read(largest)[0], ramp(3, 1000).amax(1))
+    x = ramp(3, terms) + torch.arange(3 * terms).reshape(3, terms) % 1009
+    largest = bench.builder.reduce_maximum(bench.add(x))
+    assert [(node.elements, node.terms) for node in bench.nodes] == nodes
+    assert {node.operation for node in bench.nodes} == {Operation.MAXIMUM_OF}
+    assert torch.equal(bench.read(largest)[0], x.amax(1))
 
 
 # --- Nothing twice ------------------------------------------------------------------------------------------
