@@ -1,389 +1,418 @@
-"""What does a round cost on the chain, and does a solver pay more where there are many?
+"""What does a round cost on the chain?
 
-Whole transactions on a real Anvil, base and calldata included: honest rounds of 10, 100 and 1,000 solvers
-with as many verifiers, two drawn segments a claim, everybody's transactions from enrolment to settlement; and
-the moves of one dispute. States are made up, but all roots, paths, salts and commitments are real, and every
-replay agrees. A round takes 64 solvers at most (docs/spec.md, section 5): more are dealt to several tasks of
-equal size. Writes build/gas/report.json.
+    ./dev bench gas [--quick]
+
+Whole transactions on a real Anvil with the newest rules that it has (calldata floor of EIP-7623, transaction
+limit of EIP-7825), base and calldata included: the contracts of the round, real keys and signatures, two
+draws a claim, late audits of half the claims by three whistleblowers, all votes handed in with their openings
+beside the root that they allow. Rounds are measured in the first lap of the ring, where storage is written
+for the first time, and in later ones, which the figures at the top are of. Who is paid is checked to the wei.
+Asks, disputes and the answer to an ask are those of a task that has seen some before. `settle` is of one
+solver's round. Writes build/gas/report.json.
 """
 
 import argparse
-import statistics
-import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from itertools import groupby, islice
-from pathlib import Path
-from typing import Any, TypeVar
+from collections import Counter
+from dataclasses import asdict, astuple, dataclass, field, replace
+from typing import Any
 
-from benchmarks.setting import write_report
-from protocol.spec import calls
-from protocol.spec.calls import Call
-from protocol.spec.containers import TaskTerms
-from protocol.spec.dispute_moves import compute_opening_seal
-from protocol.spec.drawn import compute_draws, compute_late_draws
-from protocol.spec.events import RoundStarted
-from protocol.spec.hashing import sha256_of
-from protocol.spec.keeping import get_claim_page
-from protocol.spec.params import LATE_RATE_ONE, MAX_SHARDS
-from protocol.spec.round import (
-    RoundState,
-    get_audit_ref,
-    get_included,
-    get_settle_block,
-    process_event,
-    start_round,
+from benchmarks.setting import BUILD, write_report
+from protocol.spec.audit_draw import (
+    VERIFIER_POOL,
+    WHISTLEBLOWER_POOL,
+    compute_permutation,
+    compute_round_beacon,
+    compute_round_seed,
+    count_places,
+    deal_shards,
+    draw_circle_segments,
+    draw_late,
+    get_auditor_places,
 )
-from protocol.spec.schedule import compute_schedule_levels
-from protocol.spec.statuses import ClaimRef, ClaimStatus, Role
-from tests.e2e.twin import STAKE_WEI, SUBMITTER, WEALTH_WEI, make_account
-from tests.e2e.twin_calls import CallMaker
-from tests.e2e.twin_chain import Sending, TwinChain, open_twin_chain
-from tests.e2e.twin_step import PROGRAM, DealtData, StepTrace, make_facts, prove_node
-from tests.e2e.twin_world import (
-    LEARNING_RATE_SUM,
-    TENSORS,
-    Claims,
-    make_tensor,
-    make_twin_terms,
-    state_after,
+from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root
+from protocol.spec.containers import StateHeader
+from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
+from protocol.spec.hashing import hash_words
+from protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
+from protocol.spec.statements import MergeSignature, Vote, VoteWord, compute_merged_hash, compute_seal
+from protocol.spec.typed_data import SigningDomain
+from scripts.devnet import CHAIN_ID
+from tests.rounds.chain import RoundChain, Sent, open_round_chain
+from tests.rounds.members import (
+    Draw,
+    HandedVote,
+    Member,
+    hand_vote,
+    make_member,
+    make_vote,
+    make_word,
+    sign_merge,
 )
 
-SIZES, QUICK_SIZES = (10, 100, 1000), (10,)
-SEGMENTS, SEGMENT_STEPS, DRAWS = 16, 10, 2
-BLOCK_TRANSACTIONS = 40
-"""Anvil keeps their order in a block, for no more than some seventy."""
+Json = dict[str, Any]
+SOLVER, VERIFIER, WHISTLEBLOWER = 1, 2, 3
+SEGMENTS, SEGMENT_STEPS, DRAWS, LATE_CHANCE = 16, 10, 2, 1 << 15
+EPOCH_ROUNDS, RING_ROUNDS = 16, 128
+Shares = dict[str, int]
+WINDOWS = GameWindows(
+    delay=1, draw_grid=2, train_min=120, train_max=400, audit_max=90, post=6, respond=4, dispute=560, ask=2976
+)
+AMOUNTS = GameAmounts(
+    solver_stake=10**21, auditor_stake=10**20, solver_pay=10**18, audit_pay=10**16, late_pay=10**16,
+    dropped_fee=10**17, unserved_fee=10**17, contest_bond=10**18, ask_bond=10**18, dispute_bond=10**18,
+    finder_cap=10**18,
+)  # fmt: skip
+PAUSE_BLOCKS = 24
+"""Before the last commitment of a round: so that seats can settle before the ring comes round."""
+WEALTH = 10**24
+TASK_ROUNDS, LEAVES, LEARNING_RATE_SUM = 1_000, 40, 1 << 60
+SCHEDULE = compute_levels(
+    [compute_schedule_leaf(index, LEARNING_RATE_SUM) for index in range(TASK_ROUNDS * SEGMENTS)]
+)
+"""Tree over the learning rates of the whole task."""
 TARGETS = {
-    "commit": 90_000,
-    "challenge": 120_000,
-    "respond": 70_000,
-    "settle": 110_000,
-    "solver_round": 800_000,
+    "commit": 75_000,
+    "challenge": 200_000,
+    "ask": 120_000,
+    "per_solver": 200_000,
+    "third_rejecting": 230_000,
+    "dearest": {"gas": 12_000_000, "bytes": 120 * 1024},
 }
-Thing = TypeVar("Thing")
 
 
-class Joined(Enum):
-    """How a transaction lists several calls: audits by name, draws in order, slots as a page."""
+@dataclass(frozen=True)
+class Case:
+    """A size. is_refusing: a third of the primaries REJECT, and both reserves accept."""
 
-    AUDITS = "audits"
-    DRAWS = "draws"
-    SLOTS = "slots"
-
-
-TOGETHER = {
-    calls.OpenStart: (Joined.DRAWS, "AuditBook", "openStarts"),
-    calls.CommitReplay: (Joined.AUDITS, "AuditBook", "commitReplays"),
-    calls.OpenEnd: (Joined.DRAWS, "AuditBook", "openEnds"),
-    calls.Reveal: (Joined.AUDITS, "AuditBook", "reveals"),
-    calls.Judge: (Joined.SLOTS, "RoundLedger", "judgeClaims"),
-    calls.SettleClaim: (Joined.SLOTS, "RoundLedger", "settleClaims"),
-}
-DISPUTED_STEP = 1
-"""of segment 0."""
-
-
-def make_terms(salt: str, solvers: int, late_rate: int) -> TaskTerms:
-    """A task of 16 segments of ten steps, two of them drawn, with room for these solvers."""
-    terms = replace(
-        make_twin_terms(SUBMITTER),
-        salt=sha256_of(salt.encode()),
-        inner_steps=SEGMENTS * SEGMENT_STEPS,
-        segment_steps=SEGMENT_STEPS,
-        segment_draws=DRAWS,
-        max_solvers=solvers,
-        max_verifiers=max(solvers, 3),
-        late_rate=late_rate,
-    )
-    sums = [LEARNING_RATE_SUM] * (terms.rounds * terms.segment_count)
-    return replace(terms, schedule_root=compute_schedule_levels(sums)[-1][0])
+    solvers: int
+    auditors: int
+    is_refusing: bool = False
 
 
 @dataclass
-class GasRound:
-    """One honest round of one task. gas: of every transaction, by function; `state` is folded from logs."""
+class Round:
+    """What everybody knows of a round."""
 
-    chain: TwinChain
-    terms: TaskTerms
-    solvers: Sequence[str]
-    verifiers: Sequence[str]
-    whistleblowers: Sequence[str] = ()
-    gas: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    state: RoundState = field(init=False)
+    base: bytes
+    beacon: bytes = b""
+    seed: bytes = b""
+    claims: list[bytes] = field(default_factory=list)
+    late_seed: bytes = b""
 
-    def __post_init__(self) -> None:
-        (outcome,) = self.chain.mine(
-            [Sending(SUBMITTER, "TaskRegistry", "createTask", (self.terms, b"training"))]
+
+class Play:
+    """Rounds of one task, everybody awake."""
+
+    def __init__(self, chain: RoundChain, case: Case) -> None:
+        self.chain, self.case = chain, case
+        counts = {SOLVER: case.solvers, VERIFIER: case.auditors, WHISTLEBLOWER: case.auditors}
+        self.seats = {role: [make_member(f"{role} {i}") for i in range(n)] for role, n in counts.items()}
+        self.members = {one.address: one for some in self.seats.values() for one in some}
+        self.submitter = make_member(f"submitter {case}")
+        self.task = self._post()
+        self.domain = hash_words("touchstone.domain", CHAIN_ID, chain.addresses["Tasks"], self.task)
+        self.signing = SigningDomain(CHAIN_ID, chain.addresses["Tasks"])
+        for role, some in self.seats.items():
+            stake = AMOUNTS.solver_stake if role == SOLVER else AMOUNTS.auditor_stake
+            for member in some:
+                self._fund(member, stake)
+                self.do(member, "Tasks", "join", self.task, role, stake)
+        self.rounds: dict[int, Round] = {}
+        self.owed: Counter[str] = Counter()
+        self.settled = 0
+
+    # --- Setting up -----------------------------------------------------------------------------------------
+    def do(self, sender: Member, contract: str, function: str, *arguments: Any) -> Sent:
+        """A call that must pass."""
+        sent = self.chain.send(sender.address, contract, function, *arguments)
+        if sent.error is not None:
+            raise RuntimeError(f"expected {contract}.{function} to pass, refused: {sent.error}")
+        return sent
+
+    def _fund(self, member: Member, wei: int) -> None:
+        self.chain.ask(("anvil_setBalance", [member.address, hex(WEALTH)]))
+        self.do(member, "DevToken", "mint", member.address, wei)
+        self.do(member, "DevToken", "approve", self.chain.addresses["Purse"], wei)
+        self.do(member, "Purse", "deposit", wei)
+
+    def _post(self) -> bytes:
+        terms = (
+            self.submitter.address, make_word("salt", self.case), make_word("W"), make_word("zero"),
+            SCHEDULE[-1][0], make_word("step"), 0, 0, LEAVES * 256, TASK_ROUNDS, SEGMENTS * SEGMENT_STEPS,
+            SEGMENT_STEPS, self.case.solvers, DRAWS, LATE_CHANCE, 1, 3 * DRAWS, 3, 0, 0x3F000000, 0x3F000000,
+            tuple(asdict(WINDOWS).values()), tuple(asdict(AMOUNTS).values()), (1,) * 6,
+        )  # fmt: skip
+        escrow = self.chain.read("Tasks", "escrowFor", terms)
+        self._fund(self.submitter, escrow)
+        sent = self.do(self.submitter, "Tasks", "postTask", terms, b"text")
+        return next(bytes(v["task"]) for _, name, v in sent.events if name == "TaskPosted")
+
+    def start(self) -> None:
+        """Up to the first open round."""
+        self.do(self.submitter, "Rounds", "start", self.task)
+        block = self._find_start()
+        self.chain.mine_to(block)
+        header, value = self.chain.get_header(block)
+        self.do(self.submitter, "Rounds", "sealStart", self.task, header)
+        base = hash_words("touchstone.outer", make_word("W"), make_word("zero"))
+        self.rounds[0] = Round(base, compute_round_beacon(self.domain, 0, value))
+        self.rounds[1] = Round(b"", compute_round_beacon(self.domain, 1, value))
+
+    def _find_start(self) -> int:
+        return int(self.chain.read("Rounds", "lineOf", self.task)[0][5])
+
+    # --- Rounds ---------------------------------------------------------------------------------------------
+    def play(self, number: int) -> dict[str, list[Sent]]:
+        """One round: who sends what."""
+        sent = {"commit": [self.commit(number, slot) for slot in range(self.case.solvers - 1)]}
+        self.chain.mine_to(self.chain.get_block() + PAUSE_BLOCKS)
+        sent["commit"].append(self.commit(number, self.case.solvers - 1))
+        sent["seal"] = [self.seal(number)]
+        late = self.cast(number - 1, True) if number else []
+        votes = self.cast(number, False)
+        sent["together"] = [self.post(number, votes, late)]
+        sent["settle"] = self.settle_due(number)
+        return sent
+
+    def commit(self, number: int, slot: int) -> Sent:
+        """One solver's claim."""
+        known, root = self.rounds[number], make_word("claim", number, slot)
+        known.claims.append(root)
+        solver = self.seats[SOLVER][slot]
+        return self.do(
+            solver, "Rounds", "commit", self.task, number, known.base, known.beacon, root, SEGMENTS
         )
-        started = next(event for event in outcome.events if isinstance(event, RoundStarted))
-        domain = self.chain.read("TaskRegistry", "domainOf", started.task)
-        self.state = start_round(self.terms, domain, started)
 
-    # Sending ------------------------------------------------------------------------------------------------
-    def send(self, sendings: Iterable[Sending]) -> None:
-        """All in the next blocks; none may be refused."""
-        for sent in batched(sendings):
-            for sending, outcome in zip(sent, self.chain.mine(sent), strict=True):
-                if outcome.error is not None:
-                    raise RuntimeError(f"{sending.function}: expected to be accepted, got {outcome.error}")
-                self.gas[sending.function].append(outcome.gas)
-                for event in outcome.events:
-                    self.state = process_event(self.state, event)
+    def seal(self, number: int) -> Sent:
+        """The last commitment stands in the latest block and closes the round."""
+        closed = self.chain.get_block()
+        block = -(-(closed + WINDOWS.delay) // WINDOWS.draw_grid) * WINDOWS.draw_grid
+        self.chain.mine_to(block)
+        header, value = self.chain.get_header(block)
+        known = self.rounds[number]
+        known.seed = compute_round_seed(self.domain, number, value)
+        beacon = compute_round_beacon(self.domain, number + 2, value)
+        self.rounds[number + 2] = Round(b"", beacon)
+        if number:
+            self.rounds[number - 1].late_seed = known.seed
+        return self.do(self.submitter, "Rounds", "sealAudits", self.task, number, header)
 
-    def call(self, *made: tuple[str, Call]) -> None:
-        """Calls of the round, each by its sender, in the next blocks."""
-        self.send(self.make_maker(sender).make_sending(call) for sender, call in made)
+    def cast(self, number: int, is_late: bool) -> list[HandedVote]:
+        """Votes with openings in the order of slot, draw and rank."""
+        known, slots = self.rounds[number], self.case.solvers
+        role, tag = (WHISTLEBLOWER, WHISTLEBLOWER_POOL) if is_late else (VERIFIER, VERIFIER_POOL)
+        seed, draws = (known.late_seed, 1) if is_late else (known.seed, DRAWS)
+        size = self.case.auditors
+        order = compute_permutation(seed, tag, size, count_places(size, draws * slots))
+        handed = []
+        for slot in range(slots):
+            segments = draw_circle_segments(known.seed, slot, DRAWS, SEGMENTS)
+            late = draw_late(seed, slot, LATE_CHANCE, segments, SEGMENTS, size, slots) if is_late else None
+            for draw, segment in (
+                enumerate(segments) if not is_late else ([(DRAWS, late.segment)] if late else [])
+            ):
+                places = get_auditor_places(size, slot, 0 if is_late else draw, draws, slots)
+                for rank, word in enumerate(self._list_words(slot, draw, is_late)):
+                    auditor = self.seats[role][order[places[rank]]]
+                    about = Draw(
+                        self.domain, number, known.base, seed, slot, known.claims[slot], draw, rank, segment,
+                        self.seats[SOLVER][slot].address,
+                    )  # fmt: skip
+                    vote, opening = make_vote(
+                        about, auditor, word, int(word == VoteWord.REJECT_STATE), word == VoteWord.ACCEPT
+                    )
+                    handed.append(hand_vote(vote, opening, auditor, self.signing))
+                    self.owed[auditor.address] += AMOUNTS.late_pay if is_late else AMOUNTS.audit_pay
+        return handed
 
-    def make_maker(self, sender: str) -> CallMaker:
-        """Makes the calls of one account for the next block."""
-        return CallMaker(self.state, sender, {}, self.chain.head + 1, self.chain.read_header)
+    def _list_words(self, slot: int, draw: int, is_late: bool) -> list[VoteWord]:
+        """What the ranks of a draw say, as far as they are asked. A late draw is decided by its primary."""
+        if not is_late and self.case.is_refusing and (DRAWS * slot + draw) % 3 == 0:
+            return [VoteWord.REJECT_STATE, VoteWord.ACCEPT, VoteWord.ACCEPT]
+        return [VoteWord.ACCEPT]
 
-    def call_together(self, made: Mapping[str, Sequence[Call]]) -> None:
-        """Calls of one kind, all of one sender's in one transaction."""
-        self.send(self.join(sender, same) for sender, same in made.items() if same)
+    def post(self, number: int, votes: list[HandedVote], late: list[HandedVote]) -> Sent:
+        """The root, signed by the least majority."""
+        known, many = self.rounds[number], self.case.solvers
+        shards = deal_shards(known.beacon, many)
+        merged = sorted(range(many), key=lambda slot: shards[slot])
+        root = make_word("root", number)
+        merged_hash = compute_merged_hash([known.claims[slot] for slot in merged])
+        merge = MergeSignature(self.domain, number, known.base, merged_hash, root)
+        signers = self.seats[SOLVER][: many // 2 + 1]
+        signatures = b"".join(sign_merge(one, merge, self.signing) for one in signers)
+        self.rounds[number + 1].base = root
+        for slot in merged:
+            self.owed[self.seats[SOLVER][slot].address] += AMOUNTS.solver_pay
+        bits = sum(1 << slot for slot in merged)
+        rest = (bits, root, (1 << len(signers)) - 1, signatures)
+        return self.do(self.submitter, "Votes", "judgeAndPost", self.task, number, votes, late, *rest)
 
-    def join(self, sender: str, same: Sequence[Call]) -> Sending:
-        """The transaction that makes all of these calls."""
-        maker = self.make_maker(sender)
-        columns = list(zip(*(maker.make_sending(call).arguments for call in same), strict=True))
-        place, (kind, contract, function) = (self.state.task, 0), TOGETHER[type(same[0])]
-        if kind is Joined.AUDITS:
-            arguments: tuple[Any, ...] = tuple(columns)
-        elif kind is Joined.DRAWS:
-            # Each has task, round, draw, its proof and maybe the last state, which is the same for all.
-            arguments = (*place, columns[3], *(column[0] for column in columns[4:]))
-        else:
-            arguments = (*place, columns[2][0], columns[2][-1] + 1)
-        return Sending(sender, contract, function, arguments)
+    # --- Settling -------------------------------------------------------------------------------------------
+    def settle_due(self, newest: int) -> list[Sent]:
+        """Settles all seats up to the last round of each epoch that can be settled, and frees its storage."""
+        sent = []
+        while (last := self.settled + EPOCH_ROUNDS - 1) < newest:
+            (facts,) = self.chain.read("Rounds", "factsOf", self.task, last, last)
+            if self.chain.get_block() <= facts[7]:
+                break
+            seats = [role << 16 | i for role, some in self.seats.items() for i in range(len(some))]
+            sent.append(self.do(self.submitter, "Settlement", "settle", self.task, seats, last))
+            sent.append(self.do(self.submitter, "Rounds", "freeEpoch", self.task))
+            self.settled = last + 1
+        return sent
 
-    def wait(self, opens: int) -> None:
-        """Until the next block is block `opens`."""
-        self.chain.mine_to(max(opens - 1, self.chain.head))
+    # --- Questions ------------------------------------------------------------------------------------------
+    def measure_questions(self, number: int) -> dict[str, list[Sent]]:
+        """Asks about votes of a round, each answered with a whole leaf of both ends; disputes of votes and
+        of claims."""
+        asker = make_member("asker")
+        self._fund(asker, 100 * AMOUNTS.ask_bond)
+        sent: dict[str, list[Sent]] = {"ask": [], "answer": [], "dispute_vote": [], "dispute_claim": []}
+        for leaf in range(3):
+            signed, answer = self._make_question(number, leaf)
+            ask = self.do(asker, "Asks", "ask", self.task, signed, leaf, AMOUNTS.ask_bond)
+            asked = (signed[0], leaf, VERIFIER << 16 | leaf, asker.address)
+            sent["ask"].append(ask)
+            sent["answer"].append(self.do(asker, "Asks", "answer", self.task, asked, answer))
+            bond, salt = AMOUNTS.dispute_bond, make_word("dispute", leaf)
+            rest = (number, leaf, 0, bond, make_word(salt))
+            sent["dispute_vote"].append(
+                self.do(asker, "Disputes", "disputeVote", self.task, signed, bond, salt)
+            )
+            sent["dispute_claim"].append(self.do(asker, "Disputes", "disputeClaim", self.task, *rest))
+        return sent
 
-    # The round ----------------------------------------------------------------------------------------------
-    def play(self) -> None:
-        """From enrolment to settlement."""
-        self.play_to_reveals()
-        self.judge_and_merge()
-        if self.whistleblowers:
-            self.audit_late()
-        self.settle()
+    def _make_question(self, number: int, leaf: int) -> tuple[Any, Any]:
+        """A signed vote between two states that differ elsewhere, and the answer to an ask about a leaf."""
+        known, segment, auditor = self.rounds[number], 3, self.seats[VERIFIER][leaf]
+        solver, salts = self.seats[SOLVER][0].address, (make_word("boundary"), make_word("seal"))
+        (claimed, claimed_leaves), (own, own_leaves) = (
+            self._make_end(number, segment, leaf, name) for name in ("claimed", "own")
+        )
+        place = (self.domain, number, 0, 0, 0)
+        start = make_word("start")
+        seal = compute_seal(*place, auditor.address, start, compute_state_root(own), salts[1])
+        end = compute_boundary_leaf(
+            self.domain, number, solver, segment + 1, salts[0], compute_state_root(claimed)
+        )
+        vote = Vote(
+            self.domain, number, known.base, known.seed, 0, known.claims[0], 0, 0, segment, start, seal, end,
+            VoteWord.ACCEPT, 0,
+        )  # fmt: skip
+        signature = hand_vote(vote, None, auditor, self.signing)[-2:]
+        path = compute_path(SCHEDULE, number * SEGMENTS + segment)
+        answer = (
+            astuple(claimed), astuple(own), solver, *salts, claimed_leaves, own_leaves,
+            LEARNING_RATE_SUM, path,
+        )  # fmt: skip
+        return (astuple(vote), *signature), answer
 
-    def play_to_reveals(self) -> None:
-        """Until the primaries have revealed."""
-        deadlines = self.state.deadlines
-        seats = {
-            Role.SOLVER: self.solvers,
-            Role.VERIFIER: self.verifiers,
-            Role.WHISTLEBLOWER: self.whistleblowers,
+    def _make_end(self, number: int, segment: int, leaf: int, name: str) -> tuple[StateHeader, Any]:
+        """A state of which one leaf is known, the same for all names, and that leaf of its three tensors."""
+        data, steps = b"\0\0\0\x3f" * 256, (segment + 1) * SEGMENT_STEPS
+        paths = [[make_word(name, tensor, i) for i in range(6)] for tensor in range(3)]
+        weights, first, second = (fold_path(hash_leaf(data), leaf, path) for path in paths)
+        state = StateHeader(weights, first, second, steps, number * SEGMENTS * SEGMENT_STEPS + steps)
+        return state, tuple((data, path) for path in paths)
+
+    def check_pay(self) -> None:
+        """Everybody's credit is what its work earned."""
+        for account, wei in self.owed.items():
+            held = self.chain.read("Purse", "creditOf", account)
+            if held != wei:
+                raise RuntimeError(f"{account}: expected {wei} wei of pay, got {held}")
+
+
+# --- Measuring ----------------------------------------------------------------------------------------------
+@dataclass
+class Dearest:
+    """The call of all that cost most."""
+
+    call: str = ""
+    gas: int = 0
+    bytes: int = 0
+
+    def note(self, name: str, sent: Sent) -> None:
+        """Remembers what costs more than all before. The longest data need not be the dearest call's."""
+        self.bytes = max(self.bytes, sent.size)
+        if sent.gas > self.gas:
+            self.call, self.gas = name, sent.gas
+
+
+def measure_case(chain: RoundChain, case: Case, dearest: Dearest) -> Json:
+    """Gas for each solver by call: mean of the last epoch of the first lap and of the first of the second."""
+    play, laps = Play(chain, case), {"first_lap": list[Shares](), "later": list[Shares]()}
+    play.start()
+    for number in range(RING_ROUNDS + EPOCH_ROUNDS):
+        sent = play.play(number)
+        for name, some in sent.items():
+            for one in some:
+                dearest.note(name, one)
+        if number >= RING_ROUNDS - EPOCH_ROUNDS:
+            laps["later" if number >= RING_ROUNDS else "first_lap"].append(count_shares(sent, case.solvers))
+    found: Json = {**asdict(case), **{name: average(shares) for name, shares in laps.items()}}
+    if not case.is_refusing:
+        questions = play.measure_questions(RING_ROUNDS + EPOCH_ROUNDS - 1)
+        found["questions"] = {name: [one.gas for one in some] for name, some in questions.items()}
+    return found
+
+
+def average(shares: list[Shares]) -> Shares:
+    """The mean of each call, and the greatest of what is a maximum."""
+    names = dict.fromkeys(name for one in shares for name in one)
+    mean = {name: round(sum(one.get(name, 0) for one in shares) / len(shares)) for name in names}
+    return mean | {name: max(one[name] for one in shares) for name in names if name.startswith("dearest")}
+
+
+def count_shares(sent: dict[str, list[Sent]], solvers: int) -> Shares:
+    """Gas for each solver of a round."""
+    shares = {name: round(sum(one.gas for one in some) / solvers) for name, some in sent.items()}
+    shares["total"] = sum(shares.values())
+    shares["dearest_commit"] = max(one.gas for one in sent["commit"])
+    return shares
+
+
+def summarise(cases: list[Json], dearest: Dearest) -> Json:
+    """What the bars are about: later laps, and the last of several questions."""
+    plain = [case for case in cases if not case["is_refusing"]]
+    asked = {name: gas[-1] for name, gas in plain[0]["questions"].items()}
+    totals = {
+        is_refusing: {
+            str(case["solvers"]): case["later"]["total"]
+            for case in cases
+            if case["is_refusing"] == is_refusing
         }
-        self.call(*((one, calls.Enrol(0, role)) for role, ones in seats.items() for one in ones))
-        self.wait(deadlines.beacon_block + 1)
-        self.call((SUBMITTER, calls.SealBeacon(0)))
-        self.call(*((one, calls.CommitClaim(0)) for one in self.solvers))
-        self.wait(deadlines.draw_block + 1)
-        self.call((SUBMITTER, calls.SealDraw(0)))
-        self.audit(deadlines.replay_end, compute_draws(self.state))
-
-    def call_each(self, made: Mapping[str, Sequence[Call]]) -> None:
-        """A transaction for each call."""
-        self.call(*((sender, call) for sender, same in made.items() for call in same))
-
-    def audit(self, replay_end: int, drawn: Mapping[tuple[int, int], Any]) -> None:
-        """Starts, blind commitments, ends and reveals of all these draws."""
-        places = sorted(drawn)
-        last = self.terms.segment_count
-        starts, commitments, ends, reveals = (defaultdict(list) for _ in range(4))
-        for slot, draw in places:
-            one, ref = drawn[slot, draw], get_audit_ref(self.state, slot, draw, 0)
-            starts[self.solvers[slot]].append(calls.OpenStart(0, draw, one.segment))
-            commitments[one.primary].append(calls.CommitReplay(0, ref, one.segment))
-            ends[self.solvers[slot]].append(calls.OpenEnd(0, draw, one.segment + 1, last))
-            reveals[one.primary].append(calls.Reveal(0, ref))
-        is_late = places[0][1] == DRAWS
-        send_draws = self.call_each if is_late else self.call_together
-        send_draws(starts)
-        self.call_together(commitments)
-        self.wait(replay_end)
-        send_draws(ends)
-        self.call_together(reveals)
-
-    def judge_and_merge(self) -> None:
-        """Verdicts, the outer root, the next round."""
-        self.wait(self.state.deadlines.show_end)
-        self.send(self.join(SUBMITTER, page) for page in self.list_pages(calls.Judge))
-        accepted = [one.status for one in self.state.claims.values()]
-        if accepted != [ClaimStatus.ACCEPTED] * len(self.solvers):
-            raise RuntimeError(f"expected all claims to be accepted, got {accepted}")
-        self.call((self.solvers[0], calls.PostOuter(0, get_included(self.state))))
-
-    def audit_late(self) -> None:
-        """One late audit of every claim."""
-        merged = self.state.posted_block
-        assert merged is not None
-        self.wait(merged + self.terms.windows.delay + 1)
-        self.call((SUBMITTER, calls.SealLate(0)))
-        windows = self.terms.windows
-        end = merged + windows.seal + windows.start + windows.replay
-        self.audit(end, compute_late_draws(self.state))
-
-    def settle(self) -> None:
-        """The poster's, the next round, all claims, all enrolments."""
-        assert self.state.ready_block is not None
-        self.wait(self.state.ready_block)
-        self.call((SUBMITTER, calls.SettleMerge(0)))
-        self.call((SUBMITTER, calls.Advance(0)))
-        self.wait(get_settle_block(self.state, self.chain.head))
-        self.send(self.join(SUBMITTER, page) for page in self.list_pages(calls.SettleClaim))
-        seats = len(self.verifiers) + len(self.whistleblowers)
-        self.call((SUBMITTER, calls.SettleEnrolments(0, 0, seats)))
-        left = [one for one in self.accounts if self.chain.read("StakeVault", "lockedOf", one)]
-        if left:
-            raise RuntimeError(f"expected nothing to stay locked, got {len(left)} accounts with a lock")
-
-    def list_pages(self, kind: type[calls.Judge | calls.SettleClaim]) -> list[list[Call]]:
-        """What the nodes judge or settle in one transaction."""
-        pages = groupby(range(len(self.solvers)), lambda slot: get_claim_page(self.state, slot))
-        return [[kind(0, slot) for slot in page] for _, page in pages]
-
-    @property
-    def accounts(self) -> list[str]:
-        """Everybody who enrols."""
-        return [*self.solvers, *self.verifiers, *self.whistleblowers]
-
-    @property
-    def total(self) -> int:
-        """Gas of all transactions so far."""
-        return sum(map(sum, self.gas.values()))
-
-
-def deal_solvers(count: int) -> list[int]:
-    """Solvers of each task: as few tasks as there may be, of equal size."""
-    tasks = -(-count // MAX_SHARDS)
-    return [count // tasks + (index < count % tasks) for index in range(tasks)]
-
-
-def open_rounds(chain: TwinChain, count: int, late: bool = False) -> Iterable[GasRound]:
-    """The rounds of `count` solvers, one after the other, everybody funded."""
-    for number, solvers in enumerate(deal_solvers(count)):
-        name = f"{count}.{number}.{late}"
-        names = {"solver": solvers, "verifier": max(solvers, 3), "whistleblower": 2 * late}
-        seats = [[make_account(f"{name} {seat} {i}") for i in range(many)] for seat, many in names.items()]
-        prepare(chain, [one for seat in seats for one in seat])
-        terms = make_terms(name, solvers, LATE_RATE_ONE if late else 0)
-        yield GasRound(chain, terms, seats[0], seats[1], seats[2])
-
-
-def prepare(chain: TwinChain, accounts: Sequence[str]) -> None:
-    """Money and a stake for everybody."""
-    for some in batched(accounts):
-        chain.fund(some[: len(some) // 2], WEALTH_WEI)
-        chain.fund(some[len(some) // 2 :], WEALTH_WEI)
-        outcomes = chain.mine([Sending(one, "StakeVault", "deposit", (STAKE_WEI,)) for one in some])
-        assert not any(one.error for one in outcomes)
-
-
-def batched(things: Iterable[Thing]) -> Iterator[list[Thing]]:
-    """What goes into one block after the other."""
-    left = iter(things)
-    while batch := list(islice(left, BLOCK_TRANSACTIONS)):
-        yield batch
-
-
-# --- A dispute ----------------------------------------------------------------------------------------------
-def play_dispute(chain: TwinChain) -> dict[str, int]:
-    """Gas of the moves of one dispute about a solver's claim, the last of them a demanded leaf's answer."""
-    (one,) = open_rounds(chain, 1)
-    opener, claimant = make_account("gas opener"), one.solvers[0]
-    prepare(chain, [opener])
-    one.play_to_reveals()
-    one.gas.clear()
-    claim = ClaimRef(get_audit_ref(one.state, 0, 0, 0), 0, True)
-    salt = sha256_of(b"gas")
-    dispute = compute_opening_seal(claim, opener, salt)
-
-    def move(sender: str, function: str, *arguments: Any) -> None:
-        one.send([Sending(sender, "DisputeGame", function, arguments)])
-
-    roots = [state_after(0, step).root for step in range(SEGMENT_STEPS + 1)]
-    ends = [Claims(one.state).prove_boundary(0, boundary) for boundary in range(2)]
-    trace = make_trace(one.state)
-    move(opener, "sealOpening", dispute)
-    move(opener, "openDispute", claim, salt)
-    move(claimant, "postStepRoots", dispute, roots, ends)
-    move(opener, "nameStep", dispute, DISPUTED_STEP, roots)
-    move(
-        claimant,
-        "postTrace",
-        dispute,
-        make_facts(),
-        trace.root,
-        trace.start,
-        trace.end,
-        trace.prove_outputs(),
-    )
-    node = len(PROGRAM.nodes) - 1
-    move(opener, "demandLeaf", dispute, make_facts(), prove_node(node), 0, 0)
-    move(claimant, "answerDemand", dispute, 0, trace.start, trace.open_place(node, 0, 0))
-    return {function: gas[0] for function, gas in one.gas.items()}
-
-
-def make_trace(state: RoundState) -> StepTrace:
-    """The trace of the disputed step."""
-    start, end = state_after(0, DISPUTED_STEP), state_after(0, DISPUTED_STEP + 1)
-    outputs = PROGRAM.outputs
-    tensors = {number: make_tensor(start[number])[0] for number in range(TENSORS)}
-    for number, buffer in enumerate((outputs.weights, outputs.first_moment, outputs.second_moment)):
-        tensors[buffer] = make_tensor(end[number])[0]
-    return StepTrace(DealtData(state, DISPUTED_STEP), start.header, end.header, tensors)
-
-
-# --- The report ---------------------------------------------------------------------------------------------
-def measure_rounds(chain: TwinChain, count: int, late: bool = False) -> dict[str, Any]:
-    """Gas for each solver of `count`, and of each function: how often for each solver, median and largest."""
-    gas: dict[str, list[int]] = defaultdict(list)
-    for one in open_rounds(chain, count, late):
-        one.play()
-        for function, used in one.gas.items():
-            gas[function] += used
-    functions = {
-        function: {
-            "for_each_solver": round(len(used) / count, 2),
-            "median": int(statistics.median(used)),
-            "largest": max(used),
-            "gas_for_each_solver": round(sum(used) / count),
-        }
-        for function, used in gas.items()
+        for is_refusing in (False, True)
     }
-    return {"gas": round(sum(map(sum, gas.values())) / count), "functions": functions}
+    return {
+        "commit": max(case["later"]["dearest_commit"] for case in cases),
+        "challenge": max(asked["dispute_vote"], asked["dispute_claim"]),
+        "ask": asked["ask"],
+        "answer": asked["answer"],
+        "settle": max(case["later"]["settle"] for case in cases),
+        "per_solver": totals[False],
+        "third_rejecting": totals[True],
+        "dearest": asdict(dearest),
+        "targets": TARGETS,
+        "cases": cases,
+    }
 
 
 def main() -> None:
-    """All sizes; `--quick` the smallest."""
+    """All sizes; `--quick` four solvers only."""
     parser = argparse.ArgumentParser(description="What does a round cost on the chain?")
-    parser.add_argument("--quick", action="store_true", help="ten solvers, a few seconds")
-    sizes = QUICK_SIZES if parser.parse_args().quick else SIZES
-    with tempfile.TemporaryDirectory() as folder, open_twin_chain(Path(folder)) as chain:
-        prepare(chain, [SUBMITTER])
-        dispute = play_dispute(chain)
-        rounds = {str(count): measure_rounds(chain, count) for count in sizes}
-        late = measure_rounds(chain, QUICK_SIZES[0], late=True)
-    functions = rounds[str(sizes[-1])]["functions"]
-    report = {
-        "commit": functions["commit"]["largest"],
-        "challenge": dispute["openDispute"],
-        "respond": max(dispute["postStepRoots"], dispute["postTrace"]),
-        "settle": functions["settleClaims"]["gas_for_each_solver"],
-        "solver_round": max(one["gas"] for one in rounds.values()),
-        "per_solver": {count: one["gas"] for count, one in rounds.items()},
-        "late_audit": late["gas"] - rounds[str(QUICK_SIZES[0])]["gas"],
-        "targets": TARGETS,
-        "dispute": dispute,
-        "functions": {count: one["functions"] for count, one in rounds.items()},
-    }
-    print(write_report("gas", report))
+    parser.add_argument("--quick", action="store_true", help="four solvers only")
+    is_quick = parser.parse_args().quick
+    cases, dearest = list[Json](), Dearest()
+    with open_round_chain(BUILD / "gas", replace(LIMITS_LOCAL)) as chain:
+        for size in (4,) if is_quick else (4, 10, 64):
+            for is_refusing in (False, True):
+                before = chain.ask(("evm_snapshot", []))[0]
+                cases.append(measure_case(chain, Case(size, max(size, 8), is_refusing), dearest))
+                chain.ask(("evm_revert", [before]))
+                print(cases[-1], flush=True)
+    print(write_report("gas", summarise(cases, dearest)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import {Hashing} from "../libraries/Hashing.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {Tolerance} from "../libraries/Tolerance.sol";
-import {EXACT_FORMAT, GameTerms, Proof, Seat, SeatStatus, StatementRef} from "./GameTypes.sol";
+import {Audit, GameTerms, Proof, Seat, SeatStatus, StatementRef} from "./GameTypes.sol";
 import {Modules} from "./Module.sol";
 import {QuestionModule} from "./QuestionModule.sol";
 import {SignedVote} from "./StatementTypes.sol";
@@ -32,30 +32,30 @@ contract Asks is QuestionModule, IAsks {
         external
         returns (bytes32 id)
     {
-        GameTerms memory terms = _terms(task);
-        _requireAskable(terms, signed.vote.word, signed.vote.namedLeaf, leaf);
-        (Statement memory s, bytes32 hash) = _readBareVote(task, terms, signed);
+        Audit memory audit = _auditOf(task, signed);
+        _requireAskable(audit, signed.vote.word, signed.vote.namedLeaf, leaf);
+        (Statement memory s, bytes32 hash) = _readBareVote(task, signed, audit);
         _requireAccused(s);
-        uint256 votesUntil = s.from + 2 * uint256(terms.windows.auditMax);
-        _requireWindow(0, votesUntil + terms.windows.ask);
+        uint256 votesUntil = s.from + 2 * audit.auditMax;
+        _requireWindow(0, votesUntil + audit.ask);
         id = _idOf(task, hash, leaf, s.seat, msg.sender);
         if (_asks[id].lastBlock != 0) revert AlreadyAsked(id);
-        uint256 bonds = _openQuestion(task, s.seat, s.ref.round, terms.amounts.askBond, bondWei);
+        uint256 bonds = _openQuestion(task, s.seat, s.ref.round, bondWei);
         // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
-        uint256 lastBlock = _max(block.number, votesUntil) + terms.windows.respond;
+        uint256 lastBlock = _max(block.number, votesUntil) + audit.respond;
         _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));
         emit AskOpened(task, s.seat, id, s.ref, leaf, msg.sender, bondWei, lastBlock);
     }
 
     /// @dev A REJECT is asked about the leaf that it names: one that names none that exists is proven false (`Evidence`).
-    function _requireAskable(GameTerms memory terms, Statements.Word word, uint32 named, uint32 leaf)
+    function _requireAskable(Audit memory audit, Statements.Word word, uint32 named, uint32 leaf)
         private
         pure
     {
         bool isReject = word == Statements.Word.REJECT_STATE;
         bool isAsked = isReject || word == Statements.Word.ACCEPT;
-        if (!isAsked || terms.format == EXACT_FORMAT) revert IRefusals.WordNotAsked(uint256(word));
-        bool isLeaf = leaf < PositionalMerkle.tensorLeafCount(terms.parameterCount);
+        if (!isAsked || audit.isExact) revert IRefusals.WordNotAsked(uint256(word));
+        bool isLeaf = leaf < PositionalMerkle.tensorLeafCount(audit.parameterCount);
         if (!isLeaf || isReject && leaf != named) revert LeafNotAsked(leaf);
     }
 
@@ -76,7 +76,7 @@ contract Asks is QuestionModule, IAsks {
         GameTerms memory terms = _terms(task);
         bool isBeyond = _isBeyond(terms, question, shown, record.account);
         bool isAccept = question.vote.word == Statements.Word.ACCEPT;
-        _end(task, terms, question, id, open.bonds, isBeyond == isAccept ? Ending.CONVICTED : Ending.CLEARED);
+        _end(task, question, id, open.bonds, isBeyond == isAccept ? Ending.CONVICTED : Ending.CLEARED);
     }
 
     /// @inheritdoc IAsks
@@ -86,7 +86,7 @@ contract Asks is QuestionModule, IAsks {
         if (!isClosed && block.number <= open.lastBlock) {
             revert IRefusals.NotLate(open.lastBlock, block.number);
         }
-        _end(task, _terms(task), question, id, open.bonds, isClosed ? Ending.MOOT : Ending.CONVICTED);
+        _end(task, question, id, open.bonds, isClosed ? Ending.MOOT : Ending.CONVICTED);
     }
 
     /// @dev While an ask is open its seat cannot be paid out, so the record is the signer's.
@@ -103,7 +103,6 @@ contract Asks is QuestionModule, IAsks {
 
     function _end(
         TaskId task,
-        GameTerms memory terms,
         Question calldata question,
         bytes32 id,
         uint256 bonds,
@@ -111,13 +110,12 @@ contract Asks is QuestionModule, IAsks {
     ) private {
         delete _asks[id];
         (uint256 seat, Statements.Vote memory vote) = (question.seat, question.vote);
-        uint256 bondWei = bonds * terms.amounts.askBond;
         emit AskEnded(task, seat, id, ending);
         if (ending == Ending.CLEARED) {
-            _forfeitBond(task, seat, vote.round, bondWei, tasks.seatAt(task, seat).account);
+            _forfeitBond(task, seat, vote.round, bonds, tasks.seatAt(task, seat).account);
             return;
         }
-        _returnBond(task, seat, vote.round, bondWei, question.asker);
+        _returnBond(task, seat, vote.round, bonds, question.asker);
         if (ending == Ending.MOOT) return;
         StatementRef memory ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank);
         settlement.punish(task, seat, question.asker, Proof.ASKED, ref);
@@ -156,7 +154,7 @@ contract Asks is QuestionModule, IAsks {
         );
     }
 
-    /// @dev The step numbers after the segment. With moments that carry over local steps count from the solver's last merged claim: both ends then count alike.
+    /// @dev The step numbers after the segment. With moments that carry over local steps count from the solver's last merged claims: both ends then count alike.
     function _isInPlace(
         GameTerms memory terms,
         Statements.Vote calldata vote,

@@ -18,7 +18,8 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title CONTEST. Twin of `protocol/spec/game/contests.py`.
 /// @notice The contract computes; it never votes. An honest root needs somebody who has its tree, an honest contester only follows the difference down.
-/// @dev While a contest runs no seat settles its round, so the round's claims and their solvers' records stay what they are.
+/// @dev Whatever changes how many contests run first closes a round whose closing block is past (`rounds.sync`): whether its missing commitments are
+/// excused depends on the contests that ran then, not on later ones. While a contest runs no seat settles its round, so the round's claims and their solvers' records stay what they are.
 contract Contests is Module, IContests {
     using OpenCounts for uint256;
 
@@ -28,6 +29,7 @@ contract Contests is Module, IContests {
     uint256 private constant ROOTS = 2;
 
     /// @dev Four words, of which a new contest writes the first and the third.
+    /// @param bonds how many its contester has laid out
     /// @param level 0: the posted root; else 1 + the node's depth in its tensor tree
     /// @param posting what names the posting of the root: a root that falls and is posted again is another one, with clocks of its own
     /// @param node that is contested (0 at level 0); while the contester is on turn, the hash of the posted nodes
@@ -37,6 +39,7 @@ contract Contests is Module, IContests {
         uint8 level;
         uint16 round;
         uint40 clockBlock;
+        uint16 bonds;
         address contester;
         address answerer;
         uint32 index;
@@ -56,21 +59,30 @@ contract Contests is Module, IContests {
         external
         returns (bytes32 id)
     {
+        rounds.sync(task);
         RoundView memory view_ = RoundViews.load(rounds, task, round);
         if (view_.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
         _requireWindow(view_.opened, view_.rootUntil);
         GameTerms memory terms = _terms(task);
-        if (bondWei != terms.amounts.contestBond) {
-            revert IRefusals.WrongBond(terms.amounts.contestBond, bondWei);
+        uint256 bonds = _nextBonds(task, round);
+        if (bondWei != bonds * terms.amounts.contestBond) {
+            revert IRefusals.WrongBond(bonds * terms.amounts.contestBond, bondWei);
         }
         id = keccak256(abi.encode(task, round, view_.root, msg.sender, salt));
         Contest storage c = _contests[task][id];
         if (c.turn != Turn.NONE) revert ContestExists(id);
-        (c.round, c.contester, c.posting) = (uint16(round), msg.sender, _postingOf(view_));
+        (c.round, c.bonds, c.contester) = (uint16(round), uint16(bonds), msg.sender);
+        c.posting = _postingOf(view_);
         uint256 clock = _turnTo(c, Turn.ANSWER, terms);
         openOf[task] = openOf[task].add(round);
         emit Contested(task, id, round, view_.root, msg.sender, bondWei, clock);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
+    }
+
+    /// @dev The k-th open one costs k: so many that they cannot all be answered in time would fell a right root.
+    function _nextBonds(TaskId task, uint256 round) private view returns (uint256 bonds) {
+        bonds = 1 + openOf[task].total();
+        if (bonds > type(uint16).max) revert OpenCounts.TooManyOpen(round);
     }
 
     /// @inheritdoc IContests
@@ -111,6 +123,7 @@ contract Contests is Module, IContests {
 
     /// @inheritdoc IContests
     function bringLeaf(TaskId task, bytes32 id, bytes calldata inputs) external {
+        rounds.sync(task);
         (Contest storage c, RoundView memory view_) = _onTurn(task, id, Turn.LEAF);
         GameTerms memory terms = _terms(task);
         bytes32 right = _leafOf(task, c, view_, terms, inputs);
@@ -121,6 +134,7 @@ contract Contests is Module, IContests {
     // Ends ------------------------------------------------------------------------------------------------------------
     /// @inheritdoc IContests
     function endContest(TaskId task, bytes32 id) external {
+        rounds.sync(task);
         Contest storage c = _running(task, id);
         GameTerms memory terms = _terms(task);
         if (!_isPosted(c, RoundViews.load(rounds, task, c.round))) {
@@ -135,7 +149,7 @@ contract Contests is Module, IContests {
         private
     {
         _close(task, id, c, Turn.STANDS);
-        uint256 bondWei = terms.amounts.contestBond;
+        uint256 bondWei = _bondOf(c, terms);
         purse.give(Pots.bonds(task), answerer, bondWei / 2);
         purse.discard(Pots.bonds(task), bondWei - bondWei / 2);
     }
@@ -149,7 +163,11 @@ contract Contests is Module, IContests {
         private
     {
         _close(task, id, c, outcome);
-        purse.give(Pots.bonds(task), c.contester, terms.amounts.contestBond);
+        purse.give(Pots.bonds(task), c.contester, _bondOf(c, terms));
+    }
+
+    function _bondOf(Contest storage c, GameTerms memory terms) private view returns (uint256) {
+        return uint256(c.bonds) * terms.amounts.contestBond;
     }
 
     function _close(TaskId task, bytes32 id, Contest storage c, Turn outcome) private {
@@ -200,7 +218,7 @@ contract Contests is Module, IContests {
         uint256 depth
     ) private view returns (bytes[] memory deltas) {
         (bytes32[] memory roots, uint256[] memory segments) = rounds.claimsOf(task, round);
-        address[] memory solvers = tasks.accountsOf(task, Slots.idsOf(view_.pool));
+        address[] memory solvers = tasks.votersOf(task, Slots.idsOf(view_.pool));
         uint256 offset = Draw.uniform(rounds.beaconOf(task, round), 0, roots.length);
         bytes32 domain = _domain(task);
         deltas = new bytes[](LibBit.popCount(view_.merged));

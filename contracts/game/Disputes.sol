@@ -7,7 +7,7 @@ import {Draw} from "../libraries/Draw.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {StepProofs} from "../libraries/StepProofs.sol";
-import {GameTerms, NO_DRAW, Proof, Seat, SeatStatus, StatementRef} from "./GameTypes.sol";
+import {Audit, GameTerms, NO_DRAW, Proof, Seat, SeatStatus, StatementRef} from "./GameTypes.sol";
 import {Modules} from "./Module.sol";
 import {QuestionModule} from "./QuestionModule.sol";
 import {StatementModule} from "./StatementModule.sol";
@@ -78,7 +78,7 @@ contract Disputes is QuestionModule, IDisputes {
             s = _readClaim(task, round, slot);
         }
         if (segment >= s.claim.segments) revert IRefusals.StatementUnknown(round, slot);
-        return _openDispute(task, _terms(task), s, segment, 0, bondWei, salt);
+        return _openDispute(task, s, segment, 0, bondWei, salt);
     }
 
     /// @inheritdoc IDisputes
@@ -87,19 +87,18 @@ contract Disputes is QuestionModule, IDisputes {
         external
         returns (bytes32)
     {
-        GameTerms memory terms = _terms(task);
-        (Statement memory s,) = _readBareVote(task, terms, signed);
+        Audit memory audit = _auditOf(task, signed);
+        (Statement memory s,) = _readBareVote(task, signed, audit);
         Statements.Word word = signed.vote.word;
         bool isClaiming = word != Statements.Word.UNSERVED && word != Statements.Word.ABSTAIN;
         if (!isClaiming) revert IRefusals.StatementUnknown(s.ref.round, s.ref.slot);
         address solver = _seatAt(task, s.claim.seat).account;
         bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver);
-        return _openDispute(task, terms, s, signed.vote.segment, origin, bondWei, salt);
+        return _openDispute(task, s, signed.vote.segment, origin, bondWei, salt);
     }
 
     function _openDispute(
         TaskId task,
-        GameTerms memory terms,
         Statement memory s,
         uint256 segment,
         bytes32 origin,
@@ -107,23 +106,23 @@ contract Disputes is QuestionModule, IDisputes {
         bytes32 salt
     ) private returns (bytes32 id) {
         _requireAccused(s);
-        _requireWindow(0, _statementUntil(s, terms));
-        _requireDecided(task, s, terms.windows.auditMax);
+        _requireWindow(0, _statementUntil(s));
+        _requireDecided(task, s);
         id = keccak256(abi.encode(task, msg.sender, salt));
         Dispute storage d = _disputes[task][id];
         if (d.stage != Stage.NONE) revert DisputeExists(id);
         (d.stage, d.seat, d.opener) = (Stage.ROOTS, uint24(s.seat), msg.sender);
-        d.clockBlock = uint40(block.number + terms.windows.respond);
+        d.clockBlock = uint40(block.number + s.audit.respond);
         _keepStatement(d, s.ref, segment);
         if (origin != 0) d.origin = origin;
-        d.number = uint24(_openQuestion(task, s.seat, s.ref.round, terms.amounts.disputeBond, bondWei));
+        d.number = uint24(_openQuestion(task, s.seat, s.ref.round, bondWei));
         emit DisputeOpened(task, id, s.seat, s.ref, segment, msg.sender, bondWei, d.clockBlock);
     }
 
     /// @dev Two auditMax after the close every claim is decided: then nobody needs to be asked.
-    function _requireDecided(TaskId task, Statement memory s, uint256 auditMax) private view {
-        uint256 closed = s.view_.closed;
-        if (closed != 0 && block.number > closed + 2 * auditMax) return;
+    function _requireDecided(TaskId task, Statement memory s) private view {
+        uint256 closed = s.audit.closed;
+        if (closed != 0 && block.number > closed + 2 * s.audit.auditMax) return;
         if (rounds.fatesOf(task, s.ref.round).open >> s.ref.slot & 1 == 1) {
             revert IRefusals.ClaimUndecided(s.ref.round, s.ref.slot);
         }
@@ -147,7 +146,7 @@ contract Disputes is QuestionModule, IDisputes {
         if (d.draw != CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
         GameTerms memory terms = _terms(task);
         _requireBound("count", terms.segmentSteps + 1, roots.length);
-        (Claim memory claim,) = _claimOf(task, d.round, d.slot);
+        Claim memory claim = _claimOf(task, d.round, d.slot);
         _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
         _requireBound("end", _openBoundary(claim, d.segment + 1, end_), roots[roots.length - 1]);
         uint256 globalStep = uint256(d.round) * terms.innerSteps + uint256(d.segment) * terms.segmentSteps;
@@ -367,9 +366,8 @@ contract Disputes is QuestionModule, IDisputes {
     function _close(TaskId task, bytes32 id, Dispute storage d, Stage outcome, address claimant) private {
         d.stage = outcome;
         emit DisputeEnded(task, id, outcome);
-        uint256 bondWei = d.number * uint256(_terms(task).amounts.disputeBond);
-        if (outcome == Stage.CLEARED) _forfeitBond(task, d.seat, d.round, bondWei, claimant);
-        else _returnBond(task, d.seat, d.round, bondWei, d.opener);
+        if (outcome == Stage.CLEARED) _forfeitBond(task, d.seat, d.round, d.number, claimant);
+        else _returnBond(task, d.seat, d.round, d.number, d.opener);
     }
 
     // Turns -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import {Hashing} from "../libraries/Hashing.sol";
 import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
-import {EXACT_FORMAT, GameTerms, Phase, Proof, RoundView} from "./GameTypes.sol";
+import {EPOCH_ROUNDS, EXACT_FORMAT, GameTerms, Phase, Proof, RoundView} from "./GameTypes.sol";
 import {Modules} from "./Module.sol";
 import {StatementModule} from "./StatementModule.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
@@ -123,10 +123,9 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        GameTerms memory terms = _begin(task);
-        Statement memory s = _requireOpen(_readSealed(task, terms, first), terms);
-        bool isSaid = first.said.seal != 0 && second.said.seal != 0;
-        _requireTwo(s, _signerOf(second), isSaid && Statements.differ(first.said, second.said));
+        rounds.sync(task);
+        Statement memory s = _requireOpen(_readSealed(task, first));
+        _requireTwo(s, _signerOf(second), Statements.differ(first.said, second.said));
         _punish(task, s, Proof.TWO_STATEMENTS);
     }
 
@@ -137,11 +136,11 @@ contract Evidence is StatementModule, IEvidence {
     {
         (Statement memory s,) = _accuse(task, signed);
         bool isFault = Statements.differ(Statements.sealedOf(signed.vote), sealed_.said);
-        _requireTwo(s, _signerOf(sealed_), sealed_.said.seal != 0 && isFault);
+        _requireTwo(s, _signerOf(sealed_), isFault);
         _punish(task, s, Proof.TWO_STATEMENTS);
     }
 
-    /// @dev Both by one account. A seal that is zero hides nothing, so it contradicts nothing.
+    /// @dev Both by one account.
     function _requireTwo(Statement memory s, address signer, bool isDifferent) private pure {
         if (!isDifferent || signer != s.account) revert IRefusals.ProofInvalid("two statements");
     }
@@ -209,7 +208,7 @@ contract Evidence is StatementModule, IEvidence {
         returns (Statement memory s, GameTerms memory terms)
     {
         terms = _begin(task);
-        s = _requireOpen(_readClaim(task, claim.round, claim.slot), terms);
+        s = _requireOpen(_readClaim(task, claim.round, claim.slot));
     }
 
     function _accuse(TaskId task, SignedVote calldata signed)
@@ -217,16 +216,12 @@ contract Evidence is StatementModule, IEvidence {
         returns (Statement memory s, GameTerms memory terms)
     {
         terms = _begin(task);
-        s = _requireOpen(_readVote(task, terms, signed), terms);
+        s = _requireOpen(_readVote(task, signed));
     }
 
-    function _requireOpen(Statement memory s, GameTerms memory terms)
-        private
-        view
-        returns (Statement memory)
-    {
+    function _requireOpen(Statement memory s) private view returns (Statement memory) {
         _requireAccused(s);
-        _requireWindow(0, _statementUntil(s, terms));
+        _requireWindow(0, _statementUntil(s));
         return s;
     }
 
@@ -254,7 +249,7 @@ contract Evidence is StatementModule, IEvidence {
         return Hashing.carriedRoot(header.firstMomentRoot, header.secondMomentRoot, header.localStep);
     }
 
-    /// @dev What the claim must start with beside its weights: zeros, or what the solver's last merged claim has handed on.
+    /// @dev What the claim must start with beside its weights: zeros, or what the solver's last merged claim of the same epoch has handed on.
     function _carriedInto(TaskId task, GameTerms memory terms, Statement memory s, WorkProof calldata work)
         private
         view
@@ -263,7 +258,7 @@ contract Evidence is StatementModule, IEvidence {
         bytes32 nothing = Hashing.carriedRoot(terms.zeroRoot, terms.zeroRoot, 0);
         if (terms.carryMoments == 0) return nothing;
         // A root that fell since may be posted again over other claims: what was merged before is forgotten.
-        if (s.view_.phase == Phase.UNDONE) revert IRefusals.RoundUndone(s.claim.round);
+        if (s.audit.isUndone) revert IRefusals.RoundUndone(s.claim.round);
         (bool isFound, uint256 round, uint256 slot) = _lastMerged(task, s.claim);
         if (!isFound) return nothing;
         Claim memory before = s.claim;
@@ -284,15 +279,16 @@ contract Evidence is StatementModule, IEvidence {
         return work.carriedRoot;
     }
 
-    /// @dev The last round before the claim's in which its solver was merged, and its slot there. Refuses RoundUnknown where a round that may be it
-    /// has left the ring.
+    /// @dev The last round before the claim's in which its solver was merged, and its slot there. Looked for in the claim's own epoch: an older one may
+    /// be freed while the claim can still be proven wrong, its own cannot.
     function _lastMerged(TaskId task, Claim memory claim)
         private
         view
         returns (bool isFound, uint256 round, uint256 slot)
     {
         uint256 number = claim.seat & type(uint16).max;
-        for (round = claim.round; round > claim.joined;) {
+        uint256 first = _max(claim.joined, claim.round / EPOCH_ROUNDS * EPOCH_ROUNDS);
+        for (round = claim.round; round > first;) {
             RoundView memory view_ = rounds.roundOf(task, --round);
             if (view_.phase != Phase.POSTED || view_.pool >> number & 1 == 0) continue;
             slot = Slots.slotOf(view_.pool, number);

@@ -114,7 +114,8 @@ struct GameAmounts {
 /// @param leastSolvers that a round needs to open; so for verifiers and whistleblowers
 /// @param leastVerifiers see leastSolvers
 /// @param leastWhistleblowers see leastSolvers
-/// @param carryMoments 1: m, v and the local step carry over from the solver's last merged claim; 0: zero at each round
+/// @param carryMoments 1: m, v and the local step carry over from the solver's last merged claim of the same epoch of 16 rounds, zero where there is none; 0: zero at
+/// each round
 /// @param outerLearningRate float32 bits
 /// @param outerMomentum float32 bits
 /// @param windows in blocks
@@ -191,6 +192,35 @@ struct RoundView {
     bytes32 lateSeed;
 }
 
+/// @notice What counting votes, asks and disputes need of an opened round and of its task's terms, a word each.
+/// @param closed the closing block; 0 while the round runs
+/// @param lateFrom from where late votes count; 0: not drawn
+/// @param lateSlots slots of claims that may be audited late
+/// @param pool numbers of solver seats
+struct Audit {
+    bool isUndone;
+    bool isSealed;
+    bool isExact;
+    uint256 closed;
+    uint256 lateFrom;
+    uint256 lateSlots;
+    uint256 pool;
+    uint256 verifiers;
+    uint256 whistleblowers;
+    bytes32 base;
+    bytes32 seed;
+    bytes32 lateSeed;
+    uint256 draws;
+    uint256 lateChance;
+    uint256 auditMax;
+    uint256 dispute;
+    uint256 ask;
+    uint256 respond;
+    uint256 parameterCount;
+}
+
+uint256 constant AUDIT_WORDS = 19;
+
 /// @notice A member of a task.
 /// @param settled the first round that the seat has not settled
 /// @param joined the next round when it joined
@@ -200,6 +230,18 @@ struct Seat {
     SeatStatus status;
     uint32 settled;
     uint32 joined;
+}
+
+/// @notice What settlement needs of a seat.
+/// @param asks open ones (`OpenCounts`)
+/// @param disputes open ones
+struct Member {
+    address account;
+    SeatStatus status;
+    uint256 settled;
+    uint256 joined;
+    uint256 asks;
+    uint256 disputes;
 }
 
 /// @notice A claim (draw is NO_DRAW), or the vote of a rank of a draw.

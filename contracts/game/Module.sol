@@ -47,11 +47,14 @@ abstract contract Module {
     address internal immutable evidence;
     IContests internal immutable contests;
     IRandomness internal immutable randomness;
+    uint256 private immutable _chainId;
+    bytes32 private immutable _ownSeparator;
 
     constructor(Modules memory m) {
         (purse, tasks, rounds, votes) = (m.purse, m.tasks, m.rounds, m.votes);
         (settlement, asks, disputes, evidence) = (m.settlement, m.asks, m.disputes, m.evidence);
         (contests, randomness) = (m.contests, m.randomness);
+        (_chainId, _ownSeparator) = (block.chainid, _separate(address(m.tasks)));
     }
 
     modifier only(address module) {
@@ -70,9 +73,28 @@ abstract contract Module {
 
     /// @dev What is signed, of the hash of a statement.
     function _digest(bytes32 structHash) internal view returns (bytes32) {
-        bytes32 separator =
-            keccak256(abi.encode(DOMAIN_TYPE, NAME_HASH, VERSION_HASH, block.chainid, address(tasks)));
-        return keccak256(abi.encodePacked(hex"1901", separator, structHash));
+        return _digestIn(_separator(), structHash);
+    }
+
+    /// @dev Another one on a chain that has split off.
+    function _separator() internal view returns (bytes32) {
+        return block.chainid == _chainId ? _ownSeparator : _separate(address(tasks));
+    }
+
+    function _separate(address contract_) private view returns (bytes32) {
+        return keccak256(abi.encode(DOMAIN_TYPE, NAME_HASH, VERSION_HASH, block.chainid, contract_));
+    }
+
+    /// @dev keccak256(abi.encodePacked(hex"1901", separator, structHash))
+    function _digestIn(bytes32 separator, bytes32 structHash) internal pure returns (bytes32 digest) {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(0, 0x1901)
+            mstore(0x20, separator)
+            mstore(0x40, structHash)
+            digest := keccak256(30, 66)
+            mstore(0x40, free)
+        }
     }
 
     function _requireWindow(uint256 firstBlock, uint256 lastBlock) internal view {

@@ -5,6 +5,7 @@ import {TaskId} from "../Types.sol";
 import {
     EPOCH_ROUNDS,
     GameTerms,
+    Member,
     NO_DRAW,
     Proof,
     Phase,
@@ -18,12 +19,13 @@ import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {ISettlement} from "./interfaces/ISettlement.sol";
 import {IVotes} from "./interfaces/IVotes.sol";
+import {Members} from "./libraries/Members.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 import {Slots} from "./libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
-/// @title Money of rounds. Twin of `protocol/spec/game/settling.py`, `convicting.py` and of silence in `seats.py`.
+/// @title Money of rounds. Twin of `protocol/spec/game/settling.py`, `convicting.py` and `silence.py`.
 /// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up in buckets of 16 rounds, so a
 /// seat settles up to a round after which no opened round of the same 16 holds it.
 contract Settlement is Module, ISettlement {
@@ -38,8 +40,8 @@ contract Settlement is Module, ISettlement {
         uint128 heldWei;
     }
 
-    /// @dev What the seats of one call share. facts: of the rounds first .. end, the last opened one of the epoch; key and words: the pool of auditors that
-    /// was looked at last.
+    /// @dev What the seats of one call share. facts: of the rounds first .. end, the last opened one of the epoch; held: those of them in which a seat
+    /// that they hold cannot settle yet; key and words: the pool of auditors that was looked at last.
     struct Page {
         TaskId task;
         uint256 first;
@@ -47,7 +49,9 @@ contract Settlement is Module, ISettlement {
         uint256 newest;
         uint256 contested;
         GameTerms terms;
+        uint256[] members;
         IRounds.Facts[] facts;
+        uint256[] held;
         IVotes.Ends[] ends;
         uint256 key;
         uint256[] words;
@@ -79,11 +83,16 @@ contract Settlement is Module, ISettlement {
     function settle(TaskId task, uint256[] calldata seats, uint256 untilRound) external {
         rounds.sync(task);
         Page memory page = _openPage(task, seats, untilRound);
+        uint256 greatest;
         for (uint256 i = 0; i < seats.length; ++i) {
-            Seat memory record = tasks.seatAt(task, seats[i]);
-            Flaw flaw = _flawOf(page, seats[i], record);
-            if (flaw == Flaw.NONE) _settle(page, seats[i], record);
-            else if (seats.length == 1) _refuse(flaw, seats[i], untilRound);
+            uint256 seat = seats[i];
+            // What was read of a seat that this call may have settled already is old.
+            bool isFirst = i == 0 || seat > greatest;
+            Member memory record = isFirst ? Members.at(page.members, i) : Members.load(tasks, task, seat);
+            greatest = _max(greatest, seat);
+            Flaw flaw = _flawOf(page, seat, record);
+            if (flaw == Flaw.NONE) _settle(page, seat, record);
+            else if (seats.length == 1) _refuse(flaw, seat, untilRound);
         }
     }
 
@@ -103,26 +112,43 @@ contract Settlement is Module, ISettlement {
         if (untilRound >= next) revert IRefusals.RoundUnknown(untilRound);
         (page.task, page.terms, page.last, page.newest) = (task, _terms(task), untilRound, next - 1);
         page.first = untilRound;
+        page.members = tasks.membersOf(task, seats);
         for (uint256 i = 0; i < seats.length; ++i) {
-            Seat memory record = tasks.seatAt(task, seats[i]);
+            Member memory record = Members.at(page.members, i);
             if (record.status != SeatStatus.NONE) page.first = _min(page.first, record.settled);
         }
         page.contested = contests.openOf(task);
         uint256 end = _min(page.newest, untilRound / EPOCH_ROUNDS * EPOCH_ROUNDS + EPOCH_ROUNDS - 1);
         (page.facts, page.ends) =
             (rounds.factsOf(task, page.first, end), votes.endsOf(task, page.first, untilRound));
+        page.held = _heldIn(page);
     }
 
-    function _flawOf(Page memory page, uint256 seat, Seat memory record) private view returns (Flaw) {
+    /// @dev Rounds of the page that are not to be settled, or not over.
+    function _heldIn(Page memory page) private view returns (uint256[] memory held) {
+        held = new uint256[](page.facts.length);
+        uint256 count;
+        unchecked {
+            for (uint256 i = 0; i < held.length; ++i) {
+                bool isHolding = page.first + i > page.last || block.number <= page.facts[i].dutyUntil;
+                if (isHolding) held[count++] = page.first + i;
+            }
+        }
+        assembly ("memory-safe") {
+            mstore(held, count)
+        }
+    }
+
+    function _flawOf(Page memory page, uint256 seat, Member memory record) private view returns (Flaw) {
         if (record.status == SeatStatus.NONE) return Flaw.UNKNOWN;
         if (page.last < record.settled) return Flaw.SETTLED;
-        for (uint256 round = record.settled; round < page.first + page.facts.length; ++round) {
-            IRounds.Facts memory fact = page.facts[round - page.first];
-            if (!_isHeld(page, fact, seat)) continue;
-            if (round > page.last || block.number <= fact.dutyUntil) return Flaw.NOT_YET;
+        for (uint256 i = 0; i < page.held.length; ++i) {
+            uint256 round = page.held[i];
+            if (round < record.settled) continue;
+            if (_isHeld(page, page.facts[round - page.first], seat)) return Flaw.NOT_YET;
         }
         uint256 epoch = page.last / EPOCH_ROUNDS;
-        if (_isQuestioned(page.task, seat, epoch)) return Flaw.NOT_YET;
+        if (_isOpenUpTo(record.asks, epoch) || _isOpenUpTo(record.disputes, epoch)) return Flaw.NOT_YET;
         return _isOpenUpTo(page.contested, epoch) ? Flaw.CONTESTED : Flaw.NONE;
     }
 
@@ -138,16 +164,12 @@ contract Settlement is Module, ISettlement {
         return number / 256 < page.words.length && page.words[number / 256] >> (number % 256) & 1 == 1;
     }
 
-    function _isQuestioned(TaskId task, uint256 seat, uint256 epoch) private view returns (bool) {
-        return _isOpenUpTo(asks.openOn(task, seat), epoch) || _isOpenUpTo(disputes.openOn(task, seat), epoch);
-    }
-
     /// @dev The ring holds eight epochs: nothing is open about older ones, and the places before these are those of later ones.
     function _isOpenUpTo(uint256 counts, uint256 epoch) private pure returns (bool) {
         return OpenCounts.isAnyIn(counts, epoch < 7 ? 0 : epoch - 7, epoch);
     }
 
-    function _settle(Page memory page, uint256 seat, Seat memory record) private {
+    function _settle(Page memory page, uint256 seat, Member memory record) private {
         Money memory money = seat >> 16 == uint256(SeatRole.SOLVER)
             ? _solverMoney(page, seat, record)
             : _auditorMoney(page, seat, record);
@@ -157,7 +179,7 @@ contract Settlement is Module, ISettlement {
         tasks.bookSettled(page.task, seat, page.last, money.paidWei, money.burnedWei, money.feeWei);
     }
 
-    function _auditorMoney(Page memory page, uint256 seat, Seat memory record)
+    function _auditorMoney(Page memory page, uint256 seat, Member memory record)
         private
         returns (Money memory money)
     {
@@ -170,7 +192,7 @@ contract Settlement is Module, ISettlement {
         }
     }
 
-    function _solverMoney(Page memory page, uint256 seat, Seat memory record)
+    function _solverMoney(Page memory page, uint256 seat, Member memory record)
         private
         returns (Money memory money)
     {
@@ -185,7 +207,7 @@ contract Settlement is Module, ISettlement {
     function _addRound(
         Page memory page,
         Money memory money,
-        Seat memory record,
+        Member memory record,
         uint256 round,
         uint256 slot
     ) private {
@@ -202,7 +224,7 @@ contract Settlement is Module, ISettlement {
             uint256 count = votes.countUnserved(page.task, round, slot);
             money.feeWei += count * page.terms.amounts.unservedFee;
         }
-        bool isRejectedLate = end.lateFailed >> slot & 1 == 1;
+        bool isRejectedLate = end.lateRejected >> slot & 1 == 1;
         if (isAccepted && !isRejectedLate && !isUnserved) money.paidWei += payWei;
         else if (!isUnserved && end.convicted >> slot & 1 == 0) money.burnedWei += payWei;
     }
@@ -255,7 +277,7 @@ contract Settlement is Module, ISettlement {
     }
 
     /// @dev Who was convicted gets nothing: what is owed may not count its claims, so the whole pot is others'. What is left is burned at the end.
-    function _payRestitution(TaskId task, Seat memory record, uint256 round, uint256 payWei) private {
+    function _payRestitution(TaskId task, Member memory record, uint256 round, uint256 payWei) private {
         uint256 number = _fallOf(task, round);
         Fall memory fallen = _falls[task][number];
         if (fallen.owedWei == 0 || record.status == SeatStatus.CLOSED) return;

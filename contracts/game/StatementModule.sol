@@ -6,10 +6,9 @@ import {Hashing} from "../libraries/Hashing.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {
-    GameTerms,
+    Audit,
     NO_DRAW,
     RANKS,
-    RoundView,
     Seat,
     SeatRole,
     SeatStatus,
@@ -18,7 +17,8 @@ import {
 import {Module, Modules} from "./Module.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {RoundViews} from "./libraries/RoundViews.sol";
+import {Audits} from "./libraries/Audits.sol";
+import {Slots} from "./libraries/Slots.sol";
 
 /// @title What a statement needs to be held against its seat: that it is about this chain, and that a seat still answers for it.
 /// @notice A statement is a claim, or what an auditor signed: a vote or a seal. Whether its auditor was drawn does not matter: an honest one signs for
@@ -49,7 +49,7 @@ abstract contract StatementModule is Module {
         address account;
         SeatStatus status;
         Claim claim;
-        RoundView view_;
+        Audit audit;
         uint256 from;
     }
 
@@ -58,25 +58,48 @@ abstract contract StatementModule is Module {
     // Statements ------------------------------------------------------------------------------------------------------
     /// @dev A claim for which its seat still answers. Call `rounds.sync` before: a round whose closing block is past may not look closed.
     function _readClaim(TaskId task, uint256 round, uint256 slot) internal view returns (Statement memory s) {
-        SeatStatus status;
-        (s.claim, status) = _claimOf(task, round, slot);
-        s.view_ = RoundViews.load(rounds, task, round);
-        s.ref = StatementRef(uint32(round), uint32(slot), NO_DRAW, 0);
-        (s.seat, s.account, s.status, s.from) = (s.claim.seat, s.claim.account, status, s.view_.closed);
+        s.audit = _auditOf(task, round, slot);
+        _findClaim(task, s, round, slot);
+        (s.account, s.status) = _answering(task, s.claim);
+        (s.seat, s.from) = (s.claim.seat, s.audit.closed);
+        s.ref = StatementRef(s.claim.round, s.claim.slot, NO_DRAW, 0);
+    }
+
+    function _auditOf(TaskId task, uint256 round, uint256 slot) internal view returns (Audit memory) {
+        return Audits.load(rounds, task, round, 1 << slot, false);
+    }
+
+    /// @dev What a statement of a draw is held against: where it is late, the late audits too.
+    function _auditOf(TaskId task, uint256 round, uint256 slot, uint256 draw)
+        internal
+        view
+        returns (Audit memory audit)
+    {
+        audit = _auditOf(task, round, slot);
+        if (draw == audit.draws) audit = Audits.load(rounds, task, round, 1 << slot, true);
+    }
+
+    function _auditOf(TaskId task, SignedVote calldata signed) internal view returns (Audit memory) {
+        return _auditOf(task, signed.vote.round, signed.vote.slot, signed.vote.draw);
+    }
+
+    /// @dev What the round knows of a claim. Of one that does not exist there are no segments.
+    function _findClaim(TaskId task, Statement memory s, uint256 round, uint256 slot) private view {
+        (s.claim.domain, s.claim.round, s.claim.slot) = (_domain(task), uint32(round), uint32(slot));
+        if (slot >= 64) return;
+        (s.claim.root, s.claim.segments) = Audits.claimAt(s.audit, slot);
+        if (s.claim.segments == 0) return;
+        s.claim.seat = uint256(SeatRole.SOLVER) << 16 | Slots.numberAt(s.audit.pool, slot);
     }
 
     /// @dev A vote of this chain that says all that its word needs, signed by a seat that still answers for it.
-    function _readVote(TaskId task, GameTerms memory terms, SignedVote calldata signed)
-        internal
-        view
-        returns (Statement memory s)
-    {
-        (s,) = _readBareVote(task, terms, signed);
-        (s.claim,) = _claimOf(task, s.claim.round, s.claim.slot);
+    function _readVote(TaskId task, SignedVote calldata signed) internal view returns (Statement memory s) {
+        (s,) = _readBareVote(task, signed, _auditOf(task, signed));
+        _answering(task, s.claim);
     }
 
     /// @dev The same without account and `joined` of the claim, and the vote's hash.
-    function _readBareVote(TaskId task, GameTerms memory terms, SignedVote calldata signed)
+    function _readBareVote(TaskId task, SignedVote calldata signed, Audit memory audit)
         internal
         view
         returns (Statement memory s, bytes32 hash)
@@ -84,18 +107,15 @@ abstract contract StatementModule is Module {
         Statements.Vote memory vote = signed.vote;
         hash = Statements.hash(vote);
         address account = Statements.signer(_digest(hash), signed.r, signed.vs);
-        s = _readSaid(task, terms, Statements.sealedOf(vote), account);
+        _readSaid(task, s, audit, Statements.sealedOf(vote), account);
         if (!Statements.isWhole(vote)) revert IRefusals.StatementUnknown(vote.round, vote.slot);
     }
 
     /// @dev The same of a seal.
-    function _readSealed(TaskId task, GameTerms memory terms, SignedSealed calldata signed)
-        internal
-        view
-        returns (Statement memory s)
-    {
-        s = _readSaid(task, terms, signed.said, _signerOf(signed));
-        (s.claim,) = _claimOf(task, s.claim.round, s.claim.slot);
+    function _readSealed(TaskId task, SignedSealed calldata signed) internal view returns (Statement memory s) {
+        Audit memory audit = _auditOf(task, signed.said.round, signed.said.slot, signed.said.draw);
+        _readSaid(task, s, audit, signed.said, _signerOf(signed));
+        _answering(task, s.claim);
     }
 
     function _signerOf(SignedVote calldata signed) internal view returns (address) {
@@ -106,57 +126,64 @@ abstract contract StatementModule is Module {
         return Statements.signer(_digest(Statements.hash(signed.said)), signed.r, signed.vs);
     }
 
-    function _readSaid(TaskId task, GameTerms memory terms, Statements.Sealed memory said, address account)
-        private
-        view
-        returns (Statement memory s)
-    {
-        (s.claim.seat, s.claim.root, s.claim.segments) = rounds.claimOf(task, said.round, said.slot);
-        (s.claim.domain, s.claim.round, s.claim.slot) = (_domain(task), said.round, said.slot);
-        s.view_ = RoundViews.load(rounds, task, said.round);
-        bool isLate = said.draw == terms.draws;
-        s.from = isLate ? s.view_.lateFrom : s.view_.isSealed ? s.view_.closed : 0;
-        s.seat = tasks.seatOf(task, account);
-        Seat memory record = _seatAt(task, s.seat);
+    /// @param s is filled: to return it would make it once more
+    function _readSaid(
+        TaskId task,
+        Statement memory s,
+        Audit memory audit,
+        Statements.Sealed memory said,
+        address account
+    ) private view {
+        s.audit = audit;
+        _findClaim(task, s, said.round, said.slot);
+        bool isLate = said.draw == audit.draws;
+        s.from = isLate ? audit.lateFrom : audit.isSealed ? audit.closed : 0;
+        uint256 settled;
+        (s.seat, s.status, settled) = tasks.signerOf(task, account);
         SeatRole role = isLate ? SeatRole.WHISTLEBLOWER : SeatRole.VERIFIER;
-        bool isSigned = account != address(0) && record.account == account && s.seat >> 16 == uint256(role);
-        bool isAnswerable = record.status != SeatStatus.NONE && record.settled <= said.round;
-        if (!isSigned || !isAnswerable || !_isOfChain(s, terms, said, isLate)) {
+        bool isSigned = account != address(0) && s.seat >> 16 == uint256(role);
+        bool isAnswerable = s.status != SeatStatus.NONE && settled <= said.round;
+        if (!isSigned || !isAnswerable || !_isOfChain(s, said, isLate)) {
             revert IRefusals.StatementUnknown(said.round, said.slot);
         }
-        (s.account, s.status) = (account, record.status);
+        s.account = account;
         s.ref = StatementRef(said.round, said.slot, said.draw, said.rank);
     }
 
     /// @dev After a reorganisation a statement may be about a round that is not on the chain: then it makes nobody a liar.
-    function _isOfChain(
-        Statement memory s,
-        GameTerms memory terms,
-        Statements.Sealed memory said,
-        bool isLate
-    ) private pure returns (bool) {
-        if (s.from == 0 || said.draw > terms.draws || said.rank >= RANKS) return false;
-        if (said.segment >= s.claim.segments || said.seed != (isLate ? s.view_.lateSeed : s.view_.seed)) {
+    function _isOfChain(Statement memory s, Statements.Sealed memory said, bool isLate)
+        private
+        pure
+        returns (bool)
+    {
+        if (s.from == 0 || said.draw > s.audit.draws || said.rank >= RANKS) return false;
+        if (said.segment >= s.claim.segments || said.seed != (isLate ? s.audit.lateSeed : s.audit.seed)) {
             return false;
         }
         return
-            said.domain == s.claim.domain && said.baseRoot == s.view_.base && said.claimRoot == s.claim.root;
+            said.domain == s.claim.domain && said.baseRoot == s.audit.base && said.claimRoot == s.claim.root;
     }
 
     /// @dev A claim whose solver has not settled its round.
-    function _claimOf(TaskId task, uint256 round, uint256 slot)
-        internal
+    function _claimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory) {
+        Statement memory s;
+        s.audit = _auditOf(task, round, slot);
+        _findClaim(task, s, round, slot);
+        _answering(task, s.claim);
+        return s.claim;
+    }
+
+    /// @dev Whose a claim is: its solver must not have settled the round.
+    function _answering(TaskId task, Claim memory claim)
+        private
         view
-        returns (Claim memory claim, SeatStatus status)
+        returns (address account, SeatStatus status)
     {
-        (uint256 seat, bytes32 root, uint256 segments) = rounds.claimOf(task, round, slot);
-        Seat memory record = _seatAt(task, seat);
-        bool isAnswerable = record.status != SeatStatus.NONE && record.settled <= round;
-        if (seat == 0 || !isAnswerable) revert IRefusals.StatementUnknown(round, slot);
-        claim = Claim(
-            _domain(task), uint32(round), uint32(slot), seat, record.account, record.joined, root, segments
-        );
-        status = record.status;
+        Seat memory record = _seatAt(task, claim.seat);
+        bool isAnswerable = record.status != SeatStatus.NONE && record.settled <= claim.round;
+        if (claim.seat == 0 || !isAnswerable) revert IRefusals.StatementUnknown(claim.round, claim.slot);
+        (claim.account, claim.joined) = (record.account, record.joined);
+        (account, status) = (record.account, record.status);
     }
 
     /// @dev One place for the call and its decoder.
@@ -170,8 +197,8 @@ abstract contract StatementModule is Module {
     }
 
     /// @dev The last block in which a statement can be disputed or convicted; no end while its round runs.
-    function _statementUntil(Statement memory s, GameTerms memory terms) internal pure returns (uint256) {
-        return s.from == 0 ? type(uint256).max : s.from + terms.windows.dispute;
+    function _statementUntil(Statement memory s) internal pure returns (uint256) {
+        return s.from == 0 ? type(uint256).max : s.from + s.audit.dispute;
     }
 
     // Openings of claims ------------------------------------------------------------------------------------------
@@ -209,7 +236,7 @@ abstract contract StatementModule is Module {
 
     function _openBase(Statement memory s, OuterOpening calldata base) internal pure {
         bytes32 root = Hashing.outerRoot(base.weightsRoot, base.momentumRoot);
-        if (root != s.view_.base) revert IRefusals.ProofInvalid("base");
+        if (root != s.audit.base) revert IRefusals.ProofInvalid("base");
     }
 
     /// @dev Leaves of tensors and of pseudo-gradients: both trees have the same number.

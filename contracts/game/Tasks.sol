@@ -9,7 +9,7 @@ import {ITasks} from "./interfaces/ITasks.sol";
 import {GameTermsCheck} from "./libraries/GameTermsCheck.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {GameTermsCode} from "./libraries/GameTermsCode.sol";
-import {Roster} from "./libraries/Frames.sol";
+import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
@@ -20,29 +20,39 @@ contract Tasks is Module, ITasks {
     /// @notice Finder and submitter get at most one part in so many of a slash, each.
     uint256 public constant SHARE_DIVISOR = 4;
     uint256 private constant NUMBER = type(uint16).max;
+    uint256 private constant CONVICTED = 1 << 32;
+
+    /// @dev As `Seat`, and what is open on it (`OpenCounts`). Rounds are at most 65,535: a seat that nobody is owed anything for has joined then.
+    struct Record {
+        address account;
+        uint96 stakeWei;
+        SeatStatus status;
+        uint16 settled;
+        uint16 joined;
+        uint104 asks;
+        uint104 disputes;
+    }
 
     struct Peer {
         string url;
         bytes32 certificateSha256;
     }
 
-    /// @dev Pools of one role. `live`: seats that sit, were a pool frozen now; `taken`: numbers in use; `closed`: convicted ones.
+    /// @dev Pools of one role. `live`: seats that sit, were a pool frozen now; `taken`: numbers in use; `closed`: convicted ones; `frozen`: words of frozen
+    /// pools by version << 8 | word; `count`: seats of the last one.
     struct Members {
         uint16 span;
-        uint16 closedCount;
         uint24 version;
         bool isDirty;
+        uint16 count;
+        uint64 sitting;
         mapping(uint256 => uint256) live;
         mapping(uint256 => uint256) taken;
         mapping(uint256 => uint256) closed;
-        mapping(uint256 => Pool) frozen;
+        mapping(uint256 => uint256) frozen;
     }
 
-    struct Pool {
-        uint256 count;
-        uint256[] words;
-    }
-
+    /// @dev seatOf: of a closed seat its id | CONVICTED. closedSeats: how many hold a number.
     struct Task {
         address terms;
         bool isClosed;
@@ -51,8 +61,12 @@ contract Tasks is Module, ITasks {
         uint16 leastSolvers;
         uint16 leastVerifiers;
         uint16 leastWhistleblowers;
+        uint16 solverSeats;
+        uint16 closedSeats;
+        uint128 askBond;
+        uint128 disputeBond;
         mapping(uint256 => Members) members;
-        mapping(uint256 => Seat) seatAt;
+        mapping(uint256 => Record) seatAt;
         mapping(address => uint256) seatOf;
     }
 
@@ -63,6 +77,10 @@ contract Tasks is Module, ITasks {
     constructor(Modules memory modules, DeploymentLimits memory limits_) Module(modules) {
         if (limits_.windowMax > type(uint24).max) {
             revert IRefusals.WindowTooLong("windowMax", type(uint24).max, limits_.windowMax);
+        }
+        // A stake is kept in so many bits.
+        if (limits_.amountMax > type(uint96).max) {
+            revert IRefusals.AmountTooLarge("amountMax", type(uint96).max, limits_.amountMax);
         }
         _limits = limits_;
     }
@@ -86,6 +104,8 @@ contract Tasks is Module, ITasks {
         (entry.leastSolvers, entry.leastVerifiers, entry.leastWhistleblowers) = (
             uint16(terms.leastSolvers), uint16(terms.leastVerifiers), uint16(terms.leastWhistleblowers)
         );
+        entry.solverSeats = uint16(terms.solverSeats);
+        (entry.askBond, entry.disputeBond) = (terms.amounts.askBond, terms.amounts.disputeBond);
         uint256 escrowWei = escrowFor(terms);
         emit TaskPosted(task, msg.sender, terms, training, escrowWei);
         rounds.begin(task, Hashing.outerRoot(terms.initialWeightsRoot, terms.zeroRoot));
@@ -95,9 +115,12 @@ contract Tasks is Module, ITasks {
     /// @inheritdoc ITasks
     /// @dev Every solver seat accepted in every round, three counted votes in every draw and in every late audit.
     function escrowFor(GameTerms calldata terms) public pure returns (uint256) {
-        uint256 claimWei = terms.amounts.solverPay + RANKS * terms.draws * uint256(terms.amounts.auditPay);
-        if (terms.lateChance != 0) claimWei += RANKS * uint256(terms.amounts.latePay);
-        return uint256(terms.rounds) * terms.solverSeats * claimWei;
+        unchecked {
+            // No amounts of 128 bits and numbers of 32 bits reach 2^256.
+            uint256 claimWei = terms.amounts.solverPay + RANKS * terms.draws * uint256(terms.amounts.auditPay);
+            if (terms.lateChance != 0) claimWei += RANKS * uint256(terms.amounts.latePay);
+            return uint256(terms.rounds) * terms.solverSeats * claimWei;
+        }
     }
 
     /// @inheritdoc ITasks
@@ -123,12 +146,14 @@ contract Tasks is Module, ITasks {
         if (entry.seatOf[msg.sender] != 0) revert IRefusals.AlreadySeated(msg.sender);
         (uint256 least, uint256 most) = (_required(terms, role), _limits.amountMax);
         if (stakeWei < least || stakeWei > most) revert IRefusals.StakeWrong(least, most, stakeWei);
-        if (role == SeatRole.SOLVER) _displaceSmallest(task, entry, terms.solverSeats, stakeWei);
+        if (role == SeatRole.SOLVER) _requirePlace(entry, stakeWei);
         seat = _takeNumber(entry.members[uint256(role)], role);
-        uint32 next = uint32(rounds.nextRound(task));
-        entry.seatAt[seat] = Seat(msg.sender, uint96(stakeWei), SeatStatus.OPEN, next, next);
+        uint16 next = uint16(rounds.nextRound(task));
+        entry.seatAt[seat] = Record(msg.sender, uint96(stakeWei), SeatStatus.OPEN, next, next, 0, 0);
         entry.seatOf[msg.sender] = seat;
-        ++entry.seats;
+        unchecked {
+            ++entry.seats;
+        }
         if (role == SeatRole.SOLVER) entry.openSolvers |= uint64(1 << (seat & NUMBER));
         emit SeatJoined(task, seat, msg.sender, stakeWei);
         _seatOrNot(entry, terms, seat);
@@ -140,34 +165,58 @@ contract Tasks is Module, ITasks {
         uint256 most = role == SeatRole.SOLVER
             ? GameTermsCheck.SOLVER_SEATS_MAX
             : GameTermsCheck.AUDITOR_SEATS_MAX;
-        uint256 word = 0;
-        while (members.taken[word] == type(uint256).max) ++word;
-        uint256 number = 256 * word + LibBit.ffs(~members.taken[word]);
-        if (number >= most) revert IRefusals.SeatsTaken(0);
-        members.taken[word] |= 1 << (number % 256);
-        if (word >= members.span) members.span = uint16(word + 1);
-        return uint256(role) << 16 | number;
+        uint256 word;
+        uint256 taken = members.taken[0];
+        unchecked {
+            while (taken == type(uint256).max) taken = members.taken[++word];
+            uint256 number = word << 8 | LibBit.ffs(~taken);
+            if (number >= most) revert IRefusals.SeatsTaken(0);
+            members.taken[word] = taken | 1 << (number % 256);
+            if (word >= members.span) members.span = uint16(word + 1);
+            seat = uint256(role) << 16 | number;
+        }
     }
 
-    /// @dev Where all seats are open the smallest stake goes; of equal ones the highest number.
-    function _displaceSmallest(TaskId task, Task storage entry, uint256 seats, uint256 stakeWei) private {
+    /// @dev Where all places are taken a solver needs a larger stake than the smallest. Nobody is pushed out before a freeze: who joins and leaves
+    /// before it would do it for nothing.
+    function _requirePlace(Task storage entry, uint256 stakeWei) private view {
         uint256 open = entry.openSolvers;
-        if (LibBit.popCount(open) < seats) return;
-        (uint256 smallest, uint256 heldWei) = (0, type(uint256).max);
-        for (; open != 0; open &= open - 1) {
-            uint256 seat = uint256(SeatRole.SOLVER) << 16 | LibBit.ffs(open);
-            uint256 wei_ = entry.seatAt[seat].stakeWei;
-            if (wei_ <= heldWei) (smallest, heldWei) = (seat, wei_);
-        }
+        if (LibBit.popCount(open) < entry.solverSeats) return;
+        (, uint256 heldWei) = _largest(entry, open);
         if (stakeWei <= heldWei) revert IRefusals.SeatsTaken(heldWei + 1);
-        _retire(task, entry, smallest);
+    }
+
+    /// @dev As many solver seats as there are places: those with the largest stakes, of equal ones the lower number first.
+    /// @return chosen numbers
+    /// @return leastWei the smallest stake among them
+    function _largest(Task storage entry, uint256 numbers)
+        private
+        view
+        returns (uint256 chosen, uint256 leastWei)
+    {
+        (uint256 excess, uint256 places) = (LibBit.popCount(numbers), entry.solverSeats);
+        chosen = numbers;
+        unchecked {
+            // One is taken out a turn, until as many are left as there are places: of equal ones the highest number, whoever came later.
+            for (;; --excess) {
+                uint256 smallest;
+                leastWei = type(uint256).max;
+                for (uint256 left = chosen; left != 0; left &= left - 1) {
+                    uint256 number = LibBit.ffs(left);
+                    uint256 wei_ = entry.seatAt[uint256(SeatRole.SOLVER) << 16 | number].stakeWei;
+                    if (wei_ <= leastWei) (smallest, leastWei) = (number, wei_);
+                }
+                if (excess <= places) return (chosen, leastWei);
+                chosen &= ~(1 << smallest);
+            }
+        }
     }
 
     /// @inheritdoc ITasks
     function topUp(TaskId task, uint256 seat, uint256 wei_) external {
         Task storage entry = _open(task);
         rounds.sync(task);
-        Seat storage record = _ownOpen(entry, seat);
+        Record storage record = _ownOpen(entry, seat);
         uint256 most = _limits.amountMax - record.stakeWei;
         if (wei_ == 0 || wei_ > most) revert IRefusals.StakeWrong(1, most, wei_);
         record.stakeWei += uint96(wei_);
@@ -184,7 +233,7 @@ contract Tasks is Module, ITasks {
         _retire(task, entry, seat);
     }
 
-    function _ownOpen(Task storage entry, uint256 seat) private view returns (Seat storage record) {
+    function _ownOpen(Task storage entry, uint256 seat) private view returns (Record storage record) {
         record = _taken(entry, seat);
         if (record.account != msg.sender) revert IRefusals.NotHolder(record.account, msg.sender);
         if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
@@ -194,14 +243,23 @@ contract Tasks is Module, ITasks {
     function payOut(TaskId task, uint256 seat) external {
         Task storage entry = _open(task);
         rounds.sync(task);
-        Seat storage record = _taken(entry, seat);
-        if (record.status == SeatStatus.OPEN && !rounds.isOver(task)) {
+        Record storage record = _taken(entry, seat);
+        if (record.status == SeatStatus.OPEN && !rounds.isOver(task) && !_isCrowdedOut(entry, seat)) {
             revert IRefusals.TaskRuns(TaskId.unwrap(task));
         }
-        bool isAsked = asks.openOn(task, seat) != 0 || disputes.openOn(task, seat) != 0;
+        bool isAsked = record.asks | record.disputes != 0;
         if (isAsked || _isHeld(task, seat, record.settled)) revert IRefusals.SeatBusy(seat);
         if (record.status == SeatStatus.OPEN) _retire(task, entry, seat);
         _free(task, entry, seat, record);
+    }
+
+    /// @dev Whether an open seat waits where no number is left for a larger stake.
+    function _isCrowdedOut(Task storage entry, uint256 seat) private view returns (bool) {
+        uint256 numbers = (1 << GameTermsCheck.SOLVER_SEATS_MAX) - 1;
+        bool isSolver = seat >> 16 == uint256(SeatRole.SOLVER);
+        if (!isSolver || entry.members[uint256(SeatRole.SOLVER)].taken[0] != numbers) return false;
+        (uint256 chosen,) = _largest(entry, entry.openSolvers);
+        return chosen >> (seat & NUMBER) & 1 == 0;
     }
 
     function _isHeld(TaskId task, uint256 seat, uint256 fromRound) private view returns (bool) {
@@ -210,19 +268,23 @@ contract Tasks is Module, ITasks {
     }
 
     /// @dev The record stays until the number is taken again: a claim of it may still be owed something. Of a convicted seat nothing is.
-    function _free(TaskId task, Task storage entry, uint256 seat, Seat storage record) private {
+    function _free(TaskId task, Task storage entry, uint256 seat, Record storage record) private {
         Members storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
         members.taken[word] &= ~bit;
         if (record.status == SeatStatus.CLOSED) {
             members.closed[word] &= ~bit;
-            --members.closedCount;
-            record.joined = type(uint32).max;
+            unchecked {
+                --entry.closedSeats;
+            }
+            record.joined = type(uint16).max;
         }
         uint256 stakeWei = record.stakeWei;
         (record.status, record.stakeWei) = (SeatStatus.NONE, 0);
         delete entry.seatOf[record.account];
-        --entry.seats;
+        unchecked {
+            --entry.seats;
+        }
         emit SeatFreed(task, seat, stakeWei);
         purse.give(Pots.stakes(task), record.account, stakeWei);
     }
@@ -232,43 +294,79 @@ contract Tasks is Module, ITasks {
     function freezePools(TaskId task)
         external
         only(address(rounds))
-        returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers)
+        returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers, bool isEnough_)
     {
         Task storage entry = _tasks[task];
-        solvers = uint64(entry.members[uint256(SeatRole.SOLVER)].live[0]);
-        verifiers = _freeze(entry.members[uint256(SeatRole.VERIFIER)]);
-        whistleblowers = _freeze(entry.members[uint256(SeatRole.WHISTLEBLOWER)]);
+        solvers = _freezeSolvers(entry, entry.members[uint256(SeatRole.SOLVER)]);
+        (uint256 count, uint256 lateCount) = (0, 0);
+        (verifiers, count) = _freeze(entry.members[uint256(SeatRole.VERIFIER)]);
+        (whistleblowers, lateCount) = _freeze(entry.members[uint256(SeatRole.WHISTLEBLOWER)]);
+        isEnough_ = _hasLeast(entry, LibBit.popCount(solvers), count, lateCount);
+    }
+
+    /// @dev The largest stakes sit; the others stay members and wait.
+    function _freezeSolvers(Task storage entry, Members storage members) private returns (uint64 sitting) {
+        if (!members.isDirty) return members.sitting;
+        uint256 live = members.live[0];
+        bool isFull = LibBit.popCount(live) > entry.solverSeats;
+        if (isFull) (live,) = _largest(entry, live);
+        sitting = uint64(live);
+        (members.sitting, members.isDirty) = (sitting, false);
     }
 
     /// @dev A copy, where anything has changed since the last one.
-    function _freeze(Members storage members) private returns (uint24 version) {
-        if (!members.isDirty) return members.version;
-        version = members.version + 1;
-        (members.version, members.isDirty) = (version, false);
-        Pool storage pool = members.frozen[version];
-        for (uint256 i = 0; i < members.span; ++i) {
-            uint256 word = members.live[i];
-            pool.words.push(word);
-            pool.count += LibBit.popCount(word);
+    function _freeze(Members storage members) private returns (uint24 version, uint256 count) {
+        (version, count) = (members.version, members.count);
+        if (!members.isDirty) return (version, count);
+        unchecked {
+            (version, count) = (version + 1, 0);
+            uint256 span = members.span;
+            for (uint256 i = 0; i < span; ++i) {
+                uint256 word = members.live[i];
+                members.frozen[uint256(version) << 8 | i] = word;
+                count += LibBit.popCount(word);
+            }
         }
+        (members.version, members.isDirty, members.count) = (version, false, uint16(count));
     }
 
-    /// @dev Whether a seat sits in pools frozen from now on: open, with its stake whole.
+    /// @dev Whether an open seat sits in pools frozen from now on: with its stake whole.
     function _seatOrNot(Task storage entry, GameTerms memory terms, uint256 seat) private {
-        Seat storage record = entry.seatAt[seat];
-        bool sits =
-            record.status == SeatStatus.OPEN && record.stakeWei >= _required(terms, SeatRole(seat >> 16));
+        Record storage record = entry.seatAt[seat];
+        bool isWhole = record.stakeWei >= _required(terms, SeatRole(seat >> 16));
+        _sit(entry, seat, isWhole && record.status == SeatStatus.OPEN);
+    }
+
+    function _sit(Task storage entry, uint256 seat, bool sits) private {
         Members storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
         uint256 live = members.live[word];
-        if ((live & bit != 0) == sits) return;
-        members.live[word] = live ^ bit;
-        if (!members.isDirty) members.isDirty = true;
+        // Who of the solvers sits depends on all of their stakes.
+        bool isChanging = (live & bit != 0) != sits;
+        if (isChanging) members.live[word] = live ^ bit;
+        if ((isChanging || seat >> 16 == uint256(SeatRole.SOLVER)) && !members.isDirty) members.isDirty = true;
     }
 
     function _required(GameTerms memory terms, SeatRole role) private pure returns (uint256) {
         if (role == SeatRole.NONE) revert IRefusals.SeatUnknown(0);
         return role == SeatRole.SOLVER ? terms.amounts.solverStake : terms.amounts.auditorStake;
+    }
+
+    // Questions' calls -------------------------------------------------------------------------------------------------
+    /// @inheritdoc ITasks
+    function countQuestion(TaskId task, uint256 seat, uint256 round, bool isOpening)
+        external
+        returns (uint256 number, uint256 oneWei)
+    {
+        bool isAsk = msg.sender == address(asks);
+        if (!isAsk && msg.sender != address(disputes)) revert IRefusals.NotModule(msg.sender);
+        Task storage entry = _tasks[task];
+        Record storage record = entry.seatAt[seat];
+        uint256 counts = isAsk ? record.asks : record.disputes;
+        counts = isOpening ? OpenCounts.add(counts, round) : OpenCounts.remove(counts, round);
+        if (isAsk) record.asks = uint104(counts);
+        else record.disputes = uint104(counts);
+        (number, oneWei) = (OpenCounts.total(counts), isAsk ? entry.askBond : entry.disputeBond);
     }
 
     // Settlement's calls -------------------------------------------------------------------------------------------
@@ -285,7 +383,7 @@ contract Tasks is Module, ITasks {
 
     function _unseat(Task storage entry, uint256 seat) private {
         if (seat >> 16 == uint256(SeatRole.SOLVER)) entry.openSolvers &= ~uint64(1 << (seat & NUMBER));
-        _seatOrNot(entry, _termsOf(entry), seat);
+        _sit(entry, seat, false);
     }
 
     /// @inheritdoc ITasks
@@ -298,14 +396,16 @@ contract Tasks is Module, ITasks {
         uint256 feeWei
     ) external only(address(settlement)) {
         Task storage entry = _tasks[task];
-        Seat storage record = entry.seatAt[seat];
-        record.settled = uint32(untilRound + 1);
+        Record storage record = entry.seatAt[seat];
+        record.settled = uint16(untilRound + 1);
         feeWei = _min(feeWei, record.stakeWei);
         emit SeatSettled(task, seat, untilRound, paidWei, burnedWei, feeWei);
         purse.give(Pots.escrow(task), record.account, paidWei);
         purse.discard(Pots.escrow(task), burnedWei);
         if (feeWei == 0) return;
-        record.stakeWei -= uint96(feeWei);
+        unchecked {
+            record.stakeWei -= uint96(feeWei);
+        }
         _seatOrNot(entry, _termsOf(entry), seat);
         purse.discard(Pots.stakes(task), feeWei);
     }
@@ -317,13 +417,17 @@ contract Tasks is Module, ITasks {
         returns (uint256 restWei)
     {
         Task storage entry = _tasks[task];
-        for (uint256 i = 0; i < seats.length; ++i) {
-            restWei += _close(task, entry, seats[i], finder, proof);
-        }
         GameTerms memory terms = _termsOf(entry);
-        uint256 finderWei = _min(restWei / SHARE_DIVISOR, terms.amounts.finderCap);
-        uint256 refundWei = _min(restWei / SHARE_DIVISOR, purse.potOf(Pots.escrow(task)));
-        restWei -= finderWei + refundWei;
+        uint256 finderWei;
+        uint256 refundWei;
+        unchecked {
+            for (uint256 i = 0; i < seats.length; ++i) {
+                restWei += _close(task, entry, seats[i], finder, proof);
+            }
+            finderWei = _min(restWei / SHARE_DIVISOR, terms.amounts.finderCap);
+            refundWei = _min(restWei / SHARE_DIVISOR, purse.potOf(Pots.escrow(task)));
+            restWei -= finderWei + refundWei;
+        }
         purse.give(Pots.stakes(task), finder, finderWei);
         purse.give(Pots.stakes(task), terms.submitter, refundWei);
     }
@@ -332,13 +436,16 @@ contract Tasks is Module, ITasks {
         private
         returns (uint256 stakeWei)
     {
-        Seat storage record = entry.seatAt[seat];
+        Record storage record = entry.seatAt[seat];
         if (record.status == SeatStatus.CLOSED) return 0;
         stakeWei = record.stakeWei;
         (record.status, record.stakeWei) = (SeatStatus.CLOSED, 0);
         Members storage members = entry.members[seat >> 16];
         members.closed[(seat & NUMBER) / 256] |= 1 << ((seat & NUMBER) % 256);
-        ++members.closedCount;
+        unchecked {
+            ++entry.closedSeats;
+        }
+        entry.seatOf[record.account] = seat | CONVICTED;
         _unseat(entry, seat);
         emit SeatConvicted(task, seat, proof, finder, stakeWei);
     }
@@ -354,7 +461,7 @@ contract Tasks is Module, ITasks {
         if (entry.terms == address(0)) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
     }
 
-    function _taken(Task storage entry, uint256 seat) private view returns (Seat storage record) {
+    function _taken(Task storage entry, uint256 seat) private view returns (Record storage record) {
         record = entry.seatAt[seat];
         if (record.status == SeatStatus.NONE) revert IRefusals.SeatUnknown(seat);
     }
@@ -374,7 +481,7 @@ contract Tasks is Module, ITasks {
 
     /// @inheritdoc ITasks
     function domainOf(TaskId task) external view returns (bytes32) {
-        return sha256(abi.encode(bytes32("touchstone.domain"), block.chainid, address(this), task));
+        return Hashing.domain(block.chainid, address(this), task);
     }
 
     /// @inheritdoc ITasks
@@ -389,40 +496,69 @@ contract Tasks is Module, ITasks {
 
     /// @inheritdoc ITasks
     function seatAt(TaskId task, uint256 seat) external view returns (Seat memory) {
-        return _tasks[task].seatAt[seat];
+        Record storage record = _tasks[task].seatAt[seat];
+        return Seat(record.account, record.stakeWei, record.status, record.settled, record.joined);
     }
 
     /// @inheritdoc ITasks
-    function seatOf(TaskId task, address account) external view returns (uint256) {
-        return _tasks[task].seatOf[account];
-    }
-
-    /// @inheritdoc ITasks
-    function accountsOf(TaskId task, uint256[] calldata seats)
-        external
-        view
-        returns (address[] memory accounts)
-    {
-        Task storage entry = _tasks[task];
-        accounts = new address[](seats.length);
-        for (uint256 i = 0; i < seats.length; ++i) {
-            accounts[i] = entry.seatAt[seats[i]].account;
+    function membersOf(TaskId task, uint256[] calldata seats) external view returns (uint256[] memory words) {
+        words = new uint256[](2 * seats.length);
+        unchecked {
+            for (uint256 i = 0; i < seats.length; ++i) {
+                Record storage record = _tasks[task].seatAt[seats[i]];
+                assembly ("memory-safe") {
+                    let place := add(add(words, 32), shl(6, i))
+                    mstore(place, sload(record.slot))
+                    mstore(add(place, 32), sload(add(record.slot, 1)))
+                }
+            }
         }
     }
 
     /// @inheritdoc ITasks
-    function votersOf(TaskId task, uint256[] calldata seats)
+    /// @dev An account's seat is its own until it is freed.
+    function signerOf(TaskId task, address account)
         external
         view
-        returns (address[] memory accounts)
+        returns (uint256 seat, SeatStatus status, uint256 settled)
     {
         Task storage entry = _tasks[task];
-        accounts = new address[](seats.length);
-        (uint256 role, bool isAnyClosed) = (0, false);
-        for (uint256 i = 0; i < seats.length; ++i) {
-            uint256 seat = seats[i];
-            if (seat >> 16 != role) (role, isAnyClosed) = (seat >> 16, entry.members[seat >> 16].closedCount != 0);
-            if (!isAnyClosed || !_isConvicted(entry, seat)) accounts[i] = entry.seatAt[seat].account;
+        seat = entry.seatOf[account] & ~CONVICTED;
+        Record storage record = entry.seatAt[seat];
+        if (seat != 0) (status, settled) = (record.status, record.settled);
+    }
+
+    /// @inheritdoc ITasks
+    function seatOf(TaskId task, address account) external view returns (uint256) {
+        return _tasks[task].seatOf[account] & ~CONVICTED;
+    }
+
+    /// @inheritdoc ITasks
+    /// @dev An address is a word, so they are returned as they lie in memory.
+    function votersOf(TaskId task, uint256[] calldata seats) external view returns (address[] memory) {
+        Task storage entry = _tasks[task];
+        bool isSilencing = entry.closedSeats != 0;
+        uint256 encoded;
+        assembly ("memory-safe") {
+            encoded := mload(0x40)
+            mstore(encoded, 32)
+            mstore(add(encoded, 32), seats.length)
+            mstore(0x40, add(encoded, add(64, shl(5, seats.length))))
+        }
+        unchecked {
+            for (uint256 i = 0; i < seats.length; ++i) {
+                uint256 seat = seats[i];
+                address account;
+                bool isSilenced =
+                    isSilencing && seat >> 16 != uint256(SeatRole.SOLVER) && _isConvicted(entry, seat);
+                if (seat != 0 && !isSilenced) account = entry.seatAt[seat].account;
+                assembly ("memory-safe") {
+                    mstore(add(add(encoded, 64), shl(5, i)), account)
+                }
+            }
+        }
+        assembly ("memory-safe") {
+            return(encoded, add(64, shl(5, seats.length)))
         }
     }
 
@@ -432,22 +568,37 @@ contract Tasks is Module, ITasks {
 
     /// @inheritdoc ITasks
     function solverOf(TaskId task, address account) external view returns (uint256 seat, bool isConvicted) {
-        Task storage entry = _tasks[task];
-        seat = entry.seatOf[account];
+        seat = _tasks[task].seatOf[account];
+        (seat, isConvicted) = (seat & ~CONVICTED, seat & CONVICTED != 0);
         if (seat >> 16 != uint256(SeatRole.SOLVER)) return (0, false);
-        Members storage members = entry.members[uint256(SeatRole.SOLVER)];
-        isConvicted = members.closedCount != 0 && _isConvicted(entry, seat);
     }
 
     /// @inheritdoc ITasks
-    function closedSolvers(TaskId task) external view returns (uint64) {
-        Members storage members = _tasks[task].members[uint256(SeatRole.SOLVER)];
-        return members.closedCount == 0 ? 0 : uint64(members.closed[0]);
+    function closedSolvers(TaskId task) external view returns (uint64 solvers) {
+        (solvers,) = closures(task);
     }
 
     /// @inheritdoc ITasks
-    function poolOf(TaskId task, SeatRole role, uint256 version) external view returns (uint256[] memory) {
-        return _tasks[task].members[uint256(role)].frozen[version].words;
+    function closures(TaskId task) public view returns (uint64 solvers, bool isAny) {
+        Task storage entry = _tasks[task];
+        if (entry.closedSeats == 0) return (0, false);
+        return (uint64(entry.members[uint256(SeatRole.SOLVER)].closed[0]), true);
+    }
+
+    /// @inheritdoc ITasks
+    function poolOf(TaskId task, SeatRole role, uint256 version)
+        external
+        view
+        returns (uint256[] memory words)
+    {
+        Members storage members = _tasks[task].members[uint256(role)];
+        bool isFrozen = version != 0 && version <= members.version;
+        words = new uint256[](isFrozen ? members.span : 0);
+        unchecked {
+            for (uint256 i = 0; i < words.length; ++i) {
+                words[i] = members.frozen[version << 8 | i];
+            }
+        }
     }
 
     /// @inheritdoc ITasks
@@ -458,14 +609,11 @@ contract Tasks is Module, ITasks {
     {
         (uint256 role, uint256 number) = (seat >> 16, seat & NUMBER);
         for (uint256 round = first; round <= last; ++round) {
-            Roster memory roster = rounds.rosterOf(task, round);
-            uint256 word = roster.pool;
+            (uint256 word, uint256 verifiers, uint256 whistleblowers) = rounds.poolsOf(task, round);
             if (role != uint256(SeatRole.SOLVER)) {
                 bool isVerifier = role == uint256(SeatRole.VERIFIER);
-                uint256[] storage words = _tasks[task].members[role].frozen[
-                    isVerifier ? roster.verifiers : roster.whistleblowers
-                ].words;
-                word = number / 256 < words.length ? words[number / 256] : 0;
+                uint256 version = isVerifier ? verifiers : whistleblowers;
+                word = _tasks[task].members[role].frozen[version << 8 | number / 256];
             }
             if (word >> (number % 256) & 1 == 1) bitmap |= 1 << (round - first);
         }
@@ -478,49 +626,61 @@ contract Tasks is Module, ITasks {
         returns (bool)
     {
         Task storage entry = _tasks[task];
-        Members storage members = entry.members[uint256(SeatRole.SOLVER)];
-        uint256 closed = members.closedCount == 0 ? 0 : members.closed[0];
-        if (LibBit.popCount(solvers & ~closed) < entry.leastSolvers) return false;
-        if (_countIn(entry.members[uint256(SeatRole.VERIFIER)], verifiers) < entry.leastVerifiers) return false;
-        return _countIn(entry.members[uint256(SeatRole.WHISTLEBLOWER)], whistleblowers)
-            >= entry.leastWhistleblowers;
-    }
-
-    function _countIn(Members storage members, uint24 version) private view returns (uint256 count) {
-        Pool storage pool = members.frozen[version];
-        count = pool.count;
-        if (members.closedCount == 0) return count;
-        for (uint256 i = 0; i < pool.words.length; ++i) {
-            count -= LibBit.popCount(pool.words[i] & members.closed[i]);
-        }
+        (uint64 closed,) = closures(task);
+        Members storage members = entry.members[uint256(SeatRole.VERIFIER)];
+        uint256 count = _count(members, members.frozen, uint256(verifiers) << 8);
+        members = entry.members[uint256(SeatRole.WHISTLEBLOWER)];
+        uint256 lateCount = _count(members, members.frozen, uint256(whistleblowers) << 8);
+        return _hasLeast(entry, LibBit.popCount(solvers & ~closed), count, lateCount);
     }
 
     /// @inheritdoc ITasks
-    /// @dev Closed seats do not sit.
     function isFunded(TaskId task) external view returns (bool) {
         Task storage entry = _tasks[task];
-        return _countLive(entry, SeatRole.SOLVER) >= entry.leastSolvers
-            && _countLive(entry, SeatRole.VERIFIER) >= entry.leastVerifiers
-            && _countLive(entry, SeatRole.WHISTLEBLOWER) >= entry.leastWhistleblowers;
+        uint256[4] memory counts;
+        for (uint256 role = 1; role <= RANKS; ++role) {
+            Members storage members = entry.members[role];
+            counts[role] = _count(members, members.live, 0);
+        }
+        return _hasLeast(entry, counts[1], counts[2], counts[3]);
     }
 
-    function _countLive(Task storage entry, SeatRole role) private view returns (uint256 count) {
-        Members storage members = entry.members[uint256(role)];
-        for (uint256 i = 0; i < members.span; ++i) {
-            count += LibBit.popCount(members.live[i]);
+    /// @dev Seats of a pool that are not closed.
+    /// @param from where its words begin
+    function _count(Members storage members, mapping(uint256 => uint256) storage words, uint256 from)
+        private
+        view
+        returns (uint256 count)
+    {
+        unchecked {
+            uint256 span = members.span;
+            for (uint256 i = 0; i < span; ++i) {
+                count += LibBit.popCount(words[from | i] & ~members.closed[i]);
+            }
         }
+    }
+
+    function _hasLeast(Task storage entry, uint256 solvers, uint256 verifiers, uint256 whistleblowers)
+        private
+        view
+        returns (bool)
+    {
+        return solvers >= entry.leastSolvers && verifiers >= entry.leastVerifiers
+            && whistleblowers >= entry.leastWhistleblowers;
     }
 
     /// @inheritdoc ITasks
     function settledBy(TaskId task) external view returns (uint256 round) {
         Task storage entry = _tasks[task];
         round = type(uint32).max;
-        for (uint256 role = 1; role <= RANKS; ++role) {
-            Members storage members = entry.members[role];
-            for (uint256 i = 0; i < members.span; ++i) {
-                for (uint256 left = members.taken[i]; left != 0; left &= left - 1) {
-                    uint256 seat = role << 16 | 256 * i + LibBit.ffs(left);
-                    round = _min(round, entry.seatAt[seat].settled);
+        unchecked {
+            for (uint256 role = 1; role <= RANKS; ++role) {
+                Members storage members = entry.members[role];
+                for (uint256 i = 0; i < members.span; ++i) {
+                    for (uint256 left = members.taken[i]; left != 0; left &= left - 1) {
+                        uint256 seat = role << 16 | i << 8 | LibBit.ffs(left);
+                        round = _min(round, entry.seatAt[seat].settled);
+                    }
                 }
             }
         }

@@ -5,31 +5,24 @@ import {TaskId} from "../Types.sol";
 import {AuditDraw} from "../libraries/AuditDraw.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {Statements} from "../libraries/Statements.sol";
-import {
-    EPOCH_ROUNDS,
-    EXACT_FORMAT,
-    GameTerms,
-    Phase,
-    RANKS,
-    RING_ROUNDS,
-    RoundView,
-    SeatRole,
-    StatementRef
-} from "./GameTypes.sol";
+import {Audit, EPOCH_ROUNDS, RANKS, RING_ROUNDS, SeatRole, StatementRef} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IVotes} from "./interfaces/IVotes.sol";
+import {Audits} from "./libraries/Audits.sol";
 import {Ballots} from "./libraries/Ballots.sol";
+import {Books} from "./libraries/Books.sol";
 import {Lanes16} from "./libraries/Lanes16.sol";
 import {Log, Logs} from "./libraries/Logs.sol";
 import {Panel, Panels} from "./libraries/Panels.sol";
-import {RoundViews} from "./libraries/RoundViews.sol";
 import {Slots} from "./libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title JUDGE. Twin of `protocol/spec/game/deciding.py` and `fates.py`.
-/// @dev 27 draws share a word of votes, 16 seats a word of pay: who writes a word that was written in the same transaction pays next to nothing.
+/// @dev 27 draws share a word of votes, eight seats a word of their book. Words that votes of one call share are kept in memory until another is due.
 contract Votes is Module, IVotes {
+    using Audits for Audit;
+    using Books for uint256;
     using Lanes16 for mapping(uint256 => uint256);
     using Logs for Log;
     using Panels for Panel;
@@ -38,30 +31,36 @@ contract Votes is Module, IVotes {
     uint256 private constant EPOCHS = 16;
     uint256 private constant SIGNATURE_BYTES = 64;
 
-    /// @dev In both `accepted` and `refused`: accepted too late to be merged. `round` says whether another lap of the ring wrote this.
+    /// @dev In both `accepted` and `refused`: accepted too late to be merged. `round` says whether another lap of the ring wrote this. isTroubled: there is a Trouble of this round.
     struct Result {
         uint64 accepted;
         uint64 refused;
         uint64 convicted;
         uint32 round;
+        bool isTroubled;
     }
 
     /// @dev Written in rounds where something went wrong. restored: claims that a slash has paid for.
     struct Trouble {
         uint64 unserved;
-        uint64 lateFailed;
+        uint64 lateRejected;
         uint64 restored;
-        uint32 round;
     }
 
-    /// @dev Keys: results and troubles round % 128; ballots (round % 128) << 8 | word; pays and fees epoch % 16 << 32 | seat / 16; voted seat / 16.
+    /// @dev Keys: results and troubles round % 128; ballots (round % 128) << 8 | word; fees epoch % 16 << 32 | seat / 16; books as `Books` has them.
     struct State {
         mapping(uint256 => Result) results;
         mapping(uint256 => Trouble) troubles;
         mapping(uint256 => uint256) ballots;
-        mapping(uint256 => uint256) pays;
         mapping(uint256 => uint256) fees;
-        mapping(uint256 => uint256) voted;
+        mapping(uint256 => uint256) books;
+    }
+
+    /// @dev A word of storage that may have changed in memory.
+    struct Page {
+        uint256 key;
+        uint256 word;
+        uint256 kept;
     }
 
     /// @dev What the votes of one call share; then the claim and the vote at hand.
@@ -69,12 +68,11 @@ contract Votes is Module, IVotes {
         TaskId task;
         uint256 round;
         bytes32 domain;
-        GameTerms terms;
-        RoundView view_;
-        bytes32[] roots;
-        uint256[] segments;
-        address[] solvers;
-        address[] voters;
+        bytes32 separator;
+        Audit audit;
+        Statements.Vote vote;
+        uint256 count;
+        address[] accounts;
         uint256[] seats;
         uint256[] drawnSegments;
         Panel primary;
@@ -90,8 +88,11 @@ contract Votes is Module, IVotes {
         uint256 word;
         uint256 seat;
         uint256 segment;
-        uint256 key;
         uint256 shift;
+        bool isLate;
+        uint256 from;
+        Page ballots;
+        Page book;
     }
 
     uint256 private constant NOTHING = type(uint256).max;
@@ -122,93 +123,131 @@ contract Votes is Module, IVotes {
     }
 
     function _judge(TaskId task, uint256 round, HandedVote[] calldata handed) private {
-        Session memory x = _begin(task, round, handed);
-        if (x.view_.phase == Phase.UNDONE || !x.view_.isSealed) return;
+        Session memory x;
+        _look(x, task, round, _slotsIn(handed));
+        if (x.audit.isUndone || !x.audit.isSealed) return;
+        _prepare(x, handed);
         State storage s = _states[task];
         Log memory log = Logs.create(handed.length);
         bool[] memory isOpened = new bool[](handed.length);
-        for (uint256 i = 0; i < handed.length; ++i) {
-            if (!_goTo(x, handed[i].place, i)) continue;
-            bool isCounted;
-            (isCounted, isOpened[i]) = _count(s, x, handed[i], x.voters[i]);
-            if (isCounted) log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
+        unchecked {
+            for (uint256 i = 0; i < handed.length; ++i) {
+                HandedVote calldata one = handed[i];
+                if (!_goTo(s, x, one.place, i)) continue;
+                bool isCounted;
+                (isCounted, isOpened[i]) = _count(s, x, one, x.accounts[i]);
+                if (isCounted) log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
+            }
         }
         _decide(s, x);
         if (log.count != 0) emit VotesCounted(task, round, log.seal());
         _open(s, x, handed, isOpened);
+        _turn(s.ballots, x.ballots, NOTHING);
+        _turn(s.books, x.book, NOTHING);
     }
 
-    function _begin(TaskId task, uint256 round, HandedVote[] calldata handed)
-        private
-        view
-        returns (Session memory x)
-    {
-        _look(x, task, round);
-        if (x.view_.phase == Phase.UNDONE || !x.view_.isSealed) return x;
-        x.solvers = tasks.accountsOf(task, Slots.idsOf(x.view_.pool));
-        (x.seats, x.drawnSegments) = (new uint256[](handed.length), new uint256[](handed.length));
-        for (uint256 i = 0; i < handed.length; ++i) {
-            if (_enter(x, handed[i].place)) (x.seats[i], x.drawnSegments[i]) = (x.seat, x.segment);
+    /// @dev Slots that votes name, whether there are claims or not.
+    function _slotsIn(HandedVote[] calldata handed) private pure returns (uint256 slots) {
+        unchecked {
+            for (uint256 i = 0; i < handed.length; ++i) {
+                slots |= 1 << (handed[i].place >> 64);
+            }
         }
-        x.voters = tasks.votersOf(task, x.seats);
+    }
+
+    /// @dev Finds the seats that are drawn, and reads all accounts in one call: those of the seats, then those of the solvers by slot.
+    function _prepare(Session memory x, HandedVote[] calldata handed) private view {
+        uint256 pool = x.audit.pool;
+        uint256[] memory seats = new uint256[](handed.length + x.count);
+        (x.seats, x.drawnSegments) = (seats, new uint256[](handed.length));
+        unchecked {
+            for (uint256 i = 0; i < handed.length; ++i) {
+                if (_enter(x, handed[i].place)) (seats[i], x.drawnSegments[i]) = (x.seat, x.segment);
+            }
+            // Solvers by slot.
+            for (uint256 i = handed.length; pool != 0; pool &= pool - 1) {
+                (, uint256 segments) = x.audit.claimAt(i - handed.length);
+                // Of claims that no vote names nothing is needed.
+                if (segments != 0) seats[i] = uint256(SeatRole.SOLVER) << 16 | LibBit.ffs(pool);
+                ++i;
+            }
+        }
+        x.accounts = tasks.votersOf(x.task, seats);
+        x.separator = _separator();
+        (x.vote.domain, x.vote.round, x.vote.baseRoot) = (x.domain, uint32(x.round), x.audit.base);
     }
 
     /// @dev Goes back to the draw that the vote of this index names.
-    function _goTo(Session memory x, uint256 place, uint256 index) private pure returns (bool) {
-        (x.slot, x.draw, x.rank) = (place >> 64, uint8(place >> 56), uint8(place >> 48));
-        (x.word, x.seat, x.segment) = (uint8(place >> 40), x.seats[index], x.drawnSegments[index]);
-        if (x.seat == 0) return false;
-        _findBallot(x);
+    function _goTo(State storage s, Session memory x, uint256 place, uint256 index) private returns (bool) {
+        uint256 seat = _at(x.seats, index);
+        if (seat == 0) return false;
+        (x.slot, x.rank, x.word) = (place >> 64, place >> 48 & 0xff, place >> 40 & 0xff);
+        (x.seat, x.segment) = (seat, _at(x.drawnSegments, index));
+        _goToDraw(s, x, place >> 56 & 0xff);
         return true;
     }
 
-    /// @dev A round as it can be judged, or looked at.
-    function _look(Session memory x, TaskId task, uint256 round) private view {
+    /// @dev Of a list that has this place: it was made with one for each vote.
+    function _at(uint256[] memory list, uint256 place) private pure returns (uint256 value) {
+        assembly ("memory-safe") {
+            value := mload(add(add(list, 32), shl(5, place)))
+        }
+    }
+
+    /// @dev A draw of the claim at hand: its votes, and from when its windows count.
+    function _goToDraw(State storage s, Session memory x, uint256 draw) private {
+        bool isLate = draw == x.audit.draws;
+        (x.draw, x.isLate, x.from) = (draw, isLate, isLate ? x.audit.lateFrom : x.audit.closed);
+        _turnBallots(s, x);
+    }
+
+    /// @dev A round as it can be judged, or looked at, with those of its claims.
+    function _look(Session memory x, TaskId task, uint256 round, uint256 slots) private view {
         (x.task, x.round, x.slot, x.domain) = (task, round, NOTHING, _domain(task));
-        (x.terms, x.view_) = (_terms(task), RoundViews.load(rounds, task, round));
-        (x.roots, x.segments) = rounds.claimsOf(task, round);
+        x.audit = Audits.load(rounds, task, round, slots, true);
+        x.count = LibBit.popCount(x.audit.pool);
+        (x.ballots.key, x.book.key) = (NOTHING, NOTHING);
     }
 
     /// @dev Goes to the draw that a vote names. False where there is no such draw; then seat and segment have no meaning.
     function _enter(Session memory x, uint256 place) private view returns (bool) {
         uint256 slot = place >> 64;
         (x.draw, x.rank, x.word) = (uint8(place >> 56), uint8(place >> 48), uint8(place >> 40));
-        if (slot >= x.roots.length || x.segments[slot] == 0 || x.rank >= RANKS) return false;
-        if (slot != x.slot) _enterClaim(x, slot);
-        bool isLate = x.draw == x.terms.draws;
+        if (slot >= x.count || x.rank >= RANKS) return false;
+        if (slot != x.slot && !_enterClaim(x, slot)) return false;
+        bool isLate = x.draw == x.audit.draws;
         if (isLate ? !x.isLateDue : x.draw >= x.drawn.length) return false;
         x.segment = isLate ? x.lateSegment : x.drawn[x.draw];
-        Panel memory panel = isLate ? _latePanel(x) : _primaryPanel(x);
-        x.seat = panel.seatAt(slot, isLate ? 0 : x.draw, x.rank);
+        if (!isLate) _dealPrimary(x);
+        x.seat = isLate ? x.late.seatAt(slot, 0, x.rank) : x.primary.seatAt(slot, x.draw, x.rank);
         return true;
     }
 
-    function _enterClaim(Session memory x, uint256 slot) private view {
-        uint256 count = x.segments[slot];
+    /// @dev False where there is no such claim.
+    function _enterClaim(Session memory x, uint256 slot) private view returns (bool) {
+        Audit memory a = x.audit;
+        (, uint256 count) = a.claimAt(slot);
+        if (count == 0) return false;
         x.slot = slot;
-        x.drawn = AuditDraw.circleSegments(x.view_.seed, slot, x.terms.draws, count);
+        x.drawn = AuditDraw.circleSegments(a.seed, slot, a.draws, count);
         x.isLateDue = false;
-        if (x.view_.lateFrom == 0 || x.view_.lateSlots >> slot & 1 == 0) return;
-        if (_latePanel(x).members.length < RANKS) return;
-        (x.isLateDue, x.lateSegment) =
-            AuditDraw.late(x.view_.lateSeed, slot, x.terms.lateChance, x.drawn, count);
+        if (a.lateFrom == 0 || a.lateSlots >> slot & 1 == 0) return true;
+        _dealLate(x);
+        if (x.late.members.length < RANKS) return true;
+        (x.isLateDue, x.lateSegment) = AuditDraw.late(a.lateSeed, slot, a.lateChance, x.drawn, count);
+        return true;
     }
 
-    function _primaryPanel(Session memory x) private view returns (Panel memory) {
-        if (x.primary.order.length == 0) {
-            uint256[] memory words = tasks.poolOf(x.task, SeatRole.VERIFIER, x.view_.verifiers);
-            x.primary =
-                Panels.deal(SeatRole.VERIFIER, words, x.view_.seed, x.terms.draws, x.roots.length);
-        }
-        return x.primary;
+    function _dealPrimary(Session memory x) private view {
+        if (x.primary.order.length != 0) return;
+        uint256[] memory words = tasks.poolOf(x.task, SeatRole.VERIFIER, x.audit.verifiers);
+        x.primary = Panels.deal(SeatRole.VERIFIER, words, x.audit.seed, x.audit.draws, x.count);
     }
 
-    function _latePanel(Session memory x) private view returns (Panel memory) {
-        if (x.late.order.length == 0) {
-            uint256[] memory words = tasks.poolOf(x.task, SeatRole.WHISTLEBLOWER, x.view_.whistleblowers);
-            x.late = Panels.deal(SeatRole.WHISTLEBLOWER, words, x.view_.lateSeed, 1, x.roots.length);
-        }
-        return x.late;
+    function _dealLate(Session memory x) private view {
+        if (x.late.order.length != 0) return;
+        uint256[] memory words = tasks.poolOf(x.task, SeatRole.WHISTLEBLOWER, x.audit.whistleblowers);
+        x.late = Panels.deal(SeatRole.WHISTLEBLOWER, words, x.audit.lateSeed, 1, x.count);
     }
 
     /// @return isCounted whether the vote counts now
@@ -217,19 +256,13 @@ contract Votes is Module, IVotes {
         private
         returns (bool isCounted, bool isOpened)
     {
-        uint256 votes_ = _votesAt(s, x);
+        uint256 votes_ = _votesAt(x);
         (uint256 code, uint256 before) = (Ballots.codeOf(x.word), Ballots.at(votes_, x.rank));
         bool isWithOpening = uint8(handed.place >> 32) == OPENED;
         if (code == 0 || before != 0 && (before != code || !isWithOpening)) return (false, false);
         if (before == 0 && !_isDue(x, votes_, code)) return (false, false);
-        bool isFitting;
-        {
-            uint256 mark = _mark();
-            bool isGood;
-            (isGood, isFitting) = _isSigned(x, handed, voter, isWithOpening);
-            _release(mark);
-            if (!isGood) return (false, false);
-        }
+        (bool isGood, bool isFitting) = _isSigned(x, handed, voter, isWithOpening);
+        if (!isGood) return (false, false);
         if (before != 0) return (false, isFitting);
         _put(s, x, votes_ | code << 3 * x.rank, code);
         return (true, isFitting);
@@ -238,36 +271,38 @@ contract Votes is Module, IVotes {
     /// @dev Whether a first vote of this rank counts now. An UNSERVED counts in a failed draw too: else an own reserve that abstains first would save a
     /// solver that serves nobody its fee.
     function _isDue(Session memory x, uint256 votes_, uint256 code) private view returns (bool) {
-        uint256 from = _votesFrom(x);
-        if (block.number > from + 2 * uint256(x.terms.windows.auditMax)) return false;
-        (bool isAccepted, bool isFailed) = Ballots.fateOf(votes_);
-        if (isAccepted || isFailed && code != Ballots.UNSERVED) return false;
-        return x.rank == 0 || Ballots.at(votes_, 0) != 0 || block.number >= from + x.terms.windows.auditMax / 3;
+        unchecked {
+            (uint256 from, uint256 auditMax) = (x.from, x.audit.auditMax);
+            if (block.number > from + 2 * auditMax) return false;
+            (bool isAccepted, bool isFailed) = Ballots.fateOf(votes_);
+            if (isAccepted || isFailed && code != Ballots.UNSERVED) return false;
+            return x.rank == 0 || votes_ & 7 != 0 || block.number >= from + auditMax / 3;
+        }
     }
 
-    /// @dev The close from which the windows of the draw at hand count.
-    function _votesFrom(Session memory x) private pure returns (uint256) {
-        return x.draw == x.terms.draws ? x.view_.lateFrom : x.view_.closed;
-    }
-
-    /// @dev Whether the drawn seat signed this vote and it says all that its word needs; whether its opening, if there is one, bears it out.
+    /// @dev Whether the drawn seat signed this vote, it says all that its word needs, and in an exact task its opening, if there is one, bears it out;
+    /// whether the opening fits.
     function _isSigned(Session memory x, HandedVote calldata handed, address voter, bool isWithOpening)
         private
         view
         returns (bool isGood, bool isFitting)
     {
         if (voter == address(0)) return (false, false);
-        Statements.Vote memory vote = _voteOf(x, handed);
+        _fillVote(x, handed);
+        Statements.Vote memory vote = x.vote;
+        bool isBorneOut = true;
         if (isWithOpening) {
+            address solver = x.accounts[x.seats.length - x.count + x.slot];
             vote.endLeaf = Hashing.boundaryLeaf(
-                x.domain, uint32(x.round), x.solvers[x.slot], uint32(x.segment + 1), handed.b, handed.a
+                x.domain, uint32(x.round), solver, uint32(x.segment + 1), handed.b, handed.a
             );
             vote.seal = Statements.sealOf(vote, voter, handed.c, handed.d);
-            isFitting = Ballots.isCompared(x.word)
-                && (x.terms.format != EXACT_FORMAT || _isExact(vote.word, handed.a == handed.c));
+            isBorneOut = !x.audit.isExact || _isExact(vote.word, handed.a == handed.c);
+            isFitting = isBorneOut && Ballots.isCompared(x.word);
         }
-        isGood = Statements.isWhole(vote)
-            && Statements.signer(_digest(Statements.hash(vote)), handed.r, handed.vs) == voter;
+        if (!isBorneOut || !Statements.isWhole(vote)) return (false, isFitting);
+        bytes32 digest = _digestIn(x.separator, Statements.hash(vote));
+        isGood = Statements.signer(digest, handed.r, handed.vs) == voter;
     }
 
     function _isExact(Statements.Word word, bool isSame) private pure returns (bool) {
@@ -275,25 +310,38 @@ contract Votes is Module, IVotes {
         return word != Statements.Word.REJECT_STATE || !isSame;
     }
 
-    function _voteOf(Session memory x, HandedVote calldata handed)
-        private
-        pure
-        returns (Statements.Vote memory vote)
-    {
-        (vote.domain, vote.round, vote.baseRoot) = (x.domain, uint32(x.round), x.view_.base);
-        vote.seed = x.draw == x.terms.draws ? x.view_.lateSeed : x.view_.seed;
-        (vote.slot, vote.claimRoot) = (uint32(x.slot), x.roots[x.slot]);
-        (vote.draw, vote.rank, vote.segment) = (uint32(x.draw), uint32(x.rank), uint32(x.segment));
-        (vote.startLeaf, vote.endLeaf, vote.seal) = (handed.startLeaf, handed.a, handed.b);
-        (vote.word, vote.namedLeaf) = (Statements.Word(x.word), uint32(handed.place));
+    /// @dev One place in memory for all votes; domain, round and base stay. By hand: field by field it costs as much as the signature's hashes. The word is
+    /// one that `Ballots.codeOf` knows, places are below 2^32.
+    function _fillVote(Session memory x, HandedVote calldata handed) private pure {
+        Statements.Vote memory vote = x.vote;
+        bytes32 seed = x.isLate ? x.audit.lateSeed : x.audit.seed;
+        (uint256 slot, uint256 draw, uint256 rank) = (x.slot, x.draw, x.rank);
+        (uint256 segment, uint256 word) = (x.segment, x.word);
+        (bytes32 root,) = x.audit.claimAt(slot);
+        assembly ("memory-safe") {
+            mstore(add(vote, 0x60), seed)
+            mstore(add(vote, 0x80), slot)
+            mstore(add(vote, 0xa0), root)
+            mstore(add(vote, 0xc0), draw)
+            mstore(add(vote, 0xe0), rank)
+            mstore(add(vote, 0x100), segment)
+            // startLeaf; seal and endLeaf of a vote without an opening.
+            mstore(add(vote, 0x120), calldataload(add(handed, 0x20)))
+            mstore(add(vote, 0x140), calldataload(add(handed, 0x60)))
+            mstore(add(vote, 0x160), calldataload(add(handed, 0x40)))
+            mstore(add(vote, 0x180), word)
+            mstore(add(vote, 0x1a0), and(calldataload(handed), 0xffffffff))
+        }
     }
 
     /// @dev Writes the votes of the draw, that its auditor has voted, and what two UNSERVED cost.
     function _put(State storage s, Session memory x, uint256 votes_, uint256 code) private {
-        uint256 kept = Ballots.lapOf(s.ballots[x.key], x.round);
-        s.ballots[x.key] = kept & ~(Ballots.MASK << x.shift) | votes_ << x.shift;
-        s.voted.raise(x.seat, x.round + 1);
-        if (x.draw == x.terms.draws) x.touchedLate |= 1 << x.slot;
+        // A vote is only ever added, so the bits that stand stay.
+        x.ballots.word |= votes_ << x.shift;
+        uint256 key = Books.keyOf(x.round, x.seat);
+        _turn(s.books, x.book, Books.wordOf(key));
+        x.book.word = x.book.word.raise(key, x.round);
+        if (x.isLate) x.touchedLate |= 1 << x.slot;
         else x.touched |= 1 << x.slot;
         if (code == Ballots.UNSERVED) _charge(s, x, votes_);
     }
@@ -303,8 +351,8 @@ contract Votes is Module, IVotes {
         if (count < 2) return;
         _troubleOf(s, x.round).unserved |= uint64(1 << x.slot);
         uint256 epoch = x.round / EPOCH_ROUNDS % EPOCHS << 32;
-        Panel memory panel = x.draw == x.terms.draws ? x.late : x.primary;
-        uint256 draw = x.draw == x.terms.draws ? 0 : x.draw;
+        Panel memory panel = x.isLate ? x.late : x.primary;
+        uint256 draw = x.isLate ? 0 : x.draw;
         for (uint256 rank = 0; rank < RANKS; ++rank) {
             bool isNew = count == 2 ? Ballots.at(votes_, rank) == Ballots.UNSERVED : rank == x.rank;
             if (isNew) s.fees.add(epoch | panel.seatAt(x.slot, draw, rank), 1);
@@ -316,12 +364,12 @@ contract Votes is Module, IVotes {
     function _decide(State storage s, Session memory x) private {
         for (uint256 left = x.touchedLate; left != 0; left &= left - 1) {
             x.slot = LibBit.ffs(left);
-            (, bool isFailed) = Ballots.fateOf(_votesOf(s, x, x.terms.draws));
-            if (isFailed) _troubleOf(s, x.round).lateFailed |= uint64(1 << x.slot);
+            bool isRejected = Ballots.isRejectedLate(_votesOf(s, x, x.audit.draws));
+            if (isRejected) _troubleOf(s, x.round).lateRejected |= uint64(1 << x.slot);
         }
         if (x.touched == 0) return;
         Result memory result = _resultOf(s, x.round);
-        uint256 closed = Slots.slotsOf(x.view_.pool, tasks.closedSolvers(x.task));
+        uint256 closed = Slots.slotsOf(x.audit.pool, tasks.closedSolvers(x.task));
         for (uint256 left = x.touched & ~uint256(result.accepted | result.refused); left != 0; left &= left - 1) {
             x.slot = LibBit.ffs(left);
             _decideClaim(s, x, result, closed >> x.slot & 1 == 1);
@@ -331,16 +379,19 @@ contract Votes is Module, IVotes {
 
     function _decideClaim(State storage s, Session memory x, Result memory result, bool isClosed) private {
         uint64 bit = uint64(1 << x.slot);
-        uint256 count = AuditDraw.countDraws(x.terms.draws, x.segments[x.slot]);
+        (, uint256 segments) = x.audit.claimAt(x.slot);
+        uint256 count = AuditDraw.countDraws(x.audit.draws, segments);
         uint256 accepted;
-        for (uint256 draw = 0; draw < count; ++draw) {
-            (bool isAccepted, bool isFailed) = Ballots.fateOf(_votesOf(s, x, draw));
-            if (isFailed) result.refused |= bit;
-            if (isAccepted) ++accepted;
+        unchecked {
+            for (uint256 draw = 0; draw < count; ++draw) {
+                (bool isAccepted, bool isFailed) = Ballots.fateOf(_votesOf(s, x, draw));
+                if (isFailed) result.refused |= bit;
+                if (isAccepted) ++accepted;
+            }
         }
         if (accepted != count || isClosed) return;
         result.accepted |= bit;
-        if (block.number > x.view_.closed + x.terms.windows.auditMax) result.refused |= bit;
+        if (block.number > x.audit.closed + x.audit.auditMax) result.refused |= bit;
     }
 
     // Opening ---------------------------------------------------------------------------------------------------------
@@ -352,27 +403,33 @@ contract Votes is Module, IVotes {
         bool[] memory isOpened
     ) private {
         Log memory log = Logs.create(handed.length);
-        for (uint256 i = 0; i < handed.length; ++i) {
-            if (isOpened[i] && _goTo(x, handed[i].place, i) && _pay(s, x)) {
-                log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
+        unchecked {
+            for (uint256 i = 0; i < handed.length; ++i) {
+                if (isOpened[i] && _goTo(s, x, handed[i].place, i) && _pay(s, x)) {
+                    log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
+                }
             }
         }
         if (log.count != 0) emit VotesOpened(x.task, x.round, log.seal());
     }
 
     function _pay(State storage s, Session memory x) private returns (bool) {
-        uint256 votes_ = _votesAt(s, x);
-        if (block.number > _votesFrom(x) + 3 * uint256(x.terms.windows.auditMax)) return false;
-        if (Ballots.isPaid(votes_, x.rank) || !_isOver(x, votes_)) return false;
-        s.ballots[x.key] += Ballots.PAID << x.shift + 3 * x.rank;
-        s.pays.add(x.round / EPOCH_ROUNDS % EPOCHS << 32 | x.seat, 1);
+        uint256 votes_ = _votesAt(x);
+        unchecked {
+            if (block.number > x.from + 3 * x.audit.auditMax) return false;
+            if (Ballots.isPaid(votes_, x.rank) || !_isOver(x, votes_)) return false;
+            x.ballots.word += Ballots.PAID << x.shift + 3 * x.rank;
+        }
+        uint256 key = Books.keyOf(x.round, x.seat);
+        _turn(s.books, x.book, Books.wordOf(key));
+        x.book.word = x.book.word.pay(key);
         return true;
     }
 
     /// @dev Whether no vote of the draw at hand can count any more.
     function _isOver(Session memory x, uint256 votes_) private view returns (bool) {
         (bool isAccepted, bool isFailed) = Ballots.fateOf(votes_);
-        return isAccepted || isFailed || block.number > _votesFrom(x) + 2 * uint256(x.terms.windows.auditMax);
+        return isAccepted || isFailed || block.number > x.from + 2 * x.audit.auditMax;
     }
 
     // Merging ---------------------------------------------------------------------------------------------------------
@@ -386,7 +443,7 @@ contract Votes is Module, IVotes {
         bytes calldata signatures
     ) external view returns (uint64 good) {
         bytes32 digest = _digest(Statements.hash(merge));
-        address[] memory accounts = tasks.accountsOf(task, Slots.idsOf(signers));
+        address[] memory accounts = tasks.votersOf(task, Slots.idsOf(signers));
         uint256 place;
         for (uint256 left = signers; left != 0; left &= left - 1) {
             uint256 start = place * SIGNATURE_BYTES;
@@ -416,17 +473,26 @@ contract Votes is Module, IVotes {
         returns (bool)
     {
         Session memory x;
-        _look(x, task, ref.round);
-        bool isDrawn = x.view_.isSealed && ref.draw < x.terms.draws && _enter(x, _placeOf(ref));
+        _look(x, task, ref.round, 1 << uint256(ref.slot));
+        bool isDrawn = x.audit.isSealed && ref.draw <= x.audit.draws && _enter(x, _placeOf(ref));
         if (!isDrawn || x.seat != seat) return false;
         State storage s = _states[task];
-        uint256 votes_ = _votesOf(s, x, ref.draw);
-        (, bool isFailed) = Ballots.fateOf(votes_);
-        if (!isFailed || Ballots.at(votes_, ref.rank) != Ballots.REJECT) return false;
+        uint256 votes_ = _peek(s, ref.round, ref.slot, ref.draw, x.audit.draws);
+        if (Ballots.at(votes_, ref.rank) != Ballots.REJECT || !_hasTakenPay(s, x, votes_)) return false;
         Trouble storage trouble = _troubleOf(s, ref.round);
         if (trouble.restored >> ref.slot & 1 == 1) return false;
         trouble.restored |= uint64(1 << ref.slot);
         return true;
+    }
+
+    /// @dev Whether the votes of the draw at hand made its claim void, or took its pay late. An undone round has paid nothing that a late audit could take.
+    function _hasTakenPay(State storage s, Session memory x, uint256 votes_) private view returns (bool) {
+        if (x.draw == x.audit.draws) {
+            bool isPaid = _resultOf(s, x.round).accepted >> x.slot & 1 == 1 && !x.audit.isUndone;
+            return isPaid && Ballots.isRejectedLate(votes_);
+        }
+        (, bool isFailed) = Ballots.fateOf(votes_);
+        return isFailed;
     }
 
     function _placeOf(StatementRef calldata ref) private pure returns (uint256) {
@@ -442,52 +508,74 @@ contract Votes is Module, IVotes {
     {
         State storage s = _states[task];
         uint256 key = epoch % EPOCHS << 32 | seat;
-        return (s.pays.take(key), s.fees.take(key));
+        return (Books.take(s.books, key), s.fees.take(key));
     }
 
     // Storage ---------------------------------------------------------------------------------------------------------
-    /// @dev Where the nine bits of the draw at hand stand.
-    function _findBallot(Session memory x) private pure {
+    /// @dev Turns to another word of storage: the one at hand is written, where it has changed.
+    function _turn(mapping(uint256 => uint256) storage words, Page memory page, uint256 key) private {
+        if (page.key == key) return;
+        if (page.word != page.kept) words[page.key] = page.word;
+        page.key = key;
+        if (key != NOTHING) page.word = page.kept = words[key];
+    }
+
+    /// @dev Turns to the word that holds the nine bits of the draw at hand.
+    function _turnBallots(State storage s, Session memory x) private {
+        (uint256 key, uint256 shift) = _placeIn(x.round, x.slot, x.draw, x.audit.draws);
+        x.shift = shift;
+        if (x.ballots.key == key) return;
+        _turn(s.ballots, x.ballots, key);
+        x.ballots.word = x.ballots.kept = Ballots.lapOf(x.ballots.word, x.round);
+    }
+
+    /// @return key of the word
+    /// @return shift of the nine bits in it
+    function _placeIn(uint256 round, uint256 slot, uint256 draw, uint256 draws)
+        private
+        pure
+        returns (uint256 key, uint256 shift)
+    {
         unchecked {
-            uint256 place = x.slot * (x.terms.draws + 1) + x.draw;
-            x.key = x.round % RING_ROUNDS << 8 | place / Ballots.DRAWS;
-            x.shift = Ballots.BITS * (place % Ballots.DRAWS);
+            uint256 place = slot * (draws + 1) + draw;
+            key = round % RING_ROUNDS << 8 | place / Ballots.DRAWS;
+            shift = Ballots.BITS * (place % Ballots.DRAWS);
         }
     }
 
     /// @dev The nine bits of the draw at hand.
-    function _votesAt(State storage s, Session memory x) private view returns (uint256) {
-        return Ballots.lapOf(s.ballots[x.key], x.round) >> x.shift & Ballots.MASK;
+    function _votesAt(Session memory x) private pure returns (uint256) {
+        return x.ballots.word >> x.shift & Ballots.MASK;
     }
 
     /// @dev Those of another draw of the claim at hand.
-    function _votesOf(State storage s, Session memory x, uint256 draw) private view returns (uint256) {
-        x.draw = draw;
-        _findBallot(x);
-        return _votesAt(s, x);
+    function _votesOf(State storage s, Session memory x, uint256 draw) private returns (uint256) {
+        _goToDraw(s, x, draw);
+        return _votesAt(x);
+    }
+
+    /// @dev Those of any draw, as they are stored.
+    function _peek(State storage s, uint256 round, uint256 slot, uint256 draw, uint256 draws)
+        private
+        view
+        returns (uint256)
+    {
+        (uint256 key, uint256 shift) = _placeIn(round, slot, draw, draws);
+        return Ballots.lapOf(s.ballots[key], round) >> shift & Ballots.MASK;
     }
 
     function _resultOf(State storage s, uint256 round) private view returns (Result memory result) {
         result = s.results[round % RING_ROUNDS];
-        if (result.round != round) result = Result(0, 0, 0, uint32(round));
+        if (result.round != round) result = Result(0, 0, 0, uint32(round), false);
     }
 
     function _troubleOf(State storage s, uint256 round) private returns (Trouble storage trouble) {
         trouble = s.troubles[round % RING_ROUNDS];
-        if (trouble.round != round) s.troubles[round % RING_ROUNDS] = Trouble(0, 0, 0, uint32(round));
-    }
-
-    function _mark() private pure returns (uint256 mark) {
-        assembly ("memory-safe") {
-            mark := mload(0x40)
-        }
-    }
-
-    /// @dev Memory costs its square: what a vote needed is given back.
-    function _release(uint256 mark) private pure {
-        assembly ("memory-safe") {
-            mstore(0x40, mark)
-        }
+        Result memory result = _resultOf(s, round);
+        if (result.isTroubled) return trouble;
+        result.isTroubled = true;
+        s.results[round % RING_ROUNDS] = result;
+        s.troubles[round % RING_ROUNDS] = Trouble(0, 0, 0);
     }
 
     // Views -----------------------------------------------------------------------------------------------------------
@@ -509,18 +597,17 @@ contract Votes is Module, IVotes {
             Result memory result = _resultOf(s, round);
             Ends memory end = ends[round - first];
             (end.accepted, end.convicted) = (result.accepted & ~result.convicted, result.convicted);
+            if (!result.isTroubled) continue;
             Trouble memory trouble = s.troubles[round % RING_ROUNDS];
-            if (trouble.round != round) continue;
-            (end.unserved, end.lateFailed) = (trouble.unserved, trouble.lateFailed);
+            (end.unserved, end.lateRejected) = (trouble.unserved, trouble.lateRejected);
         }
     }
 
     /// @inheritdoc IVotes
     function countUnserved(TaskId task, uint256 round, uint256 slot) external view returns (uint256 count) {
-        Session memory x;
-        (x.round, x.slot, x.terms) = (round, slot, _terms(task));
-        for (uint256 draw = 0; draw <= x.terms.draws; ++draw) {
-            if (Ballots.countUnserved(_votesOf(_states[task], x, draw)) >= 2) ++count;
+        uint256 draws = _terms(task).draws;
+        for (uint256 draw = 0; draw <= draws; ++draw) {
+            if (Ballots.countUnserved(_peek(_states[task], round, slot, draw, draws)) >= 2) ++count;
         }
     }
 
@@ -530,9 +617,7 @@ contract Votes is Module, IVotes {
         view
         returns (uint256[3] memory codes)
     {
-        Session memory x;
-        (x.round, x.slot, x.terms) = (round, slot, _terms(task));
-        uint256 votes_ = _votesOf(_states[task], x, draw);
+        uint256 votes_ = _peek(_states[task], round, slot, draw, _terms(task).draws);
         for (uint256 rank = 0; rank < RANKS; ++rank) {
             codes[rank] = votes_ >> 3 * rank & 7;
         }
@@ -545,21 +630,22 @@ contract Votes is Module, IVotes {
         returns (uint256 seat, uint256 segment)
     {
         Session memory x;
-        _look(x, task, round);
-        if (!x.view_.isSealed || draw > type(uint8).max || rank > type(uint8).max) return (0, 0);
+        _look(x, task, round, 1 << slot);
+        if (!x.audit.isSealed || draw > type(uint8).max || rank > type(uint8).max) return (0, 0);
         if (_enter(x, slot << 64 | draw << 56 | rank << 48)) (seat, segment) = (x.seat, x.segment);
     }
 
     /// @inheritdoc IVotes
     function lastVotedOf(TaskId task, uint256 seat) external view returns (uint256) {
-        return _states[task].voted.at(seat);
+        return Books.lastOf(_states[task].books, seat);
     }
 
     /// @inheritdoc IVotes
     function isDrawOver(TaskId task, uint256 round, uint256 slot, uint256 draw) external view returns (bool) {
         Session memory x;
-        _look(x, task, round);
-        if (!x.view_.isSealed || draw > type(uint8).max || !_enter(x, slot << 64 | draw << 56)) return false;
-        return _isOver(x, _votesOf(_states[task], x, draw));
+        _look(x, task, round, 1 << slot);
+        if (!x.audit.isSealed || draw > type(uint8).max || !_enter(x, slot << 64 | draw << 56)) return false;
+        x.from = draw == x.audit.draws ? x.audit.lateFrom : x.audit.closed;
+        return _isOver(x, _peek(_states[task], round, slot, draw, x.audit.draws));
     }
 }

@@ -25,7 +25,7 @@ interface IRandomness {
     error ProofTooShort(uint256 expectedBytes, uint256 actualBytes);
     /// @notice The signature is not that of the drand round.
     /// @param drandRound the round that the block's time gives
-    error WrongBeacon(uint64 drandRound);
+    error WrongSignature(uint64 drandRound);
 
     /// @notice The value of block `ofBlock`. Reverts with RandomnessPending until the block is behind, with RandomnessGone once the chain has
     /// forgotten its hash: after 8,191 blocks where it has EIP-2935, after 256 elsewhere.

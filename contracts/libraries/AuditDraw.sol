@@ -72,13 +72,21 @@ library AuditDraw {
         bytes32 slotSeed = Hashing.slotSeed(seed, slot);
         uint256 first = Draw.uniform(slotSeed, 0, segments);
         drawn[0] = first;
-        // Ascending; the place 0 stays empty.
-        uint256[] memory distances = new uint256[](drawn.length);
-        for (uint256 i = 1; i < drawn.length; ++i) {
-            uint256 position = Draw.uniform(slotSeed, i, _countFree(distances, i, segments - 1));
-            uint256 distance = _freeAt(distances, i, position);
-            drawn[i] = (first + distance) % segments;
-            _insert(distances, i, distance);
+        if (drawn.length == 1) return drawn;
+        unchecked {
+            // Two draws need four segments: of 2 .. segments - 2 nothing is taken yet.
+            uint256 second = 2 + Draw.uniform(slotSeed, 1, segments - 3);
+            drawn[1] = (first + second) % segments;
+            if (drawn.length == 2) return drawn;
+            // Ascending; the place 0 stays empty.
+            uint256[] memory distances = new uint256[](drawn.length);
+            distances[1] = second;
+            for (uint256 i = 2; i < drawn.length; ++i) {
+                uint256 position = Draw.uniform(slotSeed, i, _countFree(distances, i, segments - 1));
+                uint256 distance = _freeAt(distances, i, position);
+                drawn[i] = (first + distance) % segments;
+                _insert(distances, i, distance);
+            }
         }
     }
 
@@ -138,12 +146,19 @@ library AuditDraw {
         bytes32 roleSeed = sha256(abi.encode(role, seed));
         order = new uint256[](size);
         unchecked {
-            for (uint256 i = 0; i < size; ++i) {
-                order[i] = i;
+            assembly ("memory-safe") {
+                for { let i := 0 } lt(i, size) { i := add(i, 1) } { mstore(add(add(order, 32), shl(5, i)), i) }
             }
             for (uint256 i = 0; i < count; ++i) {
                 uint256 j = i + Draw.uniform(roleSeed, i, size - i);
-                (order[i], order[j]) = (order[j], order[i]);
+                assembly ("memory-safe") {
+                    // Both are below `size`.
+                    let a := add(add(order, 32), shl(5, i))
+                    let b := add(add(order, 32), shl(5, j))
+                    let kept := mload(a)
+                    mstore(a, mload(b))
+                    mstore(b, kept)
+                }
             }
         }
         assembly ("memory-safe") {
@@ -179,7 +194,7 @@ library AuditDraw {
         returns (bool due, uint256 segment)
     {
         if (chance > LATE_RATE_ONE) revert NoSuchChance(chance);
-        bytes32 slotSeed = sha256(abi.encode(bytes32("touchstone.late-slot"), seed, slot));
+        bytes32 slotSeed = Hashing.taggedPair("touchstone.late-slot", seed, slot);
         uint256 undrawn = segments - drawn.length;
         if (undrawn == 0 || Draw.uniform(slotSeed, 0, LATE_RATE_ONE) >= chance) return (false, 0);
         return (true, _undrawnAt(Draw.uniform(slotSeed, 1, undrawn), drawn));

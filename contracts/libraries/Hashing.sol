@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {Sha256} from "./Sha256.sol";
 import {AuditRef, DisputeId, ExposureId, StateHeader, StepFacts, TaskId, TaskTerms} from "../Types.sol";
 
 /// @title Every tagged hash of the protocol: `H(tag, words...)` is `sha256(abi.encode(...))` (docs/spec.md, sections 2 to 4).
@@ -14,7 +15,17 @@ library Hashing {
 
     /// @notice Keeps apart the hashes of equal tasks on other chains and other deployments.
     function domain(uint256 chainId, address registry, TaskId task) internal pure returns (bytes32) {
-        return sha256(abi.encode(bytes32("touchstone.domain"), chainId, registry, task));
+        bytes32 tag = "touchstone.domain";
+        uint256 message;
+        assembly ("memory-safe") {
+            // abi.encode(tag, chainId, registry, task)
+            message := mload(0x40)
+            mstore(message, tag)
+            mstore(add(message, 0x20), chainId)
+            mstore(add(message, 0x40), shr(96, shl(96, registry)))
+            mstore(add(message, 0x60), task)
+        }
+        return Sha256.digest(message, 0x80);
     }
 
     // States and claims -------------------------------------------------------------------------------------------
@@ -39,9 +50,20 @@ library Hashing {
         bytes32 salt,
         bytes32 stateRoot_
     ) internal pure returns (bytes32) {
-        return sha256(
-            abi.encode(bytes32("touchstone.boundary"), domain_, round, solver, boundary, salt, stateRoot_)
-        );
+        bytes32 tag = "touchstone.boundary";
+        uint256 message;
+        assembly ("memory-safe") {
+            // abi.encode(tag, domain, round, solver, boundary, salt, stateRoot)
+            message := mload(0x40)
+            mstore(message, tag)
+            mstore(add(message, 0x20), domain_)
+            mstore(add(message, 0x40), and(round, 0xffffffff))
+            mstore(add(message, 0x60), shr(96, shl(96, solver)))
+            mstore(add(message, 0x80), and(boundary, 0xffffffff))
+            mstore(add(message, 0xa0), salt)
+            mstore(add(message, 0xc0), stateRoot_)
+        }
+        return Sha256.digest(message, 0xe0);
     }
 
     /// @notice The last leaf of a claim's tree: what comes of its segments.
@@ -118,7 +140,19 @@ library Hashing {
     }
 
     function slotSeed(bytes32 seed, uint256 slot) internal pure returns (bytes32) {
-        return sha256(abi.encode(bytes32("touchstone.slot"), seed, slot));
+        return taggedPair("touchstone.slot", seed, slot);
+    }
+
+    /// @dev sha256(abi.encode(tag, first, second))
+    function taggedPair(bytes32 tag, bytes32 first, uint256 second) internal pure returns (bytes32) {
+        uint256 message;
+        assembly ("memory-safe") {
+            message := mload(0x40)
+            mstore(message, tag)
+            mstore(add(message, 0x20), first)
+            mstore(add(message, 0x40), second)
+        }
+        return Sha256.digest(message, 0x60);
     }
 
     /// @param innerStep 0-based in the round

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {Hashing} from "./Hashing.sol";
+import {Sha256} from "./Sha256.sol";
 
 /// @title What members sign in a round, and when two such statements contradict.
 /// @dev Twin of `protocol/spec/statements.py`. Hashes of structs are those of EIP-712; a contract that inherits
@@ -71,6 +71,8 @@ library Statements {
 
     uint256 private constant SEALED_FIELDS = 11;
     uint256 private constant VOTE_FIELDS = 14;
+    /// @dev Half the order of secp256k1.
+    uint256 private constant HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0;
 
     bytes32 internal constant SEALED_TYPE = keccak256(
         "Sealed(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 seed,uint32 slot,bytes32 claimRoot,uint32 draw,uint32 rank,uint32 segment,bytes32 startLeaf,bytes32 seal)"
@@ -133,27 +135,51 @@ library Statements {
         pure
         returns (bytes32)
     {
-        return sha256(
-            abi.encode(
-                bytes32("touchstone.sealed"),
-                vote.domain,
-                vote.round,
-                vote.slot,
-                vote.draw,
-                vote.rank,
-                auditor,
-                vote.startLeaf,
-                ownEndRoot,
-                salt
-            )
-        );
+        bytes32 tag = "touchstone.sealed";
+        uint256 message;
+        assembly ("memory-safe") {
+            // abi.encode(tag, domain, round, slot, draw, rank, auditor, startLeaf, ownEndRoot, salt)
+            message := mload(0x40)
+            mstore(message, tag)
+            mcopy(add(message, 0x20), vote, 0x40)
+            mstore(add(message, 0x60), mload(add(vote, 0x80)))
+            mcopy(add(message, 0x80), add(vote, 0xc0), 0x40)
+            mstore(add(message, 0xc0), auditor)
+            mstore(add(message, 0xe0), mload(add(vote, 0x120)))
+            mstore(add(message, 0x100), ownEndRoot)
+            mstore(add(message, 0x120), salt)
+        }
+        return Sha256.digest(message, 0x140);
     }
 
     // Signatures --------------------------------------------------------------------------------------------------
     /// @notice Who signed a digest; the zero address where the signature is malformed.
     /// @param vs EIP-2098: s, with the parity in its highest bit. So one signature has one form.
-    function signer(bytes32 digest, bytes32 r, bytes32 vs) internal pure returns (address recovered) {
-        (recovered,,) = ECDSA.tryRecover(digest, r, vs);
+    function signer(bytes32 digest, bytes32 r, bytes32 vs) internal pure returns (address) {
+        function(bytes32, bytes32, bytes32) view returns (address) reads = _recover;
+        function(bytes32, bytes32, bytes32) pure returns (address) computes;
+        assembly ("memory-safe") {
+            computes := reads
+        }
+        return computes(digest, r, vs);
+    }
+
+    /// @dev The precompile answers nothing where there is no such key. Of the two signatures that say the same only the one with the smaller s is good.
+    function _recover(bytes32 digest, bytes32 r, bytes32 vs) private view returns (address recovered) {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            let s := and(vs, 0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff)
+            mstore(0, digest)
+            mstore(0x20, add(27, shr(255, vs)))
+            mstore(0x40, r)
+            mstore(0x60, s)
+            pop(staticcall(gas(), 1, 0, 0x80, 0, 0x20))
+            if returndatasize() {
+                if iszero(gt(s, HALF_ORDER)) { recovered := mload(0) }
+            }
+            mstore(0x40, free)
+            mstore(0x60, 0)
+        }
     }
 
     // Judging -----------------------------------------------------------------------------------------------------
@@ -192,9 +218,11 @@ library Statements {
         return _drawOf(sealedOf(a)) == _drawOf(sealedOf(b)) && hash(a) != hash(b);
     }
 
-    /// @notice Whether an auditor sealed one thing and sealed or said another for the same draw and rank.
+    /// @notice Whether an auditor sealed one thing and sealed or said another for the same draw and rank. A zero in place of the seal hides nothing, so it
+    /// contradicts nothing.
     function differ(Sealed memory a, Sealed memory b) internal pure returns (bool) {
-        return _drawOf(a) == _drawOf(b) && hash(a) != hash(b);
+        bool isSaid = a.seal != 0 && b.seal != 0;
+        return isSaid && _drawOf(a) == _drawOf(b) && hash(a) != hash(b);
     }
 
     /// @notice What a vote repeats of its Sealed.

@@ -19,7 +19,7 @@ contract DrandRandomness is IRandomness {
         (bytes32 prevrandao, uint256 timestamp) = BlockHeader.read(ofBlock, proof[POINT_BYTES:]);
         BLS.G1Point memory signature = abi.decode(proof[:POINT_BYTES], (BLS.G1Point));
         uint64 round = Quicknet.roundAfter(timestamp);
-        if (!Quicknet.verify(round, signature)) revert WrongBeacon(round);
+        if (!Quicknet.verify(round, signature)) revert WrongSignature(round);
         return sha256(abi.encode(prevrandao, Quicknet.randomness(signature)));
     }
 

@@ -8,7 +8,7 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.figures import Figures, GasCosts
 from protocol.spec.game.money import MoneyRule, check_money
 from protocol.spec.game.refusing import compute_least_fee
-from protocol.spec.game.terms import GameAmounts, GameTerms
+from protocol.spec.game.terms import SOLVER_SEATS_MAX, GameAmounts, GameTerms
 from protocol.spec.params import TOKEN_WEI
 
 FEE_MARGIN = Fraction(2)
@@ -22,18 +22,23 @@ VOTE_GAS = 110_000
 ANSWER_GAS = 200_000
 DEFENCE_GAS = 500_000
 CONTEST_LEVEL_GAS = 150_000
+CONTEST_LEAF_GAS = 190_000
+"""For each claim: to compute a leaf of 64 takes 11.95 million (docs/decisions/0029)."""
 CONVICTION_GAS = 1_300_000
 
 
-def price_gas(gas_price: int, contest_levels: int, look: int) -> GasCosts:
+def price_gas(
+    gas_price: int, contest_levels: int, look: int, solver_seats: int = SOLVER_SEATS_MAX
+) -> GasCosts:
     """Gas costs at `gas_price` wei of the task's token for one gas. look: replay and trace that it takes to
-    prove a fault, in wei."""
+    prove a fault, in wei. A contest of a right root goes down to a leaf, and somebody honest computes it."""
+    contest = (contest_levels + 1) * CONTEST_LEVEL_GAS + solver_seats * CONTEST_LEAF_GAS
     return GasCosts(
         solver_round=SOLVER_ROUND_GAS * gas_price,
         vote=VOTE_GAS * gas_price,
         answer=ANSWER_GAS * gas_price,
         defence=DEFENCE_GAS * gas_price,
-        contest=(contest_levels + 1) * CONTEST_LEVEL_GAS * gas_price,
+        contest=contest * gas_price,
         conviction=CONVICTION_GAS * gas_price + look,
     )
 

@@ -168,12 +168,14 @@ def do_votes_differ(a: Vote, b: Vote) -> bool:
 
 def do_seals_differ(a: Sealed, b: Sealed) -> bool:
     """Whether an auditor sealed one thing and said or sealed another for the same draw and rank. Votes count
-    as what they repeat.
+    as what they repeat. A zero in place of the seal hides nothing, so it contradicts nothing: the auditor was
+    not served so far, or cannot say any more what it sealed.
 
     Without this rule an auditor could seal anything, wait for the end, and then vote with a new seal of the
     solver's own root: paid, and nothing replayed."""
     is_kept = (a.segment, a.start_leaf, a.seal) == (b.segment, b.start_leaf, b.seal)
-    return _get_draw(a) == _get_draw(b) and not is_kept
+    is_said = ZERO_WORD not in (a.seal, b.seal)
+    return _get_draw(a) == _get_draw(b) and is_said and not is_kept
 
 
 def does_vote_misname(vote: Vote, boundary: int, leaf: bytes) -> bool:

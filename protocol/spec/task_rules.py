@@ -60,6 +60,7 @@ def find_malformations(spec: TaskSpec) -> list[Malformation]:
     """Every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded task."""
     cheap = [*_version_rules(spec), *_model_rules(spec), *_optimizer_rules(spec), *_schedule_rules(spec)]
     cheap += [
+        *_step_rules(spec),
         *_round_rules(spec),
         *_data_rules(spec),
         *_limit_rules(spec),
@@ -71,11 +72,24 @@ def find_malformations(spec: TaskSpec) -> list[Malformation]:
     return broken or [Malformation(*rule[1:]) for rule in _root_rules(spec) if not rule[0]]
 
 
+def find_training_malformations(spec: TaskSpec) -> list[Malformation]:
+    """As `find_malformations`, without the rules of windows, amounts and members: of a task of the round,
+    whose own rules are `game.terms.check_terms` and `game.money.check_money`."""
+    cheap = [*_version_rules(spec), *_model_rules(spec), *_optimizer_rules(spec), *_schedule_rules(spec)]
+    cheap += [*_step_rules(spec), *_data_rules(spec), *_limit_rules(spec)]
+    broken = [Malformation(name, expected, actual) for holds, name, expected, actual in cheap if not holds]
+    return broken or [Malformation(*rule[1:]) for rule in _root_rules(spec) if not rule[0]]
+
+
 def refuse_malformed_task(spec: TaskSpec) -> None:
     """Raises InvalidInput that names every broken rule, or a value that has no canonical form."""
     encode_terms(spec.terms)
     encode_training(spec.training)
-    broken = find_malformations(spec)
+    refuse_broken(find_malformations(spec))
+
+
+def refuse_broken(broken: list[Malformation]) -> None:
+    """Raises InvalidInput that names every broken rule, where there is one."""
     if broken:
         raise InvalidInput(
             what="the task is malformed",
@@ -169,7 +183,8 @@ def _schedule_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield _range("inner_warmup_steps", schedule.inner_warmup_steps, 0, most)
 
 
-def _round_rules(spec: TaskSpec) -> Iterator[Rule]:
+def _step_rules(spec: TaskSpec) -> Iterator[Rule]:
+    """Rules of rounds, segments and the outer step."""
     t = spec.terms
     yield t.rounds >= 1, "rounds", "at least 1", t.rounds
     yield _range("segment_steps", t.segment_steps, 1, MAX_SEGMENT_STEPS)
@@ -178,14 +193,7 @@ def _round_rules(spec: TaskSpec) -> Iterator[Rule]:
     if whole:
         segments = t.segment_count
         yield _range("task_segments", t.rounds * segments, 1, MAX_TASK_SEGMENTS)
-        yield segments >= 2 * t.segment_draws - 1, "segment_count", f">= {2 * t.segment_draws - 1}", segments
-    yield _range("segment_draws", t.segment_draws, 1, MAX_SEGMENT_DRAWS)
-    yield _range("leaf_draws", t.leaf_draws, 1, MAX_LEAF_DRAWS)
-    yield _range("late_rate", t.late_rate, 0, LATE_RATE_ONE)
     yield _range("carry_moments", t.carry_moments, 0, 1)
-    yield _range("max_solvers", t.max_solvers, 1, MAX_SHARDS)
-    yield _range("max_verifiers", t.max_verifiers, MIN_VERIFIERS, MAX_AUDITORS)
-    yield _range("max_whistleblowers", t.max_whistleblowers, 0, MAX_AUDITORS)
     # The outer step must not leave the finite numbers by design (docs/spec.md, section 5).
     rate, momentum = t.outer_learning_rate, t.outer_momentum
     yield (
@@ -195,6 +203,18 @@ def _round_rules(spec: TaskSpec) -> Iterator[Rule]:
         hex(rate),
     )
     yield _within(momentum, Fraction(0), Fraction(1)), "outer_momentum", "float32 in [0, 1)", hex(momentum)
+
+
+def _round_rules(spec: TaskSpec) -> Iterator[Rule]:
+    t = spec.terms
+    segments = t.segment_count if t.segment_steps >= 1 else 0
+    yield segments >= 2 * t.segment_draws - 1, "segment_count", f">= {2 * t.segment_draws - 1}", segments
+    yield _range("segment_draws", t.segment_draws, 1, MAX_SEGMENT_DRAWS)
+    yield _range("leaf_draws", t.leaf_draws, 1, MAX_LEAF_DRAWS)
+    yield _range("late_rate", t.late_rate, 0, LATE_RATE_ONE)
+    yield _range("max_solvers", t.max_solvers, 1, MAX_SHARDS)
+    yield _range("max_verifiers", t.max_verifiers, MIN_VERIFIERS, MAX_AUDITORS)
+    yield _range("max_whistleblowers", t.max_whistleblowers, 0, MAX_AUDITORS)
 
 
 def _within(bits: int, low: Fraction, high: Fraction) -> bool:

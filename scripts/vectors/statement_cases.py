@@ -116,6 +116,9 @@ def _sealed(vote: Vote) -> Table:
         other = _change(sound, name)
         differs = statements.do_seals_differ(sound, other)
         table.add(f"another {name}", **_cells(other), **_signed(other), differs=differs)
+    blank = replace(sound, start_leaf=ZERO, seal=ZERO)
+    differs = statements.do_seals_differ(sound, blank)
+    table.add("not served so far", **_cells(blank), **_signed(blank), differs=differs)
     table.add("as it is", **_cells(sound), **_signed(sound), differs=False)
     return table
 
@@ -143,7 +146,8 @@ def _pairs(votes: list[Vote]) -> Table:
     """Each vote against the first, and against one that differs in everything but its draw."""
     table = Table()
     far = _make_vote(segment=9, start_leaf=word("far"), seal=word("far"), end_leaf=word("far"), named_leaf=5)
-    for i, vote in enumerate([*votes, far]):
+    blank = _make_vote(word=VoteWord.UNSERVED, start_leaf=ZERO, seal=ZERO, end_leaf=ZERO)
+    for i, vote in enumerate([*votes, far, blank]):
         table.add(
             f"vote {i}",
             **_cells(vote),

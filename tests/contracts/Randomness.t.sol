@@ -287,7 +287,7 @@ contract RandomnessTest is VectorFile {
     /// forge-config: default.evm_version = "prague"
     function test_readMixed_wrongSignature_reverts() public {
         bytes memory proof = bytes.concat(_point(NEGATIVE), header);
-        vm.expectRevert(abi.encodeWithSelector(IRandomness.WrongBeacon.selector, 1000));
+        vm.expectRevert(abi.encodeWithSelector(IRandomness.WrongSignature.selector, 1000));
         mixed.read(1, proof);
     }
 

@@ -61,7 +61,7 @@ interface IAsks is IQuestions {
     /// @param leaf index of the leaf in its tree
     /// @param asker who asked
     /// @param bondWei the bond, in wei
-    /// @param lastBlock the last block in which it is not
+    /// @param lastBlock the last block for the answer
     event AskOpened(
         TaskId indexed task, uint256 indexed seat, bytes32 id, StatementRef statement, uint32 leaf, address asker, uint256 bondWei, uint256 lastBlock
     );

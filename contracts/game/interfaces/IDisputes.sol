@@ -117,7 +117,7 @@ interface IDisputes is IQuestions, IStepProofs {
     error NotBound(bytes32 what, uint256 expected, uint256 actual);
     /// @notice There is no such step, demand or datum, or there are too many leaves.
     /// @param what which one, as right-padded ASCII
-    /// @param end state after
+    /// @param end the first number that there is none of
     /// @param actual what was given
     /// @custom:remedy Stay below `end`: numbers count from 0.
     error NotBelow(bytes32 what, uint256 end, uint256 actual);

@@ -20,7 +20,7 @@ interface IEvidence {
     /// @notice Boundary 0 of a claim and what it must be.
     /// @param first boundary 0
     /// @param base what stands behind the root that the round started from
-    /// @param work of the solver's last merged claim. Looked at only where moments carry over and there is such a claim
+    /// @param work of the solver's last merged claim of the same epoch. Looked at only where moments carry over and there is such a claim
     struct StartProof {
         BoundaryProof first;
         OuterOpening base;
@@ -78,7 +78,7 @@ interface IEvidence {
     /// @param task the task
     /// @param claim the claim
     /// @param work the work leaf of the claim
-    /// @param last the last round
+    /// @param last opens the claim's last boundary
     function proveCarried(TaskId task, ClaimAt calldata claim, WorkProof calldata work, BoundaryProof calldata last) external;
 
     // Votes ----------------------------------------------------------------------------------------------------------
@@ -86,19 +86,19 @@ interface IEvidence {
     /// @param task the task
     /// @param signed the vote and its signature
     /// @param boundary index of the boundary: the state after so many segments
-    /// @param leaf index of the leaf in its tree
+    /// @param leaf that the claim's tree holds there
     /// @param path siblings up to the root
     function proveVoteLeaf(TaskId task, SignedVote calldata signed, uint256 boundary, bytes32 leaf, bytes32[] calldata path) external;
 
     /// @notice Two votes on one draw that differ.
     /// @param task the task
-    /// @param first the first round
+    /// @param first one statement
     /// @param second the other statement
     function proveTwoVotes(TaskId task, SignedVote calldata first, SignedVote calldata second) external;
 
     /// @notice Two seals of one draw that differ.
     /// @param task the task
-    /// @param first the first round
+    /// @param first one statement
     /// @param second the other statement
     function proveTwoSeals(TaskId task, SignedSealed calldata first, SignedSealed calldata second) external;
 
@@ -134,7 +134,7 @@ interface IEvidence {
     // Views ----------------------------------------------------------------------------------------------------------
     /// @notice What to seal for a call with these bytes.
     /// @param sender who called
-    /// @param data the leaf
+    /// @param data all bytes of the call
     /// @return the digest
     function digestOf(address sender, bytes calldata data) external pure returns (bytes32);
 

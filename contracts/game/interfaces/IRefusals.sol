@@ -113,7 +113,7 @@ interface IRefusals {
     error NothingToSeal(uint256 round);
     /// @notice The call came before or after its window.
     /// @param firstBlock the first block in which it is open
-    /// @param lastBlock the last block in which it is not
+    /// @param lastBlock the last block in which it is
     /// @param blockNumber the block of the call
     /// @custom:remedy Send it while the window is open.
     error OutsideWindow(uint256 firstBlock, uint256 lastBlock, uint256 blockNumber);
@@ -137,7 +137,7 @@ interface IRefusals {
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Name a round that has been opened.
     error RoundUnknown(uint256 round);
-    /// @notice The round was undone because an earlier root fell.
+    /// @notice The round does not run: it has its root, its base root stands, or an earlier root fell and undid it.
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Go on with the round that runs now.
     error RoundUndone(uint256 round);
@@ -145,9 +145,9 @@ interface IRefusals {
     /// @param digest what was sealed
     /// @custom:remedy Seal the proof's digest first, and use it within the seal's life.
     error SealMissing(bytes32 digest);
-    /// @notice The seat was convicted.
+    /// @notice The seat was convicted, or, where only an open one will do, it is leaving.
     /// @param seat id of the seat
-    /// @custom:remedy Nothing that it does counts any more.
+    /// @custom:remedy Of a convicted seat nothing counts any more; one that leaves is paid out when its rounds are settled.
     error SeatClosed(uint256 seat);
     /// @notice There is no such seat.
     /// @param seat id of the seat
@@ -168,7 +168,7 @@ interface IRefusals {
     /// @custom:remedy Bring at least the task's stake, and no more than the greatest amount.
     error StakeWrong(uint256 leastWei, uint256 greatestWei, uint256 actualWei);
     /// @notice A start was asked for already.
-    /// @param lastBlock the last block in which it is not
+    /// @param lastBlock the last block in which it can be sealed
     /// @custom:remedy Seal it, or wait until it has lapsed.
     error StartPending(uint256 lastBlock);
     /// @notice Nobody made this statement, or nobody answers for it any more.

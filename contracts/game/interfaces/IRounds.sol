@@ -167,7 +167,7 @@ interface IRounds {
     /// @param baseRoot the outer root that the round starts from
     /// @param beacon of the round
     /// @param claimRoot root of the claim's tree
-    /// @param segments trained, 1 to the round's number
+    /// @param segments trained: at least 3 draws - 2, or all of the round's where these are fewer
     function commit(TaskId task, uint256 round, bytes32 baseRoot, bytes32 beacon, bytes32 claimRoot, uint256 segments) external;
 
     /// @notice Posts the outer root over accepted claims.
@@ -216,6 +216,14 @@ interface IRounds {
     /// @param round index of the round in its task, from 0
     /// @return what other modules need of it
     function roundOf(TaskId task, uint256 round) external view returns (RoundView memory);
+
+    /// @notice What counting votes and questions need of an opened round. Reverts with RoundUnknown.
+    /// @param task the task
+    /// @param round index of the round in its task, from 0
+    /// @param slots whose claims are wanted, as a bitmap
+    /// @param isWhole false: auditors' pools and late audits are left out
+    /// @return the words of `Audit`, then for each slot of the round root and segments of its claim; 0 where there is none, or it is not wanted
+    function auditOf(TaskId task, uint256 round, uint256 slots, bool isWhole) external view returns (uint256[] memory);
 
     /// @notice What has become of the claims of a round.
     /// @param task the task
@@ -271,6 +279,14 @@ interface IRounds {
     /// @param round index of the round in its task, from 0
     /// @return its pools and late audits
     function rosterOf(TaskId task, uint256 round) external view returns (Roster memory);
+
+    /// @notice The pools of a round; of meaning as `rosterOf`.
+    /// @param task the task
+    /// @param round index of the round in its task, from 0
+    /// @return solvers numbers of solver seats, as a bitmap
+    /// @return verifiers version of the verifiers' pool
+    /// @return whistleblowers version of the whistleblowers' pool
+    function poolsOf(TaskId task, uint256 round) external view returns (uint256 solvers, uint256 verifiers, uint256 whistleblowers);
 
     /// @notice What settlement needs of the rounds `first` .. `last`.
     /// @param task the task

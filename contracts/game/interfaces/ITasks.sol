@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../../Types.sol";
-import {DeploymentLimits, GameTerms, Proof, Seat, SeatRole} from "../GameTypes.sol";
+import {DeploymentLimits, GameTerms, Proof, Seat, SeatRole, SeatStatus} from "../GameTypes.sol";
 
 /// @title Tasks, their escrow, and their members: seats, stakes and pools.
 /// @notice A member joins once, with one stake, and stays. Pools are frozen before anybody knows the seed that deals them. A seat's id is role << 16 |
@@ -35,7 +35,7 @@ interface ITasks {
     /// @param seat id of the seat
     /// @param wei_ amount in the smallest unit of the token
     event SeatToppedUp(TaskId indexed task, uint256 indexed seat, uint256 wei_);
-    /// @notice A seat sits in no pool frozen later: it left, was silent, or a larger stake took its place.
+    /// @notice A seat sits in no pool frozen later: it left, was silent, or was paid out.
     /// @param task the task
     /// @param seat id of the seat
     event SeatLeft(TaskId indexed task, uint256 indexed seat);
@@ -77,7 +77,8 @@ interface ITasks {
     /// @return task SHA-256 of its canonical bytes
     function postTask(GameTerms calldata terms, bytes calldata training) external returns (TaskId task);
 
-    /// @notice Takes a seat for pools frozen later, staked from the sender's credit. Where all solver seats are taken a larger stake displaces the smallest.
+    /// @notice Takes a seat for pools frozen later, staked from the sender's credit. Where all places of solvers are taken it takes a larger stake than the
+    /// smallest of them, which waits from the next freeze on: `solverSeats` solvers sit, those with the largest stakes.
     /// @param task the task
     /// @param role what the seat is for
     /// @param stakeWei the stake, in wei
@@ -95,7 +96,8 @@ interface ITasks {
     /// @param seat id of the seat
     function leave(TaskId task, uint256 seat) external;
 
-    /// @notice Pays the stake of a seat that nothing holds any more to its account's credit. Anybody may call it.
+    /// @notice Pays the stake of a seat that nothing holds any more to its account's credit, once it has left or the task is over; of a solver that waits also
+    /// where all 64 numbers are taken. Anybody may call it.
     /// @param task the task
     /// @param seat id of the seat
     function payOut(TaskId task, uint256 seat) external;
@@ -110,7 +112,17 @@ interface ITasks {
     /// @return solvers numbers of solver seats
     /// @return verifiers version of the verifiers' pool
     /// @return whistleblowers version of the whistleblowers' pool
-    function freezePools(TaskId task) external returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers);
+    /// @return isEnough_ whether a round can be played with them, as long as no seat is closed
+    function freezePools(TaskId task) external returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers, bool isEnough_);
+
+    /// @notice Counts one ask or dispute more or less on a seat. Asks and disputes only.
+    /// @param task the task
+    /// @param seat id of the seat
+    /// @param round that it is about
+    /// @param isOpening true: one more; false: one less
+    /// @return number how many of its kind are open on the seat now
+    /// @return oneWei the bond of the first, in wei
+    function countQuestion(TaskId task, uint256 seat, uint256 round, bool isOpening) external returns (uint256 number, uint256 oneWei);
 
     /// @notice A seat that was silent leaves, unharmed. Settlement only.
     /// @param task the task
@@ -165,6 +177,20 @@ interface ITasks {
     /// @return its record
     function seatAt(TaskId task, uint256 seat) external view returns (Seat memory);
 
+    /// @notice Records of seats with what is open on them, as they are stored (`Members`).
+    /// @param task the task
+    /// @param seats ids of seats
+    /// @return two words a seat, in the order of the seats
+    function membersOf(TaskId task, uint256[] calldata seats) external view returns (uint256[] memory);
+
+    /// @notice Who answers for what an account has signed.
+    /// @param task the task
+    /// @param account whose it is
+    /// @return seat its id; 0: none
+    /// @return status of the seat
+    /// @return settled the first round that the seat has not settled
+    function signerOf(TaskId task, address account) external view returns (uint256 seat, SeatStatus status, uint256 settled);
+
     /// @notice Id of an account's seat, 0 where it has none.
     /// @param task the task
     /// @param account whose it is
@@ -178,22 +204,22 @@ interface ITasks {
     /// @return isConvicted true: it is closed
     function solverOf(TaskId task, address account) external view returns (uint256 seat, bool isConvicted);
 
-    /// @notice Accounts of seats, in their order.
+    /// @notice Accounts of seats, in their order; 0 for those of auditors that are closed: their votes do not count.
     /// @param task the task
     /// @param seats ids of seats
-    /// @return in the order of the seats
-    function accountsOf(TaskId task, uint256[] calldata seats) external view returns (address[] memory);
-
-    /// @notice The same, 0 for seats that are closed: their votes do not count.
-    /// @param task the task
-    /// @param seats ids of seats
-    /// @return in the order of the seats; 0: closed
+    /// @return in the order of the seats; 0: closed, or no seat
     function votersOf(TaskId task, uint256[] calldata seats) external view returns (address[] memory);
 
     /// @notice Numbers of solver seats that are closed, as a bitmap.
     /// @param task the task
     /// @return a bitmap of numbers
     function closedSolvers(TaskId task) external view returns (uint64);
+
+    /// @notice The same, and whether any seat of the task is closed.
+    /// @param task the task
+    /// @return solvers a bitmap of numbers
+    /// @return isAny true: one is
+    function closures(TaskId task) external view returns (uint64 solvers, bool isAny);
 
     /// @notice A frozen pool of auditors: words of a bitmap of seat numbers.
     /// @param task the task

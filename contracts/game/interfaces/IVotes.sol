@@ -33,12 +33,12 @@ interface IVotes {
     /// @param accepted by votes, and not convicted
     /// @param convicted a fault was proven in the claim itself
     /// @param unserved two of three auditors of a draw said UNSERVED
-    /// @param lateFailed a late audit rejected it
+    /// @param lateRejected two of three auditors of a late audit said that it is false, or was not served
     struct Ends {
         uint64 accepted;
         uint64 convicted;
         uint64 unserved;
-        uint64 lateFailed;
+        uint64 lateRejected;
     }
 
     /// @notice Votes counted: for each its slot, draw, rank and word, a byte each.
@@ -129,7 +129,7 @@ interface IVotes {
     /// @return draws
     function countUnserved(TaskId task, uint256 round, uint256 slot) external view returns (uint256);
 
-    /// @notice The counted words of a draw by rank, 0 where there is none; paid: bit 8 above the word.
+    /// @notice The counted words of a draw by rank, 0 where there is none; 4 more where the opening was paid.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool

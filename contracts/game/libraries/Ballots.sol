@@ -18,12 +18,17 @@ library Ballots {
     /// @dev Added to ACCEPT and REJECT.
     uint256 internal constant PAID = 4;
 
+    /// @dev By four bits: codes of the words NONE, ACCEPT, three REJECTs, UNSERVED and ABSTAIN.
+    uint256 private constant CODES = 0x4322210;
+    // By nine bits of votes, whether the draw is accepted, and whether it has failed: tables of 512 bits.
+    uint256 private constant ACCEPTED_LOW = 0x222222222222222222222222222222222222ff222222ff222222222222222222;
+    uint256 private constant ACCEPTED_HIGH = 0x222222222222222222222222222222222222ff222222ff222222222222222222;
+    uint256 private constant FAILED_LOW = 0xdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdc00dcdcdc0000dcdc00dcdcdc0000;
+    uint256 private constant FAILED_HIGH = 0xdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdc00dcdcdc0000dcdcdcdcdcdcdcdc;
+
     /// @notice How a word is kept; 0 for what is no word.
     function codeOf(uint256 word) internal pure returns (uint256) {
-        if (word == uint256(Statements.Word.ACCEPT)) return ACCEPT;
-        if (isCompared(word)) return REJECT;
-        if (word == uint256(Statements.Word.UNSERVED)) return UNSERVED;
-        return word == uint256(Statements.Word.ABSTAIN) ? ABSTAIN : 0;
+        return CODES >> (word << 2) & 7;
     }
 
     /// @notice Whether a word is of an auditor that had everything.
@@ -47,17 +52,12 @@ library Ballots {
 
     /// @notice Accepted: the primary, or both reserves, say ACCEPT. Failed: that has become impossible.
     function fateOf(uint256 votes) internal pure returns (bool isAccepted, bool isFailed) {
-        (uint256 primary, uint256 first, uint256 second) = (votes & 7, votes >> 3 & 7, votes >> 6 & 7);
-        isAccepted = _isAccept(primary) || _isAccept(first) && _isAccept(second);
-        isFailed = _isAgainst(primary) && (_isAgainst(first) || _isAgainst(second));
-    }
-
-    function _isAccept(uint256 code) private pure returns (bool) {
-        return code & 3 == ACCEPT;
-    }
-
-    function _isAgainst(uint256 code) private pure returns (bool) {
-        return code != 0 && code & 3 != ACCEPT;
+        assembly ("memory-safe") {
+            let isHigh := shr(8, votes)
+            let bit := and(votes, 0xff)
+            isAccepted := and(shr(bit, xor(ACCEPTED_LOW, mul(isHigh, xor(ACCEPTED_LOW, ACCEPTED_HIGH)))), 1)
+            isFailed := and(shr(bit, xor(FAILED_LOW, mul(isHigh, xor(FAILED_LOW, FAILED_HIGH)))), 1)
+        }
     }
 
     function countUnserved(uint256 votes) internal pure returns (uint256 count) {
@@ -66,6 +66,22 @@ library Ballots {
                 if (votes >> 3 * rank & 7 == UNSERVED) ++count;
             }
         }
+    }
+
+    /// @notice How many ranks say that a claim is false, or that it was not served.
+    function countAgainst(uint256 votes) internal pure returns (uint256 count) {
+        unchecked {
+            for (uint256 rank = 0; rank < 3; ++rank) {
+                uint256 code = at(votes, rank);
+                if (code == REJECT || code == UNSERVED) ++count;
+            }
+        }
+    }
+
+    /// @notice Whether a late audit takes a claim's pay: it has failed, and two say why. Who abstains says nothing against a claim.
+    function isRejectedLate(uint256 votes) internal pure returns (bool) {
+        (, bool isFailed) = fateOf(votes);
+        return isFailed && countAgainst(votes) >= 2;
     }
 
     /// @notice A word of votes as this lap of the ring has it: empty where another lap wrote it.

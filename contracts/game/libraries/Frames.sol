@@ -4,16 +4,34 @@ pragma solidity ^0.8.28;
 import {AuditDraw} from "../../libraries/AuditDraw.sol";
 import {Phase} from "../GameTypes.sol";
 
+/// @notice Where a task stands (`IRounds.Line`), and what of its terms nearly every call needs: one word. Numbers of rounds are at most 65,535.
+/// @param segments of a whole claim; 0: there is no such task
+/// @param leastSegments that a claim may have: so many that it gets all its draws
+struct Track {
+    uint256 nextRound;
+    uint256 live;
+    uint256 frozenTo;
+    uint256 dealtTo;
+    uint256 freedEpochs;
+    uint256 segments;
+    uint256 standsSince;
+    uint256 startBlock;
+    uint256 trainMin;
+    uint256 trainMax;
+    uint256 leastSegments;
+    uint256 isHalted;
+}
+
 /// @notice What an opened round keeps in one word. Blocks are counted from `opened`, plus one; 0: not yet.
-/// @param short slots of claims of fewer segments than the round has
+/// @param pool numbers of solver seats
 /// @param trained when its shards were known
 /// @param enough when two thirds had committed
 /// @param closed the closing block
 /// @param counted seats of the pool that were not closed at OPEN
-/// @param flags phase in the lowest three bits, then EXCUSED, SEALED, SYNCED
+/// @param flags phase in the lowest three bits, then EXCUSED, SEALED, SYNCED, SHORT, REPOSTED
 struct Frame {
     uint64 committed;
-    uint64 short;
+    uint64 pool;
     uint40 opened;
     uint24 trained;
     uint24 enough;
@@ -29,6 +47,7 @@ struct Frame {
 /// @param lateFrom from where late votes count; 0: late audits are not drawn
 /// @param lateSlots claims that may be audited late
 /// @param lateBy the round whose seed draws them, or CLOSING | index of a closing seed
+/// @param isEnough whether a round can be played with these pools, as long as no seat is closed
 struct Roster {
     uint64 pool;
     uint24 verifiers;
@@ -36,25 +55,23 @@ struct Roster {
     uint40 lateFrom;
     uint64 lateSlots;
     uint32 lateBy;
+    bool isEnough;
 }
 
-/// @notice What rounds need of the terms, in one word. Windows in blocks, as in `GameWindows`.
-/// @param segments of a whole claim
-/// @param leastSegments that a claim may have: so many that it gets all its draws
-/// @param hasLate whether there are late audits
+/// @notice What rounds, votes and questions need of the terms beside `Track`, in one word. Windows in blocks, as in `GameWindows`.
 struct Plan {
-    uint24 delay;
-    uint24 drawGrid;
-    uint24 trainMin;
-    uint24 trainMax;
-    uint24 auditMax;
-    uint24 post;
-    uint24 dispute;
-    uint24 ask;
-    uint16 segments;
-    uint16 rounds;
-    uint8 leastSegments;
-    bool hasLate;
+    uint256 delay;
+    uint256 drawGrid;
+    uint256 auditMax;
+    uint256 post;
+    uint256 dispute;
+    uint256 ask;
+    uint256 respond;
+    uint256 lateChance;
+    uint256 rounds;
+    uint256 draws;
+    uint256 format;
+    uint256 parameterCount;
 }
 
 /// @notice What became of a round; of meaning once its root is posted.
@@ -65,12 +82,87 @@ struct Outcome {
     uint40 fallen;
 }
 
+/// @title Words of storage as structs and back: the compiler writes a struct of one word field by field.
+/// @dev Each value fits its place: windows are below 2^24 (`Tasks`), blocks below 2^40, the rest is bounded by `GameTermsCheck`.
+library FrameWords {
+    uint256 private constant U8 = type(uint8).max;
+    uint256 private constant U16 = type(uint16).max;
+    uint256 private constant U24 = type(uint24).max;
+    uint256 private constant U40 = type(uint40).max;
+
+    function toTrack(uint256 word) internal pure returns (Track memory t) {
+        (t.nextRound, t.live, t.frozenTo) = (word & U16, word >> 16 & U16, word >> 32 & U16);
+        (t.dealtTo, t.freedEpochs, t.segments) = (word >> 48 & U16, word >> 64 & U16, word >> 80 & U16);
+        (t.standsSince, t.startBlock) = (word >> 96 & U40, word >> 136 & U40);
+        (t.trainMin, t.trainMax) = (word >> 176 & U24, word >> 200 & U24);
+        (t.leastSegments, t.isHalted) = (word >> 224 & U8, word >> 232);
+    }
+
+    function pack(Track memory t) internal pure returns (uint256) {
+        uint256 rounds = t.nextRound | t.live << 16 | t.frozenTo << 32 | t.dealtTo << 48;
+        uint256 blocks = t.standsSince << 96 | t.startBlock << 136;
+        uint256 terms = t.segments << 80 | t.trainMin << 176 | t.trainMax << 200 | t.leastSegments << 224;
+        return rounds | blocks | terms | t.freedEpochs << 64 | t.isHalted << 232;
+    }
+
+    function toFrame(uint256 word) internal pure returns (Frame memory f) {
+        (f.committed, f.pool, f.opened) = (uint64(word), uint64(word >> 64), uint40(word >> 128));
+        (f.trained, f.enough, f.closed) = (uint24(word >> 168), uint24(word >> 192), uint24(word >> 216));
+        (f.counted, f.flags) = (uint8(word >> 240), uint8(word >> 248));
+    }
+
+    function pack(Frame memory f) internal pure returns (uint256 word) {
+        word = uint256(f.committed) | uint256(f.pool) << 64 | uint256(f.opened) << 128;
+        word |= uint256(f.trained) << 168 | uint256(f.enough) << 192 | uint256(f.closed) << 216;
+        word |= uint256(f.counted) << 240 | uint256(f.flags) << 248;
+    }
+
+    function toRoster(uint256 word) internal pure returns (Roster memory r) {
+        (r.pool, r.verifiers, r.whistleblowers) = (uint64(word), uint24(word >> 64), uint24(word >> 88));
+        (r.lateFrom, r.lateSlots) = (uint40(word >> 112), uint64(word >> 152));
+        (r.lateBy, r.isEnough) = (uint32(word >> 216), word >> 248 != 0);
+    }
+
+    function pack(Roster memory r) internal pure returns (uint256 word) {
+        word = uint256(r.pool) | uint256(r.verifiers) << 64 | uint256(r.whistleblowers) << 88;
+        word |= uint256(r.lateFrom) << 112 | uint256(r.lateSlots) << 152 | uint256(r.lateBy) << 216;
+        if (r.isEnough) word |= 1 << 248;
+    }
+
+    function toPlan(uint256 word) internal pure returns (Plan memory p) {
+        (p.delay, p.drawGrid, p.auditMax) = (word & U24, word >> 24 & U24, word >> 48 & U24);
+        (p.post, p.dispute, p.ask) = (word >> 72 & U24, word >> 96 & U24, word >> 120 & U24);
+        (p.respond, p.lateChance, p.rounds) = (word >> 144 & U24, word >> 168 & U24, word >> 192 & U16);
+        (p.draws, p.format, p.parameterCount) = (word >> 208 & U8, word >> 216 & U8, word >> 224);
+    }
+
+    function pack(Plan memory p) internal pure returns (uint256 word) {
+        word = p.delay | p.drawGrid << 24 | p.auditMax << 48 | p.post << 72 | p.dispute << 96 | p.ask << 120;
+        word |= p.respond << 144 | p.lateChance << 168 | p.rounds << 192 | p.draws << 208 | p.format << 216;
+        word |= p.parameterCount << 224;
+    }
+
+    function toOutcome(uint256 word) internal pure returns (Outcome memory o) {
+        (o.merged, o.signers) = (uint64(word), uint64(word >> 64));
+        (o.rootUntil, o.fallen) = (uint40(word >> 128), uint40(word >> 168));
+    }
+
+    function pack(Outcome memory o) internal pure returns (uint256) {
+        return uint256(o.merged) | uint256(o.signers) << 64 | uint256(o.rootUntil) << 128
+            | uint256(o.fallen) << 168;
+    }
+}
+
 /// @title What the clock says of a round. Twin of `protocol/spec/game/timing.py`.
 library Frames {
     uint8 internal constant EXCUSED = 8;
     uint8 internal constant SEALED = 16;
+    /// @dev The root was posted again after a fall: its window is another one (`Outcome`).
+    uint8 internal constant REPOSTED = 128;
     /// @dev The close was written down, and the pool after next was frozen.
     uint8 internal constant SYNCED = 32;
+    /// @dev A claim of the round has fewer segments than the round.
+    uint8 internal constant SHORT = 64;
     uint8 private constant PHASE = 7;
 
     function phaseOf(Frame memory f) internal pure returns (Phase) {
@@ -86,12 +178,16 @@ library Frames {
     }
 
     function at(Frame memory f, uint24 offset) internal pure returns (uint256) {
-        return uint256(f.opened) + offset - 1;
+        unchecked {
+            return uint256(f.opened) + offset - 1;
+        }
     }
 
     /// @notice How a block of this round is written down.
     function offsetOf(Frame memory f, uint256 block_) internal pure returns (uint24) {
-        return uint24(block_ + 1 - f.opened);
+        unchecked {
+            return uint24(block_ + 1 - f.opened);
+        }
     }
 
     /// @notice Whether the round takes no commitments any more, and its close is written down.
@@ -99,18 +195,16 @@ library Frames {
         return has(f, SYNCED);
     }
 
-    /// @notice The closing block, as far as the commitments so far decide it.
-    function closingBlock(Frame memory f, Plan memory plan, uint256 sealBlocks)
-        internal
-        pure
-        returns (uint256 closing)
-    {
+    /// @notice The closing block of a round whose shards are known, as far as the commitments so far decide it.
+    function closingBlock(Frame memory f, Track memory t) internal pure returns (uint256 closing) {
         if (f.closed != 0) return at(f, f.closed);
-        if (f.trained == 0) return beaconBlock(f, plan) + sealBlocks;
-        uint256 trained = at(f, f.trained);
-        closing = trained + plan.trainMax;
-        if (f.enough == 0) return closing;
-        uint256 early = trained + plan.trainMin;
+        uint256 early;
+        unchecked {
+            uint256 trained = at(f, f.trained);
+            closing = trained + t.trainMax;
+            if (f.enough == 0) return closing;
+            early = trained + t.trainMin;
+        }
         if (at(f, f.enough) > early) early = at(f, f.enough);
         return early < closing ? early : closing;
     }
@@ -143,11 +237,13 @@ library Frames {
         Phase phase = phaseOf(f);
         if (phase == Phase.RUNNING || phase == Phase.FALLEN) return type(uint256).max;
         uint256 auditMax = plan.auditMax;
-        uint256 asked = 2 * auditMax + plan.ask;
-        until = _later(at(f, f.closed) + plan.dispute, rootUntil);
-        if (has(f, SEALED)) until = _later(until, at(f, f.closed) + asked);
-        if (lateFrom == 0) return until;
-        return _later(until, lateFrom + _later(_later(3 * auditMax, plan.dispute), asked));
+        unchecked {
+            uint256 asked = 2 * auditMax + plan.ask;
+            until = _later(at(f, f.closed) + plan.dispute, rootUntil);
+            if (has(f, SEALED)) until = _later(until, at(f, f.closed) + asked);
+            if (lateFrom == 0) return until;
+            return _later(until, lateFrom + _later(_later(3 * auditMax, plan.dispute), asked));
+        }
     }
 
     function _later(uint256 a, uint256 b) private pure returns (uint256) {

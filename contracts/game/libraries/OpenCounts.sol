@@ -3,11 +3,11 @@ pragma solidity ^0.8.28;
 
 import {EPOCH_ROUNDS} from "../GameTypes.sol";
 
-/// @title How many things are open, by the epoch of the round that they are about: 16 counts in a word.
-/// @dev Of 16 epochs in a row each has a place of its own, and no more than nine are alive: eight of the ring and the one that follows.
+/// @title How many things are open, by the epoch of the round that they are about: nine counts in 99 bits, so that a seat has room for two of them.
+/// @dev Of nine epochs in a row each has a place of its own, and no more are alive: eight of the ring and the one that follows.
 library OpenCounts {
-    uint256 private constant LANES = 16;
-    uint256 private constant LANE_BITS = 16;
+    uint256 private constant LANES = 9;
+    uint256 private constant LANE_BITS = 11;
     uint256 private constant LANE = (1 << LANE_BITS) - 1;
 
     /// @notice More is open than can be counted.

@@ -45,14 +45,23 @@ library Panels {
     /// @notice The numbers in a bitmap, ascending.
     function list(uint256[] memory words) internal pure returns (uint256[] memory numbers) {
         uint256 count;
-        for (uint256 i = 0; i < words.length; ++i) {
-            count += LibBit.popCount(words[i]);
-        }
-        numbers = new uint256[](count);
-        count = 0;
-        for (uint256 i = 0; i < words.length; ++i) {
-            for (uint256 left = words[i]; left != 0; left &= left - 1) {
-                numbers[count++] = 256 * i + LibBit.ffs(left);
+        unchecked {
+            for (uint256 i = 0; i < words.length; ++i) {
+                count += LibBit.popCount(words[i]);
+            }
+            numbers = new uint256[](count);
+            uint256 place;
+            assembly ("memory-safe") {
+                place := add(numbers, 32)
+            }
+            for (uint256 i = 0; i < words.length; ++i) {
+                for (uint256 left = words[i]; left != 0; left &= left - 1) {
+                    uint256 found = i << 8 | LibBit.ffs(left);
+                    assembly ("memory-safe") {
+                        mstore(place, found)
+                        place := add(place, 32)
+                    }
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ from protocol.spec.game.events import AskOpened, AskOver
 from protocol.spec.game.pools import is_closed
 from protocol.spec.game.purse import bond_of
 from protocol.spec.game.refusals import require
-from protocol.spec.game.state import GameState, OpenAsk, StatementRef
+from protocol.spec.game.state import GameState, OpenAsk
 from protocol.spec.game.statement_refs import count_open_asks, get_statement_seat
 from protocol.spec.game.timing import compute_ask_clock, get_ask_until
 from protocol.spec.statements import VoteWord
@@ -29,12 +29,14 @@ def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
     """The k-th open ask on a seat costs k bonds."""
     state, ref = draft.state, call.statement
     require(call.word in ASKED_WORDS and not state.terms.is_exact, "WordNotAsked", actual=call.word.name)
-    number = _get_signer(state, ref, call.is_signed)
+    require(call.is_leaf, "LeafNotAsked", "a leaf that exists, of a REJECT the one that it names", call.leaf)
+    number = _get_signer(state, call)
     require(not is_closed(state, number), "SeatClosed", actual=number)
     require(state.seats[number].account != sender, "OwnStatement", actual=sender)
     until = get_ask_until(state, ref)
     is_open = until is not None and draft.block <= until
     require(is_open, "OutsideWindow", f"until {until}", draft.block)
+    require(call.is_new, "AlreadyAsked", actual=ref)
     bond = state.terms.amounts.ask_bond * (1 + count_open_asks(state, number))
     require(call.bond == bond, "WrongBond", bond, call.bond)
     clock = compute_ask_clock(state, ref, draft.block)
@@ -42,9 +44,10 @@ def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
     draft.take(sender, bond_of(state.next_number), bond)
 
 
-def _get_signer(state: GameState, ref: StatementRef, is_signed: bool) -> int:
-    number = get_statement_seat(state, ref)
-    require(is_signed and ref.draw is not None, "StatementUnknown", "a vote that the seat signed", ref)
+def _get_signer(state: GameState, call: AskSigner) -> int:
+    ref = call.statement
+    number = get_statement_seat(state, ref, call.signer)
+    require(call.is_signed and ref.draw is not None, "StatementUnknown", "a vote that the seat signed", ref)
     return number
 
 

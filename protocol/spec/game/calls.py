@@ -132,7 +132,8 @@ class CommitRound(GameCall):
 @dataclass(frozen=True)
 class SignedVote:
     """A vote as it is handed in. claim_root, seed, segment: what it says it is about. Facts: signer, the
-    account that its signature recovers to; is_whole, it says all that its word needs (`is_vote_whole`)."""
+    account that its signature recovers to; is_whole, it says all that its word needs (`is_vote_whole`), and
+    in an exact task an opening that it is handed in with bears it out (`do_roots_fit_word`)."""
 
     slot: int
     draw: int
@@ -147,7 +148,9 @@ class SignedVote:
 
 @dataclass(frozen=True)
 class HandedOpening:
-    """The opening of a counted vote. Fact: it fits the vote, its seal and the task's format."""
+    """The opening of a vote that counts. Fact: it fits, with its seal and the task's format, a vote that the
+    drawn seat signed and that says what was counted: ACCEPT, or any REJECT. If that is another vote than the
+    counted one, both are on the chain, and two votes of one draw take the seat."""
 
     slot: int
     draw: int
@@ -234,13 +237,18 @@ class EndRootContest(GameCall):
 # --- Asks, disputes, proofs ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class AskSigner(GameCall):
-    """ask: show a state leaf of both ends. Fact: the drawn seat signed a vote of this draw with this word."""
+    """ask: show a state leaf of both ends. Facts: a seat signed a vote of this draw with this word; signer,
+    which one, None for the drawn one; the leaf exists, and a REJECT names it; nothing equal of the sender is
+    open."""
 
     statement: StatementRef
     word: VoteWord
     leaf: int
     bond: int
     is_signed: bool = field(default=True, kw_only=True)
+    signer: int | None = field(default=None, kw_only=True)
+    is_leaf: bool = field(default=True, kw_only=True)
+    is_new: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -261,11 +269,14 @@ class EndAsk(GameCall):
 
 @dataclass(frozen=True)
 class DisputeStatement(GameCall):
-    """dispute a claim or a vote. Fact, for a vote: the drawn seat signed it."""
+    """dispute a claim or a vote. Facts, for a vote: a seat signed it; signer, which one, None for the drawn
+    one; word, what it says: UNSERVED and ABSTAIN claim no state, so nothing of them can be disputed."""
 
     statement: StatementRef
     bond: int
     is_signed: bool = field(default=True, kw_only=True)
+    signer: int | None = field(default=None, kw_only=True)
+    word: VoteWord = field(default=VoteWord.ACCEPT, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -286,9 +297,11 @@ class SealProof(GameCall):
 
 @dataclass(frozen=True)
 class ConvictSeat(GameCall):
-    """convict by a proof in one transaction. Facts: its digest, which names the sender; it holds."""
+    """convict by a proof in one transaction. Facts: its digest, which names the sender; it holds; signer, the
+    seat that signed the vote, None for the drawn one."""
 
     statement: StatementRef
     proof: ProofKind
     digest: bytes
     is_valid: bool = field(default=True, kw_only=True)
+    signer: int | None = field(default=None, kw_only=True)

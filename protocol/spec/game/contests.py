@@ -24,11 +24,11 @@ def get_contest(state: GameState, number: int) -> RootContest:
 
 
 def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
-    """Several may run at once, each for a bond of its own."""
+    """The k-th open contest costs k bonds: a right root falls where not all can be answered in time."""
     state, game_round = draft.state, get_round(draft.state, call.round)
     require(game_round.phase == RoundPhase.POSTED, "NothingOpen", "a posted root", game_round.phase.name)
     require_window(game_round.opened, game_round.root_until, draft.block)
-    bond = state.terms.amounts.contest_bond
+    bond = state.terms.amounts.contest_bond * (1 + len(state.contests))
     require(call.bond == bond, "WrongBond", bond, call.bond)
     number, clock = state.next_number, draft.block + state.terms.windows.respond
     assert game_round.root is not None

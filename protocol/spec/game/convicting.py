@@ -6,9 +6,17 @@ burned. Questions that are open on the seat end when somebody ends them.
 """
 
 from protocol.spec.game.draft import Draft
-from protocol.spec.game.enums import REJECT_WORDS, ClaimFate, DrawFate, ProofKind, SeatStatus
+from protocol.spec.game.drawing import get_drawn_seat
+from protocol.spec.game.enums import (
+    REJECT_WORDS,
+    ClaimFate,
+    DrawFate,
+    ProofKind,
+    RoundPhase,
+    SeatStatus,
+)
 from protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
-from protocol.spec.game.fates import compute_draw_fate, get_claim_fate, get_votes
+from protocol.spec.game.fates import compute_draw_fate, get_claim_fate, get_votes, is_rejected_late
 from protocol.spec.game.pools import get_stake, is_closed
 from protocol.spec.game.purse import (
     BURNED,
@@ -21,11 +29,12 @@ from protocol.spec.game.purse import (
     stake_of,
 )
 from protocol.spec.game.state import Fall, GameRound, GameState, Seat, SlotClaim, StatementRef
+from protocol.spec.game.timing import is_late_draw
 
 
 def convict(draft: Draft, number: int, proof: ProofKind, finder: str, ref: StatementRef) -> None:
-    """Closes a seat for one of its statements. The claim that a false REJECT made void is paid."""
-    is_restored = has_voided_claim(draft.state, ref)
+    """Closes a seat for one of its statements. The claim whose pay a false REJECT took is paid."""
+    is_restored = has_taken_pay(draft.state, number, ref, draft.block)
     draft.emit(SeatConvicted(number, proof, ref))
     take_stakes(draft, (number,), finder)
     if is_restored:
@@ -61,15 +70,21 @@ def take_stakes(draft: Draft, numbers: tuple[int, ...], finder: str) -> None:
 
 
 # --- What is made good --------------------------------------------------------------------------------------
-def has_voided_claim(state: GameState, ref: StatementRef) -> bool:
-    """Whether a statement is a counted REJECT that helped to make its claim void."""
+def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) -> bool:
+    """Whether a statement of a seat is a counted REJECT that helped to make its claim void, or to take its
+    pay late. What a seat says that was not drawn does not count. An undone round has paid nothing that a late
+    audit could take."""
     game_round = state.rounds[ref.round]
-    if ref.draw is None or ref.draw >= state.terms.draws or ref.slot not in game_round.claims:
+    if ref.draw is None or ref.slot not in game_round.claims:
         return False
     votes = get_votes(game_round, ref.slot, ref.draw)
-    vote = votes.get(ref.rank)
-    is_reject = vote is not None and vote.word in REJECT_WORDS
-    return is_reject and compute_draw_fate(votes) == DrawFate.FAILED
+    vote, drawn = votes.get(ref.rank), get_drawn_seat(state, game_round, ref.slot, ref.draw, ref.rank)
+    if vote is None or vote.word not in REJECT_WORDS or drawn != number:
+        return False
+    if not is_late_draw(state, ref.draw):
+        return compute_draw_fate(votes) == DrawFate.FAILED
+    is_accepted = get_claim_fate(state, game_round, ref.slot, block) == ClaimFate.ACCEPTED
+    return is_accepted and game_round.phase != RoundPhase.UNDONE and is_rejected_late(votes)
 
 
 def _restore(draft: Draft, ref: StatementRef) -> None:

@@ -23,11 +23,12 @@ from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState, RunningDispute, StatementRef
 from protocol.spec.game.statement_refs import count_open_disputes, get_statement_seat
 from protocol.spec.game.timing import compute_dispute_clock, get_statement_until
+from protocol.spec.statements import COMPARED
 
 
-def _get_accused(draft: Draft, ref: StatementRef, sender: str) -> int:
+def _get_accused(draft: Draft, ref: StatementRef, signer: int | None, sender: str) -> int:
     """The seat that answers for a statement which can still be proven false."""
-    state, number = draft.state, get_statement_seat(draft.state, ref)
+    state, number = draft.state, get_statement_seat(draft.state, ref, signer)
     require(not is_closed(state, number), "SeatClosed", actual=number)
     require(state.seats[number].account != sender, "OwnStatement", actual=sender)
     until = get_statement_until(state, ref)
@@ -37,8 +38,10 @@ def _get_accused(draft: Draft, ref: StatementRef, sender: str) -> int:
 
 def apply_dispute(draft: Draft, call: DisputeStatement, sender: str) -> None:
     """The k-th open dispute on a seat costs k bonds."""
-    number, state, ref = _get_accused(draft, call.statement, sender), draft.state, call.statement
-    require(ref.draw is None or call.is_signed, "StatementUnknown", "a vote that the seat signed", ref)
+    state, ref = draft.state, call.statement
+    is_claiming = call.is_signed and call.word in COMPARED
+    require(ref.draw is None or is_claiming, "StatementUnknown", "a vote that claims a state", ref)
+    number = _get_accused(draft, ref, call.signer, sender)
     fate = get_claim_fate(state, state.rounds[ref.round], ref.slot, draft.block)
     is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
     require(is_decided, "ClaimUndecided", actual=fate.name)
@@ -81,10 +84,10 @@ def is_sealed(state: GameState, sender: str, digest: bytes, block: int) -> bool:
 
 def apply_convict(draft: Draft, call: ConvictSeat, sender: str) -> None:
     """A proof without a clock: the seat is closed at once."""
-    number = _get_accused(draft, call.statement, sender)
+    sealed = is_sealed(draft.state, sender, call.digest, draft.block)
+    require(sealed, "SealMissing", "an earlier block", draft.block)
+    number = _get_accused(draft, call.statement, call.signer, sender)
     kinds = SOLVER_PROOFS if call.statement.draw is None else AUDITOR_PROOFS
     is_kind = call.proof in kinds
     require(is_kind and call.is_valid, "ProofInvalid", sorted(kind.name for kind in kinds), call.proof.name)
-    sealed = is_sealed(draft.state, sender, call.digest, draft.block)
-    require(sealed, "SealMissing", "an earlier block", draft.block)
     convict(draft, number, call.proof, sender, call.statement)

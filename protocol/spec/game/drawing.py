@@ -19,8 +19,8 @@ from protocol.spec.game.state import DrawPlace, GameRound, GameState
 from protocol.spec.game.timing import is_late_draw
 
 _permute = lru_cache(maxsize=256)(compute_permutation)
-_draw_segments = lru_cache(maxsize=4096)(draw_circle_segments)
-_draw_late = lru_cache(maxsize=4096)(draw_late)
+_draw_segments = lru_cache(maxsize=1 << 14)(draw_circle_segments)
+_draw_late = lru_cache(maxsize=1 << 14)(draw_late)
 
 
 def get_segments(state: GameState, game_round: GameRound, slot: int) -> tuple[int, ...]:

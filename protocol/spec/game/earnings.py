@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from protocol.spec.game.convicting import compute_claim_pay
 from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.fates import compute_draw_fate, get_claim_fate, get_votes, is_unserved
+from protocol.spec.game.enums import ClaimFate, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.fates import get_claim_fate, get_votes, is_rejected_late, is_unserved
 from protocol.spec.game.silence import is_missed
 from protocol.spec.game.state import Fall, GameRound, GameState, Seat
 from protocol.spec.game.timing import is_late_draw
@@ -54,9 +54,9 @@ def _get_solver_money(state: GameState, seat: Seat, game_round: GameRound, block
 def is_claim_paid(state: GameState, game_round: GameRound, slot: int, block: int) -> bool:
     """Whether a claim of a round that was not undone earns its pay: accepted, served, and not rejected
     late."""
-    late = compute_draw_fate(get_votes(game_round, slot, state.terms.draws))
+    is_rejected = is_rejected_late(get_votes(game_round, slot, state.terms.draws))
     is_accepted = get_claim_fate(state, game_round, slot, block) == ClaimFate.ACCEPTED
-    return is_accepted and late != DrawFate.FAILED and not count_unserved(state, game_round, slot)
+    return is_accepted and not is_rejected and not count_unserved(state, game_round, slot)
 
 
 def count_unserved(state: GameState, game_round: GameRound, slot: int) -> int:

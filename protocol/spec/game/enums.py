@@ -24,7 +24,8 @@ class SeatStatus(IntEnum):
 
 class RoundPhase(IntEnum):
     """RUNNING until its root is posted or its base root stands. FALLEN: its posted root lost a contest and it
-    waits for a new majority. UNDONE: an earlier root fell, so it merges and pays nothing."""
+    waits for a new majority. UNDONE: an earlier root fell, so it merges nothing and pays no solver; auditors
+    are paid for what was opened before."""
 
     RUNNING = 1
     POSTED = 2

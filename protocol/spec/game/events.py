@@ -35,7 +35,7 @@ class SeatJoined(GameEvent):
 
 @dataclass(frozen=True)
 class SeatLeft(GameEvent):
-    """A seat sits in no pool frozen later: it left, was silent, or a larger stake took its place."""
+    """A seat sits in no pool frozen later: it left, was silent, or was paid out."""
 
     seat: int
 

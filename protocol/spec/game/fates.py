@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from protocol.spec.game.drawing import count_claim_draws, get_drawn_segment
-from protocol.spec.game.enums import ClaimFate, DrawFate
+from protocol.spec.game.enums import REJECT_WORDS, ClaimFate, DrawFate
 from protocol.spec.game.state import CountedVote, GameRound, GameState
 from protocol.spec.game.timing import get_votes_from, is_unsealed
 from protocol.spec.statements import VoteWord
@@ -31,8 +31,16 @@ def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
     return sum(vote.word == VoteWord.UNSERVED for vote in votes.values()) >= 2
 
 
+def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
+    """Whether a late audit takes a claim's pay: it has failed, and two say that the claim is false or was not
+    served. Who abstains says nothing against it."""
+    against = sum(vote.word in REJECT_WORDS or vote.word == VoteWord.UNSERVED for vote in votes.values())
+    return against >= 2 and compute_draw_fate(votes) == DrawFate.FAILED
+
+
 def get_decided_block(votes: Mapping[int, CountedVote]) -> int:
-    """In which block a decided draw was decided: no vote counts after the one that decides."""
+    """In which block an accepted draw was decided: no vote counts after the one that decides. (In a failed
+    one an UNSERVED still does.)"""
     return max(vote.block for vote in votes.values())
 
 

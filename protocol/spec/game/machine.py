@@ -56,14 +56,17 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.FreeEpoch: settling.apply_free_epoch,
     calls.CloseGame: settling.apply_close,
 }
-_AFTER_THE_END = (calls.Deposit, calls.WithdrawCredit)
+_MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseGame)
+"""Refused once the task is closed. Every other rule needs a seat, a round that is not over or an open window,
+and a task closes only where there is none: what still passes then moves no money (`halt`, votes and openings
+that do not count, `freeEpoch`)."""
 
 
 def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[GameEvent, ...]:
     """The events of a call that is made in `block`, those first that the clock made due. Raises GameRefusal,
     by the name that the contract reverts with; then nothing has changed."""
     draft = Draft(state, block)
-    require(not state.is_closed or isinstance(call, _AFTER_THE_END), "GameOver")
+    require(not state.is_closed or not isinstance(call, _MEMBERS), "GameOver")
     rounds.sync(draft)
     _RULES[type(call)](draft, call, sender)
     return tuple(draft.events)

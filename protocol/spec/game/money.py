@@ -122,7 +122,9 @@ def _list_pays(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     rule = "B (1 - share of honest claims voided) >= C + gas of a round"
     yield MoneyRule("solver_pay", amounts.solver_pay, ceil(pay), rule)
     drift = ceil(compute_drift_pay(terms, figures))
-    yield MoneyRule("solver_pay", amounts.solver_pay, drift, "B >= (1 - p1) V of drift / p1, for every claim")
+    yield MoneyRule(
+        "solver_pay", amounts.solver_pay, drift, "B (1 - (1 - p1) l) >= (1 - p1) V of drift + C (1 - l)"
+    )
     audit = ceil(Fraction(figures.cost, terms.segment_count)) + gas.vote
     yield MoneyRule("audit_pay", amounts.audit_pay, audit, "pay >= C / n + gas of a vote")
     late = audit if terms.late_chance else 0
@@ -193,3 +195,7 @@ def _list_bonds(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     for name, (bond, answers) in bonds.items():
         rule = f"bond >= {BOND_FACTOR} x gas of the answers that it can cause"
         yield MoneyRule(name, bond, BOND_FACTOR * answers, rule)
+    dearest = max(bond for bond, _ in bonds.values())
+    for name in ("solver_stake", "auditor_stake"):
+        rule = "a seat costs at least every bond: who could take one can challenge"
+        yield MoneyRule(name, getattr(amounts, name), dearest, rule)

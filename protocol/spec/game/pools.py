@@ -1,5 +1,8 @@
 """Pools: who sits in a round, frozen before anybody knows the seed that deals it."""
 
+from bisect import bisect_left
+from collections.abc import Iterable
+
 from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.purse import stake_of
 from protocol.spec.game.state import GameState, Pool, Seat
@@ -34,10 +37,19 @@ def find_seat(state: GameState, account: str) -> Seat | None:
 
 
 def freeze_pool(state: GameState) -> Pool:
-    """The pool of a round that is frozen now."""
+    """The pool of a round that is frozen now. Of the solvers those with the largest stakes sit; the others
+    stay members and wait. Until here nobody was pushed out, so who takes a place stands by it."""
     sitting = sorted(number for number, seat in state.seats.items() if is_sitting(state, seat))
     by_role = {role: tuple(n for n in sitting if state.seats[n].role == role) for role in SeatRole}
-    return Pool(by_role[SeatRole.SOLVER], by_role[SeatRole.VERIFIER], by_role[SeatRole.WHISTLEBLOWER])
+    solvers = tuple(sorted(choose_largest(state, by_role[SeatRole.SOLVER])))
+    return Pool(solvers, by_role[SeatRole.VERIFIER], by_role[SeatRole.WHISTLEBLOWER])
+
+
+def choose_largest(state: GameState, numbers: Iterable[int]) -> tuple[int, ...]:
+    """As many solver seats as there are places: those with the largest stakes, of equal ones the lower number
+    first."""
+    ordered = sorted(numbers, key=lambda number: (-get_stake(state, number), number))
+    return tuple(ordered[: state.terms.solver_seats])
 
 
 def get_epoch(index: int) -> int:
@@ -53,6 +65,13 @@ def get_epoch_start(epoch: int) -> int:
 def has_place(state: GameState, index: int) -> bool:
     """Whether the ring of rounds has a place for one more."""
     return get_epoch(index) - state.freed_epochs < RING_ROUNDS // EPOCH_ROUNDS
+
+
+def is_held(pool: Pool, seat: Seat) -> bool:
+    """Whether a pool holds a seat. Its numbers ascend, and it may have thousands."""
+    numbers = pool.get_seats(seat.role)
+    place = bisect_left(numbers, seat.number)
+    return place < len(numbers) and numbers[place] == seat.number
 
 
 def list_unclosed(state: GameState, numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 from protocol.spec.errors import InvalidInput
 
 REMEDIES = {
+    "AlreadyAsked": "Wait for the answer, or ask about another leaf.",
     "AlreadyCommitted": "A seat commits once a round; wait for the next round.",
     "AlreadySeated": "An account holds one seat of a task; use it, or wait until its number is free.",
     "AlreadySettled": "Nothing is left to settle up to this round.",
@@ -14,7 +15,8 @@ REMEDIES = {
     "ClaimUndecided": "Wait until the claim is decided.",
     "ContestRuns": "Wait until the contest has ended.",
     "CreditTooSmall": "Deposit more first: stakes and bonds are taken from the sender's credit.",
-    "GameOver": "The task is closed; only withdraw and deposit are left.",
+    "GameOver": "The task is closed: nobody joins, leaves or is paid out any more.",
+    "LeafNotAsked": "Ask about a leaf that exists; a REJECT about the one that it names.",
     "NoMajority": "Bring merge signatures of more than half of the round's seats that are not closed.",
     "NotCommitter": "Use the account of a seat in this round's pool.",
     "NotContester": "Only who opened the contest names the child.",
@@ -26,6 +28,7 @@ REMEDIES = {
     "NotSilent": "Name in order three rounds, or draws, that the seat missed since its last sign.",
     "NotStanding": "Wait until the running round has ended.",
     "NotSubmitter": "Only the submitter can halt the task.",
+    "NothingMoved": "Name an amount above zero; withdraw only where there is credit.",
     "NothingOpen": "It has ended already, or never was.",
     "NothingToSeal": "Wait for the block whose randomness is asked for; a late seal counts no more.",
     "OutsideWindow": "Send it while the window is open.",
@@ -34,9 +37,9 @@ REMEDIES = {
     "ProofInvalid": "Bring a proof that holds.",
     "RingFull": "Settle all seats of the oldest epoch, and free it.",
     "RoundUnknown": "Name a round that has been opened and not been freed.",
-    "RoundUndone": "The round was undone because an earlier root fell.",
+    "RoundUndone": "The round does not run any more: go on with the one that runs now.",
     "SealMissing": "Seal the proof's digest first, and use it within the seal's life.",
-    "SeatClosed": "The seat was convicted; nothing it does counts.",
+    "SeatClosed": "The seat was convicted, or for its own moves: it leaves; nothing is left to do with it.",
     "SeatUnknown": "Name a seat of this task.",
     "SeatsTaken": "Bring more stake than the smallest solver seat has, or wait until a number is free.",
     "SeatBusy": "Wait until all rounds that hold the seat are settled and nothing on it is open.",
@@ -52,10 +55,12 @@ REMEDIES = {
     "WrongBase": "Train from the root that the chain gives.",
     "WrongBeacon": "Train the shard that the chain's beacon deals.",
     "WrongBond": "Attach exactly the bond that is due.",
-    "WrongSegments": "Claim between one segment and the round's number of segments.",
+    "WrongSegments": "Claim as many segments as all audits of a claim need, and at most the round's number.",
     "WrongTurn": "Wait for your turn.",
 }
-"""Name of each refusal and what the caller does about it."""
+"""Name of each refusal and what the caller does about it. Names that the machine cannot give are the
+contracts' own: ContestExists and DisputeExists (a bond's number is new here, a salt may not be), TooManyOpen
+(more than 65,535 at once)."""
 
 
 class GameRefusal(InvalidInput):

@@ -4,7 +4,7 @@ from protocol.spec.game.calls import Deposit, JoinSeat, LeaveSeat, PayOut, TopUp
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
-from protocol.spec.game.pools import find_seat, get_required_stake, get_stake
+from protocol.spec.game.pools import choose_largest, find_seat, get_required_stake, get_stake, is_held
 from protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState, Seat, compute_seat_id
@@ -20,8 +20,8 @@ def get_seat(state: GameState, number: int) -> Seat:
 
 
 def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
-    """A seat for pools frozen later. Where all solver seats are taken, a larger stake displaces the
-    smallest."""
+    """A seat for pools frozen later. Where all places of solvers are taken it needs a larger stake than the
+    smallest, which waits from the next freeze on."""
     state = draft.state
     require(not state.is_halted, "TaskHalted")
     require(state.next_round < state.terms.rounds, "TaskOver", state.terms.rounds, state.next_round)
@@ -29,7 +29,7 @@ def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
     least, greatest = get_required_stake(state, call.role), state.limits.amount_max
     require(least <= call.wei <= greatest, "StakeWrong", f"{least} to {greatest} wei", call.wei)
     if call.role == SeatRole.SOLVER:
-        _displace_smallest(draft, call.wei)
+        _require_place(state, call.wei)
     number = _find_free_seat(state, call.role)
     require(number is not None, "SeatsTaken", "a free number", call.role.name)
     assert number is not None
@@ -44,16 +44,25 @@ def _find_free_seat(state: GameState, role: SeatRole) -> int | None:
     return next((number for number in numbers if number not in state.seats), None)
 
 
-def _displace_smallest(draft: Draft, wei: int) -> None:
-    """Of equal stakes the highest number goes: whoever came later."""
-    state = draft.state
-    is_open = {n for n, s in state.seats.items() if (s.role, s.status) == (SeatRole.SOLVER, SeatStatus.OPEN)}
-    if len(is_open) < state.terms.solver_seats:
-        return
-    smallest = min(is_open, key=lambda number: (get_stake(state, number), -number))
-    held = get_stake(state, smallest)
-    require(wei > held, "SeatsTaken", f"more than {held} wei", wei)
-    draft.emit(SeatLeft(smallest))
+def _require_place(state: GameState, wei: int) -> None:
+    """Nobody is pushed out here: who joins and leaves before a freeze would do it for nothing."""
+    largest = choose_largest(state, list_open_solvers(state))
+    if len(largest) == state.terms.solver_seats:
+        held = get_stake(state, largest[-1])
+        require(wei > held, "SeatsTaken", f"more than {held} wei", wei)
+
+
+def list_open_solvers(state: GameState) -> tuple[int, ...]:
+    """Solver seats that are open, whether they sit or wait."""
+    kind = (SeatRole.SOLVER, SeatStatus.OPEN)
+    return tuple(number for number, seat in state.seats.items() if (seat.role, seat.status) == kind)
+
+
+def is_crowded_out(state: GameState, seat: Seat) -> bool:
+    """Whether an open seat waits where no number is left for a larger stake."""
+    if seat.role != SeatRole.SOLVER or _find_free_seat(state, SeatRole.SOLVER) is not None:
+        return False
+    return seat.number not in choose_largest(state, list_open_solvers(state))
 
 
 def apply_top_up(draft: Draft, call: TopUp, sender: str) -> None:
@@ -81,12 +90,12 @@ def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
     may_open = get_live_round(state) is not None or is_start_alive(state, block)
     until = state.terms.rounds if may_open else state.next_round
     pools = (pool for index, pool in state.pools.items() if seat.settled <= index < until)
-    return any(seat.number in pool.get_seats(seat.role) for pool in pools)
+    return any(is_held(pool, seat) for pool in pools)
 
 
 def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
     """Why a stake cannot be paid out yet, None where it can."""
-    if seat.status == SeatStatus.OPEN and not is_over(state, block):
+    if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_crowded_out(state, seat):
         return "TaskRuns"
     is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))
     return "SeatBusy" if is_busy else None
@@ -98,17 +107,20 @@ def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
     seat = get_seat(draft.state, call.seat)
     flaw = get_pay_out_flaw(draft.state, seat, draft.block)
     require(flaw is None, flaw or "", actual=call.seat)
+    if seat.status == SeatStatus.OPEN:
+        draft.emit(SeatLeft(call.seat))
     draft.move(stake_of(call.seat), credit_of(seat.account), get_stake(draft.state, call.seat))
     draft.emit(SeatFreed(call.seat))
 
 
 def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:
     """The sender's money comes into the task."""
+    require(call.wei > 0, "NothingMoved", "1 wei or more", call.wei)
     draft.move(OUTSIDE, credit_of(sender), call.wei)
 
 
 def apply_withdraw(draft: Draft, call: WithdrawCredit, sender: str) -> None:
     """All credit of the sender leaves the task."""
     wei = draft.state.purse.get_wei(credit_of(sender))
-    require(wei > 0, "NothingOpen", "credit", 0)
+    require(wei > 0, "NothingMoved", "credit", 0)
     draft.move(credit_of(sender), OUTSIDE, wei)

@@ -7,28 +7,28 @@ from protocol.spec.game.calls import CloseGame, FreeEpoch, SettleSeat
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.earnings import RoundMoney, compute_restitution, compute_round_money
 from protocol.spec.game.events import EpochFreed, GameClosed, SeatSettled
-from protocol.spec.game.pools import get_epoch, get_epoch_start, get_stake
+from protocol.spec.game.pools import get_epoch, get_epoch_start, get_stake, is_held
 from protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
 from protocol.spec.game.refusals import require
+from protocol.spec.game.rounds import get_round
 from protocol.spec.game.seats import get_seat
 from protocol.spec.game.state import GameRound, GameState, Seat
-from protocol.spec.game.statement_refs import is_questioned
+from protocol.spec.game.statement_refs import is_questioned, list_questions
 from protocol.spec.game.timing import get_duty_until, is_over
 
 
 def is_in_pool(game_round: GameRound, seat: Seat) -> bool:
     """Whether a round's pool holds the seat."""
-    return seat.number in game_round.pool.get_seats(seat.role)
+    return is_held(game_round.pool, seat)
 
 
 def get_settle_flaw(state: GameState, seat: Seat, until_round: int, block: int) -> str | None:
     """Why a seat cannot settle up to a round at `block`, None where it can. A seat settles its part of an
     epoch at once, and waits for whatever is open there."""
-    if until_round >= state.next_round:
+    if until_round not in state.rounds:
         return "RoundUnknown"
     rounds = [state.rounds[index] for index in range(seat.settled, until_round + 1)]
-    duties = [get_duty_until(state, one) for one in rounds if is_in_pool(one, seat)]
-    is_early = any(until is None or block <= until for until in duties)
+    is_early = any(is_in_pool(one, seat) and not is_duty_over(state, one, block) for one in rounds)
     if is_early or is_questioned(state, seat.number, until_round) or has_later(state, seat, until_round):
         return "NotSettleable"
     return "ContestRuns" if is_contested(state, until_round) else None
@@ -48,12 +48,26 @@ def is_contested(state: GameState, until_round: int) -> bool:
 
 def get_settled_until(state: GameState, seat: Seat, block: int) -> int:
     """The last round up to which a seat can settle at `block`; seat.settled - 1 where none."""
-    settled = range(state.next_round - 1, seat.settled - 1, -1)
-    return next((r for r in settled if get_settle_flaw(state, seat, r, block) is None), seat.settled - 1)
+    last = state.next_round - 1
+    for index in range(seat.settled, state.next_round):
+        if is_in_pool(state.rounds[index], seat) and not is_duty_over(state, state.rounds[index], block):
+            last = get_epoch_start(get_epoch(index)) - 1
+            break
+    questions = list_questions(state, seat.number)
+    open_in = [one.statement.round for one in questions] + [one.round for one in state.contests.values()]
+    waits = (get_epoch_start(get_epoch(index)) - 1 for index in open_in)
+    return max(min([last, *waits]), seat.settled - 1)
+
+
+def is_duty_over(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether nothing that a seat said or did in a round can cost it anything any more."""
+    until = get_duty_until(state, game_round)
+    return until is not None and block > until
 
 
 def apply_settle(draft: Draft, call: SettleSeat, sender: str) -> None:
     """Anybody may send it; the money goes to the seat's account."""
+    get_round(draft.state, call.until_round)
     seat = get_seat(draft.state, call.seat)
     require(call.until_round >= seat.settled, "AlreadySettled", seat.settled, call.until_round)
     flaw = get_settle_flaw(draft.state, seat, call.until_round, draft.block)

@@ -42,6 +42,23 @@ def _list_missed_draws(state: GameState, seat: Seat, block: int) -> Iterator[Mis
             yield from (place for place in places if is_silence(state, seat, place, block))
 
 
+def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPlace, ...]]:
+    """All open seats that have missed something since they were last heard of, and what: `find_silences` of
+    each, in one walk over the draws."""
+    seats = [seat for seat in state.seats.values() if seat.status == SeatStatus.OPEN]
+    found = {s.number: list(_list_missed_rounds(state, s, block)) for s in seats if s.role == SeatRole.SOLVER}
+    since = min((s.last_voted for s in seats if s.role != SeatRole.SOLVER), default=state.next_round)
+    for index, game_round in state.rounds.items():
+        for slot, draw in list_draws(state, game_round) if index > since else ():
+            if 0 in get_votes(game_round, slot, draw):
+                continue
+            seat = state.seats.get(get_drawn_seat(state, game_round, slot, draw, 0) or 0)
+            place = MissedPlace(index, slot, draw)
+            if seat and seat.status == SeatStatus.OPEN and is_silence(state, seat, place, block):
+                found.setdefault(seat.number, []).append(place)
+    return {number: tuple(sorted(places)) for number, places in found.items() if places}
+
+
 def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
     """Whether a seat has missed a place, did not settle its round, and was not heard of since."""
     game_round = state.rounds.get(place.round)

@@ -67,7 +67,8 @@ class GameAmounts:
 @dataclass(frozen=True)
 class GameTerms:
     """A task as its rounds need it. segment_count: n, draws: q, late_chance: c in 65,536ths; contest_levels:
-    how often a contest goes down one level of 16 nodes before it reaches a leaf; is_exact: its votes need no
+    how often a contester names a child: a tensor, then a node four levels further down its tree, until it is
+    a leaf, 1 + ceil(depth / 4) times in all; is_exact: its votes need no
     limits, so nobody can be asked."""
 
     submitter: str

@@ -126,7 +126,7 @@ def compute_ask_clock(state: GameState, ref: StatementRef, block: int) -> int:
 
 
 def compute_dispute_clock(state: GameState, block: int) -> int:
-    """The last block of a dispute that is opened in `block`: its answers, and a move of the opener before
+    """The last block of a dispute that is opened in `block`: its answers, and a move of the opener after
     each."""
     return block + 2 * ANSWERS_MAX * state.terms.windows.respond
 

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.contests import is_moot
-from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.pools import is_closed, is_enough
 from protocol.spec.game.posting import get_post_window, get_waiting_round, is_stand_due
 from protocol.spec.game.rounds import get_seal_audits_window, get_seal_round_window, get_start_flaw
 from protocol.spec.game.seats import get_pay_out_flaw
 from protocol.spec.game.settling import get_settled_until, is_closable, is_epoch_done
-from protocol.spec.game.silence import find_silences
+from protocol.spec.game.silence import find_silent_seats
 from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.game.terms import SILENCES_MAX
 from protocol.spec.game.timing import (
@@ -106,8 +105,7 @@ def _list_pay_outs(state: GameState, block: int) -> Iterator[GameCall]:
 
 
 def _list_silent(state: GameState, block: int) -> Iterator[GameCall]:
-    for number, seat in state.seats.items():
-        missed = find_silences(state, seat, block) if seat.status == SeatStatus.OPEN else ()
+    for number, missed in find_silent_seats(state, block).items():
         if len(missed) >= SILENCES_MAX:
             yield calls.MarkSilent(number, missed[:SILENCES_MAX])
 

@@ -5,6 +5,7 @@ import {GameTerms, Phase, SeatStatus} from "../../../contracts/game/GameTypes.so
 import {Modules} from "../../../contracts/game/Module.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {Draw} from "../../../contracts/libraries/Draw.sol";
 import {Float32} from "../../../contracts/libraries/Float32.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
@@ -146,8 +147,9 @@ contract ContestsTest is GameWorld {
     }
 
     function _contest(bytes32 salt) private returns (bytes32) {
+        uint256 bondWei = BOND * (1 + OpenCounts.total(game.openOf(task)));
         _as(contester);
-        return game.contest(task, 0, BOND, salt);
+        return game.contest(task, 0, bondWei, salt);
     }
 
     function _answer(bytes32 id) private {
@@ -451,6 +453,22 @@ contract ContestsTest is GameWorld {
         assertBooks();
     }
 
+    function test_contest_kth_costsKBonds() public {
+        _postRoot();
+        _contest("first");
+        bytes32 id = _contest("second");
+        _expect(_error(IRefusals.WrongBond.selector, 3 * BOND, 2 * BOND));
+        _as(contester);
+        game.contest(task, 0, 2 * BOND, "third");
+        _answer(id);
+        pass(RESPOND + 1);
+        _end(id);
+        assertEq(purse.creditOf(helper), BOND, "half of two bonds");
+        assertEq(game.openOf(task), 1, "one has ended");
+        _contest("now the second again");
+        assertBooks();
+    }
+
     /// @dev The root that fell is posted again by others: a contest of its first posting, whose clock is over by then, is not one of the second.
     function test_endContest_samePostedAgain_isMoot() public {
         _addSigners();
@@ -506,6 +524,43 @@ contract ContestsTest is GameWorld {
         if (refusal.length != 0) vm.expectRevert(refusal);
         delete refusal;
         settleOne(seat, until);
+    }
+
+    // Excuses -----------------------------------------------------------------------------------------------------
+    /// @dev Round 1 runs, one of three has committed: it closes after trainMax, and nobody says so on the chain.
+    function _untilClosed(uint256 missingBlocks) private {
+        _postRoot();
+        commit(1, solverSeat(0));
+        roll(roundOf(1).opened + 80 + 1 - missingBlocks);
+    }
+
+    /// @dev What a later block opens excuses nobody who missed a round that was over.
+    function test_contest_afterAClose_excusesNobody() public {
+        _untilClosed(0);
+        _contest("");
+        rounds.sync(task);
+        assertTrue(!roundOf(1).isExcused, "no contest ran when the round closed");
+    }
+
+    /// @dev A contest that ran when the round closed excuses, also where the first call after the close ends it.
+    function test_endContest_afterAClose_hasExcused() public {
+        _untilClosed(11);
+        bytes32 id = _contest("");
+        _answer(id);
+        roll(_clockOf(id) + 1);
+        _end(id);
+        _requireStands(id, helper);
+        assertEq(roundOf(1).closed, now_() - 1, "closed in the block before");
+        assertTrue(roundOf(1).isExcused, "a contest ran");
+    }
+
+    function test_bringLeaf_afterAClose_hasExcused() public {
+        _untilClosed(60);
+        bytes32 id = _playTurns(6);
+        pass(1);
+        _move(id, 6);
+        _requireStands(id, stranger);
+        assertTrue(roundOf(1).isExcused, "a contest ran");
     }
 
     // Refusals ----------------------------------------------------------------------------------------------------

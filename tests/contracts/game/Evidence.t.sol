@@ -470,6 +470,34 @@ contract EvidenceCarryTest is EvidenceWorld {
         assertConvicts(solverSeat(2), _withWork(2, solverSeat(2), 1));
     }
 
+    /// @dev Moments start anew with an epoch: its rounds are the only ones that are kept for as long as a claim of it can be proven wrong. Seat 0 was
+    /// merged in round 0, which is freed.
+    function test_start_newEpoch_isZero() public {
+        GameTerms memory t = soundTerms();
+        (t.carryMoments, t.rounds) = (1, 20);
+        begin(t, 3, 6, 3);
+        for (uint256 round = 0; round < 16; ++round) {
+            playToDraw(round);
+            acceptAll(round);
+            post(round, round == 0 ? 7 : 6, rootAfter(round), 7);
+        }
+        playToDraw(16);
+        bringInvalid(startOf(16, solverSeat(0)), "start");
+        passDuties16();
+        rounds.stand(task, 16);
+        settleAll(15);
+        rounds.freeEpoch(task);
+        twists[solverSeat(1)] = Twist.START_MOMENT;
+        playToDraw(17);
+        bringInvalid(startOf(17, solverSeat(0)), "start");
+        assertConvicts(solverSeat(1), startOf(17, solverSeat(1)));
+    }
+
+    /// @dev Round 16 waits meanwhile.
+    function passDuties16() private {
+        roll(roundOf(15).closed + 2 * 30 + 720 + 1);
+    }
+
     /// @dev Round 1 is undone; the seat of slot 0 has signed nothing that fell.
     function _playUndone(Twist twist) private {
         _play();
@@ -597,6 +625,8 @@ contract EvidenceVotesTest is EvidenceWorld {
         bringInvalid(voteAndSeal(accept, sign(sealed_, auditor)), "two statements");
         (sealed_.rank, sealed_.seal) = (0, "other");
         bringInvalid(voteAndSeal(accept, sign(sealed_, accountOf(drawnSeat(0, 0, 0, 1)))), "two statements");
+        SignedVote memory unserved = voteWith(0, UNSERVED, 0);
+        bringInvalid(voteAndSeal(unserved, sign(sealed_, auditor)), "two statements");
         assertConvicts(auditorOf(0), voteAndSeal(accept, sign(sealed_, auditor)));
     }
 

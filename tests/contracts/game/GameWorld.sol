@@ -139,12 +139,12 @@ abstract contract GameWorld is Test {
     /// @dev Contracts that the modules need must be made here: each of the functions below creates exactly one.
     function makeHelpers() internal virtual {}
 
-    function makeAsks(Modules memory) internal virtual returns (address) {
-        return address(new QuestionsStub());
+    function makeAsks(Modules memory m) internal virtual returns (address) {
+        return address(new QuestionsStub(m.tasks));
     }
 
-    function makeDisputes(Modules memory) internal virtual returns (address) {
-        return address(new QuestionsStub());
+    function makeDisputes(Modules memory m) internal virtual returns (address) {
+        return address(new QuestionsStub(m.tasks));
     }
 
     function makeEvidence(Modules memory) internal virtual returns (address) {

@@ -216,9 +216,10 @@ contract PlaysTest is GameWorld {
         vote_(0, 1, 2, 0, UNSERVED, false);
         vote_(0, 1, 2, 1, UNSERVED, false);
         vote_(0, 2, 2, 0, ABSTAIN, false);
+        vote_(0, 2, 2, 1, REJECT_STATE, false);
         IVotes.Ends memory end = votes.endsOf(task, 0, 0)[0];
         assertEq(end.accepted, 7, "accepted");
-        assertEq(end.lateFailed, 3, "two failed late");
+        assertEq(end.lateRejected, 3, "of three that failed late, one by an ABSTAIN");
         assertEq(end.unserved, 2, "one of them was not served");
         acceptAll(1);
         postAll(1);

@@ -231,7 +231,7 @@ contract RingTest is GameWorld {
         vote_(4, 1, 1, 1, REJECT_STATE, true);
         IVotes.Ends memory end = votes.endsOf(task, 4, 4)[0];
         assertEq(end.unserved, 1, "not served");
-        assertEq(end.lateFailed, 2, "failed late");
+        assertEq(end.lateRejected, 2, "rejected late");
         assertEq(end.accepted, 2, "accepted");
         assertEq(roundOf(4).lateFrom, roundOf(6).closed, "late");
         _playBoth(7, 128);
@@ -270,12 +270,12 @@ contract RingTest is GameWorld {
         assertEq(fates.accepted | fates.mergeable | fates.convicted, 0, "nothing decided");
         assertEq(fates.open, 3, "both undecided");
         end = votes.endsOf(task, 132, 132)[0];
-        assertEq(end.accepted | end.convicted | end.unserved | end.lateFailed, 0, "no troubles");
+        assertEq(end.accepted | end.convicted | end.unserved | end.lateRejected, 0, "no troubles");
         assertEq(votes.countUnserved(task, 132, 0), 0, "served");
         acceptAll(132);
         assertEq(rounds.fatesOf(task, 132).mergeable, 3, "both accepted");
         end = votes.endsOf(task, 132, 132)[0];
-        assertEq(end.unserved | end.lateFailed, 0, "no troubles");
+        assertEq(end.unserved | end.lateRejected, 0, "no troubles");
         postAll(132);
         vm.prank(submitter);
         rounds.halt(task);

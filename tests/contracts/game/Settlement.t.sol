@@ -276,7 +276,7 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
-    /// @dev Nobody is paid where the signer was not drawn, for an ABSTAIN, for a late vote, or where the solver is convicted.
+    /// @dev Nobody is paid where the signer was not drawn, for an ABSTAIN, for a late vote that was not drawn, or where the solver is convicted.
     function test_punish_noFalseReject_restoresNothing() public {
         begin(3, 6, 3);
         playToDraw(0);
@@ -304,6 +304,30 @@ contract SettlementTest is GameWorld {
         vm.revertToState(before);
         punish(drawnSeat(0, 0, 0, 0), Proof.DISPUTED, voteRef(0, 0, 0, 0));
         assertEq(creditOf(solverSeat(0)), 100, "this one is");
+    }
+
+    /// @dev Two late REJECTs took the pay: the first that is convicted pays it, the second not again. One beside an ABSTAIN took nothing.
+    function test_punish_falseLateReject_restoresThePay() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.lateChance = 65_536;
+        begin(wanted, 3, 6, 3);
+        playRound(0);
+        playToDraw(1);
+        vote_(0, 0, 2, 0, REJECT_STATE, false);
+        vote_(0, 1, 2, 0, REJECT_STATE, false);
+        vote_(0, 1, 2, 1, ABSTAIN, false);
+        uint256 before = vm.snapshotState();
+        vote_(0, 0, 2, 1, REJECT_STATE, false);
+        punish(drawnSeat(0, 0, 2, 0), Proof.DISPUTED, voteRef(0, 0, 2, 0));
+        assertEq(creditOf(solverSeat(0)), 100, "at once");
+        punish(drawnSeat(0, 0, 2, 1), Proof.DISPUTED, voteRef(0, 0, 2, 1));
+        assertEq(creditOf(solverSeat(0)), 100, "once");
+        vm.revertToState(before);
+        punish(drawnSeat(0, 0, 2, 0), Proof.DISPUTED, voteRef(0, 0, 2, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "undecided: nothing is lost");
+        vm.revertToState(before);
+        punish(drawnSeat(0, 1, 2, 0), Proof.DISPUTED, voteRef(0, 1, 2, 0));
+        assertEq(creditOf(solverSeat(1)), 0, "an ABSTAIN takes nothing");
     }
 
     /// @dev A convicted solver that is paid out stays convicted, also as the last holder of its number.

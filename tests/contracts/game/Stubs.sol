@@ -3,7 +3,9 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
 import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
+import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
+import {Members} from "../../../contracts/game/libraries/Members.sol";
 import {IRandomness} from "../../../contracts/interfaces/IRandomness.sol";
 
 /// @title A module that calls what a test tells it to call.
@@ -19,16 +21,23 @@ contract ForwardStub {
 
 /// @title Asks or disputes: a test opens and ends them by number of round.
 contract QuestionsStub is ForwardStub, IQuestions {
-    using OpenCounts for uint256;
+    ITasks private immutable _tasks;
 
-    mapping(TaskId => mapping(uint256 => uint256)) public openOn;
+    constructor(ITasks tasks) {
+        _tasks = tasks;
+    }
 
     function open(TaskId task, uint256 seat, uint256 round) external {
-        openOn[task][seat] = openOn[task][seat].add(round);
+        _tasks.countQuestion(task, seat, round, true);
     }
 
     function end(TaskId task, uint256 seat, uint256 round) external {
-        openOn[task][seat] = openOn[task][seat].remove(round);
+        _tasks.countQuestion(task, seat, round, false);
+    }
+
+    /// @dev As asks; disputes are not asked.
+    function openOn(TaskId task, uint256 seat) external view returns (uint256 counts) {
+        counts = Members.load(_tasks, task, seat).asks;
     }
 }
 

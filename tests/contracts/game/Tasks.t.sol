@@ -10,11 +10,12 @@ import {
     SeatRole,
     SeatStatus
 } from "../../../contracts/game/GameTypes.sol";
+import {Modules} from "../../../contracts/game/Module.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
-import {GameWorld} from "./GameWorld.sol";
+import {CodeVm, GameWorld} from "./GameWorld.sol";
 import {ContestsStub, ForwardStub, QuestionsStub} from "./Stubs.sol";
 
 /// @title Tasks, seats, stakes and pools.
@@ -76,6 +77,24 @@ contract TasksTest is GameWorld {
         assertEq(tasks.escrowFor(wanted), 4 * 4 * (100 + 6 * 10), "without late audits");
         wanted.lateChance = 1;
         assertEq(tasks.escrowFor(wanted), 4 * 4 * (100 + 6 * 10 + 3 * 7), "with them");
+    }
+
+    /// @dev A stake is kept in 96 bits.
+    function test_limits_amountsThatDoNotFit_revert() public {
+        Modules memory m;
+        DeploymentLimits memory wanted = localLimits();
+        wanted.amountMax = uint128(type(uint96).max) + 1;
+        bytes memory code = bytes.concat(CodeVm(address(vm)).getCode("Tasks.sol:Tasks"), abi.encode(m, wanted));
+        assertTrue(_made(code) == address(0), "too large");
+        wanted.amountMax = type(uint96).max;
+        code = bytes.concat(CodeVm(address(vm)).getCode("Tasks.sol:Tasks"), abi.encode(m, wanted));
+        assertTrue(_made(code) != address(0), "it fits");
+    }
+
+    function _made(bytes memory code) private returns (address made) {
+        assembly ("memory-safe") {
+            made := create(0, add(code, 32), mload(code))
+        }
     }
 
     function test_limits_areTheDeployments() public view {
@@ -216,9 +235,10 @@ contract TasksTest is GameWorld {
         windUp();
     }
 
-    /// @dev Four seats: of equal smallest stakes the highest number goes.
-    function test_join_fullTask_displacesTheSmallest() public {
+    /// @dev Four places: of equal smallest stakes the highest number waits, from the next freeze on. It sits again once a larger one has left.
+    function test_join_fullTask_theSmallestWaits() public {
         postTask(soundTerms());
+        joinAll(0, 6, 3);
         join(SeatRole.SOLVER, "a", 1500);
         join(SeatRole.SOLVER, "b", 1200);
         join(SeatRole.SOLVER, "c", 1200);
@@ -227,22 +247,55 @@ contract TasksTest is GameWorld {
         vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatsTaken.selector, 1201));
         vm.prank(stranger);
         tasks.join(task, SeatRole.SOLVER, 1200);
-        vm.expectEmit(true, true, true, true, address(tasks));
-        emit ITasks.SeatLeft(task, 0x10002);
         vm.prank(stranger);
         assertEq(tasks.join(task, SeatRole.SOLVER, 1201), 0x10004, "a number of its own");
-        _status(0x10002, SeatStatus.LEAVING);
-        _status(0x10001, SeatStatus.OPEN);
+        _status(0x10002, SeatStatus.OPEN);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskRuns.selector, task));
         tasks.payOut(task, 0x10002);
-        _status(0x10002, SeatStatus.NONE);
-        assertEq(purse.creditOf(person("c")), 1200, "its stake");
-        assertEq(tasks.seatOf(task, person("c")), 0, "no seat");
-        assertEq(tasks.seatAt(task, 0x10002).account, person("c"), "its record stays");
+        assertEq(_startedPool(), 27, "all but c");
+        vm.prank(stranger);
+        tasks.leave(task, 0x10004);
+        assertEq(_startedPool(), 15, "c sits again");
+        join(SeatRole.SOLVER, "e", 1250);
+        assertEq(_startedPool(), 43, "c waits again");
         give(person("c"), 100);
         vm.prank(person("c"));
-        assertEq(tasks.join(task, SeatRole.SOLVER, 1300), 0x10002, "the free number");
-        _status(0x10001, SeatStatus.LEAVING);
-        assertEq(tasks.seatOf(task, person("c")), 0x10002, "its seat");
+        tasks.topUp(task, 0x10002, 100);
+        assertEq(_startedPool(), 45, "now b does");
+    }
+
+    /// @dev The pool that a start freezes. It lapses.
+    function _startedPool() private returns (uint64 pool) {
+        rounds.start(task);
+        pool = rounds.rosterOf(task, 0).pool;
+        (,,,, uint256 startBlock,,) = lineNow();
+        roll(startBlock + 201);
+    }
+
+    /// @dev All 64 numbers are held: who waits for one of the four places makes room, and no more than that.
+    function test_payOut_waitingSolver_whereNumbersRunOut() public {
+        postTask(soundTerms());
+        for (uint256 i = 0; i < 64; ++i) {
+            address account = address(uint160(0x10000 + i));
+            vm.prank(account);
+            token.approve(address(purse), type(uint256).max);
+            give(account, 1000 + i);
+            vm.prank(account);
+            tasks.join(task, SeatRole.SOLVER, uint256(1000 + i));
+        }
+        give(stranger, 5000);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatsTaken.selector, 0));
+        vm.prank(stranger);
+        tasks.join(task, SeatRole.SOLVER, 5000);
+        bytes memory error_ = abi.encodeWithSelector(IRefusals.TaskRuns.selector, task);
+        vm.expectRevert(error_);
+        tasks.payOut(task, 0x1003c);
+        tasks.payOut(task, 0x1003b);
+        assertEq(purse.creditOf(address(uint160(0x1003b))), 1059, "its stake");
+        vm.expectRevert(error_);
+        tasks.payOut(task, 0x1003a);
+        vm.prank(stranger);
+        assertEq(tasks.join(task, SeatRole.SOLVER, 5000), 0x1003b, "the free number");
     }
 
     function test_join_allNumbers_areTaken() public {
@@ -477,14 +530,14 @@ contract TasksTest is GameWorld {
         assertTrue(!tasks.isEnough(task, 3, 1, 0), "no whistleblowers");
         uint256[] memory seats = new uint256[](3);
         (seats[0], seats[1], seats[2]) = (solverSeat(1), verifierSeat(5), verifierSeat(6));
-        address[] memory accounts = tasks.accountsOf(task, seats);
+        address[] memory accounts = tasks.votersOf(task, seats);
         assertEq(accounts[0], person("solver1"), "solver");
         assertEq(accounts[1], person("verifier5"), "verifier");
         assertEq(accounts[2], address(0), "nobody");
         punish(verifierSeat(5), Proof.ASKED, voteRef(0, 0, 0, 0));
         punish(solverSeat(1), Proof.ASKED, claimRef(0, 1));
         accounts = tasks.votersOf(task, seats);
-        assertEq(accounts[0], address(0), "convicted");
+        assertEq(accounts[0], person("solver1"), "a solver, convicted or not");
         assertEq(accounts[1], address(0), "convicted");
         seats[1] = verifierSeat(4);
         accounts = tasks.votersOf(task, seats);
@@ -492,7 +545,7 @@ contract TasksTest is GameWorld {
         assertEq(tasks.closedSolvers(task), 2, "closed solvers");
         assertTrue(!tasks.isEnough(task, 3, 1, 1), "convicted ones do not count");
         assertTrue(!tasks.isFunded(task), "nor here");
-        assertEq(tasks.accountsOf(task, seats)[0], person("solver1"), "still its account");
+        assertEq(tasks.votersOf(task, seats)[0], person("solver1"), "still its account");
     }
 
     /// @dev A copy is made where something has changed, and only there.

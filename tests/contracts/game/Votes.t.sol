@@ -237,6 +237,20 @@ contract VotesTest is GameWorld {
         _codes(0, 0, 5, 0, 0);
     }
 
+    /// @dev Kept is that a rank rejects, not how: another REJECT of the same seat opens it. It is paid once, and both votes are on the chain, so that two
+    /// statements can be proven.
+    function test_open_anotherReject_isPaidOnceAndProvable() public {
+        _drawn();
+        vote_(0, 0, 0, 0, REJECT_STATE, false);
+        vote_(0, 0, 0, 1, ABSTAIN, false);
+        vote_(0, 0, 0, 0, REJECT_DELTA, true);
+        _codes(0, 0, 6, 4, 0);
+        vote_(0, 0, 0, 0, REJECT_STATE, true);
+        _codes(0, 0, 6, 4, 0);
+        Statements.Vote memory first = voteOf(0, 0, 0, 0, REJECT_STATE);
+        assertTrue(Statements.differ(first, voteOf(0, 0, 0, 0, REJECT_DELTA)), "two votes of one draw");
+    }
+
     // Exact tasks -------------------------------------------------------------------------------------------------
     bool private isOther;
 
@@ -259,16 +273,20 @@ contract VotesTest is GameWorld {
         playToDraw(0);
     }
 
-    function test_exact_acceptOfOtherRoots_isNotPaid() public {
+    /// @dev Handed in without its opening it counts, is never paid, and can be proven false.
+    function test_exact_acceptOfOtherRoots_isNotCounted() public {
         _exact(3);
         vote_(0, 0, 0, 0, ACCEPT, true);
         _codes(0, 0, 5, 0, 0);
         isOther = true;
         vote_(0, 0, 1, 0, ACCEPT, true);
+        _codes(0, 1, 0, 0, 0);
+        vote_(0, 0, 1, 0, ACCEPT, false);
+        vote_(0, 0, 1, 0, ACCEPT, true);
         _codes(0, 1, 1, 0, 0);
     }
 
-    function test_exact_stateRejectOfEqualRoots_isNotPaid() public {
+    function test_exact_stateRejectOfEqualRoots_isNotCounted() public {
         _exact(3);
         vote_(0, 0, 0, 0, ABSTAIN, false);
         vote_(0, 0, 0, 1, REJECT_STATE, true);
@@ -276,7 +294,7 @@ contract VotesTest is GameWorld {
         isOther = true;
         vote_(0, 0, 1, 0, ABSTAIN, false);
         vote_(0, 0, 1, 1, REJECT_STATE, true);
-        _codes(0, 1, 4, 2, 0);
+        _codes(0, 1, 4, 0, 0);
         vote_(0, 1, 0, 0, ABSTAIN, false);
         vote_(0, 1, 0, 1, REJECT_DELTA, true);
         _codes(1, 0, 4, 6, 0);
@@ -553,7 +571,7 @@ contract VotesTest is GameWorld {
         _codes(2, 2, 0, 0, 0);
         assertEq(votes.endsOf(task, 0, 0)[0].accepted, 3, "slot 1 late");
         assertEq(rounds.fatesOf(task, 0).mergeable, 1, "too late to be merged");
-        assertEq(votes.endsOf(task, 0, 0)[0].lateFailed, 1, "slot 0 failed late");
+        assertEq(votes.endsOf(task, 0, 0)[0].lateRejected, 1, "slot 0 rejected late");
         assertEq(votes.lastVotedOf(task, drawnSeat(0, 1, 2, 0)), 1, "a whistleblower voted");
     }
 

@@ -68,6 +68,13 @@ def is_broken_by(terms: GameTerms, figures: Figures, name: str) -> bool:
     return any(not rule.holds for rule in list_binding(check_money(less, figures)))
 
 
+def test_the_bond_of_a_contest_pays_for_the_leaf_that_it_can_cause() -> None:
+    """A right leaf of 64 claims takes 11.95 million gas. Who brings it gets half of the bond."""
+    gas = price_gas(1, contest_levels=1, look=0)
+    assert gas.contest >= 11_950_000 + 2 * 150_000
+    assert price_gas(1, contest_levels=1, look=0, solver_seats=4).contest < 2_000_000
+
+
 def test_amounts_are_whole_units() -> None:
     terms = derive_amounts(make(), FIGURES, UNIT)
     assert all(getattr(terms.amounts, field.name) % UNIT == 0 for field in fields(GameAmounts))

@@ -214,6 +214,16 @@ def test_two_seals_of_one_draw_contradict() -> None:
     assert not statements.do_seals_differ(sealed, sealed)
 
 
+def test_a_zero_in_place_of_a_seal_contradicts_nothing() -> None:
+    """An auditor says so that it was not served so far, then it is served and seals."""
+    sealed = seal_of(make_vote())
+    early = replace(sealed, start_leaf=ZERO, seal=ZERO)
+    silent = make_vote(word=VoteWord.UNSERVED, seal=ZERO, end_leaf=ZERO)
+    assert not statements.do_seals_differ(early, sealed) and not statements.do_seals_differ(sealed, early)
+    assert not statements.do_seals_differ(early, make_vote())
+    assert not statements.do_seals_differ(sealed, silent), "it cannot say any more what it sealed"
+
+
 @given(st.data())
 def test_contradiction_is_symmetric_and_never_with_itself(data: st.DataObject) -> None:
     names = data.draw(st.sets(st.sampled_from([field.name for field in fields(Vote)])))

@@ -45,6 +45,20 @@ contract BallotsTest is Test {
         assertEq(Ballots.countUnserved(1 << 6 | 2 << 3 | 5), 0, "none");
     }
 
+    /// @dev Every ballot: it has failed, and two say REJECT or UNSERVED.
+    function test_isRejectedLate_everyBallot_needsTwoWords() public pure {
+        for (uint256 votes = 0; votes < 512; ++votes) {
+            uint256 against;
+            for (uint256 rank = 0; rank < 3; ++rank) {
+                uint256 code = Ballots.at(votes, rank);
+                if (code == 2 || code == 3) ++against;
+            }
+            (, bool isFailed) = Ballots.fateOf(votes);
+            assertEq(Ballots.countAgainst(votes), against, "against");
+            assertEq(Ballots.isRejectedLate(votes), isFailed && against > 1, "rejected");
+        }
+    }
+
     function test_lapOf_otherLaps_areEmpty() public pure {
         uint256 word = uint256(2) << 243 | 77;
         assertEq(Ballots.lapOf(word, 256), word, "first of its lap");

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Phase} from "../../../../contracts/game/GameTypes.sol";
-import {Frame, Frames, Plan} from "../../../../contracts/game/libraries/Frames.sol";
+import {Frame, Frames, FrameWords, Outcome, Plan, Roster, Track} from "../../../../contracts/game/libraries/Frames.sol";
 import {Test} from "../../Test.sol";
 
 contract FramesTest is Test {
@@ -11,8 +11,12 @@ contract FramesTest is Test {
     uint256 private constant SEAL_BLOCKS = 200;
 
     function _plan() private pure returns (Plan memory plan) {
-        (plan.delay, plan.drawGrid, plan.trainMin, plan.trainMax) = (1, 8, 40, 80);
+        (plan.delay, plan.drawGrid) = (1, 8);
         (plan.auditMax, plan.post, plan.dispute, plan.ask) = (30, 6, 200, 720);
+    }
+
+    function _track() private pure returns (Track memory track) {
+        (track.trainMin, track.trainMax) = (40, 80);
     }
 
     function _frame() private pure returns (Frame memory f) {
@@ -42,36 +46,33 @@ contract FramesTest is Test {
 
     function test_closingBlock_untilTwoThirds_isTrainMax() public pure {
         Frame memory f = _frame();
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1083, "from OPEN");
+        assertEq(f.closingBlock(_track()), 1083, "from OPEN");
         f.trained = 11;
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1093, "from when shards are known");
+        assertEq(f.closingBlock(_track()), 1093, "from when shards are known");
     }
 
     function test_closingBlock_twoThirds_waitForTrainMin() public pure {
         Frame memory f = _frame();
         f.enough = 5;
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1043, "trainMin");
+        assertEq(f.closingBlock(_track()), 1043, "trainMin");
         f.enough = 41;
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1043, "in that block");
+        assertEq(f.closingBlock(_track()), 1043, "in that block");
         f.enough = 42;
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1044, "behind it");
+        assertEq(f.closingBlock(_track()), 1044, "behind it");
         f.enough = 81;
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1083, "in the last");
+        assertEq(f.closingBlock(_track()), 1083, "in the last");
         f.enough = 83;
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1083, "never behind trainMax");
+        assertEq(f.closingBlock(_track()), 1083, "never behind trainMax");
     }
 
     function test_closingBlock_allCommitted_isThatBlock() public pure {
         Frame memory f = _frame();
         (f.enough, f.closed) = (5, 9);
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1011, "closed");
+        assertEq(f.closingBlock(_track()), 1011, "closed");
     }
 
-    function test_closingBlock_withoutBeacon_isTheLastThatCanSeal() public pure {
-        Frame memory f = _frame();
-        f.trained = 0;
-        assertEq(f.beaconBlock(_plan()), 1008, "first of the grid from 1004");
-        assertEq(f.closingBlock(_plan(), SEAL_BLOCKS), 1208, "as long as it can be sealed");
+    function test_beaconBlock_isOfTheGrid() public pure {
+        assertEq(_frame().beaconBlock(_plan()), 1008, "first of the grid from 1004");
     }
 
     function test_drawWindow_isCutWhereReservesBegin() public pure {
@@ -89,5 +90,51 @@ contract FramesTest is Test {
         plan.auditMax = 624;
         (, last) = Frames.drawWindow(1008, plan, SEAL_BLOCKS);
         assertEq(last, 1215, "one before");
+    }
+
+    // Words: every field at its greatest, alone and beside the others ----------------------------------------------
+    function _greatestTrack() private pure returns (Track memory t) {
+        (t.nextRound, t.live, t.frozenTo, t.dealtTo) = (65_535, 65_534, 65_533, 65_532);
+        (t.freedEpochs, t.segments, t.standsSince, t.startBlock) = (65_531, 65_530, (1 << 40) - 1, (1 << 40) - 2);
+        (t.trainMin, t.trainMax, t.leastSegments, t.isHalted) = ((1 << 24) - 1, (1 << 24) - 2, 255, 1);
+    }
+
+    function test_track_thereAndBack() public pure {
+        Track memory t = _greatestTrack();
+        assertEq(keccak256(abi.encode(FrameWords.toTrack(FrameWords.pack(t)))), keccak256(abi.encode(t)), "all");
+        for (uint256 i = 0; i < 12; ++i) {
+            Track memory one;
+            assembly ("memory-safe") {
+                mstore(add(one, shl(5, i)), mload(add(t, shl(5, i))))
+            }
+            bytes32 back = keccak256(abi.encode(FrameWords.toTrack(FrameWords.pack(one))));
+            assertEq(back, keccak256(abi.encode(one)), "one");
+        }
+    }
+
+    function test_plan_thereAndBack() public pure {
+        uint256 most = (1 << 24) - 1;
+        Plan memory p = Plan(most, most - 1, most - 2, most - 3, most - 4, most - 5, most - 6, 65_536, 65_535, 20, 3, 1 << 31);
+        assertEq(keccak256(abi.encode(FrameWords.toPlan(FrameWords.pack(p)))), keccak256(abi.encode(p)), "all");
+        for (uint256 i = 0; i < 12; ++i) {
+            Plan memory one;
+            assembly ("memory-safe") {
+                mstore(add(one, shl(5, i)), mload(add(p, shl(5, i))))
+            }
+            bytes32 back = keccak256(abi.encode(FrameWords.toPlan(FrameWords.pack(one))));
+            assertEq(back, keccak256(abi.encode(one)), "one");
+        }
+    }
+
+    function testFuzz_frame_thereAndBack(uint256 word) public pure {
+        assertEq(FrameWords.pack(FrameWords.toFrame(word)), word, "frame");
+    }
+
+    function testFuzz_roster_thereAndBack(Roster memory r) public pure {
+        assertEq(keccak256(abi.encode(FrameWords.toRoster(FrameWords.pack(r)))), keccak256(abi.encode(r)), "roster");
+    }
+
+    function testFuzz_outcome_thereAndBack(Outcome memory o) public pure {
+        assertEq(keccak256(abi.encode(FrameWords.toOutcome(FrameWords.pack(o)))), keccak256(abi.encode(o)), "outcome");
     }
 }

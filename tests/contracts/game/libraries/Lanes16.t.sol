@@ -22,19 +22,6 @@ contract Lanes16Test is Test {
         assertEq(_words.at(0x20), 0, "another word behind");
     }
 
-    function test_raise_values_onlyGrow() public {
-        _words.add(0x22, 9);
-        _words.raise(0x21, 5);
-        assertEq(_words.at(0x21), 5, "raised");
-        _words.raise(0x21, 4);
-        assertEq(_words.at(0x21), 5, "a smaller one");
-        _words.raise(0x21, 5);
-        assertEq(_words.at(0x21), 5, "the same");
-        _words.raise(0x21, 65_535);
-        assertEq(_words.at(0x21), 65_535, "the greatest");
-        assertEq(_words[2], uint256(9) << 32 | uint256(65_535) << 16, "its neighbour stays");
-    }
-
     function test_take_lane_isEmptied() public {
         _words.add(0x33, 12);
         _words.add(0x34, 13);

@@ -6,7 +6,8 @@ itself, it may. `./dev` runs a short campaign in the tests; TOUCHSTONE_GAME_EXAM
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 from unittest.mock import patch
 
 from hypothesis import strategies as st
@@ -15,14 +16,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from protocol.spec.game import calls, pools
 from protocol.spec.game.calls import GameCall, HandedOpening
 from protocol.spec.game.drawing import get_drawn_seat, list_draws
-from protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase, SeatRole
-from protocol.spec.game.events import GameEvent, RoundOpened, SeatConvicted, SeatJoined, SeatLeft, WeiMoved
+from protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.events import (
+    GameEvent,
+    RoundOpened,
+    SeatConvicted,
+    SeatFreed,
+    SeatJoined,
+    SeatLeft,
+    WeiMoved,
+)
 from protocol.spec.game.fates import get_votes, list_mergeable
 from protocol.spec.game.folding import fold
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.purse import PotKind
-from protocol.spec.game.silence import find_silences
+from protocol.spec.game.settling import get_settle_flaw, get_settled_until
+from protocol.spec.game.silence import find_silences, find_silent_seats
 from protocol.spec.game.state import MissedPlace, StatementRef, create_game
 from protocol.spec.game.statement_refs import (
     count_open_asks,
@@ -30,10 +40,19 @@ from protocol.spec.game.statement_refs import (
     find_statement_seat,
     list_questions,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL, compute_escrow
+from protocol.spec.game.terms import (
+    LIMITS_LOCAL,
+    WINDOWS_12S,
+    WINDOWS_LOCAL,
+    GameAmounts,
+    GameWindows,
+    check_terms,
+    compute_escrow,
+)
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.game.upkeep import get_next_block
 from protocol.spec.statements import VoteWord
+from tests.protocol.spec.game.payday import Bookkeeper
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     START_BLOCK,
@@ -57,6 +76,12 @@ SMALL, PICK = st.integers(0, 6), st.integers(0, 1 << 16)
 WORDS = st.sampled_from(list(VoteWord))
 LIES = st.sampled_from([None, *VoteWord])
 CONFLICTS = (VoteWord.UNSERVED,)
+TIGHT = GameWindows(
+    delay=1, draw_grid=1, train_min=34, train_max=34, audit_max=12, post=2, respond=4, dispute=76, ask=288,
+)  # fmt: skip
+"""As short as the deployment allows, but for the training that honest solvers need."""
+TINY = replace(AMOUNTS, solver_pay=1, audit_pay=1, late_pay=1, contest_bond=1, ask_bond=1, dispute_bond=1)
+HUGE = GameAmounts(**{one.name: LIMITS_LOCAL.amount_max for one in fields(GameAmounts)})
 
 
 @dataclass(frozen=True)
@@ -96,6 +121,8 @@ class Campaign(RuleBasedStateMachine):
         solvers=st.integers(0, 3), verifiers=st.integers(0, 3), whistles=st.integers(0, 2),
         rounds=st.integers(2, 6), late=st.sampled_from([0, 1 << 15, 1 << 16]), draws=st.integers(1, 2),
         ahead=st.integers(3, 60), epoch=st.sampled_from([1, 2, 16]),
+        windows=st.sampled_from([WINDOWS_LOCAL, WINDOWS_LOCAL, TIGHT, WINDOWS_12S]),
+        amounts=st.sampled_from([AMOUNTS, AMOUNTS, TINY, HUGE]),
         conduct=st.builds(Conduct, st.booleans(), st.booleans(), st.booleans(), LIES, st.booleans()),
     )  # fmt: skip
     def begin(
@@ -108,16 +135,23 @@ class Campaign(RuleBasedStateMachine):
         draws: int,
         ahead: int,
         epoch: int,
+        windows: GameWindows,
+        amounts: GameAmounts,
         conduct: Conduct,
     ) -> None:
         self.ring = patch.multiple(pools, EPOCH_ROUNDS=epoch, RING_ROUNDS=4 * epoch)
         self.ring.start()
-        self.changes = {"rounds": rounds, "late_chance": late, "draws": draws, "solver_seats": 5}
-        self.changes["least_verifiers"] = 3 * draws
+        self.amounts = amounts
+        self.changes: dict[str, Any] = {"rounds": rounds, "late_chance": late, "draws": draws}
+        self.changes |= {"least_verifiers": 3 * draws, "solver_seats": 5}
+        self.changes |= {"windows": windows, "amounts": amounts}
+        assert check_terms(make_terms(**self.changes), LIMITS_LOCAL) is None
         self.world = make_world(solvers=4, verifiers=7, whistleblowers=4, **self.changes)
         counts = {"solver": solvers, "verifier": verifiers, "whistle": whistles}
         self.world.cheats = {f"{name}{i}" for name, count in counts.items() for i in range(count)}
         self.world.cheats |= {"pest", "stranger"}
+        self.books = Bookkeeper({seat.number: seat.settled for seat in self.world.state.seats.values()})
+        self.world.watchers = [self.books.watch]
         self.world.plans = [plan_watcher, conduct.plan]
         self.owners: dict[tuple[int, int], str] = {}
         self.seen = 0
@@ -213,8 +247,9 @@ class Campaign(RuleBasedStateMachine):
         root = make_word("merge", index, game_round.base_root, roots)
         self.send(calls.PostRoot(index, merged, make_word("wrong") if is_wrong else root, signers), "pest")
 
-    @rule(index=SMALL, bond=st.sampled_from([300, 300, 1]))
-    def contest(self, index: int, bond: int) -> None:
+    @rule(index=SMALL, extra=st.sampled_from([0, 0, 1]))
+    def contest(self, index: int, extra: int) -> None:
+        bond = self.amounts.contest_bond * (1 + len(self.world.state.contests)) + extra
         self.send(calls.OpenContest(self.pick_round(index), bond), "pest")
 
     @rule(pick=PICK, child=SMALL)
@@ -241,7 +276,7 @@ class Campaign(RuleBasedStateMachine):
         vote = get_votes(now.rounds[ref.round], ref.slot, ref.draw).get(ref.rank)
         word = vote.word if vote is not None and times > 1 else word
         signed = self.is_cheating(number) or (vote is not None and vote.word == word)
-        bond = AMOUNTS.ask_bond * (1 + count_open_asks(now, number or 0))
+        bond = self.amounts.ask_bond * (1 + count_open_asks(now, number or 0))
         self.send(calls.AskSigner(ref, word, 1, bond + times // 3, is_signed=signed), "pest")
 
     @rule(pick=PICK, is_beyond=st.booleans())
@@ -256,7 +291,7 @@ class Campaign(RuleBasedStateMachine):
         ref = self.pick_statement(index, pick)
         if ref is not None:
             number = find_statement_seat(self.world.get_now(), ref) or 0
-            bond = AMOUNTS.dispute_bond * (1 + count_open_disputes(self.world.state, number))
+            bond = self.amounts.dispute_bond * (1 + count_open_disputes(self.world.state, number))
             self.send(calls.DisputeStatement(ref, bond + times // 3), "pest")
 
     @rule(pick=PICK, outcome=st.sampled_from([GameOutcome.CONVICTED, GameOutcome.CLEARED]))
@@ -278,7 +313,7 @@ class Campaign(RuleBasedStateMachine):
     def come_and_go(self, pick: int, role: SeatRole, extra: int) -> None:
         account = self.pick_cheat(pick)
         seat = find_seat(self.world.state, account)
-        stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
+        stake = self.amounts.solver_stake if role == SeatRole.SOLVER else self.amounts.auditor_stake
         if seat is None:
             self.send(calls.JoinSeat(role, stake + extra), account)
         elif extra == 0:
@@ -319,12 +354,28 @@ class Campaign(RuleBasedStateMachine):
 
     @invariant()
     def honest_seats_are_neither_closed_nor_charged_nor_marked(self) -> None:
-        for _, event in self.world.log[self.seen :]:
-            self.check_event(event)
+        logged = [event for _, event in self.world.log[self.seen :]]
+        paid_out = {event.seat for event in logged if isinstance(event, SeatFreed)}
+        for event in logged:
+            # A seat that is paid out once the task is over leaves in the same call.
+            if not (isinstance(event, SeatLeft) and event.seat in paid_out):
+                self.check_event(event)
         self.seen = len(self.world.log)
         for seat in self.world.state.seats.values():
             if not self.is_cheating(seat.number):
                 assert not find_silences(self.world.get_now(), seat, self.world.block)
+
+    @invariant()
+    def what_upkeep_lists_is_all_that_is_due(self) -> None:
+        """The short ways of `list_upkeep` come to what the rules say of each seat by itself."""
+        now, block = self.world.get_now(), self.world.block
+        seats = [seat for seat in now.seats.values() if seat.status == SeatStatus.OPEN]
+        silences = {seat.number: find_silences(now, seat, block) for seat in seats}
+        assert find_silent_seats(now, block) == {n: missed for n, missed in silences.items() if missed}
+        for seat in now.seats.values():
+            rounds = range(seat.settled, now.next_round)
+            passing = [r for r in rounds if get_settle_flaw(now, seat, r, block) is None]
+            assert get_settled_until(now, seat, block) == max(passing, default=seat.settled - 1)
 
     def check_event(self, event: GameEvent) -> None:
         if isinstance(event, SeatJoined):
@@ -337,8 +388,7 @@ class Campaign(RuleBasedStateMachine):
             REACHED[f"convicted {event.proof.name}"] += 1
             assert not self.is_honest(event.seat), "an honest seat was closed"
         if isinstance(event, SeatLeft):
-            is_displaced = self.owners[event.seat, -1].startswith("solver")
-            assert is_displaced or not self.is_honest(event.seat)
+            assert not self.is_honest(event.seat), "an honest seat was made to leave"
         if isinstance(event, WeiMoved) and event.source.kind == PotKind.STAKE:
             is_fee = event.target.kind == PotKind.BURNED and self.is_honest(int(event.source.key))
             assert not is_fee or self.is_unserved_fee(self.owners[int(event.source.key), -1], event.wei)
@@ -354,7 +404,7 @@ class Campaign(RuleBasedStateMachine):
         words = [(voter, word) for voter, word in self.world.voters.values() if word in CONFLICTS]
         is_own = any(voter == account for voter, _ in words)
         is_by_cheats = sum(voter in self.world.cheats for voter, _ in words) >= 2
-        is_whole = wei % AMOUNTS.unserved_fee == 0 or wei < AMOUNTS.auditor_stake
+        is_whole = wei % self.amounts.unserved_fee == 0 or wei < self.amounts.auditor_stake
         return is_whole and (is_own or is_by_cheats)
 
     @invariant()
@@ -392,6 +442,7 @@ class Campaign(RuleBasedStateMachine):
         world.play()
         assert world.state.is_closed and not world.state.seats
         assert {pot.kind for pot in world.state.purse.wei} <= {PotKind.CREDIT, PotKind.BURNED}
+        REACHED["settlements that owed something"] += self.books.count
         self.check_fold()
 
     def check_fold(self) -> None:
@@ -408,7 +459,8 @@ def plan_watcher(world: World) -> Iterator[tuple[str, GameCall]]:
         is_posted = game_round.phase == RoundPhase.POSTED
         is_watched = any(c.contester == "watcher" and c.round == index for c in now.contests.values())
         if is_posted and not world.is_right(index) and not is_watched:
-            yield "watcher", calls.OpenContest(index, AMOUNTS.contest_bond)
+            bond = now.terms.amounts.contest_bond * (1 + len(world.state.contests))
+            yield "watcher", calls.OpenContest(index, bond)
     for number, contest in now.contests.items():
         if contest.contester == "watcher" and contest.turn.name == "CONTESTER":
             yield "watcher", calls.NameChild(number, 1)

@@ -10,7 +10,7 @@ from tests.protocol.spec.game.campaign import PASSED, REACHED, SENT, Campaign
 MUST_BE_REACHED = (
     "RootPosted", "RootStood", "RootFell", "TaskStood", "ClosingDrawn", "GameClosed", "SeatFreed",
     "VoteOpened", "EpochFreed", "PayHeld", "ContestOver STANDS", "ContestOver FALLS",
-    "DisputeOver CLEARED", "DisputeOver CONVICTED",
+    "settlements that owed something", "DisputeOver CLEARED", "DisputeOver CONVICTED",
     "AskOver CONVICTED", "convicted WRONG_MERGE", "convicted DISPUTED",
 )  # fmt: skip
 LONG = 300

@@ -108,20 +108,20 @@ def test_several_contests_run_at_once_and_are_moot_once_one_fells_the_root() -> 
     world = make_contest()
     judge(world, (A, A, A), 1)
     assert post(world, (0, 1), (0, 1, 2), 1) is None
-    for index, account in ((0, "second"), (1, "third")):
-        world.send(calls.OpenContest(index, 300), account)
+    for index, account, bond in ((0, "second", 600), (1, "third", 900)):
+        world.send(calls.OpenContest(index, bond), account)
     assert world.try_send(calls.EndRootContest(1), "x") == "NotLate"
     world.jump(105 + 10)
     world.send(calls.AnswerContest(1), "solver2")
     fell(world)
     assert set(world.state.contests) == {1, 2}, "a fall ends its own contest only"
-    for number, account in ((1, "second"), (2, "third")):
+    for number, account, bond in ((1, "second", 600), (2, "third", 900)):
         assert world.try_send(calls.AnswerContest(number), "solver2") == "NothingOpen"
         assert world.try_send(calls.NameChild(number, 1), account) == "NothingOpen"
         assert world.try_send(calls.BringLeaf(number, is_right=False), "x") == "NothingOpen"
         assert calls.EndRootContest(number) in list_upkeep(world.state, world.block)
         world.send(calls.EndRootContest(number), "x")
-        assert get_credit(world, account) == 300, "bonds come back, without a clock"
+        assert get_credit(world, account) == bond, "bonds come back, without a clock"
     assert not world.state.contests
 
 
@@ -129,13 +129,13 @@ def test_several_contests_run_at_once_and_are_moot_once_one_fells_the_root() -> 
 def test_a_root_that_is_posted_again_does_not_revive_a_contest(root: bytes) -> None:
     """While the root was down nobody could answer for it: its new signers would lose their seats at once."""
     world = make_contest()
-    world.send(calls.OpenContest(0, 300), "second")
+    world.send(calls.OpenContest(0, 600), "second")
     fell(world)
     assert post(world, (2,), (0, 1, 2), root=root) is None
     assert world.try_send(calls.AnswerContest(1), "solver2") == "NothingOpen"
     world.jump(world.block + 11)
     world.send(calls.EndRootContest(1), "x")
-    assert world.state.rounds[0].phase == RoundPhase.POSTED and get_credit(world, "second") == 300
+    assert world.state.rounds[0].phase == RoundPhase.POSTED and get_credit(world, "second") == 600
     assert world.try_send(calls.OpenContest(0, 300), "third") is None
 
 
@@ -160,6 +160,21 @@ def test_nothing_settles_until_a_contest_of_its_epoch_is_ended() -> None:
     world.state = replace(world.state, seats=seats)
     world.send(calls.EndRootContest(0), "x")
     assert world.try_send(calls.SettleSeat(solver(0), 0), "x") is None
+
+
+def test_the_kth_open_contest_costs_k_bonds() -> None:
+    """One is answered with a leaf of up to twelve million gas: at one bond each a right root would fall to as
+    many as do not fit into `respond` blocks. Contests of other rounds count too."""
+    world = make_contest()
+    judge(world, (A, A, A), 1)
+    assert post(world, (0, 1), (0, 1, 2), 1) is None
+    for index, bond, name in ((0, 300, "WrongBond"), (0, 600, None), (1, 600, "WrongBond"), (1, 900, None)):
+        assert world.try_send(calls.OpenContest(index, bond), "watcher") == name
+    world.send(calls.AnswerContest(1), "solver2")
+    world.jump(world.block + 11)
+    world.send(calls.EndRootContest(1), "x")
+    assert get_credit(world, "solver2") == 300, "half of two bonds"
+    assert world.try_send(calls.OpenContest(0, 900), "watcher") is None, "one has ended"
 
 
 def test_a_bond_comes_out_of_credit() -> None:

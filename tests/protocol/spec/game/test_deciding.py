@@ -13,6 +13,7 @@ from protocol.spec.game.fates import (
     compute_draw_fate,
     get_claim_fate,
     get_votes,
+    is_rejected_late,
     is_unserved,
     list_mergeable,
 )
@@ -75,6 +76,19 @@ def test_two_of_three_say_unserved() -> None:
         return is_unserved({rank: CountedVote(word, 1) for rank, word in enumerate(words)})
 
     assert has(U, U) and has(X, U, U) and not has(U, X, A)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_rejected"),
+    [
+        ({0: R, 1: D}, True), ({0: S, 2: U}, True), ({0: U, 1: U}, True), ({0: X, 1: R, 2: U}, True),
+        ({0: R, 1: X}, False), ({0: X, 2: X}, False), ({1: R, 2: R}, False), ({0: A}, False), ({}, False),
+    ],
+)  # fmt: skip
+def test_a_late_audit_rejects_by_two_words_against_the_claim(
+    words: dict[int, VoteWord], is_rejected: bool
+) -> None:
+    assert is_rejected_late({rank: CountedVote(word, 1) for rank, word in words.items()}) == is_rejected
 
 
 def test_a_claim_is_accepted_with_its_last_draw() -> None:
@@ -194,6 +208,15 @@ def test_a_vote_counts_once_and_never_from_a_convicted_seat() -> None:
     world.send(calls.ConvictSeat(ref, ProofKind.TWO_STATEMENTS, b"d"), "x")
     assert make_vote(world, world.state, (0, 1, 0, 0), A).signer == seat
     assert not vote(world, 1, 0, 0, A)
+
+
+@pytest.mark.parametrize("second", [A, R, U])
+def test_a_second_word_of_the_same_auditor_counts_for_nothing(second: VoteWord) -> None:
+    """The draw is still open: the other word would decide it."""
+    world = make_drawn()
+    assert vote(world, 0, 0, 0, X)
+    assert not vote(world, 0, 0, 0, second)
+    assert get_votes(world.state.rounds[0], 0, 0)[0].word == X and fate_of(world) == ClaimFate.UNDECIDED
 
 
 def test_an_opening_comes_with_or_after_the_decision() -> None:

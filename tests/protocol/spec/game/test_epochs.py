@@ -190,6 +190,8 @@ def test_an_epoch_is_freed_once_all_seats_have_settled_it() -> None:
     world.send(calls.FreeEpoch(), "x")
     assert world.state.freed_epochs == 1 and set(world.state.rounds) == {2}
     assert world.try_send(calls.JudgeVotes(1), "x") == "RoundUnknown", "it is forgotten"
+    for number in (solver(0), 99):
+        assert world.try_send(calls.SettleSeat(number, 1), "x") == "RoundUnknown", "before anything else"
     assert world.try_send(calls.FreeEpoch(), "x") == "NotSettleable"
     settle_all(world, 3)
     assert world.try_send(calls.FreeEpoch(), "x") == "NotSettleable", "round 3 was not opened"

@@ -1,5 +1,6 @@
 """Plays that broke the first design (its findings C1, C2, H1, H2, M2, M3, M4, L): each fails here."""
 
+from copy import deepcopy
 from dataclasses import fields, replace
 
 import pytest
@@ -8,19 +9,19 @@ from protocol.spec.game import calls
 from protocol.spec.game.calls import HandedOpening
 from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from protocol.spec.game.fates import get_claim_fate, get_votes
+from protocol.spec.game.machine import apply
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import StatementRef
-from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms
+from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms, compute_escrow
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.params import TOKEN_WEI
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_contests import make_contest
 from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_posting import A, judge, make_judged
+from tests.protocol.spec.game.test_posting import A, make_judged
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     SUBMITTER,
-    commit,
     get_burned,
     get_credit,
     make_terms,
@@ -165,14 +166,14 @@ def test_m3_a_question_holds_the_seat_that_it_names_and_nobody_else() -> None:
 def test_m4_contests_do_not_replace_a_root_and_cannot_go_on_for_ever() -> None:
     world = make_contest()
     for number in range(1, 6):
-        world.send(calls.OpenContest(0, 300), f"pest{number}")
+        world.send(calls.OpenContest(0, 300 * (number + 1)), f"pest{number}")
     for number in range(6):
         world.send(calls.AnswerContest(number), "solver2")
     world.jump(world.block + 11)
     for number in range(6):
         world.send(calls.EndRootContest(number), "x")
     assert world.state.rounds[0].phase == RoundPhase.POSTED
-    assert world.state.purse.get_wei(credit_of("solver2")) == 6 * 150 and get_burned(world) == 6 * 150
+    assert world.state.purse.get_wei(credit_of("solver2")) == 21 * 150 == get_burned(world)
     world.jump(304)
     assert world.try_send(calls.OpenContest(0, 300), "pest") == "OutsideWindow"
 
@@ -214,11 +215,11 @@ def test_l_a_copied_seal_seals_nothing_and_a_seal_expires() -> None:
 def test_l_no_bond_sticks() -> None:
     """Bonds of contests of a root that fell come back; all pots of bonds are empty at the end."""
     world = make_contest(make_word("wrong"))
-    world.send(calls.OpenContest(0, 300), "second")
+    world.send(calls.OpenContest(0, 600), "second")
     world.jump(world.block + 11)
     world.send(calls.EndRootContest(0), "x")
     world.send(calls.EndRootContest(1), "x")
-    assert get_credit(world, "second") == 300
+    assert get_credit(world, "second") == 600
     assert not [pot for pot in world.state.purse.wei if pot.kind.name in ("BOND", "SLASHED")]
 
 
@@ -235,17 +236,23 @@ def test_l_a_draw_has_blocks_to_be_sealed_in() -> None:
     assert fault is not None and fault.name == "WindowTooShort"
 
 
-def test_l_a_refused_call_changes_nothing() -> None:
-    """A commitment that is refused is not written, and does not close the round that it found closed."""
+@pytest.mark.parametrize("call", [calls.CommitRound(0, b"", b"", b"", 6), calls.JudgeVotes(9)])
+def test_l_a_refused_call_changes_nothing(call: calls.GameCall) -> None:
+    """RoundLedger.commit wrote before it checked. A call is worked out on values of its own."""
     world = make_drawn()
-    before = world.state
-    world.block = 104
-    assert commit(world, "solver0") is not None and world.state == before
+    before = deepcopy(world.state)
+    assert world.try_send(call, "solver0") is not None and world.state == before
+    apply(world.state, calls.SealProof(DIGEST), "x", world.block)
+    apply(world.state, calls.LeaveSeat(solver(0)), "solver0", world.block)
+    assert world.state == before, "nor does a call that passes touch the state that it found"
 
 
 def test_l_money_is_neither_made_nor_lost() -> None:
+    """A stake, a bond, a slash and a withdrawal: what came in is there or went out."""
     world = make_judged()
-    total = world.state.purse.compute_total()
-    assert post(world, (0, 1), (0, 1, 2)) is None
-    judge(world, (A, A, A), 1)
-    assert world.state.purse.compute_total() == total
+    world.send(calls.DisputeStatement(CLAIM, 80), "finder")
+    world.send(calls.EndDispute(0, outcome=CONVICTED), "finder")
+    world.send(calls.WithdrawCredit(), "finder")
+    assert world.withdrawn == {"finder": 80 + 150} and get_burned(world) > 0
+    total = world.state.purse.compute_total() + sum(world.withdrawn.values())
+    assert total == compute_escrow(world.state.terms) + sum(world.deposited.values())

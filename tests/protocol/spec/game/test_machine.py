@@ -27,7 +27,7 @@ def test_every_refusal_is_given_somewhere_and_tested_somewhere() -> None:
 
 
 def test_a_refusal_says_what_was_expected_found_and_what_to_do() -> None:
-    refusal = check_game_call(make_world().state, calls.SettleSeat(99, 0), "x", 100)
+    refusal = check_game_call(make_world().state, calls.PayOut(99), "x", 100)
     assert isinstance(refusal, GameRefusal) and refusal.name == "SeatUnknown"
     assert "99" in str(refusal) and refusals.REMEDIES["SeatUnknown"] in str(refusal)
 

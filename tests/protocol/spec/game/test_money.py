@@ -32,7 +32,7 @@ from protocol.spec.game.money import (
 )
 from protocol.spec.game.purse import BURNED
 from protocol.spec.game.state import StatementRef
-from protocol.spec.game.terms import WINDOWS_12S, GameAmounts, GameTerms
+from protocol.spec.game.terms import LIMITS_12S, WINDOWS_12S, GameAmounts, GameTerms
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
 
@@ -189,6 +189,8 @@ LEASTS = {
     ("dispute_bond", ""): 20,
     ("contest_bond", ""): 28,
     ("dropped_fee", ""): 30,
+    ("solver_stake", "every bond"): 300,
+    ("auditor_stake", "every bond"): 300,
     ("auditor_stake", "half of A >= F x draws of a verifier"): 2 * 70 * 3 * 2,
     ("auditor_stake", "half of A >= F x draws of a whistleblower"): 2 * 70 * 3,
     ("auditor_stake", "A > F x draws of a verifier"): 70 * 6 * 79 + 1,
@@ -203,6 +205,17 @@ def test_the_least_of_each_amount_by_hand(key: tuple[str, str]) -> None:
     enough, short = make(**{key[0]: LEASTS[key]}), make(**{key[0]: LEASTS[key] - 1})
     assert get_rules(enough, key[0], word=key[1])[0].holds
     assert not get_rules(short, key[0], word=key[1])[0].holds
+
+
+@pytest.mark.parametrize("bond", ["ask_bond", "dispute_bond", "contest_bond"])
+def test_a_bond_beyond_everybodys_means_breaks_a_rule(bond: str) -> None:
+    """A task of cheats would be one in which no honest member can challenge, with terms that a deployment
+    allows."""
+    terms = make(**{bond: LIMITS_12S.amount_max})
+    broken = {
+        rule.name for rule in check_money(terms, FIGURES) if not rule.holds and "bond" in rule.inequality
+    }
+    assert {"solver_stake", "auditor_stake"} <= broken
 
 
 def test_a_fee_for_dropping_out_is_about_the_compute() -> None:

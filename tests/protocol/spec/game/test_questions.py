@@ -1,6 +1,7 @@
 """Asks, disputes and proofs from outside: who may, until when, for how much, and what the outcome does."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.folding import fold
 from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import StatementRef, compute_seat_id
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
@@ -32,6 +33,14 @@ DIGEST = make_word("digest")
 CONVICTED = GameOutcome.CONVICTED
 
 
+def verifier(number: int) -> int:
+    return compute_seat_id(SeatRole.VERIFIER, number)
+
+
+def whistleblower(number: int) -> int:
+    return compute_seat_id(SeatRole.WHISTLEBLOWER, number)
+
+
 def get_signer(world: World, ref: StatementRef = VOTE) -> int:
     account = make_vote(world, world.state, (ref.round, ref.slot, ref.draw or 0, ref.rank), A).signer
     return world.get_seat(account).number
@@ -42,7 +51,7 @@ def ask(world: World, bond: int = 40, word: VoteWord = A, by: str = "asker", **f
 
 
 def dispute(
-    world: World, ref: StatementRef = CLAIM, bond: int = 80, sender: str = "whistle0", **facts: bool
+    world: World, ref: StatementRef = CLAIM, bond: int = 80, sender: str = "whistle0", **facts: Any
 ) -> str | None:
     return world.try_send(calls.DisputeStatement(ref, bond, **facts), sender)
 
@@ -63,6 +72,8 @@ def test_the_signer_is_asked_until_six_rounds_after_its_votes_time() -> None:
         ({"word": VoteWord.UNSERVED}, "WordNotAsked"),
         ({"word": VoteWord.REJECT_DELTA}, "WordNotAsked"),
         ({"is_signed": False}, "StatementUnknown"),
+        ({"is_leaf": False}, "LeafNotAsked"),
+        ({"is_new": False}, "AlreadyAsked"),
         ({"word": R}, None),
         ({}, None),
     ],
@@ -147,7 +158,7 @@ def test_a_slash_pays_no_more_than_it_has() -> None:
     assert get_credit(world, "solver0") == 250, "once, even if it was not all"
 
 
-def test_an_abstention_or_a_late_reject_made_nothing_void() -> None:
+def test_an_abstention_made_nothing_void() -> None:
     world = make_drawn()
     vote(world, 0, 0, 0, VoteWord.ABSTAIN), vote(world, 0, 0, 1, R)
     assert convict_vote(world, VOTE) and get_credit(world, "solver0") == 0
@@ -208,8 +219,10 @@ def test_a_claim_is_disputed_once_decided_and_until_dispute_is_over() -> None:
     assert dispute(world, bond=79) == "WrongBond"
     assert dispute(world, sender="solver0") == "OwnStatement"
     assert dispute(world, StatementRef(0, 9)) == "StatementUnknown"
-    assert dispute(world, StatementRef(9, 0)) == "StatementUnknown"
+    assert dispute(world, StatementRef(9, 0)) == "RoundUnknown"
     assert dispute(world, VOTE, is_signed=False) == "StatementUnknown"
+    for word in (VoteWord.UNSERVED, VoteWord.ABSTAIN):
+        assert dispute(world, VOTE, word=word) == "StatementUnknown", "it claims no state"
     world.jump(303)
     assert dispute(world) is None and dispute(world, bond=160) is None
     world.jump(304)
@@ -298,6 +311,52 @@ def test_a_vote_is_disputed_too() -> None:
     world.send(calls.EndDispute(0, outcome=CONVICTED), "x")
     assert world.state.seats[number].status == SeatStatus.CLOSED
     assert get_claim_fate(world.state, world.state.rounds[0], 0, world.block) == ClaimFate.ACCEPTED
+
+
+def list_undrawn(world: World) -> list[int]:
+    """Verifiers that are not drawn for VOTE, in any rank."""
+    drawn = {get_signer(world, replace(VOTE, rank=rank)) for rank in range(3)}
+    return [n for n, seat in world.state.seats.items() if seat.role == SeatRole.VERIFIER and n not in drawn]
+
+
+def test_who_signed_a_vote_is_answerable_drawn_or_not() -> None:
+    world = make_judged((R, A, A))
+    number, drawn = list_undrawn(world)[0], get_signer(world)
+    assert ask(world, signer=number, word=R) is None  # type: ignore[arg-type]
+    assert dispute(world, VOTE, signer=number) is None
+    assert [world.state.asks[0].seat, world.state.disputes[1].seat] == [number, number]
+    answer_reject(world)
+    assert world.state.seats[number].status == SeatStatus.CLOSED
+    assert world.state.seats[drawn].status == SeatStatus.OPEN
+    assert get_credit(world, "solver0") == 0, "its word did not count, so it made nothing void"
+    assert dispute(world, VOTE, signer=number) == "SeatClosed"
+
+
+@pytest.mark.parametrize(
+    ("signer", "ref"),
+    [
+        (solver(0), VOTE),
+        (whistleblower(0), VOTE),
+        (verifier(9), VOTE),
+        (verifier(0), replace(VOTE, rank=3)),
+        (verifier(0), replace(VOTE, draw=2)),
+        (whistleblower(0), replace(VOTE, draw=1)),
+    ],
+)
+def test_who_cannot_sign_such_a_vote_answers_for_none(signer: int, ref: StatementRef) -> None:
+    """Another role, no such seat, no such rank or draw, a late audit that is not drawn."""
+    assert dispute(make_judged(), ref, signer=signer) == "StatementUnknown"
+
+
+def test_a_proof_is_sealed_before_anything_else_is_looked_at() -> None:
+    world = make_judged()
+    proof = calls.ConvictSeat(StatementRef(9, 9), ProofKind.DELTA_LEAF, DIGEST, is_valid=False)
+    assert world.try_send(proof, "x") == "SealMissing"
+    world.send(calls.SealProof(DIGEST), "x")
+    world.jump(world.block + 1)
+    assert world.try_send(proof, "x") == "RoundUnknown"
+    assert world.try_send(replace(proof, statement=StatementRef(0, 9)), "x") == "StatementUnknown"
+    assert world.try_send(replace(proof, statement=CLAIM), "x") == "ProofInvalid"
 
 
 def test_a_conviction_makes_undecided_claims_void_and_decided_ones_stay() -> None:

@@ -124,7 +124,7 @@ def test_no_fee_deters_whose_auditors_decide_every_draw() -> None:
 def test_who_computes_nothing_claims_the_whole_round() -> None:
     """40 segments of which one is drawn: no shorter claim of nothing is paid more."""
     first = next(list_refusals(make(40), FIGURES))
-    assert (first.earned, first.most_fees) == (100, 1)
+    assert first.earned == 100 and first.most_fees == 1
 
 
 # --- Fees that a stake cannot pay ---------------------------------------------------------------------------

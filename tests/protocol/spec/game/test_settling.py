@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import GameOutcome, RoundPhase
+from protocol.spec.game.calls import HandedOpening
+from protocol.spec.game.enums import GameOutcome, RoundPhase, SeatRole
 from protocol.spec.game.purse import ESCROW, credit_of, stake_of
 from protocol.spec.game.state import GameRound, Pool, StatementRef
 from protocol.spec.game.timing import get_duty_until
@@ -21,6 +22,7 @@ from tests.protocol.spec.game.world import (
     get_burned,
     make_quiet_world,
     make_vote,
+    make_word,
     make_world,
     post,
     solver,
@@ -130,6 +132,18 @@ def test_a_counted_vote_is_paid_with_its_opening_only() -> None:
     assert [settle(world, account, SETTLE) for account in accounts] == [10, 0, 0]
 
 
+def test_reserves_are_paid_as_the_primary_is() -> None:
+    world = make_drawn(rounds=1)
+    for rank, word in ((0, X), (1, A), (2, A)):
+        assert vote(world, 0, 0, rank, word)
+    openings = tuple(HandedOpening(0, 0, rank) for rank in range(3))
+    world.send(calls.JudgeVotes(0, (), openings), "x")
+    accounts = [get_account(world, 0, rank) for rank in range(3)]
+    world.jump(133)
+    assert post(world, (0, 1), (0,)) is None
+    assert [settle(world, account, SETTLE) for account in accounts] == [0, 10, 10]
+
+
 def test_what_a_convicted_seat_earned_is_burned() -> None:
     world = make_drawn(rounds=1)
     for slot in range(3):
@@ -198,14 +212,47 @@ def test_a_task_closes_once_all_seats_are_paid_out() -> None:
     assert world.state.is_closed
     left = world.state.purse.get_wei(credit_of(SUBMITTER))
     assert left > 0 and world.state.purse.get_wei(ESCROW) == 0
-    assert world.try_send(calls.StartRounds(), "x") == "GameOver"
     assert not world.state.seats, "all stakes are paid out"
-    assert world.try_send(calls.PayOut(solver(0)), "x") == "GameOver"
+    members = [
+        calls.JoinSeat(SeatRole.VERIFIER, 500), calls.TopUp(solver(0), 5), calls.LeaveSeat(solver(0)),
+        calls.PayOut(solver(0)), calls.CloseGame(),
+    ]  # fmt: skip
+    for call in members:
+        assert world.try_send(call, "solver0") == "GameOver"
     assert list_upkeep(world.state, world.block) == ()
     world.send(calls.Deposit(5), "late")
     world.send(calls.WithdrawCredit(), "late")
     world.withdraw_all()
     assert world.state.purse.compute_total() == get_burned(world)
+
+
+def test_no_money_moves_in_a_closed_task() -> None:
+    """The contracts ask only where members come and go. Nothing else that passes moves a wei."""
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    votes = tuple(make_vote(world, world.state, (0, 0, 0, rank), A) for rank in range(3))
+    world.cheats -= {KEEPER}
+    world.play()
+    claim, root = StatementRef(0, 0), make_word("root")
+    later: list[calls.GameCall] = [
+        calls.StartRounds(), calls.SealStart(), calls.SealRound(0), calls.SealAudits(0), calls.SealClosing(),
+        calls.PostRoot(0, (0, 1), root, (solver(0), solver(1), solver(2))), calls.LetStand(0),
+        calls.OpenContest(0, 300), calls.AskSigner(replace(claim, draw=0), VoteWord.ACCEPT, 7, 40),
+        calls.DisputeStatement(claim, 80), calls.SettleSeat(solver(0), 0), calls.MarkSilent(solver(0), ()),
+        calls.CommitRound(0, root, root, root, 4),
+    ]  # fmt: skip
+    passing = [
+        calls.HaltTask(),
+        calls.JudgeVotes(0, votes, (calls.HandedOpening(0, 0, 0),)),
+        calls.SealProof(root),
+    ]
+    before = world.state.purse
+    for call in later:
+        name = world.try_send(call, "finder", is_funded=False)
+        assert name not in (None, "GameOver", "CreditTooSmall"), call
+    for call in passing:
+        world.send(call, SUBMITTER, is_funded=False)
+    assert world.state.purse == before and not world.state.rounds[0].votes.get((0, 0), {}).get(2)
 
 
 def test_a_task_that_nobody_joined_closes_after_dispute() -> None:

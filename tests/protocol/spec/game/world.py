@@ -91,6 +91,7 @@ class World:
     pools: dict[int, Pool] = field(default_factory=dict)
     voters: dict[tuple[int, int, int, int], tuple[str, VoteWord]] = field(default_factory=dict)
     plans: list[Callable[["World"], Iterator[tuple[str, GameCall]]]] = field(default_factory=list)
+    watchers: list[Callable[["World", GameEvent], None]] = field(default_factory=list)
 
     def send(self, call: GameCall, sender: str, is_funded: bool = True) -> None:
         """Deposits what the call takes, and sends it. Raises GameRefusal; then nothing has changed."""
@@ -111,6 +112,8 @@ class World:
 
     def _note(self, event: GameEvent) -> None:
         """Whose seats and votes they were: numbers are used again."""
+        for watch in self.watchers:
+            watch(self, event)
         if isinstance(event, SeatJoined):
             self.accounts[event.seat] = event.account
         if isinstance(event, RoundOpened):
@@ -188,7 +191,7 @@ class World:
 
     def play_block(self) -> bool:
         """Everything that is due in this block is done; tells whether anything was. A call that passes and
-        changes nothing, such as a vote that no longer counts, is no act: its sender would repeat it for ever."""
+        changes nothing (a vote that counts no more) is no act: its sender would repeat it for ever."""
         for count in range(50):
             if not self._play_pass():
                 return count > 0
@@ -373,7 +376,8 @@ def make_world(solvers: int = 3, verifiers: int = 5, whistleblowers: int = 3, **
     groups = {"solver": (SeatRole.SOLVER, solvers), "verifier": (SeatRole.VERIFIER, verifiers)}
     groups["whistle"] = (SeatRole.WHISTLEBLOWER, whistleblowers)
     for name, (role, count) in groups.items():
-        stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
+        amounts = terms.amounts
+        stake = amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
         for i in range(count):
             world.send(calls.JoinSeat(role, stake), f"{name}{i}")
     return world

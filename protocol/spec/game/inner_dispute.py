@@ -1,0 +1,106 @@
+"""What is said inside disputes and asks: `inner_folding.py` folds it from their events, `inner_moves.py` says
+whose move it is.
+
+    claimant: ROOTS       TRACE        LEAVES (if demanded)
+    opener:         NAME        PROVE         LAST
+
+Twin of the stages of `Disputes.sol`. The machine (`disputes.py`, `asks.py`) sees a dispute from outside: who
+opened it on which seat. Who plays in one needs what is here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from protocol.spec.containers import StateHeader
+from protocol.spec.game.state import StatementRef
+
+LEAVES_MAX = 8
+"""Leaves that an opener may demand, once in a dispute."""
+
+
+class DisputeStage(IntEnum):
+    """Where a dispute stands; the last three are ends."""
+
+    ROOTS = 1
+    NAME = 2
+    TRACE = 3
+    PROVE = 4
+    LEAVES = 5
+    LAST = 6
+    CLEARED = 7
+    CONVICTED = 8
+    MOOT = 9
+
+
+class AskEnding(IntEnum):
+    """How an ask ended."""
+
+    OPEN = 0
+    CLEARED = 1
+    CONVICTED = 2
+    MOOT = 3
+
+
+@dataclass(frozen=True)
+class DemandedLeaf:
+    """A leaf of the buffer at a place of a node (0 its output, 1 and up its operands)."""
+
+    node: int
+    place: int
+    leaf_index: int
+
+
+@dataclass(frozen=True)
+class PostedTrace:
+    """What the claimant has posted of the named step: the trace's root and the states around the step."""
+
+    root: bytes
+    start: StateHeader
+    end: StateHeader
+
+
+@dataclass(frozen=True)
+class InnerDispute:
+    """One dispute. seat: of the claimant; clock: the last block of the turn that runs; roots: of the k + 1
+    states of the segment; shown: bytes of demanded leaves, in their order."""
+
+    name: bytes
+    seat: int
+    statement: StatementRef
+    segment: int
+    opener: str
+    clock: int
+    stage: DisputeStage = DisputeStage.ROOTS
+    roots: tuple[bytes, ...] = ()
+    step: int | None = None
+    trace: PostedTrace | None = None
+    demands: tuple[DemandedLeaf, ...] = ()
+    shown: tuple[bytes, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still move."""
+        return self.stage <= DisputeStage.LAST
+
+
+@dataclass(frozen=True)
+class InnerAsk:
+    """One ask. clock: the last block for an answer."""
+
+    name: bytes
+    seat: int
+    statement: StatementRef
+    leaf: int
+    asker: str
+    clock: int
+    ending: AskEnding = AskEnding.OPEN
+
+
+@dataclass(frozen=True)
+class InnerBook:
+    """All disputes and asks of a task by their names on chain. respond: the task's window for one answer."""
+
+    respond: int
+    disputes: Mapping[bytes, InnerDispute] = field(default_factory=dict)
+    asks: Mapping[bytes, InnerAsk] = field(default_factory=dict)

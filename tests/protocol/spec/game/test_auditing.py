@@ -1,0 +1,135 @@
+"""Whose turn it is to audit what, until when it waits, and what a claim's moments carry over from."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.spec.game.auditing import (
+    AuditPlace,
+    compute_ends_until,
+    compute_serving_until,
+    find_drawn,
+    find_last_merged,
+    get_drawn,
+    get_due_block,
+    get_heard_until,
+    is_only_unserved,
+    is_wanted,
+    list_drawn,
+)
+from protocol.spec.game.enums import RoundPhase, SeatStatus
+from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.statements import VoteWord
+from tests.protocol.spec.game.world import (
+    World,
+    commit,
+    is_posted,
+    make_quiet_world,
+    make_world,
+    seal_draw,
+    vote,
+)
+
+
+@pytest.fixture
+def world() -> World:
+    made = make_quiet_world(late_chance=0)
+    assert commit(made, "solver0") is None
+    seal_draw(made)
+    return made
+
+
+def test_every_rank_of_every_draw_is_somebodys(world: World) -> None:
+    game = world.get_now()
+    accounts = [f"verifier{n}" for n in range(5)]
+    found = [drawn for account in accounts for drawn in list_drawn(game, account, world.block)]
+    assert sorted(one.place.rank for one in found) == [0, 1, 2]
+    assert all(find_drawn(game, one.place) == one and one.solver == "solver0" for one in found)
+    assert list(list_drawn(game, "solver0", world.block)) == []
+    last = (game.rounds[0].closed or 0) + 60
+    assert [len(list(list_drawn(game, found[0].seat.account, block))) for block in (last, last + 1)] == [1, 0]
+
+
+def test_another_fork_is_not_drawn(world: World) -> None:
+    game = world.get_now()
+    drawn = get_drawn(game, 0, 0, 0, 0)
+    assert drawn is not None
+    for name in ("domain", "base_root", "seed", "claim_root"):
+        other: dict[str, Any] = {name: bytes(32)}
+        assert find_drawn(game, replace(drawn.place, **other)) is None
+    for name in ("round", "slot", "draw", "rank"):
+        other = {name: 3}
+        assert find_drawn(game, replace(drawn.place, **other)) is None
+    closed = replace(drawn.seat, status=SeatStatus.CLOSED)
+    assert find_drawn(replace(game, seats={**game.seats, closed.number: closed}), drawn.place) is None
+    undone = replace(game.rounds[0], phase=RoundPhase.UNDONE)
+    assert find_drawn(replace(game, rounds={0: undone}), drawn.place) is None
+
+
+def test_windows_of_an_audit_by_hand(world: World) -> None:
+    """Windows of a local chain: delay 1, a grid of 2, audit_max 30."""
+    game, closed = world.get_now(), world.get_now().rounds[0].closed
+    assert closed is not None
+    primary, reserve = (get_drawn(game, 0, 0, 0, rank) for rank in (0, 1))
+    assert primary is not None and reserve is not None
+    due = get_due_block(game, primary.place)
+    assert due == world.block and get_due_block(game, reserve.place) == closed + 10
+    assert compute_serving_until(game, primary.place, due) == closed + 30 - (closed + 30 - due) // 3
+    assert compute_serving_until(game, reserve.place, due) == closed + 24
+    # Too late for the merge, in time for pay.
+    assert compute_serving_until(game, reserve.place, closed + 31) == closed + 60 - 50 // 3
+    # Who sealed late waits a third of what is left for the end.
+    assert compute_ends_until(game, primary.place, due) == compute_serving_until(game, primary.place, due)
+    assert compute_ends_until(game, primary.place, closed + 30) == closed + 40
+    assert get_heard_until(game, primary.place) == closed + 90
+    assert is_wanted(game, primary.place, closed + 60) and not is_wanted(game, primary.place, closed + 61)
+
+
+def test_an_unserved_alone_counts_in_a_failed_draw_while_it_is_the_second(world: World) -> None:
+    def look() -> tuple[bool, bool]:
+        game = world.get_now()
+        drawn = get_drawn(game, 0, 0, 0, 2)
+        assert drawn is not None
+        return is_wanted(game, drawn.place, world.block), is_only_unserved(game, drawn.place, world.block)
+
+    assert look() == (True, False)
+    assert vote(world, 0, 0, 0, VoteWord.UNSERVED) and look() == (True, False)
+    before = world.state
+    assert vote(world, 0, 0, 1, VoteWord.ABSTAIN) and look() == (True, True)
+    world.state = before
+    assert vote(world, 0, 0, 1, VoteWord.UNSERVED) and look() == (False, False), "two have said so"
+    world.state = before
+    assert vote(world, 0, 0, 1, VoteWord.ACCEPT) and look() == (True, False)
+
+
+def test_moments_carry_over_from_the_last_merged_claim() -> None:
+    """Twin of `Evidence._lastMerged`: posted rounds that merged the seat's claim, not before it joined."""
+    world = make_world(rounds=4, late_chance=0).play(
+        until=lambda w: is_posted(w, 1) and len(w.state.rounds) > 2
+    )
+    world.play(until=lambda w: len(w.state.rounds[2].claims) > 0)
+    game = world.get_now()
+    slot = min(game.rounds[2].claims)
+    place = get_place(game, slot)
+    number = game.rounds[2].claims[slot].seat
+    before = game.rounds[1].pool.solvers.index(number)
+    assert find_last_merged(game, place) == (1, before)
+    unmerged = replace(game.rounds[1], merged=())
+    assert find_last_merged(with_rounds(game, unmerged), place) == (0, before)
+    standing = replace(game.rounds[0], phase=RoundPhase.STANDING)
+    assert find_last_merged(with_rounds(game, unmerged, standing), place) is None
+    young = replace(game.seats[number], joined=1)
+    grown = replace(with_rounds(game, unmerged), seats={**game.seats, number: young})
+    assert find_last_merged(grown, place) is None
+    with pytest.raises(KeyError):
+        find_last_merged(replace(game, rounds={2: game.rounds[2]}), place)
+
+
+def get_place(game: GameState, slot: int) -> AuditPlace:
+    claim = game.rounds[2].claims[slot]
+    return AuditPlace(game.terms.domain, 2, game.rounds[2].base_root, bytes(32), slot, claim.claim_root, 0, 0)
+
+
+def with_rounds(game: GameState, *changed: GameRound) -> GameState:
+    return replace(game, rounds={**game.rounds, **{one.index: one for one in changed}})
