@@ -111,7 +111,7 @@ async def deploy(
     chosen = {"Randomness": await choose_contract(connection, with_drand=with_drand)}
     sender = Sender(connection, signer, chain_id, Patience())
     if not token:
-        token = await _create(sender, DEV_TOKEN, [], report)
+        token = await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), report)
     nonce = await connection.transaction_count(sender.address, "pending")
     # Whoever reads events from here on misses none: the contracts are still to come.
     start = (await connection.head()).number
@@ -119,8 +119,8 @@ async def deploy(
     for name, address in deployment.contracts().items():
         contract = chosen.get(name, name)
         arguments = compute_arguments(find_constructor(contract), deployment, unbonding_blocks)
-        actual = await _create(sender, contract, arguments, report)
-        _require_address(name, address, actual)
+        actual = await create(sender, contract, compute_creation_code(contract, arguments), report)
+        require_address(name, address, actual)
     await check_deployment(connection, deployment)
     await check_randomness(connection, deployment)
     return deployment
@@ -200,14 +200,16 @@ async def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _create(sender: Sender, contract: str, arguments: list[Any], report: Report) -> str:
-    receipt = await sender.send("", compute_creation_code(contract, arguments), f"new {contract}")
+async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
+    """Create a contract; its address, lower-case `0x`."""
+    receipt = await sender.send("", code, f"new {contract}")
     address = str(receipt["contractAddress"]).lower()
     report(f"{contract:<16}{to_checksum_address(address)}")
     return address
 
 
-def _require_address(name: str, expected: str, actual: str) -> None:
+def require_address(name: str, expected: str, actual: str) -> None:
+    """Raises EnvironmentFault where a contract is not where the others were told."""
     if actual != expected:
         raise EnvironmentFault(
             what=f"{name} landed at another address than the others were told",

@@ -19,6 +19,7 @@ from protocol.adapters.chain.abi import find_function, load_abi
 from protocol.adapters.chain.client import open_chain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.game_deployment import GameDeployment
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
@@ -114,7 +115,7 @@ async def keep_time(devnet: Devnet, report: Report | None = None, least_parties:
 
 async def fund(
     connection: Connection,
-    deployment: Deployment,
+    deployment: Deployment | GameDeployment,
     addresses: Sequence[str],
     *,
     coin_wei: int = GRANT_COIN_WEI,

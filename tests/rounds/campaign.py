@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
+from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms, GameWindows
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
@@ -18,7 +18,7 @@ AMOUNTS = GameAmounts(
 )  # fmt: skip
 
 
-def make_player(chain: RoundChain, seed: int) -> Player:
+def make_player(chain: RoundChain, seed: int, windows: GameWindows = WINDOWS_LOCAL) -> Player:
     """A task of few seats; its shape follows from the seed."""
     draws = 1 + seed % 2
     solvers = [f"solver {i}" for i in range(3 + seed % 3)]
@@ -27,17 +27,17 @@ def make_player(chain: RoundChain, seed: int) -> Player:
         submitter="", domain=bytes([seed % 256]) * 32, root=b"", rounds=40, segment_count=5 + seed % 4,
         draws=draws, late_chance=(0, 1 << 15, 1 << 16)[seed % 3], solver_seats=3 + seed % 2, least_solvers=1,
         least_verifiers=3 * draws, least_whistleblowers=3 if seed % 3 else 0, contest_levels=1,
-        is_exact=seed % 7 == 6, windows=WINDOWS_LOCAL, amounts=AMOUNTS,
+        is_exact=seed % 7 == 6, windows=windows, amounts=AMOUNTS,
     )  # fmt: skip
     return Player(Twin(chain, terms, (*solvers, *auditors)), seed, solvers, auditors)
 
 
 def play(chain: RoundChain, seed: int, steps: int) -> Counter[tuple[str, str | None]]:
-    """One task; the counts of its calls."""
+    """One task; the counts of its calls, and of its logs."""
     player = make_player(chain, seed)
     player.join_all()
     player.play(steps)
-    return player.counts
+    return player.counts + Counter({("log", name): n for name, n in player.twin.logged.counts.items()})
 
 
 def main() -> None:

@@ -1,31 +1,28 @@
 """The contracts of the round on Anvil: deployed with their limits, called and read by name."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eth_abi.abi import decode, encode
 
-from protocol.adapters.chain.abi import Entry, Parameter, find_function, load_abi, load_bytecode
+from protocol.adapters.chain.abi import Entry, find_function, load_abi, load_bytecode
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
 from protocol.adapters.chain.headers import encode_header
 from protocol.spec.game.terms import DeploymentLimits
 from scripts.deploy import compute_creation_address
+from scripts.deploy_game import compute_game_code
 from scripts.devnet import run_anvil
 from tests.e2e.twin_chain import JsonRpc
 
 GAS = 16_700_000
 """of every transaction: just below what one may ask for (EIP-7825)."""
 BLOCK_GAS = 600_000_000
-MODULES = (
-    "Referee", "BlockRandomness", "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes",
-    "Evidence", "Contests",
-)  # fmt: skip
+MODULES = tuple(GAME_CONTRACTS.values())
 """In the order of their creation: each is told where the others will be."""
-NAMED = (*MODULES[2:], "BlockRandomness")
-"""As the struct `Modules` has them."""
 
 
 @dataclass(frozen=True)
@@ -65,35 +62,12 @@ class RoundChain:
         token = self._create(load_bytecode("DevToken"))
         nonce = int(self.ask(("eth_getTransactionCount", [self.owner, "latest"]))[0], 16)
         where = {name: compute_creation_address(self.owner, nonce + i) for i, name in enumerate(MODULES)}
-        where["DevToken"] = token
+        where["DevToken"] = where["token"] = token
         for name in MODULES:
-            actual = self._create(self._creation_code(name, where))
+            actual = self._create(compute_game_code(name, where, self.limits))
             if actual != where[name]:
                 raise RuntimeError(f"{name}: expected at {where[name]}, created at {actual}")
         return where
-
-    def _creation_code(self, name: str, where: Mapping[str, str]) -> bytes:
-        constructor = next((e for e in self.entries[name] if e.kind == "constructor"), None)
-        inputs = constructor.inputs if constructor else ()
-        arguments = [self._argument(parameter, where) for parameter in inputs]
-        return load_bytecode(name) + encode([p.kind for p in inputs], arguments)
-
-    def _argument(self, parameter: Parameter, where: Mapping[str, str]) -> Any:
-        name, limits = parameter.name.strip("_"), self.limits
-        modules = [where[one] for one in NAMED]
-        if name == "modules":
-            return modules if parameter.is_list else tuple(modules)
-        known: dict[str, Any] = {
-            "token": where["DevToken"],
-            "referee": where["Referee"],
-            "seal_blocks": limits.seal_blocks,
-            "proof_seal_blocks": limits.proof_seal_blocks,
-            "limits": (
-                astuple(limits.least), limits.window_max, limits.least_bond_wei, limits.amount_max,
-                limits.seal_blocks, limits.proof_seal_blocks, limits.seal_margin,
-            ),
-        }  # fmt: skip
-        return known[name]
 
     def _create(self, code: bytes) -> str:
         return str(self._mine({"from": self.owner, "data": "0x" + code.hex()})["contractAddress"])
@@ -112,7 +86,10 @@ class RoundChain:
 
     def send(self, sender: str, contract: str, function: str, *arguments: Any) -> Sent:
         """The call in a block of its own. A refused one gives the error's name."""
-        data = self.encode(contract, function, *arguments)
+        return self.send_data(sender, contract, self.encode(contract, function, *arguments))
+
+    def send_data(self, sender: str, contract: str, data: bytes) -> Sent:
+        """The same of a call that is encoded already."""
         call = {"from": sender, "to": self.addresses[contract], "data": "0x" + data.hex()}
         receipt = self._mine(call)
         floor = 21_000 + 10 * (4 * len(data) - 3 * data.count(0))

@@ -10,7 +10,7 @@ from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
 from protocol.spec.game.enums import RoundPhase, SeatRole
 from protocol.spec.game.fates import get_votes, list_mergeable
-from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.machine import apply, get_state_at
 from protocol.spec.game.pools import list_unclosed
 from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.state import GameRound, StatementRef
@@ -28,7 +28,11 @@ WORDS = (
 
 
 class Player:
-    """counts: accepted and refused calls by kind."""
+    """counts: accepted and refused calls by kind; is_quiet: only useful moves; left_out: upkeep that nobody
+    sends."""
+
+    is_quiet = False
+    left_out: tuple[type[GameCall], ...] = ()
 
     def __init__(self, twin: Twin, seed: int, solvers: list[str], auditors: list[str]) -> None:
         self.twin, self.dice = twin, random.Random(seed)
@@ -73,9 +77,14 @@ class Player:
             self._post,
         ]
         self.dice.shuffle(moves)
-        if self.dice.random() < 0.15:
+        if not self.is_quiet and self.dice.random() < 0.15:
             moves.insert(0, self.dice.choice([self._mischief, self._members, self._questions]))
         if not any(move() for move in moves):
+            self._wait()
+
+    def keep(self) -> None:
+        """What anybody may send, else the clock goes on."""
+        if not self._upkeep():
             self._wait()
 
     def _wait(self) -> None:
@@ -87,7 +96,8 @@ class Player:
 
     # --- Useful moves ---------------------------------------------------------------------------------------
     def _upkeep(self) -> bool:
-        due = list_upkeep(self.twin.state, self.twin.get_block())
+        listed = list_upkeep(self.twin.state, self.twin.get_block())
+        due = [call for call in listed if not isinstance(call, self.left_out)]
         if not due:
             return False
         self.do(self.dice.choice(due))
@@ -126,9 +136,14 @@ class Player:
         ][-3:]
         for game_round in self.dice.sample(rounds, len(rounds)):
             votes, openings = self._cast(game_round)
-            if votes:
-                return self.do(calls.JudgeVotes(game_round.index, tuple(votes), tuple(openings))) is None
+            call = calls.JudgeVotes(game_round.index, tuple(votes), tuple(openings))
+            if votes and (self._changes(call) or self.dice.random() < 0.05):
+                return self.do(call) is None
         return False
+
+    def _changes(self, call: GameCall) -> bool:
+        """Whether anything comes of a call: votes that do not count are skipped, not refused."""
+        return bool(apply(self.twin.state, call, STRANGER, self.twin.get_block()))
 
     def _cast(self, game_round: GameRound) -> tuple[list[SignedVote], list[HandedOpening]]:
         state, votes, openings = self.twin.state, list[SignedVote](), list[HandedOpening]()
@@ -167,9 +182,9 @@ class Player:
         if not merged:
             return False
         signers = list_unclosed(state, waiting.pool.solvers)
-        if self.dice.random() < 0.1:
-            signers = signers[: len(signers) // 2]
-        root = make_word("root", waiting.index, merged, waiting.fallen)
+        if self.dice.random() < 0.5:
+            signers = signers[: len(signers) // 2 + self.dice.choice([0, 1, 1, 1, 1])]
+        root = self.twin.make_root(waiting.index, merged, waiting.fallen)
         return self.do(calls.PostRoot(waiting.index, merged, root, signers)) is None
 
     # --- Others ---------------------------------------------------------------------------------------------
@@ -186,7 +201,7 @@ class Player:
         )
         stake = amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
         options: list[GameCall] = [
-            calls.Deposit(self.dice.randint(1, 1000)), calls.WithdrawCredit(),
+            calls.Deposit(self.dice.choice([0, 5, 500])), calls.WithdrawCredit(),
             calls.JoinSeat(role, stake + self.dice.randint(-1, 50)),
         ]  # fmt: skip
         if seat is not None:
@@ -199,26 +214,46 @@ class Player:
         return True
 
     def _questions(self) -> bool:
-        state, amounts = self.twin.state, self.twin.state.terms.amounts
-        options: list[GameCall] = []
+        """Of one kind, so that what is rare in a round is not rare in a play."""
+        kinds = [self._list_contests(), self._list_asks(), self._list_disputes(), self._list_turns()]
+        options = self.dice.choice([one for one in kinds if one] or [[]])
+        if options:
+            self.do(self.dice.choice(options), self.dice.choice([STRANGER, STRANGER, *self.solvers]))
+        return bool(options)
+
+    def _list_contests(self) -> list[GameCall]:
+        state, rounds = self.twin.state, list(self.twin.state.rounds.items())[-6:]
+        bond = state.terms.amounts.contest_bond * (1 + len(state.contests))
+        posted = [index for index, one in rounds if one.phase == RoundPhase.POSTED]
+        return [calls.OpenContest(index, bond) for index in posted]
+
+    def _list_asks(self) -> list[GameCall]:
+        state, options = self.twin.state, list[GameCall]()
         for index, game_round in list(state.rounds.items())[-6:]:
-            if game_round.phase == RoundPhase.POSTED and self.dice.random() < 0.2:
-                options.append(calls.OpenContest(index, amounts.contest_bond))
             for (slot, draw), votes in game_round.votes.items():
                 for rank, vote in votes.items():
                     ref = StatementRef(index, slot, draw, rank)
                     seat = get_drawn_seat(state, game_round, slot, draw, rank)
-                    known = sum(one.seat == seat for one in state.asks.values())
-                    leaf = 0
-                    options.append(calls.AskSigner(ref, vote.word, leaf, amounts.ask_bond * (1 + known)))
+                    bonds = 1 + sum(one.seat == seat for one in state.asks.values())
+                    leaf = int((index + slot + rank) % 5 == 4)
+                    bond = state.terms.amounts.ask_bond * bonds
+                    options.append(calls.AskSigner(ref, vote.word, leaf, bond))
+        return options
+
+    def _list_disputes(self) -> list[GameCall]:
+        state, options = self.twin.state, list[GameCall]()
+        for index, game_round in list(state.rounds.items())[-6:]:
             for slot, claim in game_round.claims.items():
-                known = sum(one.seat == claim.seat for one in state.disputes.values())
-                options.append(
-                    calls.DisputeStatement(StatementRef(index, slot), amounts.dispute_bond * (1 + known))
-                )
-        if options:
-            self.do(self.dice.choice(options), self.dice.choice([STRANGER, STRANGER, *self.solvers]))
-        return bool(options)
+                bonds = 1 + sum(one.seat == claim.seat for one in state.disputes.values())
+                wei = state.terms.amounts.dispute_bond * bonds
+                options.append(calls.DisputeStatement(StatementRef(index, slot), wei))
+        return options
+
+    def _list_turns(self) -> list[GameCall]:
+        """Moves in open contests, right or wrong."""
+        numbers = list(self.twin.state.contests)
+        answers: list[GameCall] = [calls.AnswerContest(number) for number in numbers]
+        return answers + [calls.NameChild(number, 0) for number in numbers]
 
     def _mischief(self) -> bool:
         """A wrong or early call."""
@@ -230,6 +265,7 @@ class Player:
             (calls.SealClosing(), STRANGER), (calls.LetStand(index), STRANGER), (calls.FreeEpoch(), STRANGER),
             (calls.CloseGame(), STRANGER), (calls.HaltTask(), STRANGER), (calls.SealRound(index), STRANGER),
             (calls.PayOut(1 << 16), STRANGER), (calls.SettleSeat(1 << 16, max(index - 1, 0)), STRANGER),
+            (calls.SettleSeat(99, index + 9), STRANGER), (calls.SettleSeat(99, 0), STRANGER),
             (calls.OpenContest(index, state.terms.amounts.contest_bond - 1), STRANGER),
         ]  # fmt: skip
         if live is not None and live.beacon is not None:

@@ -5,11 +5,37 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.spec.game.calls import CommitRound, Deposit
+from protocol.spec.game.calls import (
+    CloseGame,
+    CommitRound,
+    Deposit,
+    DisputeStatement,
+    FreeEpoch,
+    GameCall,
+    HaltTask,
+    JoinSeat,
+    JudgeVotes,
+    LeaveSeat,
+    LetStand,
+    MarkSilent,
+    OpenContest,
+    PayOut,
+    SealAudits,
+    SealClosing,
+    SealRound,
+    SealStart,
+    SettleSeat,
+    StartRounds,
+    TopUp,
+)
+from protocol.spec.game.enums import RoundPhase, SeatRole
 from protocol.spec.game.purse import credit_of
+from protocol.spec.game.state import GameRound, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
-from tests.rounds.campaign import make_player, play
+from protocol.spec.game.timing import compute_closing_block, get_live_round
+from tests.rounds.campaign import AMOUNTS, make_player, play
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
+from tests.rounds.player import Player
 from tests.rounds.twin import Disagreement
 
 STEPS = 160
@@ -29,6 +55,58 @@ def test_random_plays_agree(chain: RoundChain, seed: int) -> None:
     passed = Counter(kind for (kind, refused), n in counts.items() if refused is None for _ in range(n))
     assert passed["CommitRound"] >= 3 and passed["JudgeVotes"] >= 3, passed
     assert len(passed) >= 8 and sum(passed.values()) > STEPS / 2, passed
+
+
+def test_a_contest_excuses_who_it_ran_for(chain: RoundChain) -> None:
+    """A round whose closing block is past is closed before a contest is counted, also where the contest is
+    the first call behind it."""
+    player = make_player(chain, 5)
+    player.join_all()
+    live = play_to_live(player)
+    chain.mine_to(compute_closing_block(player.twin.state, live))
+    assert player.do(OpenContest(live.index - 1, AMOUNTS.contest_bond)) is None
+    assert player.do(HaltTask(), "submitter") is None
+    closed = player.twin.state.rounds[live.index]
+    assert closed.closed is not None and not closed.is_excused, "it was opened too late"
+
+
+def play_to_live(player: Player) -> GameRound:
+    """A round that takes commitments, after one whose root is posted; no contest runs."""
+    for _ in range(400):
+        state = player.twin.state
+        live = get_live_round(state)
+        before = None if live is None else state.rounds.get(live.index - 1)
+        is_posted = before is not None and before.phase == RoundPhase.POSTED and not state.contests
+        if live is not None and is_posted and live.closed is None and live.beacon is not None:
+            return live
+        player.step()
+    raise AssertionError("no such round")
+
+
+def test_a_closed_task_answers_alike(chain: RoundChain) -> None:
+    """Both refuse by the same names, and what both let pass moves no money."""
+    player = make_player(chain, 8)
+    player.join_all()
+    live = play_to_live(player)
+    player.do(HaltTask(), "submitter")
+    for _ in range(900):
+        if player.twin.state.is_closed:
+            break
+        player.step()
+    before = player.twin.state
+    assert before.is_closed and live.index in before.rounds
+    claim, solver = StatementRef(0, min(before.rounds[0].claims)), SeatRole.SOLVER << 16
+    members = [
+        JoinSeat(SeatRole.SOLVER, 5_000), TopUp(solver, 5), LeaveSeat(solver), PayOut(solver), CloseGame(),
+    ]  # fmt: skip
+    others: list[GameCall] = [
+        HaltTask(), StartRounds(), SealStart(), SealRound(0), SealAudits(0), SealClosing(), LetStand(0),
+        OpenContest(0, AMOUNTS.contest_bond), DisputeStatement(claim, AMOUNTS.dispute_bond), FreeEpoch(),
+        SettleSeat(solver, 0), MarkSilent(solver, ()),
+    ]  # fmt: skip
+    assert {player.do(call, "solver 0") for call in members} == {"GameOver"}
+    assert None not in {player.do(call, "submitter") for call in others}
+    assert player.do(JudgeVotes(0)) is None and player.twin.state.purse == before.purse
 
 
 def test_a_difference_is_seen(chain: RoundChain, monkeypatch: pytest.MonkeyPatch) -> None:

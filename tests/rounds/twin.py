@@ -27,6 +27,7 @@ from protocol.spec.statements import MergeSignature, VoteWord, compute_merged_ha
 from protocol.spec.typed_data import SigningDomain
 from scripts.devnet import CHAIN_ID
 from tests.rounds.chain import RoundChain, Sent
+from tests.rounds.logged import LoggedTask
 from tests.rounds.members import (
     Draw,
     HandedVote,
@@ -40,10 +41,6 @@ from tests.rounds.members import (
 
 WEALTH_WEI = 10**24
 STRANGER = "stranger"
-SAME = {"SeatUnknown": "StatementUnknown"}
-"""What one of the two may call by the other's name."""
-NAMES: Mapping[str, str] = {"NothingMoved": "NothingOpen"}
-"""Errors of a contract that the machine has under another name."""
 
 
 class Disagreement(AssertionError):
@@ -58,6 +55,7 @@ class Twin:
         names = ("submitter", STRANGER, *names)
         self.parties = {name: make_member(f"{name} of task {terms.domain.hex()}") for name in names}
         self.burned = int(chain.read("Purse", "burnPending"))
+        start = chain.get_block() + 1
         for party in self.parties.values():
             self._fund(party)
         submitter = self.parties["submitter"]
@@ -66,7 +64,9 @@ class Twin:
         self.signing = SigningDomain(CHAIN_ID, chain.addresses["Tasks"])
         terms = replace(terms, submitter=submitter.address, domain=domain, root=root)
         self.state = create_game(terms, chain.limits, chain.get_block())
+        self.logged = LoggedTask(chain, self.task, self.signing, start)
         self.ids: dict[int, bytes] = {}
+        self.behind: dict[bytes, tuple[bytes, bytes]] = {}
         self.questions: dict[int, tuple[Any, ...]] = {}
         self.count = 0
         self.calls: list[tuple[GameCall, str, int]] = []
@@ -109,7 +109,7 @@ class Twin:
         self.count += 1
         self.calls.append((call, sender, self.get_block()))
         block, party = self.get_block(), self.parties[sender]
-        prepared = self._prepare(call, block)
+        prepared = self._prepare(call, block, sender)
         before, refused = self.state, None
         try:
             events = apply(self.state, prepared, party.address, block)
@@ -121,17 +121,26 @@ class Twin:
         if refused is None:
             self._remember(prepared, before, party, sent)
             self.check()
+        self._check_logs()
         return refused
+
+    def _check_logs(self) -> None:
+        """What the logs alone tell is the machine's state."""
+        self.logged.catch_up()
+        for difference in self.logged.list_differences(self.state):
+            raise Disagreement(f"{difference}, after {self.calls[-1]}")
+        for name, party in self.parties.items():
+            held = self.state.purse.get_wei(credit_of(party.address))
+            self._equal(f"logged credit of {name}", held, self.logged.credits[party.address])
 
     def _compare(self, call: GameCall, refused: str | None, sent: Sent | None) -> None:
         if sent is None:
             if refused is None:
                 raise Disagreement(f"{call}: passes in the machine, cannot be made for the chain")
             return
-        error = NAMES.get(sent.error or "", sent.error)
         if refused is None and isinstance(call, calls.JudgeVotes):
             return
-        if error != refused and not {error, refused} <= {*SAME, *SAME.values()}:
+        if sent.error != refused:
             raise Disagreement(
                 f"{call}: the machine says {refused}, the contract {sent.error} at {self.get_block() - 1}"
             )
@@ -150,7 +159,7 @@ class Twin:
                     self.questions[number] = (said, call.leaf, values["seat"], values["asker"])
 
     # --- Facts ----------------------------------------------------------------------------------------------
-    def _prepare(self, call: GameCall, block: int) -> GameCall:
+    def _prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
         """The call with the facts that the chain will find."""
         if isinstance(call, calls.SealStart | calls.SealRound | calls.SealAudits | calls.SealClosing):
             decisive = self._decisive(call, block)
@@ -159,7 +168,14 @@ class Twin:
             return replace(call, randomness=self.chain.get_header(decisive)[1])
         if isinstance(call, calls.EndDispute) and call.dispute in self.ids:
             return replace(call, outcome=GameOutcome.CONVICTED)
+        if isinstance(call, calls.AskSigner):
+            return replace(call, is_leaf=call.leaf == 0, is_new=not self._is_asked(call, sender))
         return call
+
+    def _is_asked(self, call: calls.AskSigner, sender: str) -> bool:
+        """Whether the sender has asked this of the same vote, and no answer has ended it."""
+        asked = (call.statement, call.word, call.leaf, self.parties[sender].address)
+        return asked in {(one.statement, one.word, one.leaf, one.asker) for one in self.state.asks.values()}
 
     def is_early(self, call: GameCall) -> bool:
         """Whether a dispute cannot be ended yet: inside it the claimant, who says nothing here, has time."""
@@ -365,6 +381,25 @@ class Twin:
     def _write_end_dispute(self, call: calls.EndDispute) -> tuple[Any, ...] | None:
         return "Disputes", "end", self.task, self.ids.get(call.dispute, bytes(32))
 
+    def make_root(self, *about: object) -> bytes:
+        """An outer root, of which this remembers what is behind it."""
+        behind = make_word("weights", *about), make_word("momentum", *about)
+        root = hash_words("touchstone.outer", *behind)
+        self.behind[root] = behind
+        return root
+
+    def _nodes(self, number: int) -> tuple[bytes, ...]:
+        contest = self.state.contests.get(number)
+        return () if contest is None else self.behind[contest.root]
+
+    def _write_answer_contest(self, call: calls.AnswerContest) -> tuple[Any, ...]:
+        name = self.ids.get(call.contest, bytes(32))
+        return "Contests", "answer", self.task, name, self._nodes(call.contest)
+
+    def _write_name_child(self, call: calls.NameChild) -> tuple[Any, ...]:
+        name = self.ids.get(call.contest, bytes(32))
+        return "Contests", "nameChild", self.task, name, call.child, self._nodes(call.contest)
+
     # --- Comparing states -----------------------------------------------------------------------------------
     def check(self) -> None:
         """Money, seats and rounds of the contracts are the machine's."""
@@ -407,6 +442,7 @@ class Twin:
         self._equal(f"opened {index}", game_round.opened, seen[8])
         if game_round.closed is not None and game_round.phase != RoundPhase.UNDONE and seen[9]:
             self._equal(f"closed {index}", game_round.closed, seen[9])
+            self._equal(f"excused {index}", game_round.is_excused, seen[2])
         self._equal(f"late from {index}", game_round.late_from or 0, seen[10])
         late = sum(1 << slot for slot in game_round.late_slots)
         self._equal(f"late slots {index}", late, seen[7])
@@ -453,6 +489,8 @@ _WRITERS: Mapping[type[GameCall], Callable[[Twin, Any], tuple[Any, ...] | None]]
     calls.JudgeVotes: Twin._write_judge_votes,
     calls.OpenContest: Twin._write_open_contest,
     calls.EndRootContest: Twin._write_end_root_contest,
+    calls.AnswerContest: Twin._write_answer_contest,
+    calls.NameChild: Twin._write_name_child,
     calls.AskSigner: Twin._write_ask_signer,
     calls.EndAsk: Twin._write_end_ask,
     calls.DisputeStatement: Twin._write_dispute_statement,

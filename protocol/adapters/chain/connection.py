@@ -23,7 +23,7 @@ from web3.exceptions import (
 )
 from web3.types import RPCEndpoint
 
-from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.deployment import Addresses
 from protocol.adapters.chain.refusals import explain_revert
 from protocol.adapters.chain.rpc import HttpProvider
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -141,6 +141,14 @@ class Connection:
             return False
         return True
 
+    async def sent_data(self, transaction_hash: bytes) -> tuple[str, bytes]:
+        """Whom a transaction calls, lower-case `0x` and empty for a creation, and the data of the call.
+        Raises EnvironmentFault where the node does not know it."""
+        found = await self.request("eth_getTransactionByHash", "0x" + transaction_hash.hex())
+        if found is None:
+            raise _fault(self.rpc_url, f"transaction 0x{transaction_hash.hex()}", "none")
+        return str(found["to"] or "").lower(), bytes.fromhex(str(found["input"])[2:])
+
     async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[dict[str, Any]]:
         """Logs of the contracts in [from_block, to_block], in the chain's order."""
         parameters: dict[str, Any] = {
@@ -193,7 +201,7 @@ class Connection:
             raise _fault(self.rpc_url, "a chain that answers", f"{type(error).__name__}: {error}") from error
 
 
-async def check_deployment(connection: Connection, deployment: Deployment) -> None:
+async def check_deployment(connection: Connection, deployment: Addresses) -> None:
     """Raises InvalidInput unless the chain is the deployment's and has code at all its addresses."""
     chain_id = await connection.chain_id()
     if chain_id != deployment.chain_id:

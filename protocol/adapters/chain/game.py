@@ -1,24 +1,84 @@
-"""The contracts of the round as a role sees them."""
+"""The contracts of the round as a role sees them. `contracts/game/interfaces` is the manual of each."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields, replace
+
+from protocol.adapters.chain.client import ChainClient, make_sender
+from protocol.adapters.chain.connection import POLL_S, Connection
 from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.erc20 import ERC20_ABI
+from protocol.adapters.chain.game_deployment import GameDeployment
+from protocol.adapters.chain.randomness import Randomness
+from protocol.adapters.chain.transactions import Patience, Sender, Signer
+from protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
 from protocol.spec.typed_data import SigningDomain
 
 
-class GameChain:
-    """One deployment of the round's contracts. Without a signer it only reads."""
+class GameChain(ChainClient):
+    """One deployment of the round's contracts. Without a signer it only reads. Make one with
+    `open_game_chain`. signing: where signatures of the round count; limits: what the deployment allows of
+    tasks."""
 
-    signing: SigningDomain
-    purse: Contract
-    tasks: Contract
-    rounds: Contract
-    votes: Contract
-    settlement: Contract
-    asks: Contract
-    disputes: Contract
-    evidence: Contract
-    contests: Contract
+    limits: DeploymentLimits
 
-    @property
-    def address(self) -> str:
-        """The signing account in lower case; empty when reading only."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        connection: Connection,
+        deployment: GameDeployment,
+        sender: Sender | None,
+    ) -> None:
+        super().__init__(connection, deployment, sender)
+        self.deployment = deployment
+        self.signing = SigningDomain(deployment.chain_id, deployment.tasks)
+        tools = (connection, sender, self._reader)
+        self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
+        self.purse = Contract("Purse", deployment.purse, *tools)
+        self.tasks = Contract("Tasks", deployment.tasks, *tools)
+        self.rounds = Contract("Rounds", deployment.rounds, *tools)
+        self.votes = Contract("Votes", deployment.votes, *tools)
+        self.settlement = Contract("Settlement", deployment.settlement, *tools)
+        self.asks = Contract("Asks", deployment.asks, *tools)
+        self.disputes = Contract("Disputes", deployment.disputes, *tools)
+        self.evidence = Contract("Evidence", deployment.evidence, *tools)
+        self.contests = Contract("Contests", deployment.contests, *tools)
+        self.referee = Contract("Referee", deployment.referee, *tools)
+        self.randomness = Randomness("BlockRandomness", deployment.randomness, *tools)
+
+    async def prove_header(self, block: int) -> bytes:
+        """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault
+        where the block or its header cannot be had."""
+        return await self.randomness.prove(block)
+
+
+@asynccontextmanager
+async def open_game_chain(
+    rpc_url: str,
+    deployment: GameDeployment,
+    signer: Signer | None = None,
+    *,
+    poll_s: float = POLL_S,
+    patience: Patience | None = None,
+    is_alone: bool = True,
+) -> AsyncIterator[GameChain]:
+    """Connect, check that the chain is the deployment's and has its contracts, read its limits, and wait for
+    earlier transactions of `signer` (is_alone: see `ChainClient.recover`). Raises EnvironmentFault (no chain)
+    and InvalidInput (another chain, no code)."""
+    connection = Connection(rpc_url, poll_s)
+    try:
+        sender = await make_sender(connection, deployment, signer, patience)
+        chain = GameChain(connection, deployment, sender)
+        chain.limits = await read_limits(chain.tasks)
+        await chain.recover(is_alone=is_alone)
+        yield chain
+    finally:
+        await connection.close()
+
+
+async def read_limits(tasks: Contract) -> DeploymentLimits:
+    """What the deployment allows, with the name of the preset that it is, `own` where it is none."""
+    said = await tasks.limits()
+    values = {one.name: getattr(said, one.name) for one in fields(DeploymentLimits) if one.name != "name"}
+    values["least"] = GameWindows(**{one.name: getattr(said.least, one.name) for one in fields(GameWindows)})
+    found = DeploymentLimits(name="own", **values)
+    return next((one for one in LIMITS.values() if replace(found, name=one.name) == one), found)

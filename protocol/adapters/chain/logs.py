@@ -11,7 +11,7 @@ from typing import Any
 
 from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.decoding import DecodedEvent, decode_log, make_registry
-from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.deployment import Addresses
 from protocol.spec import events
 from protocol.spec.event_log import event_from_log
 
@@ -50,7 +50,7 @@ class Batch:
 class EventReader:
     """Reads and decodes the logs of one deployment."""
 
-    def __init__(self, connection: Connection, deployment: Deployment) -> None:
+    def __init__(self, connection: Connection, deployment: Addresses) -> None:
         self._connection = connection
         self._registry = make_registry({address: name for name, address in deployment.contracts().items()})
 

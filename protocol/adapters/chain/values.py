@@ -63,8 +63,16 @@ def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
     if kind.endswith("]"):
         return [_to_plain(parameter, kind.rpartition("[")[0], item) for item in value]
     if parameter.items:
-        return tuple(_to_plain(item, item.kind, _get_field(value, item.name)) for item in parameter.items)
+        return _to_plain_struct(parameter, value)
     return int(value) if isinstance(value, IntEnum) else value
+
+
+def _to_plain_struct(parameter: Parameter, value: Any) -> tuple[Any, ...]:
+    """Of a plain tuple the fields in their order, of anything else those of their names."""
+    items = parameter.items
+    if type(value) is tuple:
+        return tuple(_to_plain(item, item.kind, part) for item, part in zip(items, value, strict=True))
+    return tuple(_to_plain(item, item.kind, _get_field(value, item.name)) for item in items)
 
 
 def _get_field(value: Any, name: str) -> Any:

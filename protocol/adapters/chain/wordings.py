@@ -361,12 +361,6 @@ WORDINGS: dict[str, Wording] = {
     ),
     "TraceMismatch": Wording("the opened buffers are not the trace's", "{trace_root}", "{actual}", _PROOF),
     "WrongAuditStatus": Wording("the audit is not there yet, or past it", "{expected}", "{actual}", _RELOAD),
-    "WrongBeacon": Wording(
-        "this is not what drand signed",
-        "the signature of round {drand_round}",
-        "another one",
-        "Ask another server of drand.",
-    ),
     "WrongChild": Wording(
         "no such child was posted",
         "a child that differs, below {count}",
@@ -398,6 +392,12 @@ WORDINGS: dict[str, Wording] = {
     ),
     "WrongRootCount": Wording("a wrong number of step roots", "{expected}", "{actual}", _PROOF),
     "WrongRound": Wording("another round is running", "round {expected}", "round {actual}", _RELOAD),
+    "WrongSignature": Wording(
+        "this is not what drand signed",
+        "the signature of round {drand_round}",
+        "another one",
+        "Ask another server of drand.",
+    ),
     "WrongStage": Wording("the dispute is at another stage", "{expected}", "{actual}", _RELOAD),
     "WrongStart": Wording(
         "the claim starts elsewhere",

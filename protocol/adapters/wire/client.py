@@ -7,10 +7,12 @@ wrong bytes is not asked again: that error is evidence.
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import aiohttp
 
 from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, split_roots
+from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
@@ -19,6 +21,8 @@ from protocol.adapters.wire.session import Patience, Peer, PeerSession, blame, r
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 
 READ_BYTES = 256 * 1024
+
+T = TypeVar("T")
 
 
 class BlobClient:
@@ -90,6 +94,15 @@ class BlobClient:
             raise blame(peer, path, "another number of roots", f"{ROOT_BYTES * count} bytes", len(body))
         return tuple(split_roots(body))
 
+    async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
+        """What the desk of this name answers to a message, read as `form`. Asked once: whoever waits for an
+        answer asks again. Raises as fetch does."""
+        body = encode_message(message)
+        path = paths.format_desk(desk, body)
+        headers = self._signer.sign("POST", path, peer.account)
+        answer = await self._get_small(peer, path, headers, form.most_bytes, body)
+        return form.decode(answer, peer.account, peer.format_url(path))
+
     async def get_status(self, peer: Peer) -> NodeStatus:
         """What the peer says of itself: nothing of it is proven. Raises as fetch does."""
         body = await self._session.try_often(
@@ -106,8 +119,15 @@ class BlobClient:
         headers = self._signer.sign("GET", path, peer.account)
         return await self._get_small(peer, path, headers, ROOT_BYTES * ref.chunk_count)
 
-    async def _get_small(self, peer: Peer, path: str, headers: dict[str, str], limit_bytes: int) -> bytes:
-        async with self._session.get(peer, path, headers, limit_bytes) as response:
+    async def _get_small(
+        self,
+        peer: Peer,
+        path: str,
+        headers: dict[str, str],
+        limit_bytes: int,
+        message: bytes | None = None,
+    ) -> bytes:
+        async with self._session.get(peer, path, headers, limit_bytes, message) as response:
             body = await read_at_most(response, limit_bytes)
         if len(body) > limit_bytes:
             raise blame(peer, path, "the answer is too long", f"at most {limit_bytes} bytes", "more")

@@ -19,7 +19,7 @@ MAX_BUCKETS = 10_000
 
 @dataclass(frozen=True)
 class WireLimits:
-    """Limits of a server. Streams are answers that carry a blob."""
+    """Limits of a server. Streams are answers that carry a blob; messages are what desks answer."""
 
     requests_per_second: float = 50.0
     burst_requests: int = 200
@@ -28,6 +28,11 @@ class WireLimits:
     address_burst_requests: int = 2000
     streams_per_account: int = 4
     streams: int = 32
+    messages_per_account: int = 4
+    messages: int = 32
+    """that are answered at once"""
+    body_seconds: float = 10.0
+    """a message that is not there within this is not read"""
     connections: int = 256
     idle_seconds: float = 15.0
     """a connection without a complete request is closed after this"""
@@ -59,17 +64,17 @@ class RateLimit:
 
 
 class StreamLimit:
-    """Counts running streams, per account and in total."""
+    """Counts what runs at once, streams or messages, per account and in total."""
 
-    def __init__(self, limits: WireLimits) -> None:
-        self._limits = limits
+    def __init__(self, per_account: int, total: int) -> None:
+        self._per_account, self._total = per_account, total
         self._running: Counter[str] = Counter()
 
     @contextmanager
     def hold(self, account: str) -> Iterator[bool]:
-        """True inside the block when `account` got a stream, which is returned at the block's end."""
-        is_free = self._running.total() < self._limits.streams
-        if not is_free or self._running[account] >= self._limits.streams_per_account:
+        """True inside the block when `account` got one, which is returned at the block's end."""
+        is_free = self._running.total() < self._total
+        if not is_free or self._running[account] >= self._per_account:
             yield False
             return
         self._running[account] += 1

@@ -1,5 +1,7 @@
 """The paths that server and client agree on. A blob's path holds a known kind and 64 hex digits, no name."""
 
+from hashlib import sha256
+
 from protocol.adapters.blobs import BlobKey, BlobKind
 
 BLOB = "blob"
@@ -9,12 +11,17 @@ CHUNKS = "chunks"
 STEPS = "steps"
 """GET /steps/<task>/<round>/<segment>: 32-byte state roots of a segment of this node's claim, one more than
 it has steps; signed. Refused while they are not at hand: asking is what has them computed."""
+DESK = "desk"
+"""POST /desk/<name>?sha256=<of the body>: a message in JSON, answered by one; signed. The signature covers
+the path, so it covers the body."""
+BODY_DIGEST = "sha256"
 HEALTH = "/health"
 """GET: 200 while the server runs."""
 STATUS = "/status"
 """GET: a JSON object about the node."""
 
 STEPS_PATTERN = "{task:[0-9a-f]{64}}/{round:[0-9]{1,9}}/{segment:[0-9]{1,9}}"
+DESK_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0-9a-f]{64}}"
 
 
@@ -26,6 +33,11 @@ def format_path(route: str, key: BlobKey) -> str:
 def parse_key(kind: str, root: str) -> BlobKey:
     """The key that KEY_PATTERN matched."""
     return BlobKey(BlobKind(kind), bytes.fromhex(root))
+
+
+def format_desk(name: str, body: bytes) -> str:
+    """The path of a message to the desk of this name."""
+    return f"/{DESK}/{name}?{BODY_DIGEST}={sha256(body).hexdigest()}"
 
 
 def format_steps(task: bytes, index: int, segment: int) -> str:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 
 from aiohttp import web
 
@@ -20,6 +21,7 @@ from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.answers import NodeStatus, Refusal
 from protocol.adapters.wire.auth import RequestVerifier
+from protocol.adapters.wire.desk import Desk
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
 from protocol.adapters.wire.session import WHO_MAY_READ
 from protocol.adapters.wire.tls import TlsIdentity, make_server_context
@@ -47,6 +49,8 @@ class ReadPolicy:
     find_steps: Callable[[str, bytes, int, int], bytes | None] = lambda account, task, index, segment: None
     """find_steps(account, task, round, segment): the state roots of the steps of a segment, None while they
     are not at hand"""
+    find_desk: Callable[[str], Desk | None] = lambda name: None
+    """find_desk(name): who answers messages of this kind, None where nobody does"""
 
 
 class BlobServer:
@@ -71,7 +75,8 @@ class BlobServer:
         self._address_rate = RateLimit(
             self._limits.address_requests_per_second, self._limits.address_burst_requests
         )
-        self._streams = StreamLimit(self._limits)
+        self._streams = StreamLimit(self._limits.streams_per_account, self._limits.streams)
+        self._messages = StreamLimit(self._limits.messages_per_account, self._limits.messages)
         self._watch = ConnectionWatch(self._limits)
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
@@ -118,6 +123,7 @@ class BlobServer:
             f"/{paths.STEPS}/{paths.STEPS_PATTERN}": self._get_steps,
         }
         application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
+        application.add_routes([web.post(f"/{paths.DESK}/{paths.DESK_PATTERN}", self._post_message)])
         return web.AppRunner(
             application,
             access_log=None,
@@ -135,7 +141,7 @@ class BlobServer:
         with self._watch.mark_busy(request):
             if not self._address_rate.try_take(request.remote or ""):
                 return refuse(429, "too many requests from this address", "Wait, then ask less often.")
-            if request.body_exists:
+            if request.body_exists and request.method != "POST":
                 refusal = refuse(413, "a request carries no body", "Send none.")
                 refusal.force_close()
                 return refusal
@@ -166,6 +172,32 @@ class BlobServer:
         if roots is None:
             return refuse(403, "not served to you now", "Ask again: they may have to be computed.")
         return web.Response(body=roots, content_type="application/octet-stream")
+
+    async def _post_message(self, request: web.Request) -> web.StreamResponse:
+        account = self._verifier.verify(request.method, request.raw_path, request.headers)
+        desk = self._policy.find_desk(request.match_info["name"])
+        if desk is None:
+            return _refuse_body(404, "nobody answers such messages here", "Ask another peer.")
+        if not self._account_rate.try_take(account):
+            return _refuse_body(429, "too many requests", "Wait, then ask less often.")
+        with self._messages.hold(account) as is_held:
+            if not is_held:
+                return _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
+            try:
+                body = await self._read_body(request, desk.most_bytes)
+            except TimeoutError:
+                return _refuse_body(408, "the message takes too long", "Send it at once.")
+            return await _ask_desk(desk, account, body, request.query.get(paths.BODY_DIGEST, ""))
+
+    async def _read_body(self, request: web.Request, most_bytes: int) -> bytes:
+        """The body; of a longer one the first `most_bytes` and a little more."""
+        body = bytearray()
+        async with asyncio.timeout(self._limits.body_seconds):
+            async for piece in request.content.iter_any():
+                body += piece
+                if len(body) > most_bytes:
+                    break
+        return bytes(body)
 
     async def _get_blob(self, request: web.Request) -> web.StreamResponse:
         key, account, refusal = self._admit(request)
@@ -217,6 +249,26 @@ def refuse(status: int, what: str, remedy: str, expected: object = "", actual: o
     if status == 429:
         response.headers["Retry-After"] = "1"
     return response
+
+
+def _refuse_body(status: int, what: str, remedy: str) -> web.Response:
+    """A refusal of a request whose body was not read to its end."""
+    response = refuse(status, what, remedy)
+    response.force_close()
+    return response
+
+
+async def _ask_desk(desk: Desk, account: str, body: bytes, digest: str) -> web.Response:
+    if len(body) > desk.most_bytes:
+        return _refuse_body(413, "the message is too long", f"Send at most {desk.most_bytes} bytes.")
+    if sha256(body).hexdigest() != digest:
+        return refuse(401, "the body is not the one that was signed", "Sign the path with its SHA-256.")
+    try:
+        return _answer(200, await desk.answer(account, body))
+    except ProtocolFault as fault:
+        return refuse(400, fault.what, fault.remedy, fault.expected, fault.actual)
+    except EnvironmentFault as fault:
+        return refuse(409, fault.what, fault.remedy, fault.expected, fault.actual)
 
 
 def _answer(status: int, message: Message) -> web.Response:

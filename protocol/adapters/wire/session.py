@@ -27,6 +27,7 @@ WHO_MAY_READ = (
 REMEDIES = {
     401: "Set this machine's clock right, and use the deployment file of the chain that the peer is on.",
     403: WHO_MAY_READ,
+    409: "It is asked again: the peer may not have read the chain as far.",
 }
 """By the status of a refusal: what whoever asked can do."""
 
@@ -112,9 +113,15 @@ class PeerSession:
 
     @asynccontextmanager
     async def get(
-        self, peer: Peer, path: str, headers: Mapping[str, str], size_bytes: int
+        self,
+        peer: Peer,
+        path: str,
+        headers: Mapping[str, str],
+        size_bytes: int,
+        message: bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to GET `path`, of at most about `size_bytes`, while its body still streams.
+        """The answer to GET `path`, or to POST with a message, of at most about `size_bytes`, while its body
+        still streams.
 
         Raises ProtocolFault for another certificate or an answer that is not ours, EnvironmentFault for
         everything that may be different next time; both name the peer. Holds inside the block too.
@@ -124,8 +131,13 @@ class PeerSession:
         with _sorted_errors(peer, path):
             async with (
                 asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
-                self._session.get(
-                    peer.format_url(path), headers=headers, ssl=pin, allow_redirects=False
+                self._session.request(
+                    "GET" if message is None else "POST",
+                    peer.format_url(path),
+                    data=message,
+                    headers=headers,
+                    ssl=pin,
+                    allow_redirects=False,
                 ) as response,
             ):
                 await _require_success(response, peer, path)
@@ -198,8 +210,8 @@ async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: s
         actual=f"status {response.status}: {reason}",
         where=peer.format_url(path),
         remedy=REMEDIES.get(response.status, "Ask again later, or ask another peer."),
-        # 401, 413, 416: the same request stays wrong. 403: its window may open. 429, 5xx: busy.
-        retryable=response.status in (403, 429) or response.status >= 500,
+        # 400, 401, 413, 416: the same request stays wrong. 403, 409: its window may open. 429, 5xx: busy.
+        retryable=response.status in (403, 409, 429) or response.status >= 500,
     )
 
 

@@ -16,6 +16,7 @@ from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.answers import ListedReport, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.desk import Desk
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
@@ -69,6 +70,7 @@ class Party:
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
     reports: list[ListedReport] = field(default_factory=list)
+    desks: dict[str, Desk] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.key = make_key(self.seed)
@@ -83,7 +85,7 @@ class Party:
 
     def make_server(self) -> BlobServer:
         """A server over this party's store, not started."""
-        policy = ReadPolicy(self.is_staked, self.may_read, self.show_status)
+        policy = ReadPolicy(self.is_staked, self.may_read, self.show_status, find_desk=self.desks.get)
         return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits)
 
     @asynccontextmanager

@@ -30,7 +30,7 @@ def test_only_so_many_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_streams_are_counted_per_account_and_in_total() -> None:
-    limit = StreamLimit(WireLimits(streams_per_account=2, streams=3))
+    limit = StreamLimit(2, 3)
     with limit.hold("a") as one, limit.hold("a") as two, limit.hold("a") as three, limit.hold("b") as four:
         assert (one, two, three, four) == (True, True, False, True)
         with limit.hold("c") as five:
@@ -40,7 +40,7 @@ def test_streams_are_counted_per_account_and_in_total() -> None:
 
 
 def test_a_stream_that_fails_is_returned() -> None:
-    limit = StreamLimit(WireLimits(streams_per_account=1))
+    limit = StreamLimit(1, 32)
     with pytest.raises(ValueError), limit.hold("a"):
         raise ValueError
     with limit.hold("a") as is_held:

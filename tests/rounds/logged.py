@@ -1,0 +1,92 @@
+"""A task as its logs tell it, beside the machine's state: after every call they are equal, field by field."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from protocol.adapters.chain.decoding import DecodedEvent, decode_log, make_registry
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
+from protocol.spec.game.logs import LoggedGame, start_game, take_log
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.purse import PotKind, Purse
+from protocol.spec.game.state import GameState
+from protocol.spec.typed_data import SigningDomain
+from tests.rounds.chain import RoundChain
+
+LEFT_OUT = frozenset({"seals"})
+"""seals: `ProofSealed` names no task, and no call of these plays seals a proof. Of `purse` the credits are
+compared by themselves: the contracts keep them for all tasks together."""
+_COINS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
+
+
+class LoggedTask:
+    """game: the fold of the task's logs; credits: that of the purse's, by account; counts: logs by name."""
+
+    def __init__(self, chain: RoundChain, task: bytes, signing: SigningDomain, from_block: int) -> None:
+        self._chain, self._task, self._signing, self._next = chain, task, signing, from_block
+        names = {chain.addresses[name]: name for name in GAME_CONTRACTS.values()}
+        self._registry = make_registry(names)
+        self.credits: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.game: LoggedGame
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Takes the logs up to the latest block."""
+        latest = self._chain.get_block()
+        if latest < self._next:
+            return
+        query = {
+            "address": list(self._registry.contracts),
+            "fromBlock": hex(self._next),
+            "toBlock": hex(latest),
+        }
+        for log in self._chain.ask(("eth_getLogs", [query]))[0]:
+            event = decode_log(self._registry, to_bytes(log))
+            if event is not None:
+                self._take(event, int(log["blockNumber"], 16))
+        self._next = latest + 1
+
+    def _take(self, event: DecodedEvent, block: int) -> None:
+        values = event.arguments
+        if event.name in _COINS:
+            self.credits[values["account"]] += _COINS[event.name] * values["wei_"]
+        if values.get("task") != self._task:
+            return
+        self.counts[event.name] += 1
+        if event.name == "TaskPosted":
+            self.game = start_game(values, block, self._chain.limits, self._signing)
+        else:
+            self.game = take_log(self.game, event.name, values, block)
+
+    def list_differences(self, state: GameState) -> list[str]:
+        """What the logs tell otherwise than the machine. The clock closes a round in the contracts only when
+        somebody calls them, so both are looked at as a call of this block would find them."""
+        block = self._chain.get_block()
+        told, expected = get_state_at(self.game, block), get_state_at(state, block)
+        found = []
+        for one in fields(GameState):
+            mine, right = getattr(told, one.name), getattr(expected, one.name)
+            if one.name == "purse":
+                mine, right = _without_credits(mine), _without_credits(right)
+            if one.name not in LEFT_OUT and mine != right:
+                found.append(f"{one.name}: {_differ(mine, right)}")
+        return found
+
+
+def to_bytes(log: Mapping[str, Any]) -> dict[str, Any]:
+    """A log of JSON-RPC as the decoder takes it."""
+    topics = [bytes.fromhex(topic[2:]) for topic in log["topics"]]
+    return {**log, "topics": topics, "data": bytes.fromhex(log["data"][2:])}
+
+
+def _without_credits(purse: Purse) -> dict[Any, int]:
+    return {pot: wei for pot, wei in purse.wei.items() if pot.kind != PotKind.CREDIT}
+
+
+def _differ(mine: Any, right: Any) -> str:
+    if not isinstance(mine, dict) or not isinstance(right, dict):
+        return f"the logs say {mine}, the machine {right}"
+    keys = [key for key in {**mine, **right} if mine.get(key) != right.get(key)]
+    return "; ".join(f"{key}: the logs say {mine.get(key)}, the machine {right.get(key)}" for key in keys)

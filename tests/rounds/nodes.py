@@ -1,0 +1,103 @@
+"""Nodes that send upkeep, on the contracts of `chain.py`: parties with a real account, whose transactions the
+test mines one by one."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.party import Party
+from protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.decoding import AbiRegistry, decode_log, make_registry
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
+from protocol.adapters.chain.logs import Batch, Event
+from protocol.adapters.chain.values import encode_call
+from protocol.spec.typed_data import SigningDomain
+from tests.rounds.chain import RoundChain, Sent
+from tests.rounds.logged import to_bytes
+
+
+class SentContract:
+    """A contract whose functions are sent by one account, encoded as a node encodes them. What came of each
+    is in `sent`."""
+
+    def __init__(self, chain: RoundChain, name: str, sender: str, sent: list[Sent]) -> None:
+        self.address = chain.addresses[name]
+        self._chain, self._name, self._sender, self._sent = chain, name, sender, sent
+        self._functions = {to_snake_case(e.name): e for e in load_own_abi(name) if e.kind == "function"}
+
+    def __getattr__(self, name: str) -> Any:
+        entry: Entry = self._functions[name]
+
+        async def send(*arguments: Any) -> None:
+            self._sent.append(self._chain.send_data(self._sender, self._name, encode_call(entry, arguments)))
+
+        return send
+
+
+@dataclass
+class Watcher:
+    """Folds what the chain logs into a state, batch after batch."""
+
+    chain: RoundChain
+    state: ChainState
+    registry: AbiRegistry
+
+    def catch_up(self) -> ChainState:
+        """The state up to the latest block."""
+        latest = self.chain.get_block()
+        if latest == self.state.head_block:
+            return self.state
+        span = {"fromBlock": hex(self.state.head_block + 1), "toBlock": hex(latest)}
+        logs = self.chain.ask(("eth_getLogs", [{"address": list(self.registry.contracts), **span}]))[0]
+        events = tuple(self._read(log) for log in logs)
+        self.state.take(Batch(Head(latest, b"", b"", 0, 0), events))
+        return self.state
+
+    def _read(self, log: dict[str, Any]) -> Event:
+        one = decode_log(self.registry, to_bytes(log))
+        assert one is not None
+        place = (int(log["blockNumber"], 16), int(log["logIndex"], 16), b"")
+        return Event(one.contract, one.name, one.arguments, *place, bytes.fromhex(log["transactionHash"][2:]))
+
+
+def make_watcher(chain: RoundChain, account: str, signing: SigningDomain) -> Watcher:
+    """One that has read nothing yet."""
+    registry = make_registry({chain.addresses[name]: name for name in GAME_CONTRACTS.values()})
+    return Watcher(chain, ChainState(account, chain.limits, signing), registry)
+
+
+def make_node(chain: RoundChain, account: str, state: ChainState, task: bytes) -> tuple[Party, list[Sent]]:
+    """A party of the task that sends as `account`, and what came of its transactions."""
+    sent: list[Sent] = []
+    contracts = {
+        field: SentContract(chain, name, account, sent)
+        for field, name in GAME_CONTRACTS.items()
+        if name not in ("Referee", "BlockRandomness")
+    }
+
+    async def prove_header(block: int) -> bytes:
+        return chain.get_header(block)[0]
+
+    async def sent_data(transaction_hash: bytes) -> tuple[str, bytes]:
+        found = chain.ask(("eth_getTransactionByHash", ["0x" + transaction_hash.hex()]))[0]
+        return found["to"], bytes.fromhex(found["input"][2:])
+
+    connection = SimpleNamespace(sent_data=sent_data)
+    shown = SimpleNamespace(**contracts, prove_header=prove_header, connection=connection)
+    party = _Node(account, shown, state, SimpleNamespace(task=task))
+    return cast(Party, party), sent
+
+
+@dataclass
+class _Node:
+    account: str
+    chain: Any
+    state: ChainState
+    task: Any
+
+    @property
+    def game(self) -> Any:
+        """As `Party.game`."""
+        return self.state.games[self.task.task]

@@ -1,0 +1,150 @@
+"""A node that only reads logs has the games that were played, whatever else is on the chain."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.decoding import decode_log, make_registry
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
+from protocol.adapters.chain.logs import Batch, Event
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.purse import credit_of
+from protocol.spec.game.terms import LIMITS_LOCAL
+from tests.rounds.campaign import make_player
+from tests.rounds.chain import RoundChain, open_round_chain
+from tests.rounds.logged import to_bytes
+from tests.rounds.player import Player
+
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
+    """The contracts on an Anvil of their own."""
+    with open_round_chain(tmp_path_factory.mktemp("states"), LIMITS_LOCAL) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def players(chain: RoundChain) -> list[Player]:
+    """Two tasks, played one after the other."""
+    found = [make_player(chain, 11), make_player(chain, 12)]
+    for player in found:
+        player.join_all()
+        player.play(STEPS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def events(chain: RoundChain, players: list[Player]) -> list[Event]:
+    """Everything that the contracts have logged."""
+    registry = make_registry({chain.addresses[name]: name for name in GAME_CONTRACTS.values()})
+    query = {"address": list(registry.contracts), "fromBlock": "0x0", "toBlock": "latest"}
+    found = []
+    for log in chain.ask(("eth_getLogs", [query]))[0]:
+        one = decode_log(registry, to_bytes(log))
+        assert one is not None
+        place = (int(log["blockNumber"], 16), int(log["logIndex"], 16), b"", b"")
+        found.append(Event(one.contract, one.name, one.arguments, *place))
+    return found
+
+
+def make_state(chain: RoundChain, player: Player) -> ChainState:
+    member = player.twin.parties[player.solvers[0]]
+    return ChainState(member.address, chain.limits, player.twin.signing)
+
+
+def make_batch(events: Sequence[Event], block: int, forget_from: int | None = None) -> Batch:
+    return Batch(Head(block, b"", b"", 0, 0), tuple(events), forget_from)
+
+
+def take_all(state: ChainState, events: Sequence[Event]) -> ChainState:
+    state.take(make_batch(events, events[-1].block_number))
+    return state
+
+
+def assert_games(state: ChainState, chain: RoundChain, players: list[Player]) -> None:
+    block = chain.get_block()
+    for player in players:
+        told = get_state_at(state.games[player.twin.task], block)
+        played = get_state_at(player.twin.state, block)
+        assert (told.rounds, told.seats, told.root) == (played.rounds, played.seats, played.root)
+
+
+def test_all_games_are_told(chain: RoundChain, players: list[Player], events: list[Event]) -> None:
+    """Games, texts, credits and stakes of both tasks."""
+    state = take_all(make_state(chain, players[0]), events)
+    assert_games(state, chain, players)
+    for player in players:
+        assert state.texts[player.twin.task] == b"text"
+        assert state.task_terms[player.twin.task].parameter_count == 200
+        seats = player.twin.state.seats.values()
+        held = {seat.account for seat in seats if seat.status != SeatStatus.CLOSED}
+        for party in player.twin.parties.values():
+            assert state.credits[party.address] == player.twin.state.purse.get_wei(credit_of(party.address))
+            assert state.is_staked(party.address) == (party.address in held)
+    assert not state.refused
+
+
+def test_after_a_reorg_what_stands_is_told(
+    chain: RoundChain, players: list[Player], events: list[Event]
+) -> None:
+    """Half of the events come, and others in their place, and then the right ones."""
+    state, middle = make_state(chain, players[0]), events[len(events) // 2].block_number
+    before = [event for event in events if event.block_number < middle]
+    joined = next(event for event in events if event.name == "SeatJoined")
+    stray = replace(joined, arguments={**joined.arguments, "seat": 0x1003F, "account": "0x" + "77" * 20})
+    state.take(make_batch([*before, replace(stray, block_number=middle)], middle))
+    assert state.is_staked("0x" + "77" * 20)
+    state.take(make_batch(events[len(before) :], events[-1].block_number, forget_from=middle))
+    assert not state.is_staked("0x" + "77" * 20)
+    assert_games(state, chain, players)
+    assert state.head_block == events[-1].block_number
+
+
+def test_what_cannot_be_folded_stops_nobody(
+    chain: RoundChain, players: list[Player], events: list[Event]
+) -> None:
+    """A task with impossible terms is left out, one with impossible logs is dropped; the others go on."""
+    posted = next(event for event in events if event.name == "TaskPosted")
+    bad = posted.arguments["terms"]._replace(segment_steps=0, rounds=0)
+    stranger = {**posted.arguments, "task": b"\1" * 32}
+    malformed = replace(posted, arguments={**stranger, "terms": bad})
+    settled = next(event for event in events if event.name == "ClaimTaken")
+    other = replace(posted, arguments={**posted.arguments, "task": b"\2" * 32})
+    broken = replace(settled, arguments={**settled.arguments, "task": b"\2" * 32})
+    state = make_state(chain, players[0])
+    take_all(state, [malformed, other, *events, broken])
+    assert_games(state, chain, players)
+    assert set(state.refused) == {b"\1" * 32, b"\2" * 32}
+    own = replace(broken, arguments={**settled.arguments, "round": 999})
+    with pytest.raises(KeyError):
+        take_all(state, [own])
+
+
+def test_what_is_said_is_kept_by_its_name(
+    chain: RoundChain, players: list[Player], events: list[Event]
+) -> None:
+    """All events of a contest, an ask or a dispute, and of no other one."""
+    state = take_all(make_state(chain, players[0]), events)
+    opened = [one for one in events if one.name in ("Contested", "AskOpened", "DisputeOpened")]
+    assert opened, "these plays ask nothing"
+    for event in opened:
+        task, name = event.arguments["task"], event.arguments.get("id") or event.arguments["dispute"]
+        said = state.events_of(task, name)
+        assert said[0] == event
+        assert all(name in one.arguments.values() for one in said)
+        is_open = name in state.games[task].names
+        assert is_open == (not said[-1].name.endswith("Ended"))
+        book: Any = state.contests[task].contests if event.name == "Contested" else {
+            **state.inner[task].disputes, **state.inner[task].asks
+        }  # fmt: skip
+        assert book[name].clock >= event.block_number
+    closing = replace(opened[0], name="GameClosed", arguments={**opened[0].arguments, "refund_wei": 0})
+    state.take(make_batch([closing], state.head_block))
+    assert not state.events_of(opened[0].arguments["task"], closing.arguments.get("id") or b"")

@@ -1,0 +1,125 @@
+"""Every proof in one transaction: found among what a node knows, built by it, and taken by the contract."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.actions.dispute import judging_work
+from protocol.actions.dispute.finding import list_cases
+from protocol.actions.dispute.judging_work import list_work_cases
+from protocol.spec.game.enums import ProofKind, SeatStatus
+from protocol.spec.game.state import StatementRef
+from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.statements import VoteWord
+from tests.rounds.chain import RoundChain, open_round_chain
+from tests.rounds.members import make_word
+from tests.rounds.proofs import FAULTS, Proofs, ToyAudits, open_proofs
+
+RIGHT = FAULTS.index("right")
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
+    """The contracts on an Anvil of their own."""
+    with open_round_chain(tmp_path_factory.mktemp("proofs"), LIMITS_LOCAL) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def proofs(chain: RoundChain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proofs]:
+    """A closed round with claims that are wrong in one thing each."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield open_proofs(chain, tmp_path_factory.mktemp("prover"), patch)
+
+
+@pytest.fixture(autouse=True)
+def know_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy model is in the store; it has no program from which to make it."""
+
+    async def load(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(judging_work, "load_weights", load)
+
+
+def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[str], list[ProofKind]]:
+    """What a node finds, and as what the contract takes it; nothing of it stays."""
+    party, sent = proofs.open_prover(audits, by)
+    if set(audits.openings) == {FAULTS.index("scale")}:
+        proofs.forget_final(party, FAULTS.index("scale"))
+    block, game_round = proofs.twin.get_block(), proofs.twin.state.rounds[0]
+    cases = [*list_cases(party, game_round, block), *list_work_cases(party, game_round, block)]
+    kinds = []
+    with proofs.chain.undone():
+        for case in cases:
+            asyncio.run(case.prove(party))
+            assert sent[-1].error is None, (case.name, sent[-1].error)
+            said = [v for _, name, v in sent[-1].events if name in ("SeatConvicted", "StatementConvicted")]
+            kinds += [ProofKind(v["proof"]) for v in said if "proof" in v][:1]
+    return [str(case.name[0]) for case in cases], kinds
+
+
+@pytest.mark.parametrize(
+    ("fault", "word", "kind"),
+    [
+        ("start", VoteWord.REJECT_START, ProofKind.BOUNDARY_ZERO),
+        ("delta", VoteWord.REJECT_DELTA, ProofKind.DELTA_LEAF),
+        ("scale", VoteWord.REJECT_DELTA, ProofKind.DELTA_LEAF),
+        ("carried", VoteWord.REJECT_DELTA, ProofKind.CARRIED_ROOT),
+    ],
+)
+def test_a_wrong_claim_is_proven_wrong(proofs: Proofs, fault: str, word: VoteWord, kind: ProofKind) -> None:
+    slot = FAULTS.index(fault)
+    own = proofs.make_vote(slot, word, by="prover")
+    assert prove(proofs, ToyAudits([own], openings={slot: proofs.show(slot)})) == (["claim"], [kind])
+
+
+def test_two_votes_two_seals_and_a_vote_off_its_seal(proofs: Proofs) -> None:
+    vote = proofs.make_vote(RIGHT, VoteWord.ACCEPT)
+    other = proofs.make_vote(RIGHT, VoteWord.ABSTAIN)
+    assert prove(proofs, ToyAudits([vote, other])) == (["two votes"], [ProofKind.TWO_STATEMENTS])
+    seal, second = proofs.make_seal(vote), proofs.make_seal(vote, seal=make_word("another"))
+    assert prove(proofs, ToyAudits(seals=[seal, second])) == (["two seals"], [ProofKind.TWO_STATEMENTS])
+    assert prove(proofs, ToyAudits([vote], [second])) == (["vote and seal"], [ProofKind.TWO_STATEMENTS])
+    assert prove(proofs, ToyAudits([vote], [seal])) == ([], [])
+
+
+def test_a_vote_that_names_another_leaf_or_none_that_exists(proofs: Proofs) -> None:
+    audits = ToyAudits(openings={RIGHT: proofs.show(RIGHT)})
+    for lie in ("start_leaf", "end_leaf"):
+        change: dict[str, Any] = {lie: make_word(lie)}
+        audits.votes = [proofs.make_vote(RIGHT, VoteWord.ACCEPT, **change)]
+        assert prove(proofs, audits) == (["vote leaf"], [ProofKind.VOTE_LEAF])
+    audits.votes = [proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 1)]
+    assert prove(proofs, audits) == (["no leaf"], [ProofKind.FALSE_WORD])
+    audits.votes = [proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 0)]
+    assert prove(proofs, audits) == ([], [])
+
+
+@pytest.mark.parametrize("word", [VoteWord.REJECT_START, VoteWord.REJECT_DELTA])
+def test_a_false_rejection_of_what_is_right(proofs: Proofs, word: VoteWord) -> None:
+    own = proofs.make_vote(RIGHT, VoteWord.ACCEPT, by="prover")
+    false = proofs.make_vote(RIGHT, word)
+    audits = ToyAudits([own, false], openings={RIGHT: proofs.show(RIGHT)})
+    assert prove(proofs, audits) == (["work"], [ProofKind.FALSE_WORD])
+    assert prove(proofs, ToyAudits([false], openings={RIGHT: proofs.show(RIGHT)})) == ([], [])
+
+
+def test_ends_that_differ_in_an_exact_task(
+    chain: RoundChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = open_proofs(chain, tmp_path, monkeypatch, is_exact=True)
+    false = exact.make_vote(RIGHT, VoteWord.REJECT_STATE, 0)
+    assert prove(exact, ToyAudits([false])) == (["ends"], [ProofKind.FALSE_WORD])
+    assert prove(exact, ToyAudits([exact.make_vote(RIGHT, VoteWord.ACCEPT)])) == ([], [])
+
+
+def test_nobody_proves_against_itself_or_a_closed_seat(proofs: Proofs) -> None:
+    vote = proofs.make_vote(RIGHT, VoteWord.REJECT_STATE, 1)
+    assert prove(proofs, ToyAudits([vote]), by="auditor 0") == ([], [])
+    number = proofs.get_accused(vote)
+    seat = proofs.twin.state.seats[number]
+    assert seat.status == SeatStatus.OPEN and proofs.get_accused(StatementRef(0, RIGHT)) != number

@@ -1,0 +1,115 @@
+"""Nodes send what anybody may send: rightly written, each in its turn, and to the end whoever is silent."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from protocol.actions.runtime.duties import Wait
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.upkeep import Upkeep, list_duties
+from protocol.actions.runtime.upkeep_calls import SettleSeats, send_upkeep
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.game.upkeep import get_next_block
+from tests.rounds.campaign import make_player
+from tests.rounds.chain import RoundChain, Sent, open_round_chain
+from tests.rounds.members import Member
+from tests.rounds.nodes import Watcher, make_node, make_watcher
+from tests.rounds.twin import Twin
+
+UPKEEP = (
+    calls.StartRounds, calls.SealStart, calls.SealRound, calls.SealAudits, calls.SealClosing, calls.LetStand,
+    calls.FreeEpoch, calls.CloseGame, calls.PayOut, calls.SettleSeat, calls.MarkSilent, calls.EndRootContest,
+    calls.EndAsk, calls.EndDispute,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
+    """The contracts on an Anvil of their own."""
+    with open_round_chain(tmp_path_factory.mktemp("upkeep"), LIMITS_LOCAL) as opened:
+        yield opened
+
+
+class NodeTwin:
+    """Sends the upkeep of a play as a node would, in place of the play's own writers."""
+
+    def __init__(self, twin: Twin) -> None:
+        self.twin, self.written = twin, Counter[str]()
+        self._write, twin._send = twin._send, self.send  # type: ignore[method-assign]
+        self._watcher = make_watcher(twin.chain, "", twin.signing)
+
+    def send(self, call: GameCall, party: Member) -> Sent | None:
+        """Through `send_upkeep` where the call is upkeep and there is something to write."""
+        state = self._watcher.catch_up()
+        game = state.games[self.twin.task]
+        names = {getattr(call, name, -1) for name in ("contest", "ask", "dispute")} - {-1}
+        if not isinstance(call, UPKEEP) or not names <= set(game.names.values()):
+            return self._write(call, party)
+        node, sent = make_node(self.twin.chain, party.address, state, self.twin.task)
+        if isinstance(call, calls.SettleSeat):
+            call = SettleSeats((call.seat,), call.until_round)
+        try:
+            asyncio.run(send_upkeep(node, call))
+        except EnvironmentFault:
+            # The play tries to seal what is not due: a node has nothing to prove then.
+            assert type(call).__name__.startswith("Seal"), call
+            return self._write(call, party)
+        self.written[type(call).__name__] += sent[-1].error is None
+        return sent[-1]
+
+
+def test_what_nodes_write_is_what_the_contracts_take(chain: RoundChain) -> None:
+    """Calls of upkeep pass where the machine's pass, in a play with questions."""
+    player = make_player(chain, 31)
+    nodes = NodeTwin(player.twin)
+    player.join_all()
+    player.play(260)
+    assert len(nodes.written) >= 7 and sum(nodes.written.values()) > 25, nodes.written
+
+
+def send_one(nodes: list[Party], watcher: Watcher, sent: list[Sent]) -> GameCall | None:
+    """The first call that some node's loop would send now. It is not refused."""
+    block = watcher.chain.get_block() + 1
+    for node in nodes:
+        for duty in list_duties(node, block):
+            if isinstance(duty, Upkeep):
+                asyncio.run(duty.perform(node))
+                assert sent[-1].error is None, (duty, sent[-1].error)
+                watcher.catch_up()
+                return duty.call
+    return None
+
+
+def wait(nodes: list[Party], watcher: Watcher) -> None:
+    """To the block before the next one in which something may be due, or a node's turn comes."""
+    head = watcher.chain.get_block()
+    waits = [d.block for node in nodes for d in list_duties(node, head + 1) if isinstance(d, Wait)]
+    later = min([*waits, get_next_block(nodes[0].game, head + 1) or head + 2, head + 400])
+    watcher.chain.mine_to(max(head + 1, later - 1))
+    watcher.catch_up()
+
+
+def test_one_node_alone_brings_a_task_to_its_end(chain: RoundChain) -> None:
+    """Nobody commits, nobody votes, one member's node is up: rounds stand, silent seats leave, all is settled
+    and paid out, the task is closed."""
+    player = make_player(chain, 33)
+    player.join_all()
+    task, account = player.twin.task, player.twin.parties[player.solvers[0]].address
+    watcher = make_watcher(chain, account, player.twin.signing)
+    node, sent = make_node(chain, account, watcher.catch_up(), task)
+    done = Counter[str]()
+    while not watcher.state.games[task].is_closed:
+        call = send_one([node], watcher, sent)
+        done[type(call).__name__] += 1
+        assert sum(done.values()) < 1_000, done
+        if call is None:
+            wait([node], watcher)
+    assert not watcher.state.games[task].seats and not watcher.state.is_staked(account)
+    kinds = {"StartRounds", "SealStart", "LetStand", "MarkSilent", "SettleSeats", "PayOut", "CloseGame"}
+    assert kinds <= set(done), done
+    assert done["SettleSeats"] < done["PayOut"], "seats are settled in pages"

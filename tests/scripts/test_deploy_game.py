@@ -1,0 +1,107 @@
+"""The contracts of the round land where they were told, with their limits, and are not deployed twice."""
+
+from collections.abc import AsyncIterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.game import GameChain, open_game_chain
+from protocol.adapters.chain.game_deployment import (
+    GAME_CONTRACTS,
+    GameDeployment,
+    read_game_deployment,
+    write_game_deployment,
+)
+from protocol.adapters.keys import AccountKey
+from protocol.spec.codec import compute_domain
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
+from scripts.deploy_game import compute_game_code, deploy_game_once
+from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What one deployment on an Anvil of its own has left."""
+
+    rpc_url: str
+    key: AccountKey
+    path: Path
+    deployment: GameDeployment
+
+
+@pytest.fixture
+async def placed(tmp_path: Path) -> AsyncIterator[Placed]:
+    folder = tmp_path
+    async with run_anvil(0, folder / "anvil.log", block_time_s=0) as rpc_url:
+        connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
+        await give_coin(connection, key.address, GRANT_COIN_WEI)
+        path = folder / "game.json"
+        deployment = await deploy_game_once(connection, key, path, LIMITS_2S, report=lambda _: None)
+        await connection.close()
+        yield Placed(rpc_url, key, path, deployment)
+
+
+@pytest.fixture
+async def chain(placed: Placed) -> AsyncIterator[GameChain]:
+    async with open_game_chain(placed.rpc_url, placed.deployment, placed.key, poll_s=0.02) as opened:
+        yield opened
+
+
+async def test_the_contracts_know_each_other_and_their_limits(placed: Placed, chain: GameChain) -> None:
+    for name in ("Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests"):
+        assert await chain.purse.is_module(placed.deployment.contracts()[name]), name
+    assert await chain.purse.token() == placed.deployment.token
+    assert await chain.disputes.referee() == placed.deployment.referee
+    assert chain.limits == LIMITS_2S
+
+
+async def test_a_chain_of_the_deployment_signs_reads_and_proves(placed: Placed, chain: GameChain) -> None:
+    assert chain.signing.contract == placed.deployment.tasks
+    task, block = b"\7" * 32, (await chain.head()).number
+    domain = compute_domain(chain.signing.chain_id, chain.signing.contract, task)
+    assert await chain.tasks.domain_of(task) == domain
+    receipt = await chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32)
+    assert receipt.find("Announced").arguments["account"] == chain.address == placed.key.address.lower()
+    names = [event.name for event in await chain.read_events(placed.deployment.deploy_block, block + 1)]
+    assert names == ["Announced"]
+    header = await chain.prove_header(block)
+    raw = await chain.connection.raw_block(block)
+    assert await chain.randomness.read(block, header) == bytes.fromhex(str(raw["mixHash"])[2:])
+
+
+async def test_a_second_deployment_is_the_first(placed: Placed, chain: GameChain) -> None:
+    before = (await chain.head()).number
+    again = await deploy_game_once(chain.connection, placed.key, placed.path, LIMITS_LOCAL)
+    assert again == placed.deployment == read_game_deployment(placed.path)
+    assert (await chain.head()).number == before
+
+
+async def test_another_chain_is_refused(placed: Placed, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    text = placed.deployment.to_json()
+    other.write_text(text.replace(placed.deployment.votes, "0x" + "11" * 20))
+    with pytest.raises(InvalidInput, match="no contract at the address of Votes"):
+        async with open_game_chain(placed.rpc_url, read_game_deployment(other)):
+            pass
+
+
+def test_a_file_lists_every_contract(tmp_path: Path) -> None:
+    addresses = {name: f"0x{i:040X}" for i, name in enumerate(("token", *GAME_CONTRACTS), 10)}
+    written = GameDeployment(chain_id=7, deploy_block=5, **addresses)
+    write_game_deployment(tmp_path / "a" / "7.json", written)
+    found = read_game_deployment(tmp_path / "a" / "7.json")
+    assert found == written and found.contracts()["Tasks"] == addresses["tasks"].lower()
+    (tmp_path / "bad.json").write_text('{"chainId": 7}')
+    with pytest.raises(InvalidInput):
+        read_game_deployment(tmp_path / "bad.json")
+
+
+def test_an_unknown_constructor_argument_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = dict.fromkeys((*GAME_CONTRACTS.values(), "token"), "0x" + "22" * 20)
+    assert len(compute_game_code("Tasks", where, LIMITS_LOCAL)) > len(astuple(LIMITS_LOCAL.least))
+    with pytest.raises(InvalidInput, match="unknown"):
+        compute_game_code("DisputeGame", where, LIMITS_LOCAL)
