@@ -7,11 +7,11 @@ differs.
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from protocol.actions.boundaries import read_boundary
-from protocol.actions.claim import Train, get_dealt_batches, open_boundary
+from protocol.actions.claim import get_dealt_batches, open_boundary
+from protocol.actions.dispute.casebook import Compute as Compute
 from protocol.actions.party import Party, TracedStep
 from protocol.actions.states import keep_state, load_state
 from protocol.actions.traces import TraceKeeper, describe_layout, drop_traces
@@ -20,8 +20,7 @@ from protocol.compute.digest import state_header
 from protocol.compute.facts import compute_step_facts
 from protocol.compute.openings import open_demanded, prove_outputs
 from protocol.compute.program import build_program, describe_program
-from protocol.compute.retrace import Retrace, retrace
-from protocol.compute.step import TrainingState, train_segment
+from protocol.compute.step import TrainingState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.dispute import DisputeState
@@ -29,15 +28,6 @@ from protocol.spec.dispute_moves import AnswerDemand
 from protocol.spec.program import get_constant_roots
 from protocol.spec.round import get_opening, get_slot
 from protocol.spec.statuses import ClaimRef
-
-
-@dataclass(frozen=True)
-class Compute:
-    """What a node trusts to compute for it: segments, and the trace of a step."""
-
-    train: Train = train_segment
-    retrace: Retrace = retrace
-
 
 HONEST = Compute()
 

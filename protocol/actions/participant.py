@@ -15,7 +15,7 @@ from protocol.actions import (
     claim,
     defend,
     fallen,
-    merge,
+    merging,
     prosecute,
     replay,
     review,
@@ -304,7 +304,7 @@ class Participant:
             case calls.Judge():
                 await ledger.judge(task, call.round, call.slot)
             case calls.PostOuter():
-                await merge.post_outer(party, call.round)
+                await merging.post_outer(party, call.round)
             case calls.SettleMerge():
                 await ledger.settle_merge(task, call.round)
             case calls.SettleClaim():
@@ -398,7 +398,7 @@ class Participant:
                 self.done.add(action)
                 await review.review_round(self.party, action.round, self.own_replays, self.compute.train)
             case CheckOuter():
-                await merge.check_outer(self.party, action.round)
+                await merging.check_outer(self.party, action.round)
                 self.done.add(action)
             case ComputeOwnRoots():
                 state = self._find_dispute(action.dispute)
@@ -409,9 +409,9 @@ class Participant:
                 await prosecute.prosecute(self.party, self._find_dispute(action.dispute))
                 self.done.add(action)
             case ContestState():
-                await merge.play_contest(self.party, action)
+                await merging.play_contest(self.party, action)
             case EndContest():
-                await merge.end_contest(self.party, action.contest)
+                await merging.end_contest(self.party, action.contest)
 
     # --- Watching ------------------------------------------------------------------------------------------
     def react(self, event: Event) -> None:

@@ -8,6 +8,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from protocol.actions.audit.audits import Audits
+from protocol.actions.dispute.casebook import CaseBook
+from protocol.actions.merge.book import ClaimBook
 from protocol.actions.party import PartyConfig, Status
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.game import GameChain
@@ -29,6 +32,12 @@ class Joined:
     domain: bytes
     spec: TaskSpec
     corpus: Corpus
+    claims: ClaimBook
+    """This node's own claims and merges."""
+    audits: Audits
+    """Audits of this node and of its claims."""
+    cases: CaseBook
+    """This node's part in disputes and asks."""
     locks: dict[tuple[str, object], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One piece of work at a time: (kind of work, what it is about)."""
 
@@ -47,6 +56,8 @@ class Party:
     status: Status
     batches: AsyncIterator[Batch]
     joined: Joined | None = None
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set where the loop has to look again before the next block."""
 
     @property
     def account(self) -> str:
@@ -68,6 +79,12 @@ class Party:
     def signing(self) -> SigningDomain:
         """Where this party's signatures count."""
         return self.chain.signing
+
+    def wake(self) -> None:
+        """Have the loop look again: something came that may make a duty due. Until it has, this party waits
+        for no block."""
+        self.status.waiting_for_block = self.state.head_block
+        self.woken.set()
 
     def say(self, line: str) -> None:
         """Tell the operator."""

@@ -1,0 +1,145 @@
+"""Posting a task of the round: from a model, a dataset and a plan to terms, an escrow, and a dataset that is
+served.
+
+The submitter computes every root that nodes will check before they stake; what they would refuse is never
+posted.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.joining import refuse_harmful, require_format
+from protocol.actions.runtime.party import Party
+from protocol.adapters.chain.logs import Event
+from protocol.compute.data import dataset_root
+from protocol.compute.digest import tensor_root, zero_root
+from protocol.compute.facts import with_step_root
+from protocol.compute.liveness import require_live_parameters
+from protocol.compute.model import init_parameters, parameter_count
+from protocol.compute.program import with_program
+from protocol.spec.codec import encode_training
+from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.float32 import float_to_bits
+from protocol.spec.game.logged_terms import read_terms
+from protocol.spec.game.posted import PostedTerms, make_spec
+from protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
+from protocol.spec.params import FORMAT_NUMBERS, PROTOCOL_VERSION
+from protocol.spec.program import DEFAULT_CHUNK_TERMS
+from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from protocol.spec.typed_data import SigningDomain
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes (one byte a
+    token)."""
+
+    model: ModelConfig
+    schedule: ScheduleConfig
+    windows: GameWindows
+    amounts: GameAmounts
+    limits: Limits
+    rounds: int
+    inner_steps: int
+    segment_steps: int
+    solver_seats: int
+    draws: int
+    late_chance: int
+    least_solvers: int
+    least_verifiers: int
+    least_whistleblowers: int
+    carry_moments: int
+    outer_learning_rate: float
+    outer_momentum: float
+    sequences_per_step: int
+    sequence_tokens: int
+    heldout_tokens: int
+    initial_seed: int
+    optimizer: OptimizerConfig = OptimizerConfig()
+    chunk_terms: int = DEFAULT_CHUNK_TERMS
+    numeric_format: str = "float32"
+
+
+def build_task(
+    plan: RoundPlan, dataset: bytes, submitter: str, salt: bytes
+) -> tuple[PostedTerms, TrainingSpec]:
+    """The whole task, all roots computed."""
+    training = _build_training(plan, dataset)
+    terms = _build_terms(plan, training, submitter, salt)
+    levels = compute_schedule_levels(compute_schedule_sums(make_spec(terms, training)))
+    terms = replace(terms, schedule_root=levels[-1][0])
+    stepped = with_step_root(make_spec(terms, training))
+    return replace(terms, step_root=stepped.terms.step_root), training
+
+
+def _build_training(plan: RoundPlan, dataset: bytes) -> TrainingSpec:
+    training = TrainingSpec(
+        protocol_version=PROTOCOL_VERSION,
+        architecture="llama",
+        numeric_format=plan.numeric_format,
+        chunk_terms=plan.chunk_terms,
+        program_root=bytes(32),
+        model=plan.model,
+        optimizer=plan.optimizer,
+        schedule=plan.schedule,
+        sequences_per_step=plan.sequences_per_step,
+        sequence_tokens=plan.sequence_tokens,
+        initial_seed=plan.initial_seed,
+        dataset_root=dataset_root(dataset),
+        token_count=len(dataset) - plan.heldout_tokens,
+        heldout_tokens=plan.heldout_tokens,
+    )
+    return with_program(training)
+
+
+def _build_terms(plan: RoundPlan, training: TrainingSpec, submitter: str, salt: bytes) -> PostedTerms:
+    count = parameter_count(training.model)
+    return PostedTerms(
+        submitter=submitter,
+        salt=salt,
+        initial_weights_root=tensor_root(init_parameters(training.model, training.initial_seed)),
+        zero_root=zero_root(count),
+        schedule_root=bytes(32),
+        step_root=bytes(32),
+        format=FORMAT_NUMBERS[plan.numeric_format],
+        weighting=0,
+        parameter_count=count,
+        rounds=plan.rounds,
+        inner_steps=plan.inner_steps,
+        segment_steps=plan.segment_steps,
+        solver_seats=plan.solver_seats,
+        draws=plan.draws,
+        late_chance=plan.late_chance,
+        least_solvers=plan.least_solvers,
+        least_verifiers=plan.least_verifiers,
+        least_whistleblowers=plan.least_whistleblowers,
+        carry_moments=plan.carry_moments,
+        outer_learning_rate=float_to_bits(plan.outer_learning_rate),
+        outer_momentum=float_to_bits(plan.outer_momentum),
+        windows=plan.windows,
+        amounts=plan.amounts,
+        limits=plan.limits,
+    )
+
+
+def refuse_bad_task(party: Party, terms: PostedTerms, training: TrainingSpec) -> int:
+    """Raises InvalidInput with every reason for which nodes would refuse it; else its escrow in wei."""
+    spec = make_spec(terms, training)
+    game_terms = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, party.signing.contract))
+    refuse_harmful(game_terms, spec, None, party.chain.limits)
+    require_format(terms.format, spec)
+    require_live_parameters(training)
+    return compute_escrow(game_terms)
+
+
+async def post_task(party: Party, plan: RoundPlan, dataset: bytes, salt: bytes) -> bytes:
+    """Post the task with its escrow, and serve its dataset from now on; returns the task's id. Raises
+    InvalidInput where nodes would refuse it, ContractRefused where the account has too few tokens."""
+    terms, training = await asyncio.to_thread(build_task, plan, dataset, party.account, salt)
+    escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
+    await asyncio.to_thread(party.store.put_dataset, dataset)
+    await deposit_missing(party, escrow_wei)
+    receipt = await party.chain.tasks.post_task(terms, encode_training(training))
+    posted: Event = receipt.find("TaskPosted")
+    return bytes(posted.arguments["task"])

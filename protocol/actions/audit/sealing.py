@@ -1,0 +1,102 @@
+"""Until the seal: fetch the start, replay the segment, write down what came of it."""
+
+import asyncio
+import secrets
+from functools import partial
+
+from protocol.actions.audit.asking import ask_until, make_unserved
+from protocol.actions.audit.book import make_sealed
+from protocol.actions.audit.messages import START, PlaceSaid, StartAsked, StartShown, make_form
+from protocol.actions.audit.openings import are_steps_right, compute_leaf, read_boundary
+from protocol.actions.audit.records import SealMade
+from protocol.actions.audit.room import AuditRoom
+from protocol.adapters.chain.types import BoundaryProof
+from protocol.compute.data import get_batch
+from protocol.compute.step import GetBatch
+from protocol.spec.audit_draw import deal_shards
+from protocol.spec.codec import compute_state_root
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import ProtocolFault
+from protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.statements import compute_seal
+
+START_FORM = make_form(StartShown)
+
+
+class Diverged(ProtocolFault):
+    """A replay left the finite numbers. It would do so again."""
+
+
+async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
+    """Fetches the start, replays the segment and writes down what came of it. None where it is wanted no
+    more."""
+
+    async def ask() -> tuple[BoundaryProof, BoundaryProof]:
+        first, start = await _ask_start(room, drawn)
+        if _are_numbers_right(room, drawn, first.header, start.header):
+            await room.states.fetch(room.client, [room.find_peer(drawn.solver)], start.header)
+        return first, start
+
+    first, start = await ask_until(room, ask, until, "the start of the segment")
+    if not _are_numbers_right(room, drawn, first.header, start.header):
+        raise make_unserved("a start state with the step numbers of its place", until)
+    if not _is_wanted(room, drawn):
+        room.passed.add(drawn.place)
+        return None
+    try:
+        own = await asyncio.to_thread(_replay, room, drawn, start.header)
+    except ProtocolFault as fault:
+        raise Diverged(**vars(fault)) from fault
+    if find_drawn(room.get_game(), drawn.place) is None:
+        return None
+    return _write_seal(room, drawn, first, start, own)
+
+
+async def _ask_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof, BoundaryProof]:
+    place = PlaceSaid(**vars(drawn.place))
+    shown = await room.client.ask(room.find_peer(drawn.solver), START, StartAsked(place), START_FORM)
+    return read_boundary(drawn, 0, shown.first), read_boundary(drawn, drawn.segment, shown.start)
+
+
+def _are_numbers_right(room: AuditRoom, drawn: DrawnAudit, first: StateHeader, start: StateHeader) -> bool:
+    about, steps = room.about, drawn.segment * room.about.segment_steps
+    global_step = drawn.place.round * about.inner_steps + steps
+    return are_steps_right(start, first, global_step, steps, carries=about.carry_moments)
+
+
+def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
+    """Whether a word that follows a replay would count: in a draw that takes UNSERVED alone it would not."""
+    game, place = room.get_game(), drawn.place
+    if find_drawn(game, place) is None:
+        return False
+    return is_wanted(game, place, room.block) and not is_only_unserved(game, place, room.block)
+
+
+def _replay(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> StateHeader:
+    about, steps = room.about, room.about.segment_steps
+    place = (drawn.segment * steps, steps)
+    # Nobody but `train` holds the start: a state less in memory from its first step on.
+    end, _ = room.train(room.states.load(start), about.training, _get_batches(room, drawn), *place)
+    return room.states.keep(end)
+
+
+def _get_batches(room: AuditRoom, drawn: DrawnAudit) -> GetBatch:
+    """The data that the beacon of the round dealt to the slot."""
+    game_round = room.get_game().rounds[drawn.place.round]
+    beacon = game_round.beacon or ZERO_WORD
+    shard = deal_shards(beacon, len(game_round.pool.solvers))[drawn.place.slot]
+    return partial(get_batch, room.about.corpus, room.about.training, beacon, shard)
+
+
+def _write_seal(
+    room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof, start: BoundaryProof, own: StateHeader
+) -> SealMade:
+    place, salt = drawn.place, secrets.token_bytes(32)
+    leaf = compute_leaf(drawn, drawn.segment, start)
+    where = (place.domain, place.round, place.slot, place.draw, place.rank)
+    seal = compute_seal(*where, room.account, leaf, compute_state_root(own), salt)
+    sealed = make_sealed(place, drawn.segment, leaf, seal)
+    made = SealMade(room.about.task, sealed, salt, first, start, own)
+    room.book.write(made)
+    return made

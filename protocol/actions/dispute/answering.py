@@ -1,0 +1,121 @@
+"""Answering a dispute on this node's own claim or vote: recompute the segment, trace the named step, show
+what is demanded.
+
+What is posted follows from the journal and the task alone, so a killed node says the same again. Everything
+that a challenger wants to see is served as long as the dispute is open.
+"""
+
+import asyncio
+
+from protocol.actions.dispute.casebook import TracedStep
+from protocol.actions.dispute.knowing import get_now
+from protocol.actions.dispute.segments import (
+    compute_roots,
+    compute_state,
+    find_replay,
+    get_batches,
+    restore_own_start,
+)
+from protocol.actions.dispute.serving import show_steps, show_trace
+from protocol.actions.dispute.standing import find_solver
+from protocol.actions.merge.opening import open_boundary
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import keep_state
+from protocol.actions.traces import TraceKeeper, describe_layout
+from protocol.compute.facts import compute_step_facts
+from protocol.compute.openings import open_demanded, prove_outputs
+from protocol.compute.program import build_program, describe_program
+from protocol.spec.codec import compute_state_root
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.program import get_constant_roots
+
+
+async def post_roots(party: Party, dispute: InnerDispute) -> None:
+    """Post the root of each step's state, start and end included, as the statement binds them."""
+    place = (dispute.statement.round, dispute.statement.slot)
+    start = await restore_own_start(party, dispute)
+    roots = await asyncio.to_thread(compute_roots, party, place, dispute.segment, start)
+    if dispute.statement.draw is None:
+        await _post_claim_roots(party, dispute, roots)
+    else:
+        await _post_vote_roots(party, dispute, roots, start)
+
+
+async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+    first = dispute.segment
+    ends = [open_boundary(party, dispute.statement.round, boundary) for boundary in (first, first + 1)]
+    require_end(ends[1].header, roots[-1])
+    await party.chain.disputes.post_claim_roots(party.task.task, dispute.name, roots, *ends)
+
+
+async def _post_vote_roots(
+    party: Party, dispute: InnerDispute, roots: tuple[bytes, ...], start: StateHeader
+) -> None:
+    ref, replay = dispute.statement, find_replay(party, dispute.statement)
+    require_end(replay.own_end, roots[-1])
+    solver, salts = find_solver(get_now(party), ref.round, ref.slot), (replay.start.salt, replay.seal_salt)
+    place = (party.task.task, dispute.name)
+    await party.chain.disputes.post_vote_roots(*place, roots, solver, start, *salts)
+
+
+def require_end(end: StateHeader, root: bytes) -> None:
+    """Raises EnvironmentFault where a recomputed segment ends elsewhere than the statement says."""
+    if compute_state_root(end) != root:
+        raise EnvironmentFault(
+            what="this machine computes other bits than when it made the statement that is disputed",
+            expected=compute_state_root(end).hex(),
+            actual=root.hex(),
+            remedy="Bring back the versions of torch and of the drivers that the statement was made with.",
+        )
+
+
+async def post_trace(party: Party, dispute: InnerDispute) -> None:
+    """Run the named step again, keep all of it to be served, and post the root of its trace."""
+    traced = await trace_named_step(party, dispute)
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    proof = await asyncio.to_thread(prove_outputs, traced.tree)
+    ends = (traced.tree.root, traced.start, traced.end)
+    await party.chain.disputes.post_trace(party.task.task, dispute.name, facts, *ends, proof)
+
+
+async def show_leaves(party: Party, dispute: InnerDispute) -> None:
+    """Show the demanded leaves that are not shown yet."""
+    traced = await trace_named_step(party, dispute)
+    openings = [
+        await asyncio.to_thread(open_demanded, traced.tree, one.node, one.place, one.leaf_index)
+        for one in dispute.demands[len(dispute.shown) :]
+    ]
+    await party.chain.disputes.show_leaves(party.task.task, dispute.name, traced.start, openings)
+
+
+async def serve(party: Party, dispute: InnerDispute) -> None:
+    """Show the states of all steps of a disputed segment, and the trace of the named one, from now on."""
+    if dispute.trace is not None:
+        await trace_named_step(party, dispute)
+    await show_steps(party, dispute)
+
+
+async def trace_named_step(party: Party, dispute: InnerDispute) -> TracedStep:
+    """The trace of the named step as this node computes it, once for each dispute."""
+    book, name = party.task.cases, dispute.name
+    async with party.task.locks["trace", name]:
+        if name not in book.traces:
+            start = await restore_own_start(party, dispute)
+            book.traces[name] = await asyncio.to_thread(_trace, party, dispute, start)
+            show_trace(party, dispute, book.traces[name])
+        return book.traces[name]
+
+
+def _trace(party: Party, dispute: InnerDispute, start: StateHeader) -> TracedStep:
+    assert dispute.step is not None
+    spec, place = party.task.spec, (dispute.statement.round, dispute.statement.slot)
+    before = compute_state(party, place, dispute.segment, start, dispute.step)
+    inner_step = dispute.segment * spec.terms.segment_steps + dispute.step
+    program = build_program(describe_program(spec.training)).program
+    keeper = TraceKeeper(party.store, describe_layout(program), get_constant_roots(program))
+    run = party.task.cases.compute.retrace
+    tree, end = run(before, spec.training, get_batches(party, *place), inner_step, keeper.keep)
+    keeper.finish()
+    return TracedStep(tree, keep_state(party, before), keep_state(party, end))

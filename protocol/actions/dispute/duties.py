@@ -1,0 +1,139 @@
+"""What a node has to do in disputes, asks and evidence, in the order of what it costs to be late.
+
+Answers first: silence costs the seat. Then the moves of disputes that this node opened, then what nobody
+waits for: suspicions, new disputes, asks, proofs in one transaction. What has run out is ended by upkeep.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.actions.dispute import (
+    answering,
+    asking,
+    naming,
+    opening,
+    prosecuting,
+    reading,
+    replying,
+    serving,
+)
+from protocol.actions.dispute.finding import list_cases
+from protocol.actions.dispute.judging_work import list_work_cases
+from protocol.actions.dispute.knowing import get_inner, get_now
+from protocol.actions.dispute.standing import list_provable_rounds
+from protocol.actions.runtime.party import Party
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.game.inner_moves import Move, list_moves
+
+Perform = Callable[[Party], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class DisputeDuty:
+    """One thing to do. what: names it; about: which one it is."""
+
+    what: str
+    about: object
+    act: Perform = field(compare=False, repr=False)
+
+    async def perform(self, party: Party) -> None:
+        """Do it. Raises as every duty does."""
+        await self.act(party)
+
+
+def list_duties(party: Party, block: int) -> Iterator[DisputeDuty]:
+    """What is due in `block`."""
+    yield from _list_answers(party, block)
+    yield from _list_moves(party, block)
+    yield from _list_served(party, block)
+    yield from _list_openings(party, block)
+    yield from _list_proofs(party, block)
+
+
+# --- As whoever is accused ----------------------------------------------------------------------------------
+def _list_answers(party: Party, block: int) -> Iterator[DisputeDuty]:
+    for dispute, moves in list_playable(party, block):
+        if Move.POST_ROOTS in moves:
+            yield _make("post roots", dispute.name, dispute, answering.post_roots)
+        if Move.POST_TRACE in moves:
+            yield _make("post the trace", dispute.name, dispute, answering.post_trace)
+        if Move.SHOW_LEAVES in moves:
+            yield _make("show leaves", dispute.name, dispute, answering.show_leaves)
+    for asked in replying.list_own_asked(party, block):
+        yield _make("answer", asked.name, asked, replying.answer_own)
+    for asked in replying.list_others_asked(party, block):
+        yield _make("answer for another", asked.name, asked, replying.answer_others)
+
+
+def _list_served(party: Party, block: int) -> Iterator[DisputeDuty]:
+    shown = party.task.cases.shown
+    for dispute in get_inner(party).disputes.values():
+        kinds = [kind for kind in ("steps", "trace") if (kind, dispute.name) in shown]
+        if not dispute.is_open:
+            for kind in kinds:
+                yield _make("forget", (kind, dispute.name), (kind, dispute.name), _forget)
+        elif dispute.roots and find_claimant(party, dispute) == party.account:
+            is_traced = dispute.trace is None or "trace" in kinds
+            if "steps" not in kinds or not is_traced:
+                yield _make("serve", (dispute.name, dispute.stage), dispute, answering.serve)
+    for wanted in serving.list_wanted(party, block):
+        yield _make("show steps", wanted, wanted, serving.show_wanted)
+
+
+async def _forget(party: Party, name: tuple[str, bytes]) -> None:
+    serving.forget(party, name)
+    book, dispute = party.task.cases, get_inner(party).disputes[name[1]]
+    book.traces.pop(name[1], None)
+    book.steps.pop((dispute.statement.round, dispute.statement.slot, dispute.segment), None)
+
+
+# --- As whoever opened --------------------------------------------------------------------------------------
+def _list_moves(party: Party, block: int) -> Iterator[DisputeDuty]:
+    searched = party.task.cases.searched
+    for dispute, moves in list_playable(party, block):
+        if Move.NAME_STEP in moves:
+            yield _make("name a step", dispute.name, dispute, naming.name_step)
+        if Move.PROVE in moves and dispute.name not in searched:
+            yield _make("prosecute", (dispute.name, dispute.stage), dispute, prosecuting.prosecute)
+
+
+# --- What nobody waits for ----------------------------------------------------------------------------------
+def _list_openings(party: Party, block: int) -> Iterator[DisputeDuty]:
+    for unread in reading.list_unread(party, block):
+        yield _make("read votes", unread, unread, reading.read_votes)
+    for found in opening.list_unjudged(party, block):
+        yield _make("judge steps", found.sentence, found, opening.judge_case)
+    for case in opening.list_unopened(party, block):
+        yield _make("dispute", case.salt, case, opening.open_case)
+    for doubt in asking.list_doubts(party, block):
+        yield _make("ask", doubt, doubt, asking.ask)
+
+
+def _list_proofs(party: Party, block: int) -> Iterator[DisputeDuty]:
+    """Each is tried as often as the loop likes: a refusal tells that it does not hold, or came too late."""
+    for game_round in list_provable_rounds(get_now(party), block):
+        for listing in (list_cases, list_work_cases):
+            for case in listing(party, game_round, block):
+                yield DisputeDuty("prove", case.name, case.prove)
+
+
+# --- Helpers ------------------------------------------------------------------------------------------------
+def list_playable(party: Party, block: int) -> Iterator[tuple[InnerDispute, tuple[Move, ...]]]:
+    """Open disputes and what this node may do in them."""
+    for dispute in get_inner(party).disputes.values():
+        seat = get_now(party).seats.get(dispute.seat)
+        if dispute.is_open and seat is not None:
+            is_closed = seat.status == SeatStatus.CLOSED
+            yield dispute, list_moves(dispute, party.account, seat.account, block, is_closed)
+
+
+def find_claimant(party: Party, dispute: InnerDispute) -> str | None:
+    """The account of the accused seat."""
+    seat = get_now(party).seats.get(dispute.seat)
+    return None if seat is None else seat.account
+
+
+def _make(what: str, about: object, subject: Any, act: Callable[[Party, Any], Any]) -> DisputeDuty:
+    return DisputeDuty(what, about, lambda party: act(party, subject))

@@ -1,0 +1,126 @@
+"""Each step of a segment, judged from the claimant's own state before it.
+
+Honest machines drift apart over k steps, in unstable phases by a million limits; over one step from the same
+state they do not. So a segment is false where a step of it is, and what lies within the limits at each step
+is drift, however far apart the ends are. The task's limits allow for k steps: they are taken as they are with
+one step's learning rate, so that nobody honest lies beyond them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from protocol.actions.dispute.messages import SHOWN_FORM, STEPS, StepsAsked
+from protocol.actions.dispute.segments import get_batches
+from protocol.actions.dispute.serving import list_kept
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import fetch_tensors, load_state, open_state
+from protocol.actions.states import StoredState
+from protocol.adapters.blobs import refer_state
+from protocol.adapters.wire.session import Peer
+from protocol.compute.compare import Verdict, judge_state
+from protocol.compute.step import TrainingState
+from protocol.spec.codec import compute_state_root, decode_state
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import ProtocolFault
+from protocol.spec.schedule import compute_learning_rate_sum
+from protocol.spec.tolerance import Judgement
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """Whose steps of which segment: round and slot say whose data it is."""
+
+    peer: Peer
+    round: int
+    slot: int
+    segment: int
+
+
+async def ask_headers(party: Party, claimed: Claimed, known: Mapping[int, bytes]) -> list[StateHeader]:
+    """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement has, by
+    step. Raises ProtocolFault, naming the peer, where it shows others, and EnvironmentFault while it shows
+    none."""
+    peer, count = claimed.peer, party.task.spec.terms.segment_steps + 1
+    asked = StepsAsked(party.task.task, claimed.round, claimed.slot, claimed.segment)
+    shown = await party.client.ask(peer, STEPS, asked, SHOWN_FORM)
+    headers = [decode_state(state, peer.account) for state in shown.states]
+    if len(headers) != count:
+        raise _blame(peer, "another number of states", count, len(headers))
+    for step, root in known.items():
+        found = compute_state_root(headers[step])
+        if found != root:
+            raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
+    _require_order(peer, headers)
+    return headers
+
+
+def _require_order(peer: Peer, headers: Sequence[StateHeader]) -> None:
+    first = headers[0]
+    expected = [(first.local_step + step, first.global_step + step) for step in range(len(headers))]
+    actual = [(header.local_step, header.global_step) for header in headers]
+    if actual != expected:
+        raise _blame(peer, "step states that do not follow each other", expected, actual)
+
+
+def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolFault:
+    return ProtocolFault(
+        what=f"the step states of a segment are none: {what}",
+        expected=expected,
+        actual=actual,
+        culprit=peer.account,
+        remedy="Judge the segment by its ends.",
+    )
+
+
+async def judge_steps(
+    party: Party, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict]
+) -> None:
+    """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
+    before it, up to the first one beyond the limits. Raises as `ask_headers` does."""
+    # What one look borrows another one must not give back.
+    async with party.task.locks["steps", (claimed.round, claimed.slot, claimed.segment)]:
+        for step in range(len(headers) - 1):
+            found.append(await _judge_step(party, claimed, headers, step))
+            if found[-1].judgement == Judgement.REJECT:
+                return
+
+
+def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
+    """The step that lies beyond the limits, None where all lie inside."""
+    last = len(verdicts) - 1
+    return last if verdicts[last].judgement == Judgement.REJECT else None
+
+
+async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int) -> Verdict:
+    terms, schedule = party.task.spec.terms, party.task.spec.training.schedule
+    before, after = headers[step], headers[step + 1]
+    rate_sum = compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps)
+    async with borrow_state(party, claimed.peer, before), borrow_state(party, claimed.peer, after) as end:
+        own = await asyncio.to_thread(_take_step, party, claimed, before, step)
+        return await asyncio.to_thread(judge_state, end, own, rate_sum, terms.reject, terms.reject)
+
+
+def _take_step(party: Party, claimed: Claimed, start: StateHeader, step: int) -> TrainingState:
+    spec = party.task.spec
+    inner_step = claimed.segment * spec.terms.segment_steps + step
+    batches = get_batches(party, claimed.round, claimed.slot)
+    train = party.task.cases.compute.train
+    return train(load_state(party, start), spec.training, batches, inner_step, 1)[0]
+
+
+@asynccontextmanager
+async def borrow_state(party: Party, peer: Peer, header: StateHeader) -> AsyncIterator[StoredState]:
+    """A state of the peer inside the block, looked at piece by piece; what was fetched for it is gone
+    afterwards."""
+    refs = refer_state(header, party.task.spec.terms.parameter_count)
+    borrowed = [ref for ref in refs if not party.store.has(ref)]
+    try:
+        await fetch_tensors(party, [peer], header)
+        yield await asyncio.to_thread(open_state, party, header)
+    finally:
+        kept = list_kept(party)
+        for ref in borrowed:
+            if ref.key not in kept:  # An audit may have come to need it meanwhile.
+                party.store.delete(ref.key)

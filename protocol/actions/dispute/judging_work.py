@@ -1,0 +1,173 @@
+"""Claims whose start or pseudo-gradient this node found wrong, and votes that say so of a claim where it is
+right: proven in one transaction, with leaves of the store.
+
+What this node found it has voted itself (`actions/audit`), or it is its own claim. So nothing is compared
+here: the contract compares, and nobody else is believed.
+"""
+
+from collections.abc import Iterator
+
+from protocol.actions.dispute import evidence
+from protocol.actions.dispute.evidence import NO_WORK, Form, delta_form, start_form
+from protocol.actions.dispute.finding import Case
+from protocol.actions.dispute.knowing import get_now, list_own_boundaries
+from protocol.actions.dispute.sources import ClaimOpenings, KnownVote
+from protocol.actions.dispute.standing import find_accused, find_claim, find_solver, is_provable
+from protocol.actions.merge.book import WorkProof
+from protocol.actions.merge.global_model import load_outer, load_weights
+from protocol.actions.merge.opening import open_boundary, open_work
+from protocol.actions.merge.places import find_carried_round
+from protocol.actions.merge.work import fetch_delta, find_work
+from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
+from protocol.spec.claim_tree import compute_carried_root
+from protocol.spec.containers import LeafProof
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_BYTE_MAX
+from protocol.spec.statements import COMPARED, VoteWord
+
+WORK_WORDS = frozenset({VoteWord.REJECT_START, VoteWord.REJECT_DELTA})
+
+
+def list_work_cases(party: Party, game_round: GameRound, block: int) -> Iterator[Case]:
+    """What can be proven in `block` of starts and pseudo-gradients of a round."""
+    votes = list(party.task.audits.list_votes(game_round.index))
+    own = {one.vote.slot: one for one in votes if one.auditor == party.account and one.vote.word in COMPARED}
+    for slot, found in own.items():
+        ref = StatementRef(game_round.index, slot)
+        accused = find_accused(get_now(party), ref, None)
+        if found.vote.word in WORK_WORDS and is_provable(get_now(party), ref, accused, party.account, block):
+            yield _make_claim_case(found)
+    for known in votes:
+        accused = find_accused(get_now(party), known.ref, known)
+        if (
+            known.vote.word in WORK_WORDS
+            and is_provable(get_now(party), known.ref, accused, party.account, block)
+            and _is_right(party, known, own.get(known.vote.slot))
+        ):
+            yield _make_vote_case(known)
+
+
+def _is_right(party: Party, known: KnownVote, own: KnownVote | None) -> bool:
+    """Whether this node stands by the claim's start and work, against a vote."""
+    if find_solver(get_now(party), known.vote.round, known.vote.slot) == party.account:
+        return bool(list_own_boundaries(party, known.vote.round))
+    return own is not None and own.vote.word not in WORK_WORDS
+
+
+def _make_claim_case(found: KnownVote) -> Case:
+    return Case(("claim", found.signature), lambda party: prove_claim(party, found))
+
+
+def _make_vote_case(known: KnownVote) -> Case:
+    return Case(("work", known.signature), lambda party: prove_vote(party, known))
+
+
+# --- Proving ------------------------------------------------------------------------------------------------
+async def prove_claim(party: Party, found: KnownVote) -> None:
+    """Prove what this node's own vote says of a claim."""
+    index, slot = found.vote.round, found.vote.slot
+    openings = get_openings(party, index, slot)
+    if found.vote.word == VoteWord.REJECT_START:
+        await evidence.prove_start(party, index, slot, await make_start(party, index, slot, openings))
+        return
+    work, last = openings.work, openings.last
+    if work is not None and last is not None and work.carried_root != compute_carried_root(last.header):
+        await evidence.prove_carried(party, index, slot, work, last)
+        return
+    await _prove_delta(party, found, openings)
+
+
+async def _prove_delta(party: Party, found: KnownVote, openings: ClaimOpenings) -> None:
+    index, slot, leaf = found.vote.round, found.vote.slot, found.vote.named_leaf
+    if openings.work is None:
+        raise _make_unknown(index, slot, "the work leaf")
+    await fetch_delta(party, get_now(party).rounds[index], slot)
+    ref = refer_delta(openings.work.delta_root, party.task.spec.terms.parameter_count)
+    [opened] = party.store.open_leaves(ref, [leaf])
+    if are_scales_valid(opened):
+        delta = await make_delta(party, index, slot, leaf, openings)
+        await evidence.prove_delta(party, index, slot, leaf, delta)
+    else:  # Nothing else is needed, so nothing else can be withheld.
+        await evidence.prove_scale(party, index, slot, leaf, openings.work, opened)
+
+
+async def prove_vote(party: Party, known: KnownVote) -> None:
+    """Show that a claim starts as it must, or that the named leaf is the encoded difference."""
+    index, slot = known.vote.round, known.vote.slot
+    openings = get_openings(party, index, slot)
+    if known.vote.word == VoteWord.REJECT_START:
+        await evidence.prove_right_start(party, known, await make_start(party, index, slot, openings))
+    else:
+        delta = await make_delta(party, index, slot, known.vote.named_leaf, openings)
+        await evidence.prove_right_delta(party, known, delta)
+
+
+def are_scales_valid(leaf: LeafProof) -> bool:
+    """Whether each block of a leaf of a pseudo-gradient has a scale that an encoding has."""
+    return all(scale <= SCALE_BYTE_MAX for scale in leaf.data[::DELTA_BLOCK_BYTES])
+
+
+# --- What a proof takes -------------------------------------------------------------------------------------
+def get_openings(party: Party, index: int, slot: int) -> ClaimOpenings:
+    """What is known of a claim: all where it is this node's own."""
+    if find_solver(get_now(party), index, slot) != party.account:
+        return party.task.audits.get_openings(index, slot)
+    last = len(list_own_boundaries(party, index)) - 1
+    first, end = (open_boundary(party, index, boundary) for boundary in (0, last))
+    return ClaimOpenings({0: first, last: end}, open_work(party, index), end)
+
+
+async def make_start(party: Party, index: int, slot: int, openings: ClaimOpenings) -> Form:
+    """Boundary 0 of a claim and what it must be."""
+    if 0 not in openings.boundaries:
+        raise _make_unknown(index, slot, "boundary 0")
+    base = await load_outer(party, get_now(party).rounds[index].base_root)
+    return start_form(openings.boundaries[0], base, await _find_carried_work(party, index, slot))
+
+
+async def _find_carried_work(party: Party, index: int, slot: int) -> WorkProof:
+    """The work leaf of the solver's last merged claim, where moments carry over from one."""
+    claim = find_claim(get_now(party), index, slot)
+    seat = None if claim is None else get_now(party).seats.get(claim.seat)
+    if not party.task.spec.terms.carry_moments or seat is None:
+        return NO_WORK
+    earlier = find_carried_round(get_now(party), index, seat)
+    if earlier is None:
+        return NO_WORK
+    before = get_now(party).rounds[earlier]
+    merged = next(one for one in before.claims.values() if one.seat == seat.number)
+    return await find_work(party, before, merged)
+
+
+async def make_delta(party: Party, index: int, slot: int, leaf: int, openings: ClaimOpenings) -> Form:
+    """A leaf of a claim's pseudo-gradient and what it must be. Raises EnvironmentFault where it is not
+    known."""
+    work, last = openings.work, openings.last
+    if work is None or last is None:
+        raise _make_unknown(index, slot, "the work leaf")
+    game_round, count = get_now(party).rounds[index], party.task.spec.terms.parameter_count
+    base = await load_outer(party, game_round.base_root)
+    await load_weights(party, base)
+    await fetch_delta(party, game_round, slot)
+    final = refer_tensor(last.header.weights_root, count)
+    await _have(party, index, slot, final)
+    refs = (refer_tensor(base.weights_root, count), final, refer_delta(work.delta_root, count))
+    first, second, third = (party.store.open_leaves(ref, [leaf])[0] for ref in refs)
+    return delta_form(work, base, last, (first, second, third))
+
+
+async def _have(party: Party, index: int, slot: int, ref: BlobRef) -> None:
+    solver = find_solver(get_now(party), index, slot)
+    known = party.state.network.peers.get(solver or "")
+    await party.client.fetch_from_any([known] if known is not None else [], ref)
+
+
+def _make_unknown(index: int, slot: int, what: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a claim cannot be proven wrong without its openings",
+        expected=f"{what} of round {index}, slot {slot}",
+        actual="never shown to this node",
+        remedy="Nothing: whoever audited the claim has them.",
+    )

@@ -1,0 +1,140 @@
+"""Votes that stand on chain, read from the calls that handed them in.
+
+Auditors offer their votes to solvers alone, and a liar offers none where it harms it. But what counts was
+handed in, signed and whole: whoever judged a claim differently finds it there.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from protocol.actions.audit.handing import WITH_OPENING, HandedVote
+from protocol.actions.audit.records import VoteTaken
+from protocol.actions.dispute.knowing import get_now, list_own_boundaries
+from protocol.actions.dispute.standing import find_solver, list_provable_rounds
+from protocol.actions.runtime.party import Party
+from protocol.adapters.chain.abi import find_function, load_own_abi
+from protocol.adapters.chain.values import decode_values
+from protocol.spec.codec import compute_boundary_leaf
+from protocol.spec.errors import ProtocolFault
+from protocol.spec.game.auditing import DrawnAudit, get_drawn, get_place
+from protocol.spec.game.state import GameRound, GameState, StatementRef
+from protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
+
+LOGGED = ("VotesCounted", "VotesOpened")
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Votes of a round that the chain has counted, or opened, and this node has not seen so."""
+
+    round: int
+    votes: frozenset[tuple[StatementRef, bool]]
+
+
+def list_unread(party: Party, block: int) -> Iterator[Unread]:
+    """What to read: votes on claims that this node has replayed or made, or that were convicted."""
+    for game_round in list_provable_rounds(get_now(party), block):
+        found = frozenset(_list_missing(party, game_round))
+        if found and Unread(game_round.index, found) not in party.task.cases.read:
+            yield Unread(game_round.index, found)
+
+
+def _list_missing(party: Party, game_round: GameRound) -> Iterator[tuple[StatementRef, bool]]:
+    slots, index = _list_slots(party, game_round), game_round.index
+    known = {one.ref: one.opening is not None for one in party.task.audits.list_votes(index)}
+    for (slot, draw), votes in game_round.votes.items():
+        for rank, counted in votes.items():
+            ref = StatementRef(index, slot, draw, rank)
+            is_seen = ref in known and (known[ref] or not counted.is_opened)
+            if slot in slots and not is_seen:
+                yield ref, counted.is_opened
+
+
+def _list_slots(party: Party, game_round: GameRound) -> set[int]:
+    slots = {one.ref.slot for one in party.task.audits.list_replays(game_round.index)}
+    slots |= {slot for slot, claim in game_round.claims.items() if claim.is_convicted}
+    if list_own_boundaries(party, game_round.index):
+        own = (slot for slot in game_round.claims if _is_own(party, game_round.index, slot))
+        slots |= set(own)
+    return slots
+
+
+def _is_own(party: Party, index: int, slot: int) -> bool:
+    return find_solver(get_now(party), index, slot) == party.account
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+async def read_votes(party: Party, unread: Unread) -> None:
+    """Take these votes from the calls of their round; each is kept as if its auditor had handed it in."""
+    game_round = get_now(party).rounds[unread.round]
+    events = await party.chain.read_events(game_round.closed or game_round.opened, party.state.head_block)
+    calls = {
+        event.transaction_hash: None
+        for event in events
+        if event.name in LOGGED and event.arguments["task"] == party.task.task
+    }
+    for call in calls:
+        for index, handed in await _read_call(party, call):
+            if index == unread.round:
+                await _take(party, index, handed)
+    party.task.cases.read.add(unread)
+
+
+async def _read_call(party: Party, transaction_hash: bytes) -> list[tuple[int, HandedVote]]:
+    """Round and vote of each that was handed in by a call; none where the call went by another contract."""
+    to, data = await party.chain.connection.sent_data(transaction_hash)
+    votes = party.chain.votes
+    for name in ("judge", "judgeAndPost"):
+        entry = find_function(load_own_abi("Votes"), name)
+        if to == votes.address and data[:4] == entry.selector:
+            _, index, handed, *rest = decode_values(entry.inputs, data[4:])
+            late = rest[0] if name == "judgeAndPost" else ()
+            return [(index, one) for one in handed] + [(index - 1, one) for one in late]
+    return []
+
+
+async def _take(party: Party, index: int, handed: HandedVote) -> None:
+    found = _rebuild(get_now(party), index, handed)
+    if found is None:
+        return
+    drawn, vote, opening = found
+    room, signature = party.task.audits.room, handed.r + handed.vs
+    known = room.book.taken_votes.get(get_place(vote))
+    is_news = known is None or known.vote != vote or (known.opening is None and opening is not None)
+    if drawn.seat.account == party.account or not is_news:
+        return
+    try:
+        signer = await asyncio.to_thread(room.recover, vote, signature, drawn.seat.account)
+    except ProtocolFault:
+        return
+    if signer == drawn.seat.account:
+        room.book.write(VoteTaken(party.task.task, vote, signature, opening))
+
+
+def _rebuild(
+    state: GameState, index: int, handed: HandedVote
+) -> tuple[DrawnAudit, Vote, VoteOpening | None] | None:
+    """The vote that was signed: what the call leaves out the chain knows."""
+    slot, draw, rank, word, kind = _split(handed.place)
+    drawn = get_drawn(state, index, slot, draw, rank)
+    if drawn is None or word not in list(VoteWord):
+        return None
+    place, auditor = drawn.place, drawn.seat.account
+    end_leaf, seal = handed.a, handed.b
+    if kind == WITH_OPENING:
+        end = (index, drawn.solver, drawn.segment + 1, handed.b, handed.a)
+        end_leaf = compute_boundary_leaf(place.domain, *end)
+        sealed = (index, slot, draw, rank, auditor, handed.start_leaf, handed.c, handed.d)
+        seal = compute_seal(place.domain, *sealed)
+    where = (place.domain, index, place.base_root, place.seed, slot, place.claim_root, draw, rank)
+    named = handed.place & ((1 << 32) - 1)
+    leaves = (drawn.segment, handed.start_leaf, seal, end_leaf)
+    vote = Vote(*where, *leaves, VoteWord(word), named)
+    shown = (handed.a, handed.b, handed.c, handed.d)
+    return drawn, vote, VoteOpening(vote, *shown) if kind == WITH_OPENING else None
+
+
+def _split(place: int) -> Sequence[int]:
+    """Slot, draw, rank, word and kind of a handed vote."""
+    return place >> 64, *(place >> bits & 0xFF for bits in (56, 48, 40)), place >> 32 & 0xFF

@@ -1,0 +1,151 @@
+"""Answering asks: on this node's own votes, always; on others' once their signers seem to be away.
+
+The answer shows a leaf of the claim's end and of the signer's own. Both were kept; what was pruned is fetched
+or trained again.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.actions.dispute.asking import find_question
+from protocol.actions.dispute.knowing import get_inner, get_now
+from protocol.actions.dispute.segments import find_replay, iterate_states, require_same
+from protocol.actions.dispute.sources import KnownVote
+from protocol.actions.dispute.standing import find_solver
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, open_state_leaves
+from protocol.adapters.chain.types import BoundaryProof
+from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.inner_dispute import InnerAsk
+from protocol.spec.game.inner_moves import is_answerable
+from protocol.spec.merkle import compute_path
+from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from protocol.spec.statements import Vote
+
+NO_LEAF = StateLeaves(*(LeafProof(b"", ()) for _ in range(3)))
+"""In place of the own leaf where both ends are one state."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of a replay, and the salt of its seal."""
+
+    claimed: BoundaryProof
+    own: StateHeader
+    seal_salt: bytes
+
+
+# --- What to answer -----------------------------------------------------------------------------------------
+def list_own_asked(party: Party, block: int) -> Iterator[InnerAsk]:
+    """Open asks on this node's own votes."""
+    for one in get_inner(party).asks.values():
+        seat = get_now(party).seats.get(one.seat)
+        is_mine = seat is not None and seat.account == party.account and seat.status != SeatStatus.CLOSED
+        if is_mine and is_answerable(one, block):
+            yield one
+
+
+def list_others_asked(party: Party, block: int) -> Iterator[InnerAsk]:
+    """Open asks on others' votes, in the second half of their time, that this node can answer from what it
+    has: the signer's end is the claim's, and that state is in the store."""
+    late = party.game.terms.windows.respond // 2
+    for one in get_inner(party).asks.values():
+        seat = get_now(party).seats.get(one.seat)
+        is_open = seat is not None and seat.status != SeatStatus.CLOSED
+        is_others = is_open and seat is not None and party.account not in (seat.account, one.asker)
+        is_late = is_answerable(one, block) and block + late > one.clock
+        if is_others and is_late and _find_shared(party, one) is not None:
+            yield one
+
+
+def _find_shared(party: Party, opened: InnerAsk) -> Ends | None:
+    """The ends of another's vote that are one state which this node has."""
+    ref, account = opened.statement, get_now(party).seats[opened.seat].account
+    for known in party.task.audits.list_votes(ref.round):
+        if (known.ref, known.auditor) == (ref, account) and known.opening is not None:
+            end = _find_boundary(party, known)
+            is_shared = known.opening.claim_end_root == known.opening.own_end_root
+            if end is not None and is_shared and has_state(party, end.header):
+                return Ends(end, end.header, known.opening.seal_salt)
+    return None
+
+
+def _find_boundary(party: Party, known: KnownVote) -> BoundaryProof | None:
+    openings = party.task.audits.get_openings(known.vote.round, known.vote.slot)
+    return openings.boundaries.get(known.vote.segment + 1)
+
+
+# --- Answering ----------------------------------------------------------------------------------------------
+async def answer_own(party: Party, opened: InnerAsk) -> None:
+    """Show both leaves of this node's own vote."""
+    replay = find_replay(party, opened.statement)
+    if replay.claimed_end is None:
+        raise EnvironmentFault(
+            what="the end of the claim that this node voted on is not known",
+            expected=f"the opening of boundary {replay.segment + 1}",
+            actual="none",
+            remedy="Start with the home that made the vote.",
+        )
+    ends = Ends(replay.claimed_end, replay.own_end, replay.seal_salt)
+    async with party.task.locks["restore", opened.statement.round]:
+        await _restore_claimed(party, opened, ends.claimed.header)
+        if ends.own != ends.claimed.header and not has_state(party, ends.own):
+            await asyncio.to_thread(_restore_own, party, opened, replay.start.header, replay.own_end)
+    await _send(party, opened, ends)
+
+
+async def answer_others(party: Party, opened: InnerAsk) -> None:
+    """Show the leaf of another's vote whose two ends are one."""
+    ends = _find_shared(party, opened)
+    if ends is not None:
+        await _send(party, opened, ends)
+
+
+async def _restore_claimed(party: Party, opened: InnerAsk, end: StateHeader) -> None:
+    known = party.state.network.peers
+    solver = find_solver(get_now(party), opened.statement.round, opened.statement.slot)
+    peers = [known[account] for account in (solver, opened.asker) if account in known]
+    await fetch_tensors(party, peers, end)
+
+
+def _restore_own(party: Party, opened: InnerAsk, start: StateHeader, end: StateHeader) -> None:
+    place = (opened.statement.round, opened.statement.slot)
+    replay = find_replay(party, opened.statement)
+    *_, last = iterate_states(party, place, replay.segment, start)
+    require_same(end, keep_state(party, last))
+
+
+async def _send(party: Party, opened: InnerAsk, ends: Ends) -> None:
+    question = await find_question(party, opened)
+    if question is not None:
+        shown = await asyncio.to_thread(_show, party, opened, question["vote"], ends)
+        await party.chain.asks.answer(party.task.task, question, shown)
+
+
+def _show(party: Party, opened: InnerAsk, vote: Vote, ends: Ends) -> dict[str, Any]:
+    [claimed] = open_state_leaves(party, ends.claimed.header, [opened.leaf])
+    own, rate_sum, path = NO_LEAF, 0, list[bytes]()
+    if ends.own != ends.claimed.header:
+        [own] = open_state_leaves(party, ends.own, [opened.leaf])
+        sums, index = compute_schedule_sums(party.task.spec), get_schedule_index(party, vote)
+        rate_sum, path = sums[index], compute_path(compute_schedule_levels(sums), index)
+    return {
+        "claimed_end": ends.claimed.header,
+        "own_end": ends.own,
+        "solver": find_solver(get_now(party), vote.round, vote.slot),
+        "boundary_salt": ends.claimed.salt,
+        "seal_salt": ends.seal_salt,
+        "claimed": claimed,
+        "own": own,
+        "learning_rate_sum": rate_sum,
+        "schedule_path": path,
+    }
+
+
+def get_schedule_index(party: Party, vote: Vote) -> int:
+    """The number of a vote's segment in the task."""
+    return vote.round * party.task.spec.terms.segment_count + vote.segment

@@ -1,0 +1,172 @@
+"""What a claimant shows of its own steps: the states around each, and the trace of the one that was named.
+
+    StepsAsked --> noted --> the segment, recomputed --> StepsShown --> W, m, v by their roots
+
+In a dispute the segment is recomputed without being asked for.
+"""
+
+import asyncio
+from functools import partial
+
+from protocol.actions.dispute.casebook import TracedStep
+from protocol.actions.dispute.knowing import get_now
+from protocol.actions.dispute.messages import ASK_BYTES, ASKED_FORM, STEPS, StepsShown
+from protocol.actions.dispute.segments import (
+    find_replay,
+    iterate_states,
+    restore_boundary,
+    restore_own_start,
+)
+from protocol.actions.dispute.standing import are_steps_shown, find_solver
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import keep_state
+from protocol.actions.traces import describe_layout
+from protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
+from protocol.adapters.wire.desk import Desk
+from protocol.compute.program import build_program, describe_program
+from protocol.spec.codec import STATE_BYTES, encode_state
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import StatementRef
+from protocol.spec.program import get_constant_roots
+
+
+def compute_place(party: Party, slot: int, segment: int) -> int:
+    """The number under which the steps of a segment of a slot's claim are asked for: an auditor may have
+    replayed the same segment of several."""
+    return slot * party.game.terms.segment_count + segment
+
+
+# --- In a dispute -------------------------------------------------------------------------------------------
+async def show_steps(party: Party, dispute: InnerDispute) -> None:
+    """Show the state after each step of a disputed segment from now on."""
+    start = await restore_own_start(party, dispute)
+    place, book = (dispute.statement.round, dispute.statement.slot), party.task.cases
+    headers = await asyncio.to_thread(keep_steps, party, place, dispute.segment, start)
+    book.steps[*place, dispute.segment] = tuple(map(encode_state, headers))
+    book.shown["steps", dispute.name] = list_keys(headers)
+
+
+def show_trace(party: Party, dispute: InnerDispute, traced: TracedStep) -> None:
+    """Show a trace that is in the store, and the states around its step."""
+    program = build_program(describe_program(party.task.spec.training)).program
+    layout, constants = describe_layout(program), get_constant_roots(program)
+    keys = {BlobKey(BlobKind.ROOTS, traced.tree.root)}
+    for number, (root, buffer) in enumerate(zip(traced.tree.roots, layout, strict=True)):
+        if number not in constants:
+            keys.add(refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes).key)
+    party.task.cases.shown["trace", dispute.name] = frozenset(keys) | list_keys([traced.start, traced.end])
+
+
+def keep_steps(party: Party, place: tuple[int, int], segment: int, start: StateHeader) -> list[StateHeader]:
+    """Keep all k + 1 states of a segment."""
+    headers = []
+    for state in iterate_states(party, place, segment, start):
+        headers.append(keep_state(party, state))
+    return headers
+
+
+def list_keys(headers: list[StateHeader]) -> frozenset[BlobKey]:
+    """The blobs of states."""
+    return frozenset(ref.key for header in headers for ref in refer_state(header, 1))
+
+
+def forget(party: Party, name: object) -> None:
+    """Show something no more, and let go of what nothing else needs."""
+    book = party.task.cases
+    keys = book.shown.pop(name, frozenset())
+    for key in keys - list_kept(party):
+        party.store.delete(key)
+
+
+def list_kept(party: Party) -> frozenset[BlobKey]:
+    """States that this node's statements stand on, and all that is shown."""
+    headers = [h for work in party.task.claims.works.values() for h in work.boundaries.values()]
+    for index in get_now(party).rounds:
+        for one in party.task.audits.list_replays(index):
+            headers += [one.start.header, one.own_end]
+            headers += [one.claimed_end.header] if one.claimed_end is not None else []
+    return list_keys(headers).union(*party.task.cases.shown.values())
+
+
+# --- Before a dispute ---------------------------------------------------------------------------------------
+def list_wanted(party: Party, block: int) -> list[tuple[int, int]]:
+    """(round, place) of what was asked for and may be shown; all other requests are dropped."""
+    desk, found = party.task.cases.desk, []
+    for wanted in list(desk.wanted):
+        task, index, place = wanted
+        if task == party.task.task and find_own_start(party, index, place, block) is not None:
+            found.append((index, place))
+        else:
+            desk.drop(wanted)
+    return found
+
+
+def find_own_start(party: Party, index: int, place: int, block: int) -> StatementRef | None:
+    """This node's own statement on the segment at a place, where its steps may be shown; else None."""
+    slot, segment = divmod(place, party.game.terms.segment_count)
+    game_round, seat = get_now(party).rounds.get(index), find_seat(get_now(party), party.account)
+    if game_round is None or seat is None or seat.settled > index or slot not in game_round.claims:
+        return None
+    if not are_steps_shown(get_now(party), game_round, slot, segment, block):
+        return None
+    if find_solver(get_now(party), index, slot) == party.account:
+        return StatementRef(index, slot)
+    replays = party.task.audits.list_replays(index)
+    return next((one.ref for one in replays if (one.ref.slot, one.segment) == (slot, segment)), None)
+
+
+async def show_wanted(party: Party, wanted: tuple[int, int]) -> None:
+    """Recompute a segment that was asked for, (round, place), and show the state after each step from now on;
+    of what was asked for before only the last segments stay."""
+    index, place = wanted
+    ref = find_own_start(party, index, place, party.state.head_block + 1)
+    if ref is None:
+        return
+    slot, segment = divmod(place, party.game.terms.segment_count)
+    if ref.draw is None:
+        start = await restore_boundary(party, index, segment)
+    else:
+        start = find_replay(party, ref).start.header
+    headers = await asyncio.to_thread(keep_steps, party, (index, slot), segment, start)
+    book, states = party.task.cases, tuple(map(encode_state, headers))
+    book.shown["wanted", states] = list_keys(headers)
+    for old in book.desk.offer((party.task.task, index, place), states):
+        await asyncio.to_thread(forget, party, ("wanted", old))
+
+
+# --- To whom ------------------------------------------------------------------------------------------------
+def make_desks(party: Party) -> dict[str, Desk]:
+    """Who answers which messages of this room."""
+    return {STEPS: Desk(ASK_BYTES, partial(answer_steps, party))}
+
+
+def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
+    """Whether a blob is shown because of a dispute, or of wanted steps."""
+    if party.joined is None:
+        return False
+    return party.task.cases.may_read(account, kind, root, party.state.is_staked(account))
+
+
+async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
+    """The states of a segment of this node's own. Where they are not at hand they are noted, and computed if
+    they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
+    asked = ASKED_FORM.decode(body, account)
+    if party.joined is not None and asked.task == party.task.task and party.state.is_staked(account):
+        book, place = party.task.cases, compute_place(party, asked.slot, asked.segment)
+        states = book.steps.get((asked.round, asked.slot, asked.segment))
+        if states is not None:
+            return StepsShown(states)
+        found = book.desk.find(account, asked.task, asked.round, place)
+        if found is not None:
+            pieces = range(0, len(found), STATE_BYTES)
+            return StepsShown(tuple(found[at : at + STATE_BYTES] for at in pieces))
+        party.wake()
+    raise EnvironmentFault(
+        what="the steps are not shown now",
+        expected="a segment of this node that no auditor may copy any more",
+        actual=f"round {asked.round}, slot {asked.slot}, segment {asked.segment}",
+        remedy="Ask again: they may have to be computed.",
+    )

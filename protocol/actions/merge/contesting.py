@@ -1,0 +1,212 @@
+"""Contests of a posted root: open one where the own merge differs, and play it.
+
+Everybody computes the same bits, so a root that differs is wrong. Whoever has the tree of the posted root
+answers, the contester follows the node that its own tree lacks, at the leaf anybody brings the inputs. A node
+that merged the round itself can make each of these moves: as contester, or as defender of its own root.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from protocol.actions.merge.leaf_inputs import gather_inputs
+from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.merge.places import find_own_slot
+from protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank, take_turn
+from protocol.actions.merge.records import ContestMade, MergeMade
+from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.duties import Duty, Wait
+from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import refer_tensor
+from protocol.compute.digest import ByteTree, build_byte_tree
+from protocol.spec.contest import compute_nodes_below, find_differing
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.inner_contest import ENDED, InnerContest, InnerTurn
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.state import GameRound, GameState, RootContest
+
+ATTEMPTS_MAX = 2
+"""Own contests of one root: whoever loses them all on a sound machine does not find its error by another."""
+LATEST_RESPONDS = 2
+"""Answers' times before the window of a root ends: from then on a node contests it besides others."""
+
+
+@dataclass(frozen=True)
+class CheckRoot:
+    """Merge what a posted root says that it merged, and see whether it comes to the same."""
+
+    round: int
+    root: bytes
+    root_until: int
+
+    async def perform(self, party: Party) -> None:
+        """Compute it, once."""
+        game_round = party.game.rounds[self.round]
+        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        if get_root(made) != self.root:
+            party.say(f"round {self.round}: the posted root is wrong, it is contested")
+
+
+@dataclass(frozen=True)
+class OpenContest:
+    """Contest a posted root that is not the own one. attempt: how many own contests of it have ended."""
+
+    round: int
+    root: bytes
+    root_until: int
+    attempt: int
+
+    async def perform(self, party: Party) -> None:
+        """The bond comes out of this account's credit; the k-th open contest costs k bonds."""
+        book, name = party.task.claims, (self.round, self.root, self.root_until, self.attempt)
+        if name not in book.contests:
+            book.write(ContestMade(party.task.task, *name, secrets.token_bytes(32)))
+        # The k-th open contest of a task costs k bonds.
+        bond = party.game.terms.amounts.contest_bond * (1 + len(party.game.contests))
+        salt = book.contests[name].salt
+        await deposit_missing(party, bond)
+        await party.chain.contests.contest(party.task.task, self.round, bond, salt)
+
+
+@dataclass(frozen=True)
+class MoveContest:
+    """The next move of a contest. turn, level: where it stands, so that each move is a duty of its own."""
+
+    name: bytes
+    turn: InnerTurn
+    level: int
+
+    async def perform(self, party: Party) -> None:
+        """Answer, name a child, or bring the leaf. Raises EnvironmentFault where this node has not the tree
+        of the posted root."""
+        contest = party.state.contests[party.task.task].contests[self.name]
+        game_round = party.game.rounds[contest.round]
+        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        if self.turn == InnerTurn.LEAF:
+            inputs = await gather_inputs(party, game_round, contest.index)
+            await party.chain.contests.bring_leaf(party.task.task, self.name, inputs)
+        elif self.turn == InnerTurn.CONTESTER:
+            child = await asyncio.to_thread(_choose_child, party, contest, made)
+            nodes = list(contest.nodes)
+            await party.chain.contests.name_child(party.task.task, self.name, child, nodes)
+        else:
+            nodes = await asyncio.to_thread(_list_nodes, party, contest, made)
+            await party.chain.contests.answer(party.task.task, self.name, nodes)
+
+
+def _choose_child(party: Party, contest: InnerContest, made: MergeMade) -> int:
+    """The first posted node that the own tree lacks."""
+    child = find_differing(_list_nodes(party, contest, made), contest.nodes)
+    if child is None:
+        raise EnvironmentFault(
+            what="a contested root is right as far as it was opened",
+            expected="a node that the own tree lacks",
+            actual="none",
+            remedy="Nothing can be named: the contest is lost.",
+        )
+    return child
+
+
+def _list_nodes(party: Party, contest: InnerContest, made: MergeMade) -> list[bytes]:
+    """The nodes that open the contested one, in the own tree."""
+    roots = (made.weights_root, made.momentum_root)
+    if contest.level == 0:
+        return list(roots)
+    tree = _build_tree(party, roots[contest.tensor])
+    return compute_nodes_below(tree.levels, contest.level - 1, contest.index)
+
+
+def _build_tree(party: Party, root: bytes) -> ByteTree:
+    return build_byte_tree(party.store.get(refer_tensor(root, party.task.spec.terms.parameter_count)))
+
+
+# --- What is due --------------------------------------------------------------------------------------------
+def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Posted roots that are not looked at yet, contests of wrong ones, and moves in contests."""
+    state = get_state_at(party.game, block)
+    for game_round in state.rounds.values():
+        if game_round.phase == RoundPhase.POSTED and block <= game_round.root_until:
+            yield from _list_checks(party, state, game_round, block)
+    for contest in party.state.contests[party.task.task].contests.values():
+        if contest.turn not in ENDED and block <= contest.clock:
+            yield from _list_moves(party, state, contest, block)
+
+
+def find_own_merge(party: Party, game_round: GameRound) -> MergeMade | None:
+    """What this node came to over the claims that a posted root says it merged."""
+    return party.task.claims.merges.get(make_key(game_round, game_round.merged))
+
+
+def _list_checks(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+    assert game_round.root is not None
+    made, posting = find_own_merge(party, game_round), (game_round.root, game_round.root_until)
+    if made is None:
+        yield CheckRoot(game_round.index, *posting)
+    elif get_root(made) != game_round.root:
+        yield from _list_contest(party, state, game_round, block)
+
+
+def _list_contest(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+    """An own contest, by turns. While somebody else contests the root, it waits for what comes of that, as
+    long as there is time: the other one may give up, or lose on purpose."""
+    open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
+    assert game_round.root is not None
+    if any(contest.contester == party.account for contest in open_ones):
+        return
+    attempt = _count_ended(party, game_round)
+    if attempt >= ATTEMPTS_MAX:
+        return
+    name = OpenContest(game_round.index, game_round.root, game_round.root_until, attempt)
+    latest = game_round.root_until - LATEST_RESPONDS * state.terms.windows.respond
+    if open_ones:
+        yield name if block >= latest else Wait(latest)
+    else:
+        yield from take_turn(party, game_round, name, block, name)
+
+
+def _count_ended(party: Party, game_round: GameRound) -> int:
+    """Own contests of a root that have ended without its fall: this node was silent in them, or it errs."""
+    return sum(
+        (contest.round, contest.root, contest.contester) == (game_round.index, game_round.root, party.account)
+        and contest.turn == InnerTurn.STANDS
+        for contest in party.state.contests[party.task.task].contests.values()
+    )
+
+
+def _is_about(contest: RootContest, game_round: GameRound) -> bool:
+    """Whether a contest is of the root as it is posted now."""
+    posting = (game_round.index, game_round.root, game_round.root_until)
+    return (contest.round, contest.root, contest.root_until) == posting
+
+
+def _list_moves(party: Party, state: GameState, contest: InnerContest, block: int) -> Iterator[Duty | Wait]:
+    """The contester's own move at once; answers and leaves that help the own side, by turns."""
+    game_round = state.rounds[contest.round]
+    is_there = game_round.phase == RoundPhase.POSTED and game_round.root == contest.root
+    made = find_own_merge(party, game_round) if is_there else None
+    if made is None:
+        return
+    move, is_own = MoveContest(contest.name, contest.turn, contest.level), contest.contester == party.account
+    is_right = get_root(made) == contest.root
+    if contest.turn == InnerTurn.CONTESTER:
+        if is_own and not is_right:
+            yield move
+    elif is_right or (contest.turn == InnerTurn.LEAF and is_own):
+        turn = _get_turn_block(party, state, contest, game_round, is_own)
+        yield move if block >= turn else Wait(turn)
+
+
+def _get_turn_block(
+    party: Party, state: GameState, contest: InnerContest, game_round: GameRound, is_own: bool
+) -> int:
+    """Who signed the root answers first, one after the other; within half of the clock all do."""
+    if is_own:
+        return 0
+    respond = state.terms.windows.respond
+    slot = find_own_slot(state, game_round, party.account)
+    seat = None if slot is None else game_round.pool.solvers[slot]
+    first = 0 if seat in game_round.signers else respond // 4
+    delay = min(first + SPREAD_BLOCKS * compute_rank(party, game_round), respond // 2)
+    return contest.clock - respond + delay

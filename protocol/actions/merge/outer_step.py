@@ -1,0 +1,135 @@
+"""The outer step of a round over a set of its claims: computed from the bytes, kept, and written down.
+
+The deltas of a round are fetched as soon as it is closed. The merge of all of them is computed before the
+votes are in: where all claims are accepted it is the one that is posted.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from protocol.actions.merge.book import MergeKey
+from protocol.actions.merge.global_model import keep_outer, load_outer, load_outer_state
+from protocol.actions.merge.places import sort_by_shard
+from protocol.actions.merge.records import MergeMade
+from protocol.actions.merge.work import fetch_delta
+from protocol.actions.runtime.duties import Duty
+from protocol.actions.runtime.party import Party
+from protocol.compute.outer import merge
+from protocol.spec.codec import compute_outer_root
+from protocol.spec.containers import OuterHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.enums import ClaimFate
+from protocol.spec.game.fates import get_claim_fate
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.posting import get_waiting_round
+from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.statements import MergeSignature, compute_merged_hash
+
+
+def make_key(game_round: GameRound, slots: tuple[int, ...]) -> MergeKey:
+    """What merging the claims of these slots is called."""
+    ordered = sort_by_shard(game_round, slots)
+    roots = tuple(game_round.claims[slot].claim_root for slot in ordered)
+    return game_round.index, game_round.base_root, roots
+
+
+def find_slots(game_round: GameRound, claim_roots: tuple[bytes, ...]) -> tuple[int, ...] | None:
+    """The slots of claims in this order; None where the round has no such claim, or one stands twice."""
+    by_root = {claim.claim_root: slot for slot, claim in game_round.claims.items()}
+    slots = tuple(by_root[root] for root in claim_roots if root in by_root)
+    return slots if len(set(slots)) == len(claim_roots) else None
+
+
+def get_root(made: MergeMade) -> bytes:
+    """The outer root that a merge came to."""
+    return compute_outer_root(OuterHeader(made.weights_root, made.momentum_root))
+
+
+def make_statement(domain: bytes, made: MergeMade) -> MergeSignature:
+    """What a solver signs about a merge."""
+    merged = compute_merged_hash(made.claim_roots)
+    return MergeSignature(domain, made.round, made.base_root, merged, get_root(made))
+
+
+# --- Duties -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class FetchDelta:
+    """Have the pseudo-gradient of a claim."""
+
+    round: int
+    slot: int
+    claim_root: bytes
+
+    async def perform(self, party: Party) -> None:
+        """Fetch it from its solver, or from whoever has it."""
+        game_round = party.game.rounds[self.round]
+        await fetch_delta(party, game_round, self.slot)
+        party.task.claims.fetched.add(self.claim_root)
+
+
+@dataclass(frozen=True)
+class MergeClaims:
+    """Compute the outer step over these claims of a round."""
+
+    key: MergeKey
+
+    async def perform(self, party: Party) -> None:
+        """Compute it, once."""
+        await merge_claims(party, self.key)
+
+
+def list_duties(party: Party, block: int) -> Iterator[Duty]:
+    """The pseudo-gradients of the closed round, its merge as it is if all are accepted, and the merges that
+    others asked to sign."""
+    state = get_state_at(party.game, block)
+    game_round, book = get_waiting_round(state), party.task.claims
+    if game_round is None or game_round.beacon is None:
+        return
+    hopeful = list_hopeful(state, game_round, block)
+    missing = [slot for slot in hopeful if game_round.claims[slot].claim_root not in book.fetched]
+    yield from (FetchDelta(game_round.index, s, game_round.claims[s].claim_root) for s in missing)
+    keys = {key for key in book.wanted if key[:2] == (game_round.index, game_round.base_root)}
+    if hopeful and not missing:
+        keys.add(make_key(game_round, hopeful))
+    yield from (MergeClaims(key) for key in keys if key not in book.merges)
+
+
+def list_hopeful(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
+    """Slots of the claims that are accepted or still can be."""
+    fates = {slot: get_claim_fate(state, game_round, slot, block) for slot in sorted(game_round.claims)}
+    return tuple(s for s, fate in fates.items() if fate in (ClaimFate.UNDECIDED, ClaimFate.ACCEPTED))
+
+
+# --- Computing ----------------------------------------------------------------------------------------------
+async def merge_claims(party: Party, key: MergeKey) -> MergeMade:
+    """The outer step over these claims: computed once, kept in the store, written down. Raises
+    EnvironmentFault or ProtocolFault where the bytes cannot be had."""
+    async with party.task.locks["merge", key]:
+        book = party.task.claims
+        if key not in book.merges:
+            game_round = _require_round(party, key)
+            slots = find_slots(game_round, key[2])
+            assert slots is not None
+            deltas = [await fetch_delta(party, game_round, slot) for slot in slots]
+            before = await load_outer_state(party, await load_outer(party, key[1]))
+            terms = party.task.spec.terms
+            rates = (terms.outer_learning_rate, terms.outer_momentum)
+            after = await asyncio.to_thread(merge, before, deltas, *rates)
+            header = await asyncio.to_thread(keep_outer, party, after)
+            book.write(MergeMade(party.task.task, *key, header.weights_root, header.momentum_root))
+        return book.merges[key]
+
+
+def _require_round(party: Party, key: MergeKey) -> GameRound:
+    """The round of a merge. Raises EnvironmentFault where the chain has another one now."""
+    game_round = party.game.rounds.get(key[0])
+    is_there = game_round is not None and game_round.base_root == key[1]
+    if game_round is None or not is_there or find_slots(game_round, key[2]) is None:
+        raise EnvironmentFault(
+            what="the claims of a merge are not on the chain any more",
+            expected=f"{len(key[2])} claims of round {key[0]}",
+            actual="others",
+            remedy="Nothing is lost: what is on the chain is merged.",
+        )
+    return game_round

@@ -1,0 +1,170 @@
+"""Handing in votes, and posting the outer root with them.
+
+Each solver can do it; they take turns, so that not all send the same: the next one in the line moves where
+the one before it has not for a while. Votes go in with the root where a root can be posted. They go in alone
+where nothing can be merged, where only pay hangs on them, and shortly before they would come too late.
+"""
+
+import asyncio
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+from protocol.actions.merge.book import MergeKey
+from protocol.actions.merge.judging import MergeSet, find_merge_set, judge_round
+from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.merge.places import find_own_slot, list_open_solvers
+from protocol.actions.merge.signing import gather_signatures, is_majority
+from protocol.actions.runtime.duties import Duty, Wait
+from protocol.actions.runtime.party import Party
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.drawing import list_draws
+from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.fates import is_draw_over
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.posting import get_post_window, get_waiting_round
+from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.timing import get_votes_from
+
+SPREAD_BLOCKS = 2
+"""Blocks that the next one in the line waits for the one before it."""
+MARGIN_DIVISOR = 8
+"""Votes that nobody has handed in are when an eighth of `audit_max` is left."""
+POLL_S = 0.2
+"""Between two rounds of questions for signatures."""
+
+
+@dataclass(frozen=True)
+class PostMerge:
+    """Post the outer root over these claims, with the votes that accept them."""
+
+    key: MergeKey
+
+    async def perform(self, party: Party) -> None:
+        """Merge, ask for signatures until they are a majority or a block has passed, send all at once."""
+        game_round = party.game.rounds[self.key[0]]
+        made, head = await merge_claims(party, self.key), party.state.head_block
+        signatures = await gather_signatures(party, game_round, made)
+        while not is_majority(party, game_round, len(signatures)) and party.state.head_block == head:
+            await asyncio.sleep(POLL_S)
+            signatures = await gather_signatures(party, game_round, made)
+        if not is_majority(party, game_round, len(signatures)):
+            raise _make_lonely(len(signatures))
+        chosen = find_merge_set(party, game_round, party.state.head_block + 1)
+        await _send(party, chosen, get_root(made), signatures)
+
+
+async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
+    merged = sum(1 << slot for slot in chosen.slots)
+    signers = sum(1 << number for number in signatures)
+    signed = b"".join(signatures[number] for number in sorted(signatures))
+    where, words = (party.task.task, chosen.game_round.index), (merged, root, signers, signed)
+    if chosen.votes or chosen.late:
+        await party.chain.votes.judge_and_post(*where, list(chosen.votes), list(chosen.late), *words)
+    else:
+        await party.chain.rounds.post(*where, *words)
+
+
+def _make_lonely(count: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="too few solvers have signed the merge",
+        expected="more than half of those that are not convicted",
+        actual=count,
+        remedy="It is asked for again; without a majority the base root stands.",
+    )
+
+
+@dataclass(frozen=True)
+class HandVotes:
+    """Hand in votes of a round that count now. count: how many."""
+
+    round: int
+    count: int
+
+    async def perform(self, party: Party) -> None:
+        """Hand in what counts."""
+        block = party.state.head_block + 1
+        votes = judge_round(party, get_state_at(party.game, block), self.round, block).votes
+        if not votes:
+            return
+        receipt = await party.chain.votes.judge(party.task.task, self.round, list(votes))
+        if not any(event.name in ("VotesCounted", "VotesOpened") for event in receipt.events):
+            raise EnvironmentFault(
+                what="no vote that was handed in counted",
+                expected=f"{len(votes)} votes of round {self.round}",
+                actual="none of them",
+                remedy="Somebody was faster, or a reorg made them void: it is tried again later.",
+            )
+
+
+# --- What is due --------------------------------------------------------------------------------------------
+def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """The root of the waiting round, and votes that go in alone."""
+    state = get_state_at(party.game, block)
+    waiting = get_waiting_round(state)
+    if waiting is not None and waiting.beacon is not None:
+        yield from _list_post(party, state, waiting, block)
+    for game_round in state.rounds.values():
+        if game_round.seed is not None and game_round.phase != RoundPhase.UNDONE:
+            yield from _list_votes(party, state, game_round, block, waiting)
+
+
+def _list_post(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+    """The root, once it is clear what is merged, while it can be posted."""
+    chosen = find_merge_set(party, game_round, block)
+    if not chosen.is_final or not chosen.slots or block > get_post_window(state, game_round, block)[1]:
+        return
+    if find_own_slot(state, game_round, party.account) is None:
+        return
+    key = make_key(game_round, chosen.slots)
+    yield from take_turn(party, game_round, key, block, PostMerge(key))
+
+
+def _list_votes(
+    party: Party, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
+) -> Iterator[Duty | Wait]:
+    """Votes that go in without a root: where the post of this round, or of the next one, will not take them,
+    once they decide all that is drawn; else when their time is nearly over."""
+    judged = judge_round(party, state, game_round.index, block)
+    if not judged.votes:
+        return
+    duty = HandVotes(game_round.index, len(judged.votes))
+    is_taken = waiting is not None and waiting.index in (game_round.index, game_round.index + 1)
+    if is_taken and waiting is not None:
+        chosen = find_merge_set(party, waiting, block)
+        is_taken = bool(chosen.slots) or not chosen.is_final
+    after = judged.state.rounds[game_round.index]
+    draws = list_draws(judged.state, after)
+    is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
+    deadline = _get_deadline(state, game_round, block)
+    if (is_done and not is_taken) or block >= deadline:
+        yield from take_turn(party, game_round, duty, block, duty)
+    else:
+        yield Wait(deadline)
+
+
+def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
+    """From when votes that nobody has handed in are: shortly before the next of the blocks after which they
+    would be worth less."""
+    audit_max = state.terms.windows.audit_max
+    margin = max(SPREAD_BLOCKS, audit_max // MARGIN_DIVISOR)
+    starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
+    ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
+    return min((end - margin for end in ends if end >= block), default=block)
+
+
+def take_turn(
+    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty
+) -> Iterator[Duty | Wait]:
+    """The duty when it is this node's turn, counted from when it was first seen to be due."""
+    since = party.task.claims.seen.setdefault((game_round.index, what), block)
+    turn = since + SPREAD_BLOCKS * compute_rank(party, game_round)
+    yield duty if block >= turn else Wait(turn)
+
+
+def compute_rank(party: Party, game_round: GameRound) -> int:
+    """How many go before this node in this round: the line of solvers begins at another one each round, then
+    come all others."""
+    accounts = [seat.account for seat in list_open_solvers(party.game, game_round)]
+    if party.account not in accounts:
+        return len(accounts)
+    return (accounts.index(party.account) - game_round.index) % len(accounts)

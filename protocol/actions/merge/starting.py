@@ -1,0 +1,54 @@
+"""What a claim of a round has to start from: the base root's weights, and moments of zero or carried on."""
+
+import asyncio
+from dataclasses import dataclass
+
+from protocol.actions.merge.bases import load_base
+from protocol.actions.merge.global_model import load_weights
+from protocol.actions.merge.places import find_carried_round
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import load_state
+from protocol.compute.step import TrainingState, begin_round
+from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import GameRound
+
+
+@dataclass(frozen=True)
+class ClaimStart:
+    """outer: what stands behind the base root; header: boundary 0; carried: the state whose moments go on."""
+
+    outer: OuterHeader
+    header: StateHeader
+    carried: StateHeader | None = None
+
+
+async def compute_start(party: Party, game_round: GameRound) -> ClaimStart:
+    """Where this node's claim of a round starts."""
+    terms, outer = party.task.spec.terms, await load_base(party, game_round.base_root)
+    step, carried = game_round.index * terms.inner_steps, find_carried(party, game_round)
+    if carried is None:
+        return ClaimStart(outer, StateHeader(outer.weights_root, terms.zero_root, terms.zero_root, 0, step))
+    moments = (carried.first_moment_root, carried.second_moment_root, carried.local_step)
+    return ClaimStart(outer, StateHeader(outer.weights_root, *moments, step), carried)
+
+
+def find_carried(party: Party, game_round: GameRound) -> StateHeader | None:
+    """The last state of this node's last merged claim, where moments carry over."""
+    seat = find_seat(party.game, party.account)
+    if not party.task.spec.terms.carry_moments or seat is None:
+        return None
+    earlier = find_carried_round(party.game, game_round.index, seat)
+    if earlier is None:
+        return None
+    boundaries = party.task.claims.find(party.game.rounds[earlier]).boundaries
+    return boundaries[max(boundaries)]
+
+
+async def begin_state(party: Party, start: ClaimStart) -> TrainingState:
+    """The state at boundary 0."""
+    weights = await load_weights(party, start.outer)
+    if start.carried is None:
+        return begin_round(weights, start.header.global_step)
+    carried = await asyncio.to_thread(load_state, party, start.carried)
+    return begin_round(weights, start.header.global_step, carried)

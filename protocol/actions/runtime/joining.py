@@ -1,0 +1,158 @@
+"""Joining a task: read it from the chain, refuse it when it could hurt, fetch its data, take a seat.
+
+Nothing is staked before all that was checked. Whoever works without a seat (the submitter, a helper) joins
+the same way and stops before the stake.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from protocol.actions.audit.opening import open_audits
+from protocol.actions.dispute.casebook import CaseBook
+from protocol.actions.merge.book import ClaimBook
+from protocol.actions.merge.global_model import get_initial_header, load_outer_state
+from protocol.actions.merge.places import find_own_slot
+from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.party import Joined, Party
+from protocol.actions.runtime.preflight import check_machine
+from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from protocol.compute.data import open_corpus
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.facts import require_step_root
+from protocol.compute.liveness import require_live_parameters
+from protocol.compute.program import require_program
+from protocol.spec.codec import decode_training
+from protocol.spec.containers import TaskSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.figures import Figures
+from protocol.spec.game.logged_terms import EXACT_FORMAT
+from protocol.spec.game.money import check_money
+from protocol.spec.game.pools import find_seat, get_required_stake
+from protocol.spec.game.posted import make_spec
+from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms
+from protocol.spec.params import FORMAT_NUMBERS
+from protocol.spec.task_rules import find_training_malformations, refuse_broken
+
+
+@dataclass(frozen=True)
+class SeatWish:
+    """The seat that a party wants. stake_wei: 0 for what the task asks for; figures: what the operator
+    assumes, by which the task's amounts are judged (None: they are not)."""
+
+    role: SeatRole
+    stake_wei: int = 0
+    figures: Figures | None = None
+
+
+async def catch_up(party: Party) -> None:
+    """Fold all events up to the head."""
+    party.state.take(await anext(party.batches))
+
+
+async def open_task(party: Party, task: bytes, figures: Figures | None = None) -> None:
+    """Work on `task` from now on, without a seat so far. Raises InvalidInput for an unknown or malformed
+    task, and what fetching its data raises."""
+    pin_kernels(party.config.threads)
+    spec = read_spec(party, task)
+    refuse_harmful(party.state.games[task].terms, spec, figures, party.chain.limits)
+    require_format(party.state.task_terms[task].format, spec)
+    await asyncio.to_thread(require_live_parameters, spec.training)
+    await asyncio.to_thread(require_program, spec.training)
+    await asyncio.to_thread(require_step_root, spec)
+    data = await fetch_dataset(party, spec)
+    corpus = await asyncio.to_thread(open_corpus, data, spec.training)
+    domain = party.state.games[task].terms.domain
+    audits = open_audits(party, task, spec, corpus)
+    claims, cases = ClaimBook(party.journal, task), CaseBook(party.journal, task)
+    party.joined = Joined(task, domain, spec, corpus, claims, audits, cases)
+    await load_outer_state(party, get_initial_header(party))
+
+
+async def take_seat(party: Party, wish: SeatWish) -> None:
+    """A seat of the joined task, staked from this account's tokens, unless it has one."""
+    require_records(party)
+    await check_machine(party)
+    if find_seat(party.game, party.account) is not None:
+        return
+    stake_wei = wish.stake_wei or get_required_stake(party.game, wish.role)
+    await deposit_missing(party, stake_wei)
+    await party.chain.tasks.join(party.task.task, wish.role, stake_wei)
+
+
+def require_records(party: Party) -> None:
+    """Raises EnvironmentFault where the chain has a claim of this account that still counts, and the journal
+    lacks it: it is another journal than the one that was written to, or an older copy of it."""
+    game, seat = party.game, find_seat(party.game, party.account)
+    rounds = [] if seat is None else [r for r in game.rounds.values() if r.index >= seat.settled]
+    for game_round in rounds:
+        slot = find_own_slot(game, game_round, party.account)
+        claim = None if slot is None else game_round.claims.get(slot)
+        finished = None if claim is None else party.task.claims.find(game_round).finished
+        if claim is not None and (finished is None or finished.claim_root != claim.claim_root):
+            raise EnvironmentFault(
+                what="the journal is not the one of what this account did before",
+                expected=f"the claim {claim.claim_root.hex()} of round {game_round.index}",
+                actual="none" if finished is None else finished.claim_root.hex(),
+                where=str(party.journal.path),
+                remedy="Bring back the newest journal with all its files: claims cannot be defended without.",
+                retryable=False,
+            )
+
+
+# --- Reading and refusing -----------------------------------------------------------------------------------
+def read_spec(party: Party, task: bytes) -> TaskSpec:
+    """The spec as it was posted."""
+    if task not in party.state.games:
+        known = ", ".join(f"0x{name.hex()}" for name in party.state.games) or "none"
+        raise InvalidInput(
+            what="unknown task" if task not in party.state.refused else "the task cannot be understood",
+            expected=f"a task of this deployment: {known}",
+            actual=party.state.refused.get(task, f"0x{task.hex()}"),
+            remedy="Copy the id from `touchstone status` or from who posted it.",
+        )
+    return make_spec(party.state.task_terms[task], decode_training(party.state.texts[task]))
+
+
+def refuse_harmful(
+    terms: GameTerms, spec: TaskSpec, figures: Figures | None, limits: DeploymentLimits
+) -> None:
+    """Raises InvalidInput where the task could hurt an honest node: windows that nobody can meet, roots that
+    are not those of its text, amounts that do not pay."""
+    refusal = check_terms(terms, limits)
+    if refusal is not None:
+        raise refusal
+    refuse_broken(find_training_malformations(spec))
+    broken = [r for r in check_money(terms, figures) if not (r.holds or r.is_advice)] if figures else []
+    if broken:
+        raise InvalidInput(
+            what="the amounts of the task do not hold what they should",
+            expected="; ".join(f"{rule.name} >= {rule.least}: {rule.inequality}" for rule in broken),
+            actual="; ".join(f"{rule.name} {rule.amount}" for rule in broken),
+            remedy="Do not stake on it, or judge it by other figures.",
+        )
+
+
+def require_format(posted: int, spec: TaskSpec) -> None:
+    """Raises InvalidInput where the contracts compare in another numeric format than is trained in."""
+    expected = FORMAT_NUMBERS[spec.training.numeric_format]
+    if posted not in (expected, EXACT_FORMAT):
+        raise InvalidInput(
+            what="the task's terms name another numeric format than its text",
+            expected=f"{expected} ({spec.training.numeric_format}) or {EXACT_FORMAT} (exact)",
+            actual=posted,
+            remedy="Do not stake on it; its submitter has to post a corrected task.",
+        )
+
+
+async def fetch_dataset(party: Party, spec: TaskSpec) -> bytes:
+    """The raw tokens, from the store, the submitter or any other peer."""
+    training, submitter = spec.training, spec.terms.submitter
+    size = (training.token_count + training.heldout_tokens) * training.token_bytes
+    ref = BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), size)
+    if not party.store.has(ref):
+        party.say(f"fetching the dataset, {size / 1e6:.1f} MB")
+        others = party.state.network.others(party.account)
+        peers = sorted(others, key=lambda peer: peer.account != submitter)
+        await party.client.fetch_from_any(peers, ref)
+    return await asyncio.to_thread(party.store.get, ref)

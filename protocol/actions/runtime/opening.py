@@ -1,0 +1,95 @@
+"""Opening a party: chain, journal, store, client, and the server that its peers ask."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from protocol.actions.memory import require_owner
+from protocol.actions.party import (
+    JOURNAL_FILE,
+    STORE_FOLDER,
+    PartyConfig,
+    Status,
+    limit_memory,
+    share_interpreter,
+)
+from protocol.actions.runtime import rooms
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import BlobKind
+from protocol.adapters.chain.game import GameChain, open_game_chain
+from protocol.adapters.chain.game_deployment import read_game_deployment
+from protocol.adapters.journal import Journal
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.desk import Desk
+from protocol.adapters.wire.endpoint import choose_endpoint
+from protocol.adapters.wire.server import BlobServer, ReadPolicy
+from protocol.adapters.wire.tls import TlsIdentity, load_or_create_identity
+from protocol.compute.determinism import name_hardware
+from protocol.spec.typed_data import SigningDomain
+
+
+@asynccontextmanager
+async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
+    """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what they
+    raise, and InvalidInput for an endpoint that no peer could use or the journal of another account."""
+    # Before anything is begun: what is announced stands on chain for everybody.
+    choose_endpoint(config.listen_host, config.listen_port, config.public_url)
+    share_interpreter()
+    limit_memory(config)
+    deployment = read_game_deployment(config.deployment)
+    domain = SigningDomain(deployment.chain_id, deployment.tasks)
+    async with AsyncExitStack() as stack:
+        # Before the chain, where what waits is replaced: another process of this home may have sent it.
+        journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, rooms.RECORDS))
+        require_owner(journal, config.key.address.lower())
+        chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))
+        store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
+        client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
+        status = Status(chain.address, hardware=name_hardware())
+        state = ChainState.of(chain)
+        party = Party(config, chain, store, journal, client, state, status, chain.follow())
+        await _serve(party, stack)
+        yield party
+
+
+async def _serve(party: Party, stack: AsyncExitStack) -> None:
+    """Answer peers until the party is closed, and say on chain where."""
+    identity, config = load_or_create_identity(party.config.home), party.config
+    server = BlobServer(party.store, party.account, party.signing, identity, _Counter(party).make_policy())
+    port = await server.start(config.listen_host, config.listen_port)
+    stack.push_async_callback(server.stop)
+    url = choose_endpoint(config.listen_host, port, config.public_url)
+    await _announce(party.chain, url, identity)
+
+
+async def _announce(chain: GameChain, url: str, identity: TlsIdentity) -> None:
+    announced = await chain.tasks.peer_of(chain.address)
+    if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
+        await chain.tasks.announce(url, identity.fingerprint)
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """What the server asks about each request: every room, one after the other."""
+
+    party: Party
+
+    def make_policy(self) -> ReadPolicy:
+        """Anybody may ask; the rooms decide what whom is shown."""
+        return ReadPolicy(
+            is_staked=lambda account: True,
+            may_read=self.may_read,
+            get_status=self.party.status.show,
+            find_desk=self.find_desk,
+        )
+
+    def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
+        """Whether some room shows it."""
+        return any(room(self.party, account, kind, root) for room in rooms.MAY_READ)
+
+    def find_desk(self, name: str) -> Desk | None:
+        """Who answers messages of this kind."""
+        return next((desks[name] for desks in rooms.list_desks(self.party) if name in desks), None)

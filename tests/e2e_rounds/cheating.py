@@ -1,0 +1,152 @@
+"""Parties that do their work wrong on purpose and stand by it: what product code computes for them is put in
+from outside, for the tasks of one party alone."""
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from protocol.actions.audit import comparing
+from protocol.actions.audit import duties as audits
+from protocol.actions.audit.judging import judge_ends
+from protocol.actions.dispute import duties as disputes
+from protocol.actions.dispute.casebook import Compute
+from protocol.actions.merge import claim
+from protocol.actions.runtime.duties import Duty, ListDuties, Wait
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.party import Party
+from protocol.compute.compare import compute_allowances
+from protocol.compute.program import build_program, describe_program
+from protocol.compute.retrace import Retraced, Show, ignore, retrace
+from protocol.compute.step import GetBatch, TrainingState, train_segment
+from protocol.compute.trace import TraceTree, build_buffer_tree
+from protocol.spec.containers import Limits, TrainingSpec
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.merkle import Levels, compute_levels
+from protocol.spec.schedule import compute_learning_rate_sum
+from tests.e2e_rounds.roles import SOLVER, VERIFIER
+from tests.e2e_rounds.world import Part
+
+HONEST = Compute(train_segment, retrace)
+_computing: ContextVar[Compute] = ContextVar("computing", default=HONEST)
+SHARE = 0.8
+"""of a limit."""
+_is_lying: ContextVar[bool] = ContextVar("lying", default=False)
+
+
+def _train(*arguments: Any) -> Any:
+    return _computing.get().train(*arguments)
+
+
+def allow_cheating(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let claims be trained by what the party whose claim it is trusts, and audits say what a liar likes."""
+    monkeypatch.setattr(claim, "train_segment", _train)
+    monkeypatch.setattr(comparing, "judge_ends", _judge)
+
+
+@dataclass(frozen=True)
+class Cheated:
+    """A duty that is performed with another computation."""
+
+    duty: Duty
+    compute: Compute
+
+    async def perform(self, party: Party) -> None:
+        token = _computing.set(self.compute)
+        try:
+            await self.duty.perform(party)
+        finally:
+            _computing.reset(token)
+
+
+def make_cheating_solver(compute: Compute, answers: bool = True) -> Part:
+    """A solver that trains with `compute`, and defends it unless it is silent."""
+
+    def list_claims(party: Party, block: int) -> Iterator[Duty | Wait]:
+        party.task.cases.compute = compute
+        for duty in claim.list_duties(party, block):
+            yield duty if isinstance(duty, Wait) else Cheated(duty, compute)
+
+    rooms: list[ListDuties] = [list_claims if room is claim.list_duties else room for room in SOLVER.rooms]
+    if not answers:
+        rooms.remove(disputes.list_duties)
+    return Part(tuple(rooms), SeatWish(SeatRole.SOLVER))
+
+
+def _judge(*arguments: Any, **options: Any) -> Any:
+    return None if _is_lying.get() else judge_ends(*arguments, **options)
+
+
+@dataclass(frozen=True)
+class Lied:
+    """An audit whose word is ACCEPT whatever the own replay came to."""
+
+    duty: Duty
+
+    async def perform(self, party: Party) -> None:
+        token = _is_lying.set(True)
+        try:
+            await self.duty.perform(party)
+        finally:
+            _is_lying.reset(token)
+
+
+def make_lying_verifier(compute: Compute | None = None) -> Part:
+    """A verifier that votes as a reserve only, so that somebody honest looks at the same segment. It says
+    ACCEPT against its own replay; or, with `compute`, it replays as its accomplice trains."""
+
+    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
+        if compute is not None:
+            party.task.cases.compute = compute
+            party.task.audits.room.train = compute.train
+        for duty in audits.list_duties(party, block):
+            if not isinstance(duty, audits.AuditDraw):
+                yield duty
+            elif duty.place.rank > 0:
+                yield duty if compute is not None else Lied(duty)
+
+    rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
+    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+
+
+def make_drifting_compute(limits: Limits) -> Compute:
+    """Each step ends most of a limit off in m: inside the limits at each step, beyond them after two."""
+
+    def drift(state: TrainingState, spec: TrainingSpec) -> TrainingState:
+        rate = compute_learning_rate_sum(spec.schedule, state.global_step - 1, 1, 1 << 30)
+        _, allowed, _ = compute_allowances(state, rate, limits)
+        return replace(state, first_moment=(state.first_moment.double() + SHARE * allowed).float())
+
+    def train(
+        state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        losses = []
+        for step in range(inner_step, inner_step + steps):
+            state, loss = train_segment(state, spec, get_batch, step, 1)
+            state = drift(state, spec)
+            losses += loss
+        return state, losses
+
+    def trace(
+        start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
+    ) -> Retraced:
+        def show_others(number: int, data: memoryview, levels: Levels) -> None:
+            if number != buffer:
+                show(number, data, levels)
+
+        buffer = build_program(describe_program(spec)).program.outputs.first_moment
+        honest, end = retrace(start, spec, get_batch, inner_step, show_others)
+        drifted = drift(end, spec)
+
+        def get(number: int) -> Tensor:
+            return drifted.first_moment if number == buffer else honest.get(number)
+
+        tree = build_buffer_tree(honest.program, get, buffer)
+        show(buffer, tree.data, tree.levels)
+        roots = [tree.root if number == buffer else root for number, root in enumerate(honest.roots)]
+        return Retraced(TraceTree(honest.program, compute_levels(roots), get), drifted)
+
+    return Compute(train, trace)

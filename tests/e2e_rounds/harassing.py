@@ -1,0 +1,133 @@
+"""A party that opens whatever it can against honest statements and proves nothing."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from protocol.actions.dispute import duties as disputes
+from protocol.actions.dispute.asking import Doubt, ask
+from protocol.actions.dispute.knowing import get_inner, sign_form
+from protocol.actions.dispute.prosecuting import demand
+from protocol.actions.dispute.sources import KnownVote
+from protocol.actions.dispute.standing import find_accused, is_disputable, list_provable_rounds
+from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.duties import Duty
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import refer_state
+from protocol.spec.containers import StateHeader
+from protocol.spec.game.enums import RoundPhase, SeatRole
+from protocol.spec.game.inner_dispute import DisputeStage
+from protocol.spec.game.state import StatementRef
+from protocol.spec.game.statement_refs import count_open_disputes
+from protocol.spec.statements import VoteWord
+from tests.e2e_rounds.roles import SOLVER
+from tests.e2e_rounds.world import Part
+
+
+@dataclass(frozen=True)
+class Harass:
+    """Dispute a claim on a segment, or a vote."""
+
+    ref: StatementRef
+    segment: int
+    signature: bytes = b""
+
+    async def perform(self, party: Party) -> None:
+        known = find_signed(party, self)
+        accused = find_accused(party.game, self.ref, known)
+        assert accused is not None
+        bond = party.game.terms.amounts.dispute_bond * (1 + count_open_disputes(party.game, accused.number))
+        async with party.task.locks["credit", None]:
+            await deposit_missing(party, bond)
+            disputes, task, salt = party.chain.disputes, party.task.task, secrets.token_bytes(32)
+            if known is None:
+                await disputes.dispute_claim(task, self.ref.round, self.ref.slot, self.segment, bond, salt)
+            else:
+                await disputes.dispute_vote(task, sign_form(known.vote, known.signature), bond, salt)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask for the first leaf of a vote's ends."""
+
+    doubt: Doubt
+
+    async def perform(self, party: Party) -> None:
+        await ask(party, self.doubt)
+
+
+@dataclass(frozen=True)
+class Press:
+    """Name the first step; then demand leaves of what everybody could have."""
+
+    name: bytes
+    stage: DisputeStage
+
+    async def perform(self, party: Party) -> None:
+        dispute = get_inner(party).disputes[self.name]
+        if dispute.stage == DisputeStage.NAME:
+            await party.chain.disputes.name_step(party.task.task, dispute.name, 0, dispute.roots)
+        elif dispute.stage == DisputeStage.PROVE:
+            await demand(party, dispute, None)
+
+
+def find_signed(party: Party, harass: Harass) -> KnownVote | None:
+    votes = party.task.audits.list_votes(harass.ref.round) if harass.signature else ()
+    return next((one for one in votes if one.signature == harass.signature), None)
+
+
+def list_harassment(party: Party, block: int) -> Iterator[Duty]:
+    """In round 0 one dispute of each claim and of each primary's vote, and one ask of each of these."""
+    mine = [one for one in get_inner(party).disputes.values() if one.opener == party.account]
+    asked = [one.statement for one in get_inner(party).asks.values() if one.asker == party.account]
+    for game_round in list_provable_rounds(party.game, block):
+        if game_round.index > 0:
+            continue
+        for slot in game_round.claims:
+            harass = Harass(StatementRef(0, slot), 1)
+            accused = find_accused(party.game, harass.ref, None)
+            is_new = all(one.statement != harass.ref for one in mine)
+            if is_new and is_disputable(party.game, harass.ref, accused, party.account, block):
+                yield harass
+        for known in party.task.audits.list_votes(0):
+            if known.ref.rank > 0 or known.ref.draw == party.game.terms.draws:
+                continue
+            accused = find_accused(party.game, known.ref, known)
+            is_open = is_disputable(party.game, known.ref, accused, party.account, block)
+            if is_open and all(one.statement != known.ref for one in mine):
+                yield Harass(known.ref, known.vote.segment, known.signature)
+            if is_open and known.vote.word == VoteWord.ACCEPT and known.ref not in asked:
+                yield Ask(Doubt(0, known.signature, 0))
+    for dispute in mine:
+        if dispute.stage in (DisputeStage.NAME, DisputeStage.PROVE):
+            yield Press(dispute.name, dispute.stage)
+
+
+def make_forgetful() -> Part:
+    """An honest solver that has to train a disputed segment again: once the claims of a round are decided it
+    keeps boundary 0 alone, as a node short of disk does."""
+    forgotten: set[int] = set()
+
+    def forget_states(party: Party, block: int) -> Iterator[Duty]:
+        for (index, _), work in party.task.claims.works.items():
+            game_round = party.game.rounds.get(index)
+            is_over = game_round is not None and game_round.phase != RoundPhase.RUNNING
+            if is_over and index not in forgotten:
+                forgotten.add(index)
+                _forget(party, work.boundaries)
+        yield from ()
+
+    return Part((forget_states, *SOLVER.rooms), SeatWish(SeatRole.SOLVER))
+
+
+def _forget(party: Party, boundaries: Mapping[int, StateHeader]) -> None:
+    kept = {ref.key for ref in refer_state(boundaries[0], 1)}
+    for header in boundaries.values():
+        for ref in refer_state(header, 1):
+            if ref.key not in kept:
+                party.store.delete(ref.key)
+
+
+ROOMS = [room for room in SOLVER.rooms if room is not disputes.list_duties]
+HARASSER = Part((*ROOMS, list_harassment), SeatWish(SeatRole.SOLVER))

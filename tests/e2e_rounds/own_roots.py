@@ -1,0 +1,40 @@
+"""The outer roots of a task, trained and merged again by the test itself."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from protocol.actions.merge.places import get_shards
+from protocol.actions.runtime.party import Joined
+from protocol.compute.data import get_batch
+from protocol.compute.digest import outer_header
+from protocol.compute.model import init_parameters
+from protocol.compute.outer import begin_outer, encode_delta, merge
+from protocol.compute.step import TrainingState, begin_round, train_segment
+from protocol.spec.codec import compute_outer_root
+from protocol.spec.game.state import GameRound
+
+
+def compute_roots(task: Joined, rounds: Sequence[GameRound]) -> list[bytes]:
+    """The outer root after each of the first rounds of a task, where all claims are honest and merged;
+    moments carry over."""
+    training, terms, roots = task.spec.training, task.spec.terms, list[bytes]()
+    outer = begin_outer(init_parameters(training.model, training.initial_seed))
+    carried: dict[int, TrainingState] = {}
+    for game_round in rounds:
+        shards, deltas = get_shards(game_round), dict[int, bytes]()
+        for slot, seat in enumerate(game_round.pool.solvers):
+            start = begin_round(outer.weights, game_round.index * terms.inner_steps, carried.get(seat))
+            carried[seat] = _train(task, game_round, start, shards[slot])
+            deltas[shards[slot]] = encode_delta(outer.weights, carried[seat].weights)
+        ordered = [deltas[shard] for shard in sorted(deltas)]
+        outer = merge(outer, ordered, terms.outer_learning_rate, terms.outer_momentum)
+        roots.append(compute_outer_root(outer_header(outer.weights, outer.momentum)))
+    return roots
+
+
+def _train(task: Joined, game_round: GameRound, start: TrainingState, shard: int) -> TrainingState:
+    """The state at the end of one shard's round."""
+    assert game_round.beacon is not None
+    batches = partial(get_batch, task.corpus, task.spec.training, game_round.beacon, shard)
+    end, _ = train_segment(start, task.spec.training, batches, 0, task.spec.terms.inner_steps)
+    return end

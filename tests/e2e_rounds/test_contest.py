@@ -1,0 +1,56 @@
+"""A majority of solvers signs a wrong root: it is contested, falls, costs their seats, the task goes on."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from protocol.actions.merge.records import MergeMade
+from protocol.actions.runtime.party import Party
+from protocol.actions.tensors import load_tensor
+from protocol.adapters.blobs import refer_tensor
+from protocol.compute.digest import tensor_bytes, tensor_root
+from protocol.spec.game.enums import RoundPhase, SeatStatus
+from tests.e2e_rounds.own_roots import compute_roots
+from tests.e2e_rounds.roles import SOLVER, make_cast
+from tests.e2e_rounds.world import TINY_PLAN, open_world, run_world
+
+PLAN = replace(TINY_PLAN, least_solvers=1)
+SPOILED_ELEMENT = 700
+
+
+def spoil_first_merge(party: Party) -> None:
+    """From now on this party's outer step of round 0 is wrong in one element, and it believes in it."""
+    book = party.task.claims
+    write = book.write
+
+    def spoil(record: Any) -> None:
+        if isinstance(record, MergeMade) and record.round == 0:
+            ref = refer_tensor(record.weights_root, party.task.spec.terms.parameter_count)
+            weights = torch.clone(load_tensor(party.store, ref))
+            weights[SPOILED_ELEMENT] += 1.0
+            record = replace(record, weights_root=tensor_root(weights))
+            party.store.put_tensor(record.weights_root, tensor_bytes(weights))
+        write(record)
+
+    book.write = spoil  # type: ignore[method-assign]
+
+
+async def test_a_wrong_root_falls_and_its_signers_lose_their_seats(tmp_path: Path) -> None:
+    cheats = {f"cheat {i}": replace(SOLVER, spoil=spoil_first_merge) for i in range(2)}
+    cast = {**make_cast(solvers=1, verifiers=3, watchers=3), **cheats}
+    async with open_world(tmp_path, tuple(cast)) as world:
+        game, task = await run_world(world, PLAN, cast)
+        first, undone, last = game.rounds.values()
+        assert game.is_closed
+        assert (first.phase, undone.phase, last.phase) == (
+            RoundPhase.POSTED,
+            RoundPhase.UNDONE,
+            RoundPhase.POSTED,
+        )
+        right, *_ = compute_roots(task, [first])
+        assert first.root == right and last.base_root == right and first.fallen is not None
+        everybody = {**game.former, **game.seats}.values()
+        closed = {seat.account for seat in everybody if seat.status == SeatStatus.CLOSED}
+        assert closed == {world.keys[name].address.lower() for name in cheats}

@@ -1,0 +1,121 @@
+"""Disputes on the real contracts, with the real referee: the node's own duties drive each to its end."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from protocol.actions.runtime.party import Party
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
+from protocol.spec.game.state import GameState
+from protocol.spec.program import Operation
+from tests.e2e.planted import make_planting_compute
+from tests.e2e_rounds.cheating import (
+    allow_cheating,
+    make_cheating_solver,
+    make_drifting_compute,
+    make_lying_verifier,
+)
+from tests.e2e_rounds.harassing import HARASSER, make_forgetful
+from tests.e2e_rounds.roles import make_cast
+from tests.e2e_rounds.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
+
+SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
+PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)
+"""One round without late audits."""
+DROPPED = "its end may be drift: not disputed"
+
+
+def list_closed(world: World, game: GameState) -> set[str]:
+    """Names of the parties whose seats were convicted."""
+    closed = {seat.account for seat in game.seats.values() if seat.status == SeatStatus.CLOSED}
+    return {name for name, key in world.keys.items() if key.address.lower() in closed}
+
+
+async def play_until_closed(world: World, cast: Mapping[str, Part], names: set[str]) -> set[str]:
+    """Who was convicted until all of `names` were, or the task was over. What the parties said is shown where
+    a test fails."""
+    closed = set[str]()
+
+    def is_enough(submitter: Party) -> bool:
+        game = submitter.state.games.get(world.task)
+        closed.update(() if game is None else list_closed(world, game))
+        return names <= closed
+
+    try:
+        await run_world(world, PLAN, cast, until=is_enough)
+    finally:
+        print("\n".join(world.lines))
+    return closed
+
+
+async def test_one_honest_verifier_convicts_all_who_err_or_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cheat: errs in one operation and defends it, until the referee computes the element. mute: does the
+    same and is silent. liar: says ACCEPT against its own replay, and is asked for the leaf. accomplice:
+    replays with the same error, so that only the steps of its vote show it. The honest verifier is the
+    primary of one of the three claims, and all others are reserves there."""
+    allow_cheating(monkeypatch)
+    wrong = make_planting_compute(Operation.SUBTRACT)
+    cast = make_cast(0, 1, 0) | {
+        "cheat 0": make_cheating_solver(wrong),
+        "cheat 1": make_cheating_solver(wrong),
+        "mute": make_cheating_solver(wrong, answers=False),
+        "liar": make_lying_verifier(),
+        "accomplice": make_lying_verifier(wrong),
+    }
+    guilty = set(cast) - {"verifier 0"}
+    async with open_world(tmp_path, tuple(cast)) as world:
+        assert await play_until_closed(world, cast, guilty) == guilty
+        assert any("proving it" in line for line in world.lines)
+        assert any("its steps are not shown" in line for line in world.lines)
+        assert any("to show leaf" in line for line in world.lines)
+
+
+async def test_honest_statements_outlive_whoever_harasses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each claim and each vote of round 0 is disputed, with demands for leaves, each ACCEPT is asked about;
+    all is answered in time, nobody is convicted, and the harasser pays for it. drifter: its machine parts
+    from the others by less than a limit in each step: its claim is rejected, and nobody disputes it.
+    forgetful: it has pruned the segment that is disputed, and trains it again."""
+    allow_cheating(monkeypatch)
+    drifting = make_drifting_compute(TINY_PLAN.limits)
+    cast = make_cast(1, 3, 0) | {
+        "forgetful": make_forgetful(),
+        "harasser": HARASSER,
+        "drifter": make_cheating_solver(drifting),
+    }
+    seen: dict[str, InnerBook] = {}
+    credits: dict[str, int] = {}
+
+    def is_enough(submitter: Party) -> bool:
+        book = submitter.state.inner.get(world.task)
+        if book is None or not book.asks or len(book.disputes) < 2 * 3:
+            return False
+        seen["book"] = book
+        credits.update(submitter.state.credits)
+        if not any(DROPPED in line for line in world.lines):
+            return False
+        are_over = all(not one.is_open for one in book.disputes.values())
+        return are_over and all(one.ending != AskEnding.OPEN for one in book.asks.values())
+
+    async with open_world(tmp_path, tuple(cast)) as world:
+        try:
+            game, _ = await run_world(world, PLAN, cast, until=is_enough)
+        finally:
+            print("\n".join(world.lines))
+        book = seen["book"]
+        assert list_closed(world, game) == set()
+        assert {one.stage for one in book.disputes.values()} == {DisputeStage.CLEARED}
+        assert all(len(one.shown) == len(one.demands) == LEAVES_MAX for one in book.disputes.values())
+        assert {one.statement.draw is None for one in book.disputes.values()} == {True, False}
+        assert {one.ending for one in book.asks.values()} == {AskEnding.CLEARED}
+        harasser = world.keys["harasser"].address.lower()
+        assert {one.opener for one in book.disputes.values()} == {harasser}
+        # What it staked on them is gone: half to whom it put to the trouble.
+        accused = {game.seats[one.seat].account for one in book.disputes.values()}
+        assert credits[harasser] == 0 and all(credits[one] >= AMOUNTS.dispute_bond // 2 for one in accused)

@@ -1,0 +1,69 @@
+"""Three rounds of honest parties: all claims accepted, roots right, everybody paid, the task closed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from protocol.actions.runtime.party import Party
+from protocol.adapters.chain.game import open_game_chain
+from protocol.spec.game.enums import RoundPhase
+from tests.e2e_rounds.own_roots import compute_roots
+from tests.e2e_rounds.roles import make_cast
+from tests.e2e_rounds.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, run_world
+
+SOLVERS, VERIFIERS, WATCHERS = 3, 3, 3
+CLAIMS = SOLVERS * TINY_PLAN.rounds
+
+
+def _is_half_trained(party: Party) -> bool:
+    """Whether the claim of round 1 has some of its boundaries."""
+    game_round = party.game.rounds.get(1)
+    is_dealt = game_round is not None and game_round.beacon is not None
+    return (
+        is_dealt and game_round is not None and len(party.task.claims.find(game_round).boundaries) in (2, 3)
+    )
+
+
+def _has_sealed(party: Party) -> bool:
+    """Whether a result is sealed in round 1 and its vote not written."""
+    book = party.task.audits.room.book
+    sealed = {place for place in book.seals if place.round == 1}
+    return bool(sealed - {*book.votes})
+
+
+async def test_honest_parties_train_three_rounds_and_are_paid(tmp_path: Path) -> None:
+    """A solver and a verifier are killed in the middle of their work and lose nothing by it."""
+    cast = make_cast(SOLVERS, VERIFIERS, WATCHERS)
+    cast["solver 0"] = replace(cast["solver 0"], is_killed=_is_half_trained)
+    cast["verifier 0"] = replace(cast["verifier 0"], is_killed=_has_sealed)
+    async with open_world(tmp_path, tuple(cast)) as world:
+        game, task = await run_world(world, TINY_PLAN, cast)
+        assert game.is_closed
+        rounds = list(game.rounds.values())
+        assert [(r.phase, r.merged) for r in rounds] == [(RoundPhase.POSTED, (0, 1, 2))] * TINY_PLAN.rounds
+        assert [r.root for r in rounds] == compute_roots(task, rounds)
+        assert "solver 0: killed" in world.lines
+        await _check_money(world)
+
+
+# --- Money --------------------------------------------------------------------------------------------------
+async def _check_money(world: World) -> None:
+    """Everybody withdraws: each solver the pay of its claims, auditors together that of every draw. Nothing
+    is lost, nothing burned."""
+    gains = {name: await _withdraw(world, name) - GRANT_WEI for name in world.keys}
+    by_role = {
+        role: [wei for name, wei in gains.items() if name.startswith(role)]
+        for role in ("solver", "verifier", "watcher")
+    }
+    assert by_role["solver"] == [TINY_PLAN.rounds * AMOUNTS.solver_pay] * SOLVERS
+    assert sum(by_role["verifier"]) == CLAIMS * TINY_PLAN.draws * AMOUNTS.audit_pay
+    assert sum(by_role["watcher"]) == CLAIMS * AMOUNTS.late_pay
+    assert min(map(min, by_role.values())) > 0
+    assert sum(gains.values()) == 0
+
+
+async def _withdraw(world: World, name: str) -> int:
+    """The tokens of a party after it has withdrawn its credit, in wei."""
+    async with open_game_chain(world.rpc_url, world.deployment, world.keys[name]) as chain:
+        await chain.connection.request("evm_setAutomine", True)
+        await chain.purse.withdraw()
+        return int(await chain.token.balance_of(chain.address))

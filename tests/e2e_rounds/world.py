@@ -1,0 +1,191 @@
+"""A small world in one process: a real Anvil with the round's contracts, real HTTPS between parties that run
+as tasks, a tiny model."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from eth_account import Account
+
+from node.round_submit import RoundPlan, post_task
+from protocol.actions.party import PartyConfig
+from protocol.actions.runtime import upkeep
+from protocol.actions.runtime.duties import ListDuties
+from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
+from protocol.actions.runtime.loop import Loop
+from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.party import Joined, Party
+from protocol.actions.runtime.playing import play
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.game_deployment import GameDeployment, write_game_deployment
+from protocol.adapters.keys import AccountKey
+from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig
+from protocol.spec.float32 import nearest
+from protocol.spec.game.state import GameState
+from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
+from scripts.deploy_game import deploy_game
+from scripts.devnet import fund, give_coin, run_anvil
+from tests.e2e_rounds.clock import RoundClock
+
+TINY_MODEL = ModelConfig(256, 16, 32, 1, 2, 1, 32)
+WINDOWS = GameWindows(
+    delay=1, draw_grid=2, train_min=130, train_max=240, audit_max=90, post=20, respond=60, dispute=600,
+    ask=2_100,
+)  # fmt: skip
+AMOUNTS = GameAmounts(
+    solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
+    unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
+)  # fmt: skip
+TINY_PLAN = RoundPlan(
+    model=TINY_MODEL,
+    schedule=ScheduleConfig(nearest(2e-3), warmup_steps=4, total_steps=24),
+    windows=WINDOWS,
+    amounts=AMOUNTS,
+    limits=Limits(2**50, 2**132, 2**50, 2**60, 2**50, 2**42),
+    rounds=3,
+    inner_steps=8,
+    segment_steps=2,
+    solver_seats=4,
+    draws=1,
+    late_chance=1 << 16,
+    least_solvers=2,
+    least_verifiers=3,
+    least_whistleblowers=3,
+    carry_moments=1,
+    outer_learning_rate=nearest(0.7),
+    outer_momentum=nearest(0.9),
+    sequences_per_step=2,
+    sequence_tokens=16,
+    heldout_tokens=1024,
+    initial_seed=1,
+)
+GRANT_WEI = 10**9
+LOOK_S = 0.2
+KILL_LOOK_S = 0.01
+GRANT_COIN_WEI = 1_000 * 10**18
+
+
+def make_dataset(size_bytes: int = 8_192) -> bytes:
+    """Bytes with some structure, the same on every machine."""
+    words = [hashlib.sha256(bytes([i])).hexdigest()[: 3 + i % 5].encode() for i in range(40)]
+    text = b" ".join(words[(i * i + 3 * i) % 40] for i in range(size_bytes))
+    return text[:size_bytes]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a party does: the rooms whose duties it takes, the seat that it wants, and what is done to it once
+    it has joined, where it is a cheat. is_killed: it is killed, once, when this holds, and started again."""
+
+    rooms: Sequence[ListDuties]
+    wish: SeatWish
+    spoil: Callable[[Party], None] = lambda party: None
+    is_killed: Callable[[Party], bool] = lambda party: False
+
+
+@dataclass
+class World:
+    """A running test network. lines: what the parties said, with their names; parties: who is open now."""
+
+    rpc_url: str
+    deployment: GameDeployment
+    path: Path
+    folder: Path
+    keys: dict[str, AccountKey]
+    lines: list[str] = field(default_factory=list)
+    parties: dict[str, Party] = field(default_factory=dict)
+    task: bytes = b""
+
+    def configure(self, name: str) -> PartyConfig:
+        """The configuration of the party called `name`."""
+        home = self.folder / name
+        home.mkdir(mode=0o700, exist_ok=True)
+        say: Callable[[str], None] = lambda line: self.lines.append(f"{name}: {line}")  # noqa: E731
+        return PartyConfig(home, self.path, self.rpc_url, self.keys[name], say=say)
+
+    @asynccontextmanager
+    async def open(self, name: str) -> AsyncIterator[Party]:
+        """The party called `name`, which the clock waits for."""
+        async with open_party(self.configure(name)) as party:
+            self.parties[name] = party
+            try:
+                yield party
+            finally:
+                self.parties.pop(name, None)
+
+
+@asynccontextmanager
+async def open_world(folder: Path, names: Sequence[str]) -> AsyncIterator[World]:
+    """Anvil, contracts and funded accounts for a submitter and `names`."""
+    keys = {name: AccountKey(Account.create()) for name in ("submitter", *names)}
+    async with run_anvil(0, folder / "anvil.log", options=("--gas-limit", "60000000")) as rpc_url:
+        connection = Connection(rpc_url)
+        try:
+            deployer, path = AccountKey(Account.create()), folder / "deployment.json"
+            await give_coin(connection, deployer.address, GRANT_COIN_WEI)
+            deployment = await deploy_game(connection, deployer, LIMITS_LOCAL, report=lambda _: None)
+            write_game_deployment(path, deployment)
+            accounts = [key.address for key in keys.values()]
+            await fund(connection, deployment, accounts, token_wei=GRANT_WEI)
+        finally:
+            await connection.close()
+        yield World(rpc_url, deployment, path, folder, keys)
+
+
+async def run_world(
+    world: World,
+    plan: RoundPlan,
+    cast: Mapping[str, Part],
+    until: Callable[[Party], bool] = lambda submitter: False,
+    deadline_s: float = 3_600.0,
+) -> tuple[GameState, Joined]:
+    """Post the task and let everybody play it to the end, or until what the chain tells the submitter is
+    enough; the task as the submitter knows it then. Raises TimeoutError after `deadline_s`, and what the
+    first failing party raises."""
+    async with AsyncExitStack() as stack:
+        submitter = await stack.enter_async_context(world.open("submitter"))
+        connection = Connection(world.rpc_url)
+        stack.push_async_callback(connection.close)
+        clock = RoundClock(connection, world.parties)
+        world.task = await post_task(submitter, plan, make_dataset(), bytes(32))
+        ticking = asyncio.create_task(clock.run(1 + len(cast)))
+        follow = play(submitter, world.task, (upkeep.list_duties,))
+        players = [asyncio.create_task(follow)]
+        players += [asyncio.create_task(_play(world, name, part)) for name, part in cast.items()]
+        try:
+            async with asyncio.timeout(deadline_s):
+                await _play_until(players, ticking, lambda: until(submitter))
+        finally:
+            for task in (ticking, *players):
+                task.cancel()
+            await asyncio.gather(ticking, *players, return_exceptions=True)
+        return submitter.game, submitter.task
+
+
+async def _play(world: World, name: str, part: Part) -> None:
+    async with world.open(name) as party:
+        await catch_up(party)
+        await open_task(party, world.task)
+        part.spoil(party)
+        await take_seat(party, part.wish)
+        looping = asyncio.create_task(Loop(party, part.rooms).run())
+        while not looping.done() and not part.is_killed(party):
+            await asyncio.wait({looping}, timeout=KILL_LOOK_S)
+        is_killed = not looping.done()
+        looping.cancel()
+        await asyncio.gather(looping, return_exceptions=is_killed)
+    if is_killed:
+        world.lines.append(f"{name}: killed")
+        await _play(world, name, replace(part, is_killed=lambda party: False))
+
+
+async def _play_until(
+    players: Sequence[asyncio.Task[None]], ticking: asyncio.Task[None], is_enough: Callable[[], bool]
+) -> None:
+    while not all(player.done() for player in players) and not is_enough():
+        done, _ = await asyncio.wait({*players, ticking}, timeout=LOOK_S, return_when=asyncio.FIRST_EXCEPTION)
+        for one in done:
+            one.result()

@@ -1,0 +1,128 @@
+"""What an auditor has to do, and when: primaries at once, reserves after another word or a third of the time,
+whistleblowers when they are drawn."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from protocol.actions.audit.duties import AuditDraw, OfferVotes, list_duties, list_room_duties
+from protocol.actions.audit.replay import audit
+from protocol.actions.runtime.duties import Wait
+from protocol.spec.game import calls
+from protocol.spec.game.drawing import get_late_draw
+from protocol.spec.game.fates import get_votes
+from protocol.spec.game.timing import compute_draw_window, get_closing_from
+from protocol.spec.statements import VoteWord
+from tests.protocol.actions.audit.stage import OTHER_SOLVER, Node, Stage, judge, make_solver, make_stage
+from tests.protocol.actions.audit.test_hearing import make_vote
+from tests.protocol.spec.game.world import KEEPER
+
+
+def list_due(node: Node) -> list[Any]:
+    return list(list_room_duties(node.room, node.stage.head + 1))
+
+
+def make_party(node: Node) -> Any:
+    return cast(Any, SimpleNamespace(task=SimpleNamespace(audits=node.audits)))
+
+
+async def test_a_primary_audits_then_offers_then_rests(tmp_path: Path) -> None:
+    stage = make_stage()
+    place, auditor = stage.get_drawn().place, Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    party = make_party(auditor)
+    other = Node(stage, OTHER_SOLVER, tmp_path / "other")
+    async with make_solver(stage, tmp_path).run(), other.run(), auditor.run():
+        [duty] = list_duties(party, stage.head + 1)
+        assert duty == AuditDraw(place)
+        await duty.perform(party)
+        [duty] = list_duties(party, stage.head + 1)
+        assert duty == OfferVotes(0)
+        await duty.perform(party)
+        assert list_due(auditor) == []
+        judge(stage, auditor.room.book.votes[place].vote)
+        assert list_due(auditor) == [], "its opening was taken with the vote"
+
+
+async def test_reserves_wait_for_another_word_or_a_third_of_the_time(tmp_path: Path) -> None:
+    stage = make_stage()
+    node = Node(stage, stage.find_auditor(1), tmp_path / "reserve")
+    third = (stage.game.rounds[0].closed or 0) + stage.game.terms.windows.audit_max // 3
+    assert list_due(node) == [Wait(third)]
+    stage.world.jump(third - 2)
+    assert list_due(node) == [Wait(third)]
+    stage.world.jump(third - 1)
+    assert list_due(node) == [AuditDraw(stage.get_drawn(1).place)]
+    stage = node.stage = make_stage()
+    node.room.get_game = lambda: stage.game
+    judge(stage, make_vote(stage, word=VoteWord.UNSERVED))
+    assert list_due(node) == [AuditDraw(stage.get_drawn(1).place)]
+    node.journal.close()
+
+
+async def test_a_decided_draw_wants_no_more_words(tmp_path: Path) -> None:
+    stage = make_stage()
+    nodes = [Node(stage, stage.find_auditor(rank), tmp_path / str(rank)) for rank in range(3)]
+    judge(stage, make_vote(stage, word=VoteWord.ACCEPT))
+    assert [list_due(node) for node in nodes] == [[], [], []]
+    stage.world.jump((stage.game.rounds[0].closed or 0) + 2 * stage.game.terms.windows.audit_max)
+    for node in nodes:
+        node.journal.close()
+
+
+async def test_a_reserve_says_unserved_where_that_alone_counts(tmp_path: Path) -> None:
+    """The other reserve abstained at once, so the draw has failed: who serves nobody keeps its fee unless the
+    last auditor says so. And one that is served replays nothing."""
+    for is_serving in (False, True):
+        stage = make_stage()
+        judge(stage, make_vote(stage, word=VoteWord.UNSERVED), make_vote(stage, 1))
+        drawn = stage.get_drawn(2)
+        node = Node(stage, stage.find_auditor(2), tmp_path / f"reserve {is_serving}")
+        assert list_due(node) == [AuditDraw(drawn.place)]
+        node.room.train = cast(Any, None)
+        solver = make_solver(stage, tmp_path / str(is_serving))
+        if not is_serving:
+            clock = asyncio.create_task(stage.pass_blocks(stage.audit_end, pause_s=0.001))
+            async with node.run():
+                vote = await audit(node.room, drawn)
+            await clock
+            assert vote is not None and vote.word == VoteWord.UNSERVED
+            judge(stage, vote)
+            assert len(get_votes(stage.game.rounds[0], stage.slot, 0)) == 3
+        else:
+            async with node.run(), solver.run():
+                assert await audit(node.room, drawn) is None
+            assert list_due(node) == [] and not node.room.book.votes
+        solver.journal.close()
+
+
+def draw_late(stage: Stage) -> None:
+    """The claim is accepted, the base root stands, and the closing seed draws its late audit."""
+    world = stage.world
+    judge(stage, make_vote(stage, word=VoteWord.ACCEPT))
+    windows = stage.game.terms.windows
+    world.jump(stage.audit_end + windows.post + 1)
+    world.send(calls.LetStand(0), "anybody")
+    start = get_closing_from(stage.game, world.block)
+    assert start is not None
+    world.jump(max(world.block, compute_draw_window(stage.game, start)[0]))
+    world.send(world.seal(calls.SealClosing()), KEEPER)
+    assert get_late_draw(stage.game, stage.game.rounds[0], stage.slot) is not None
+
+
+async def test_a_late_audit_goes_the_same_way(tmp_path: Path) -> None:
+    stage = make_stage(is_late=True)
+    draw_late(stage)
+    drawn = stage.get_drawn(0, 1)
+    node = Node(stage, stage.find_auditor(0, 1), tmp_path / "whistleblower")
+    assert list_due(node) == [AuditDraw(drawn.place)]
+    async with make_solver(stage, tmp_path).run() as solver, node.run():
+        vote = await audit(node.room, drawn)
+        async with Node(stage, OTHER_SOLVER, tmp_path / "other").run():
+            await OfferVotes(0).perform(make_party(node))
+        assert vote is not None and (vote.word, vote.draw) == (VoteWord.ACCEPT, 1)
+        assert vote.seed == stage.game.rounds[0].late_seed != stage.game.rounds[0].seed
+        [handed] = solver.audits.list_handed(0)
+        assert (handed.place >> 56 & 0xFF, handed.place >> 32 & 0xFF) == (1, 1)
+    judge(stage, vote)
+    assert get_votes(stage.game.rounds[0], stage.slot, 1)[0].word == VoteWord.ACCEPT

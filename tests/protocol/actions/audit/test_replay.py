@@ -1,0 +1,330 @@
+"""An auditor and a solver over real HTTPS: what is found, what it stands on, and what a kill leaves."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.actions.audit.messages import SEAL, START
+from protocol.actions.audit.records import WorkShown
+from protocol.actions.audit.replay import audit
+from protocol.adapters.chain.types import BoundaryProof
+from protocol.compute.outer import encode_delta
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import compute_serving_until
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.statements import (
+    Vote,
+    VoteWord,
+    does_opening_fit,
+    does_vote_misname,
+    is_vote_whole,
+)
+from tests.protocol.actions.audit.stage import (
+    Claim,
+    Node,
+    Stage,
+    Twist,
+    begin_model,
+    get_account,
+    make_solver,
+    make_stage,
+)
+from tests.protocol.spec.game.world import AMOUNTS, make_word
+
+
+async def run_audit(stage: Stage, folder: Path, *, last_block: int = 0, **changes: Any) -> tuple[Vote, Node]:
+    """The primary audits the claim; the chain goes on to `last_block` meanwhile."""
+    drawn, solver = stage.get_drawn(), make_solver(stage, folder, **changes)
+    auditor = Node(stage, stage.find_auditor(), folder / "auditor")
+    clock = asyncio.create_task(stage.pass_blocks(last_block))
+    async with solver.run(), auditor.run():
+        vote = await audit(auditor.room, drawn)
+    clock.cancel()
+    assert vote is not None
+    return vote, auditor
+
+
+def require_true(stage: Stage, vote: Vote, auditor: Node) -> None:
+    """What an honest word must be: whole, about the claim's own leaves, and opened by what was sealed."""
+    drawn = stage.get_drawn()
+    assert is_vote_whole(vote)
+    for boundary in range(5):
+        assert not does_vote_misname(vote, boundary, stage.claim.levels[0][boundary])
+    opening = auditor.room.book.open_vote(auditor.room.book.votes[drawn.place])
+    assert opening is not None and does_opening_fit(vote, opening, drawn.solver, auditor.account)
+
+
+async def test_a_right_claim_is_accepted(tmp_path: Path) -> None:
+    stage = make_stage()
+    vote, auditor = await run_audit(stage, tmp_path)
+    assert (vote.word, vote.named_leaf) == (VoteWord.ACCEPT, 0), auditor.lines
+    require_true(stage, vote, auditor)
+
+
+async def test_a_wrong_end_is_rejected_with_its_worst_leaf(tmp_path: Path) -> None:
+    stage = make_stage()
+    segment = stage.get_drawn().segment
+    stage = make_stage(Twist(boundary=segment + 1, element=700))
+    assert stage.get_drawn().segment == segment
+    vote, auditor = await run_audit(stage, tmp_path)
+    assert (vote.word, vote.named_leaf) == (VoteWord.REJECT_STATE, 700 // 256)
+    require_true(stage, vote, auditor)
+
+
+async def test_a_difference_inside_the_limits_passes_but_in_an_exact_task(tmp_path: Path) -> None:
+    segment = make_stage().get_drawn().segment
+    twist = Twist(boundary=segment + 1, element=700, amount=1e-7)
+    vote, _ = await run_audit(make_stage(twist), tmp_path / "limits")
+    exact, _ = await run_audit(make_stage(twist, is_exact=True), tmp_path / "exact")
+    assert vote.word == VoteWord.ACCEPT
+    assert (exact.word, exact.named_leaf) == (VoteWord.REJECT_STATE, 700 // 256)
+
+
+async def test_an_end_with_other_step_numbers_is_rejected(tmp_path: Path) -> None:
+    segment = make_stage().get_drawn().segment
+    stage = make_stage(Twist(steps=(segment + 1, 0, 1)))
+    vote, auditor = await run_audit(stage, tmp_path)
+    assert (vote.word, vote.named_leaf) == (VoteWord.REJECT_STATE, 0)
+    require_true(stage, vote, auditor)
+    # Whoever asks is shown leaf 0 of both ends.
+    assert all(auditor.store.has(ref) for ref in auditor.room.states.refer(stage.claim.headers[segment + 1]))
+
+
+async def test_a_wrong_pseudo_gradient_is_rejected_with_its_first_leaf(tmp_path: Path) -> None:
+    stage = make_stage(Twist(delta_leaf=3))
+    vote, auditor = await run_audit(stage, tmp_path)
+    assert (vote.word, vote.named_leaf) == (VoteWord.REJECT_DELTA, 3)
+    right = encode_delta(begin_model().weights, stage.claim.states[-1].weights)
+    leaves = [slice(260 * leaf, 260 * leaf + 260) for leaf in range(5)]
+    assert [stage.claim.delta[one] == right[one] for one in leaves] == [True, True, True, False, True]
+    require_true(stage, vote, auditor)
+
+
+async def test_a_wrong_carried_root_is_rejected_as_the_work_that_it_is(tmp_path: Path) -> None:
+    stage = make_stage(Twist(is_carried_wrong=True))
+    vote, auditor = await run_audit(stage, tmp_path)
+    assert (vote.word, vote.named_leaf) == (VoteWord.REJECT_DELTA, 0)
+    require_true(stage, vote, auditor)
+
+
+async def test_a_wrong_start_is_rejected_on_a_replay_that_was_done(tmp_path: Path) -> None:
+    """REJECT_START needs both leaves and a seal, like any word of an auditor that compared, and its own
+    replay may be disputed: so it is a true one."""
+    stage = make_stage(Twist(boundary=0))
+    vote, auditor = await run_audit(stage, tmp_path)
+    assert (vote.word, vote.named_leaf) == (VoteWord.REJECT_START, 0)
+    require_true(stage, vote, auditor)
+    made = auditor.room.book.seals[stage.get_drawn().place]
+    assert made.own_end == stage.claim.headers[vote.segment + 1]
+
+
+async def test_a_start_with_step_numbers_of_another_place_is_unserved(tmp_path: Path) -> None:
+    segment = make_stage().get_drawn().segment
+    for number, steps in enumerate([(segment, 1, 0), (segment, 0, 2)]):
+        vote, auditor = await run_audit(make_stage(Twist(steps=steps)), tmp_path / str(number))
+        assert vote.word == VoteWord.UNSERVED and vote.seal == ZERO_WORD == vote.start_leaf
+        assert not auditor.room.book.seals, "nobody can show such a replay"
+
+
+# --- Not served ---------------------------------------------------------------------------------------------
+async def test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn, begun = stage.get_drawn(), stage.head
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    until = compute_serving_until(stage.game, drawn.place, begun)
+    assert stage.audit_end - until == (stage.audit_end - begun) // 3
+    clock = asyncio.create_task(stage.pass_blocks(until - 1))
+    async with auditor.run():
+        waiting = asyncio.create_task(audit(auditor.room, drawn))
+        await clock
+        await asyncio.sleep(0.1)
+        assert not waiting.done(), "blocks count, not seconds"
+        await stage.pass_blocks(until)
+        vote = await waiting
+    assert vote is not None and vote.word == VoteWord.UNSERVED and is_vote_whole(vote)
+
+
+async def test_a_node_that_has_not_read_the_whole_chain_asks_before_it_judges(tmp_path: Path) -> None:
+    """It was down: by what it has read its solver has time, by the chain that is over."""
+    stage = make_stage()
+    drawn, read = stage.get_drawn(), stage.head
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    auditor.room.get_head = lambda: read
+    stage.world.jump(stage.audit_end + 1)
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        vote = await audit(auditor.room, drawn)
+    assert vote is not None and vote.word == VoteWord.ACCEPT
+
+
+async def test_an_end_that_is_not_served_after_the_seal_keeps_the_seal(tmp_path: Path) -> None:
+    stage = make_stage()
+    end = stage.claim.headers[-1].weights_root
+    vote, auditor = await run_audit(
+        stage, tmp_path, last_block=stage.audit_end, may_serve=lambda account, kind, root: root != end
+    )
+    made = auditor.room.book.seals[stage.get_drawn().place]
+    assert vote.word == VoteWord.UNSERVED
+    assert (vote.seal, vote.start_leaf) == (made.sealed.seal, made.sealed.start_leaf)
+
+
+async def test_who_would_owe_too_much_abstains(tmp_path: Path) -> None:
+    words = []
+    for fee in (AMOUNTS.auditor_stake // 2, AMOUNTS.auditor_stake // 2 + 1):
+        stage = make_stage(amounts=replace(AMOUNTS, unserved_fee=fee))
+        auditor = Node(stage, stage.find_auditor(), tmp_path / str(fee))
+        clock = asyncio.create_task(stage.pass_blocks(stage.audit_end, pause_s=0.001))
+        async with auditor.run():
+            vote = await audit(auditor.room, stage.get_drawn())
+        clock.cancel()
+        assert vote is not None
+        words.append(vote.word)
+    assert words == [VoteWord.UNSERVED, VoteWord.ABSTAIN]
+
+
+async def test_an_own_failure_abstains_once_the_time_is_over(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn, solver = stage.get_drawn(), make_solver(stage, tmp_path)
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    auditor.room.models.is_known = False  # type: ignore[attr-defined]
+    async with solver.run(), auditor.run():
+        with pytest.raises(EnvironmentFault, match="no model"):
+            await audit(auditor.room, drawn)
+        stage.world.jump(stage.audit_end - 1)
+        vote = await audit(auditor.room, drawn)
+    assert vote is not None and vote.word == VoteWord.ABSTAIN
+    assert vote.seal == auditor.room.book.seals[drawn.place].sealed.seal, "what was sealed is repeated"
+
+
+@dataclass
+class Liar:
+    """A solver that opens something else than its claim holds, in one of its openings."""
+
+    claim: Claim
+    lie: int
+
+    def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
+        proof = self.claim.open_boundary(index, boundary)
+        return replace(proof, salt=make_word("salt")) if boundary == self.lie else proof
+
+    def open_work(self, index: int) -> WorkShown:
+        work = self.claim.open_work(index)
+        return replace(work, delta_root=make_word("delta")) if self.lie == WORK else work
+
+
+WORK = 9
+
+
+async def test_openings_that_are_not_of_the_claim_serve_nothing(tmp_path: Path) -> None:
+    segment = make_stage().get_drawn().segment
+    for lie in {0, segment, segment + 1, 4, WORK}:
+        stage = make_stage()
+        drawn, solver = stage.get_drawn(), make_solver(stage, tmp_path / str(lie))
+        solver.room.claims = Liar(stage.claim, lie)
+        auditor = Node(stage, stage.find_auditor(), tmp_path / str(lie) / "auditor")
+        clock = asyncio.create_task(stage.pass_blocks(stage.audit_end + 30, pause_s=0.01))
+        async with solver.run(), auditor.run():
+            vote = await audit(auditor.room, drawn)
+        clock.cancel()
+        assert vote is not None and (vote.word, vote.end_leaf) == (VoteWord.UNSERVED, ZERO_WORD)
+        assert (drawn.place in auditor.room.book.seals) == (lie not in (0, segment))
+
+
+async def test_a_solver_that_was_restarted_is_told_the_seal_again(tmp_path: Path) -> None:
+    """It has forgotten to whom it shows what: between the openings of the end and its tensors."""
+    stage = make_stage(Twist(boundary=make_stage().get_drawn().segment + 1))
+    drawn, solver = stage.get_drawn(), make_solver(stage, tmp_path)
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    load, restarts = auditor.room.models.load_base, []
+
+    async def load_after_restart(root: bytes) -> Any:
+        restarts.append(len(solver.room.grants))
+        solver.room.grants.clear()
+        return await load(root)
+
+    auditor.room.models.load_base = load_after_restart  # type: ignore[method-assign]
+    clock = asyncio.create_task(stage.pass_blocks(stage.audit_end + 30, pause_s=0.05))
+    async with solver.run(), auditor.run():
+        vote = await audit(auditor.room, drawn)
+    clock.cancel()
+    assert vote is not None and vote.word == VoteWord.REJECT_STATE and restarts == [1]
+
+
+# --- Killed -------------------------------------------------------------------------------------------------
+class Killed(BaseException):
+    """As if the process had ended here."""
+
+
+def kill_at(node: Node, desk: str) -> None:
+    """The node dies when it is about to send a message to this desk."""
+    ask = node.client.ask
+
+    async def ask_or_die(peer: Any, name: str, *rest: Any) -> Any:
+        if name == desk:
+            raise Killed
+        return await ask(peer, name, *rest)
+
+    node.client.ask = ask_or_die  # type: ignore[method-assign, assignment]
+
+
+async def test_killed_between_journal_and_seal_it_sends_the_same_seal(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn, seed, folder = stage.get_drawn(), stage.find_auditor(), tmp_path / "auditor"
+    async with make_solver(stage, tmp_path).run() as solver:
+        first = Node(stage, seed, folder)
+        kill_at(first, SEAL)
+        async with first.run():
+            with pytest.raises(Killed):
+                await audit(first.room, drawn)
+        made = first.room.book.seals[drawn.place]
+        assert not solver.room.book.taken_seals
+        second = Node(stage, seed, folder)
+        second.room.train = _refuse_to_train
+        async with second.run():
+            vote = await audit(second.room, drawn)
+        taken = solver.room.book.taken_seals[drawn.place]
+    assert taken.sealed == made.sealed == second.room.book.seals[drawn.place].sealed
+    assert vote is not None and (vote.word, vote.seal) == (VoteWord.ACCEPT, made.sealed.seal)
+
+
+def _refuse_to_train(*_: Any) -> Any:
+    raise AssertionError("it was replayed before the kill")
+
+
+async def test_killed_after_the_vote_it_says_the_same_and_asks_nobody(tmp_path: Path) -> None:
+    stage = make_stage()
+    vote, _ = await run_audit(stage, tmp_path)
+    again = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    kill_at(again, START)
+    stage.world.jump(stage.audit_end)
+    async with again.run():
+        assert await audit(again.room, stage.get_drawn()) == vote
+    signatures = {made.signature for made in again.room.book.votes.values()}
+    assert len(signatures) == 1
+
+
+async def test_killed_after_the_solver_took_the_seal_both_go_on(tmp_path: Path) -> None:
+    """The solver restarts too: it finds the seal, and shows the end for it again."""
+    stage = make_stage()
+    drawn, seed = stage.get_drawn(), stage.find_auditor()
+    auditor = Node(stage, seed, tmp_path / "auditor")
+    auditor.room.models.is_known = False  # type: ignore[attr-defined]
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        with pytest.raises(EnvironmentFault):
+            await audit(auditor.room, drawn)
+    auditor = Node(stage, seed, tmp_path / "auditor")
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run():
+        assert drawn.place in solver.room.book.taken_seals and not solver.room.grants
+        vote = await audit(auditor.room, drawn)
+    assert vote is not None and vote.word == VoteWord.ACCEPT
+
+
+async def test_two_audits_at_once_make_one_vote(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn, auditor = stage.get_drawn(), Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        votes = await asyncio.gather(*(audit(auditor.room, drawn) for _ in range(3)))
+    assert votes[0] == votes[1] == votes[2] and votes[0] is not None
+    assert get_account(auditor.seed) == drawn.seat.account

@@ -1,0 +1,197 @@
+"""What a solver shows, to whom, and in which order: nobody sees an end before its own seal."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.actions.audit.book import make_sealed
+from protocol.actions.audit.messages import (
+    SEAL,
+    START,
+    EndShown,
+    PlaceSaid,
+    SealHanded,
+    StartAsked,
+    StartShown,
+    make_form,
+    say_sealed,
+)
+from protocol.adapters.blobs import BlobKind, BlobRef
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import AuditPlace, DrawnAudit, get_heard_until
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.statements import Sealed
+from tests.protocol.actions.audit.stage import (
+    STRANGER,
+    VERIFIERS,
+    Node,
+    Stage,
+    get_account,
+    list_keys,
+    make_solver,
+    make_stage,
+    refer_claimed_delta,
+)
+from tests.protocol.spec.game.world import make_word
+
+
+async def ask_start(node: Node, solver: Node, place: AuditPlace) -> StartShown:
+    asked = StartAsked(PlaceSaid(**vars(place)))
+    peer = node.stage.find_peer(solver.account)
+    return await node.client.ask(peer, START, asked, make_form(StartShown))
+
+
+async def hand_seal(node: Node, solver: Node, sealed: Sealed, signature: bytes | None = None) -> EndShown:
+    handed = SealHanded(say_sealed(sealed), signature or node.room.sign(sealed))
+    return await node.client.ask(node.stage.find_peer(solver.account), SEAL, handed, make_form(EndShown))
+
+
+def make_seal(stage: Stage, drawn: DrawnAudit, seal: bytes = make_word("seal"), **changes: Any) -> Sealed:
+    leaf = stage.claim.levels[0][drawn.segment]
+    return replace(make_sealed(drawn.place, drawn.segment, leaf, seal), **changes)
+
+
+async def can_read(node: Node, solver: Node, ref: BlobRef) -> bool:
+    try:
+        await node.client.fetch(node.stage.find_peer(solver.account), ref)
+    except EnvironmentFault:
+        return False
+    node.store.delete(ref.key)
+    return True
+
+
+async def list_readable(node: Node, solver: Node) -> set[int]:
+    """Boundaries of which a node may fetch a state; 9 stands for the final weights."""
+    claim = node.stage.claim
+    found = {b for b in range(5) if await can_read(node, solver, list(list_keys(claim, b))[1])}
+    return found | ({9} if await can_read(node, solver, list(list_keys(claim, 4))[0]) else set())
+
+
+async def test_the_start_then_the_seal_then_the_end(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn = stage.get_drawn()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run():
+        assert await list_readable(auditor, solver) == set()
+        shown = await ask_start(auditor, solver, drawn.place)
+        assert shown.start.read().header == stage.claim.headers[drawn.segment]
+        assert await list_readable(auditor, solver) == {drawn.segment} - {0} | (
+            {0} if drawn.segment == 0 else set()
+        )
+        ends = await hand_seal(auditor, solver, make_seal(stage, drawn))
+        assert ends.last.read().header == stage.claim.headers[4]
+        assert await list_readable(auditor, solver) == {drawn.segment, drawn.segment + 1, 9}
+        assert solver.room.book.taken_seals[drawn.place].sealed == make_seal(stage, drawn)
+
+
+async def test_another_auditors_seal_opens_nothing_for_this_one(tmp_path: Path) -> None:
+    stage = make_stage()
+    primary, reserve = stage.get_drawn(0), stage.get_drawn(1)
+    one = Node(stage, stage.find_auditor(0), tmp_path / "one")
+    two = Node(stage, stage.find_auditor(1), tmp_path / "two")
+    async with make_solver(stage, tmp_path).run() as solver, one.run(), two.run():
+        await ask_start(one, solver, primary.place)
+        await ask_start(two, solver, reserve.place)
+        await hand_seal(one, solver, make_seal(stage, primary))
+        assert await list_readable(one, solver) >= {primary.segment + 1}
+        assert await list_readable(two, solver) == {reserve.segment}
+        # Nor does the primary's seal, handed in by the reserve as its own.
+        for sealed in (make_seal(stage, primary), make_seal(stage, reserve)):
+            with pytest.raises(EnvironmentFault):
+                await hand_seal(two, solver, sealed, one.room.sign(sealed))
+        assert await list_readable(two, solver) == {reserve.segment}
+
+
+@pytest.mark.parametrize("who", ["stranger", "member"])
+async def test_who_is_not_drawn_gets_nothing(tmp_path: Path, who: str) -> None:
+    stage = make_stage()
+    drawn = [stage.get_drawn(rank).seat.account for rank in range(3)]
+    members = [seed for seed in VERIFIERS if get_account(seed) not in drawn]
+    node = Node(stage, STRANGER if who == "stranger" else members[0], tmp_path / "node")
+    async with make_solver(stage, tmp_path).run() as solver, node.run():
+        for rank in range(3):
+            audit = stage.get_drawn(rank)
+            with pytest.raises(EnvironmentFault, match="not served to you"):
+                await ask_start(node, solver, audit.place)
+            with pytest.raises(EnvironmentFault, match="not served to you"):
+                await hand_seal(node, solver, make_seal(stage, audit))
+        assert await list_readable(node, solver) == set()
+        assert await can_read(node, solver, refer_claimed_delta(stage.claim)), "it is for everybody"
+        assert not solver.room.book.taken_seals
+
+
+async def test_a_seal_must_be_signed_first_and_of_the_segment(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn = stage.get_drawn()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    other = Node(stage, STRANGER, tmp_path / "other")
+    right = make_seal(stage, drawn)
+    wrong = [
+        make_seal(stage, drawn, segment=(drawn.segment + 1) % 4),
+        make_seal(stage, drawn, start_leaf=make_word("leaf")),
+        make_seal(stage, drawn, seal=ZERO_WORD),
+    ]
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run():
+        for sealed in wrong:
+            with pytest.raises(EnvironmentFault, match="not of this segment"):
+                await hand_seal(auditor, solver, sealed)
+        for signature in (other.room.sign(right), bytes(64)):
+            with pytest.raises(EnvironmentFault, match="400"):
+                await hand_seal(auditor, solver, right, signature)
+        assert not solver.room.book.taken_seals and await list_readable(auditor, solver) == set()
+    other.journal.close()
+
+
+async def test_a_second_seal_is_refused_and_kept_once_as_evidence(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn = stage.get_drawn()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run():
+        await hand_seal(auditor, solver, make_seal(stage, drawn))
+        for number in range(3):
+            with pytest.raises(EnvironmentFault, match="another seal of the same draw"):
+                await hand_seal(auditor, solver, make_seal(stage, drawn, seal=make_word("other", number)))
+        await hand_seal(auditor, solver, make_seal(stage, drawn))
+        seals = [known.said.seal for known in solver.audits.list_seals(0)]
+        assert seals == [make_word("seal"), make_word("other", 0)]
+        assert len(list(solver.journal.replay())) == 2
+
+
+async def test_another_chain_is_not_served(tmp_path: Path) -> None:
+    stage = make_stage()
+    place = stage.get_drawn().place
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    others = {"domain": make_word("d"), "seed": make_word("s"), "claim_root": make_word("c")}
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run():
+        for name, value in {**others, "base_root": make_word("b"), "rank": 1, "draw": 1}.items():
+            change: dict[str, Any] = {name: value}
+            with pytest.raises(EnvironmentFault, match="not served to you"):
+                await ask_start(auditor, solver, replace(place, **change))
+        stage.world.jump(get_heard_until(stage.game, place) + 1)
+        with pytest.raises(EnvironmentFault, match="can still be voted on"):
+            await ask_start(auditor, solver, place)
+
+
+async def test_one_exchange_at_a_time(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn = stage.get_drawn()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run():
+        async with solver.room.locks[drawn.place]:
+            with pytest.raises(EnvironmentFault, match="one request at a time"):
+                await ask_start(auditor, solver, drawn.place)
+        await asyncio.gather(ask_start(auditor, solver, drawn.place))
+
+
+async def test_only_tensors_are_shown_in_an_audit(tmp_path: Path) -> None:
+    stage = make_stage()
+    solver = make_solver(stage, tmp_path)
+    account, root = stage.get_drawn().seat.account, stage.claim.headers[1].weights_root
+    solver.room.grants[0] = {(account, root)}
+    assert solver.audits.may_read(account, BlobKind.TENSOR, root)
+    assert not solver.audits.may_read(account, BlobKind.TRACE_1024, root)
+    assert not solver.audits.may_read(get_account(STRANGER), BlobKind.TENSOR, root)
+    solver.journal.close()

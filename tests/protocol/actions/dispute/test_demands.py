@@ -1,0 +1,40 @@
+"""Leaves that are demanded where a trace is not served: such that whoever lacks it can show none."""
+
+from random import Random
+
+from protocol.actions.dispute.demands import list_demands
+from protocol.actions.traces import describe_layout
+from protocol.compute.program import build_program, describe_program
+from protocol.spec.game.inner_dispute import LEAVES_MAX
+from protocol.spec.program import Program, Role
+from tests.protocol.actions.lone import get_spec
+
+
+def get_program() -> Program:
+    return build_program(describe_program(get_spec().training)).program
+
+
+def get_buffer(program: Program, node: int, place: int) -> int:
+    found = program.nodes[node]
+    return (found.output, *found.operands)[place].buffer
+
+
+def test_demands_are_of_the_buffer_that_is_withheld() -> None:
+    program = get_program()
+    layout = describe_layout(program)
+    others = [n for n, buffer in enumerate(program.buffers) if buffer.role is not Role.CONSTANT]
+    for withheld in others:
+        demands = list_demands(program, layout, withheld, Random(1))
+        assert {get_buffer(program, one.node, one.place) for one in demands} == {withheld}
+        leaves = [one.leaf_index for one in demands]
+        assert len(set(leaves)) == len(leaves) == min(LEAVES_MAX, layout[withheld].leaf_count)
+        assert max(leaves) < layout[withheld].leaf_count
+
+
+def test_without_any_roots_leaves_of_many_nodes_are_demanded() -> None:
+    program = get_program()
+    layout = describe_layout(program)
+    demands = list_demands(program, layout, None, Random(1))
+    assert len({one.node for one in demands}) == LEAVES_MAX and demands[-1].node == len(program.nodes) - 1
+    assert all(one.leaf_index < layout[get_buffer(program, one.node, 0)].leaf_count for one in demands)
+    assert demands != list_demands(program, layout, None, Random(2))

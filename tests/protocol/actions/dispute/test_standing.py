@@ -1,0 +1,101 @@
+"""Which statements a seat still answers for, and when steps may be shown."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.actions.dispute.sources import KnownVote
+from protocol.actions.dispute.standing import (
+    are_steps_shown,
+    find_accused,
+    find_signer,
+    find_solver,
+    is_disputable,
+    is_provable,
+    list_provable_rounds,
+)
+from protocol.spec.game.auditing import get_drawn
+from protocol.spec.game.drawing import get_segments
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.timing import get_statement_until
+from protocol.spec.statements import Vote, VoteWord
+from tests.protocol.spec.game.world import is_drawn, make_world
+
+
+@pytest.fixture(scope="module")
+def game() -> GameState:
+    """A task whose first round is drawn."""
+    return make_world().play(is_drawn).state
+
+
+def make_vote(game: GameState, slot: int = 0) -> KnownVote:
+    """The vote of the primary of a slot's first draw."""
+    drawn = get_drawn(game, 0, slot, 0, 0)
+    assert drawn is not None
+    place = drawn.place
+    where = (place.domain, 0, place.base_root, place.seed, slot, place.claim_root, 0, 0)
+    vote = Vote(*where, drawn.segment, b"s" * 32, b"x" * 32, b"e" * 32, VoteWord.ACCEPT, 0)
+    return KnownVote(vote, b"v" * 64, drawn.seat.account)
+
+
+@pytest.mark.parametrize("field", ["domain", "base_root", "seed", "claim_root"])
+def test_a_vote_of_another_fork_makes_nobody_a_liar(game: GameState, field: str) -> None:
+    known = make_vote(game)
+    assert find_signer(game, known.vote, known.auditor) is not None
+    change: dict[str, Any] = {field: b"?" * 32}
+    other = replace(known.vote, **change)
+    assert find_signer(game, other, known.auditor) is None
+    assert find_accused(game, known.ref, replace(known, vote=other)) is None
+
+
+def test_who_signs_must_have_the_seat_of_an_auditor(game: GameState) -> None:
+    known = make_vote(game)
+    solver = find_solver(game, 0, 0)
+    assert solver is not None and find_signer(game, known.vote, solver) is None
+    assert find_signer(game, known.vote, "0x" + "99" * 20) is None
+    assert find_signer(game, replace(known.vote, segment=1 << 20), known.auditor) is None
+
+
+def test_a_seat_answers_until_it_has_settled(game: GameState) -> None:
+    known, seat = make_vote(game), find_accused(game, StatementRef(0, 0), None)
+    assert seat is not None and seat.account == find_solver(game, 0, 0)
+    for number in (seat.number, find_signer(game, known.vote, known.auditor).number):  # type: ignore[union-attr]
+        settled = replace(game.seats[number], settled=1)
+        later = replace(game, seats={**game.seats, number: settled})
+        ref = StatementRef(0, 0) if number == seat.number else known.ref
+        assert find_accused(later, ref, None if number == seat.number else known) is None
+
+
+def test_a_statement_is_provable_in_its_window_by_others(game: GameState) -> None:
+    ref, seat = StatementRef(0, 0), find_accused(game, StatementRef(0, 0), None)
+    assert seat is not None
+    until = get_statement_until(game, ref)
+    assert is_provable(game, ref, seat, "me", until) and not is_provable(game, ref, seat, "me", until + 1)
+    assert not is_provable(game, ref, seat, seat.account, until)
+    assert not is_provable(game, ref, replace(seat, status=SeatStatus.CLOSED), "me", until)
+    assert [one.index for one in list_provable_rounds(game, until)][0] == 0
+    assert all(one.index > 0 for one in list_provable_rounds(game, until + 1))
+
+
+def test_nothing_is_disputed_or_shown_before_the_claim_is_decided(game: GameState) -> None:
+    ref, game_round = StatementRef(0, 0), replace(game.rounds[0], votes={})
+    game = replace(game, rounds={0: game_round})
+    seat, drawn = find_accused(game, ref, None), get_drawn(game, 0, 0, 0, 0)
+    assert game_round.closed is not None and drawn is not None
+    early = game_round.closed + 1
+    late = early + 2 * game.terms.windows.audit_max
+    assert not is_disputable(game, ref, seat, "me", early) and is_disputable(game, ref, seat, "me", late)
+    assert not are_steps_shown(game, game_round, 0, drawn.segment, early)
+    assert are_steps_shown(game, game_round, 0, drawn.segment, late)
+
+
+def test_what_may_still_be_drawn_late_is_not_shown(game: GameState) -> None:
+    game_round = replace(game.rounds[0], votes={}, late_seed=None, closed=1)
+    game = replace(game, rounds={0: game_round})
+    drawn = set(get_segments(game, game_round, 0))
+    other = min(set(range(game_round.claims[0].segments)) - drawn)
+    late = 1 << 20
+    assert game.terms.late_chance and not are_steps_shown(game, game_round, 0, other, late)
+    assert are_steps_shown(game, replace(game_round, late_seed=b"z" * 32), 0, other, late)

@@ -1,0 +1,241 @@
+"""A round on the pure machine, and solvers with real stores, journals and servers that train and merge it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from protocol.actions.merge import claim, serving
+from protocol.actions.merge.book import ClaimBook
+from protocol.actions.merge.outer_step import FetchDelta
+from protocol.actions.merge.records import RECORDS, ClaimFinished
+from protocol.actions.party import PartyConfig, Status
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.party import Joined, Party
+from protocol.adapters.journal import Journal
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.server import BlobServer, ReadPolicy
+from protocol.adapters.wire.session import Patience, Peer
+from protocol.adapters.wire.tls import load_or_create_identity
+from protocol.compute.data import Corpus, open_corpus
+from protocol.spec.codec import compute_outer_root
+from protocol.spec.containers import OuterHeader
+from protocol.spec.game import calls
+from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.inner_contest import ContestFolds
+from protocol.spec.game.state import GameRound, create_game
+from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.merkle import compute_depth, count_tensor_leaves
+from protocol.spec.statements import VoteWord
+from protocol.spec.typed_data import SigningDomain
+from tests.e2e.world import make_dataset
+from tests.protocol.actions.lone import get_spec
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
+
+SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
+TASK, DOMAIN = make_word("task"), make_word("domain")
+HASTE = Patience(attempts=1, first_pause_s=0.01, longest_pause_s=0.01, connect_s=5, silence_s=5)
+SOLVERS, AUDITORS = (1, 2, 3), range(11, 17)
+"""Seeds of keys."""
+
+
+def get_account(seed: int) -> str:
+    """The account of a key, lower case."""
+    return make_key(seed).address.lower()
+
+
+@cache
+def get_corpus() -> Corpus:
+    return open_corpus(make_dataset(), get_spec().training)
+
+
+@cache
+def get_base_root() -> bytes:
+    terms = get_spec().terms
+    return compute_outer_root(OuterHeader(terms.initial_weights_root, terms.zero_root))
+
+
+class FakeChain:
+    """Takes every call and writes it down: what the chain makes of it is said by the test."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.signing = address, SIGNING
+        self.sent: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, contract: str) -> Any:
+        return _FakeContract(self.sent, contract)
+
+
+@dataclass
+class _FakeContract:
+    sent: list[tuple[str, tuple[Any, ...]]]
+    name: str
+
+    def __getattr__(self, function: str) -> Any:
+        async def send(*arguments: Any) -> Any:
+            self.sent.append((f"{self.name}.{function}", arguments))
+
+        return send
+
+
+@dataclass
+class Handed:
+    """The audit room as this one sees it: votes at hand, by round."""
+
+    votes: dict[int, list[Any]] = field(default_factory=dict)
+
+    def list_handed(self, index: int) -> Sequence[Any]:
+        return tuple(self.votes.get(index, ()))
+
+
+# --- The chain ----------------------------------------------------------------------------------------------
+def make_world(**changes: Any) -> World:
+    """Round 0 runs; solvers and auditors sit in it."""
+    named = {"root": get_base_root(), "segment_count": 4, "rounds": 3, "late_chance": 0, **changes}
+    world = World(create_game(make_terms(domain=DOMAIN, **named), LIMITS_LOCAL, START_BLOCK))
+    for role, seeds in ((SeatRole.SOLVER, SOLVERS), (SeatRole.VERIFIER, AUDITORS)):
+        stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
+        for seed in seeds:
+            world.send(calls.JoinSeat(role, stake), get_account(seed))
+    for seed in range(21, 24):
+        world.send(calls.JoinSeat(SeatRole.WHISTLEBLOWER, AMOUNTS.auditor_stake), get_account(seed))
+    world.cheats = {seat.account for seat in world.state.seats.values()}
+    return world.play(until=lambda w: 0 in w.state.rounds)
+
+
+def make_votes(game: Any, game_round: GameRound, slots: Sequence[int]) -> tuple[calls.SignedVote, ...]:
+    """ACCEPT of every primary on these claims."""
+    votes = []
+    for slot, draw in list_draws(game, game_round):
+        if slot in slots:
+            segment = get_drawn_segment(game, game_round, slot, draw)
+            assert game_round.seed is not None and segment is not None
+            about = (game_round.claims[slot].claim_root, game_round.seed, segment, VoteWord.ACCEPT)
+            votes.append(calls.SignedVote(slot, draw, 0, *about, _find_primary(game, game_round, slot, draw)))
+    return tuple(votes)
+
+
+def _find_primary(game: Any, game_round: GameRound, slot: int, draw: int) -> str:
+    return str(game.seats[get_drawn_seat(game, game_round, slot, draw, 0) or 0].account)
+
+
+# --- Nodes --------------------------------------------------------------------------------------------------
+@dataclass
+class Stage:
+    """The chain, and the nodes that run."""
+
+    world: World
+    folder: Path
+    parties: dict[int, Party] = field(default_factory=dict)
+
+    def sync(self) -> None:
+        """All nodes have read the chain."""
+        for party in self.parties.values():
+            party.state.games[TASK] = cast(Any, self.world.state)
+            party.state.head_block = self.world.block - 1
+
+    @asynccontextmanager
+    async def open(self, seed: int) -> AsyncIterator[Party]:
+        """A node that serves and asks inside the block; closed behind it, as after a kill."""
+        home = self.folder / f"home{seed}"
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        async with AsyncExitStack() as stack:
+            journal = stack.enter_context(Journal(home / "journal.sqlite", RECORDS))
+            store, key = BlobStore(home / "blobs", is_durable=False), make_key(seed)
+            client = BlobClient(store, RequestSigner(key, SIGNING), HASTE)
+            party = self._make_party(seed, home, store, journal, client)
+            await stack.enter_async_context(client)
+            await self._serve(party, stack)
+            self.parties[seed] = party
+            stack.callback(self.parties.pop, seed, None)
+            self.sync()
+            yield party
+
+    def _make_party(self, seed: int, home: Path, store: BlobStore, journal: Journal, client: Any) -> Party:
+        lines: list[str] = []
+        config = PartyConfig(home, home, "", make_key(seed), say=lines.append)
+        chain, state = (
+            cast(Any, FakeChain(get_account(seed))),
+            ChainState(get_account(seed), LIMITS_LOCAL, SIGNING),
+        )
+        state.contests[TASK] = ContestFolds(
+            compute_depth(count_tensor_leaves(get_spec().terms.parameter_count))
+        )
+        batches = cast(Any, None)
+        party = Party(config, chain, store, journal, client, state, Status(chain.address), batches)
+        book = ClaimBook(journal, TASK)
+        rooms = cast(Any, Handed()), cast(Any, None)
+        party.joined = Joined(TASK, DOMAIN, get_spec(), get_corpus(), book, *rooms)
+        return party
+
+    async def _serve(self, party: Party, stack: AsyncExitStack) -> None:
+        policy = ReadPolicy(
+            lambda account: True,
+            lambda account, kind, root: serving.may_read(party, account, kind, root),
+            party.status.show,
+            find_desk=serving.make_desks(party).get,
+        )
+        identity = load_or_create_identity(party.config.home)
+        server = BlobServer(party.store, party.account, SIGNING, identity, policy)
+        port = await server.start()
+        stack.push_async_callback(server.stop)
+        peer = Peer(party.account, f"https://127.0.0.1:{port}", identity.fingerprint)
+        for other in (*self.parties.values(), party):
+            other.state.network.peers[party.account] = peer
+            party.state.network.peers |= other.state.network.peers
+
+    # --- Playing --------------------------------------------------------------------------------------------
+    async def commit(self, *seeds: int) -> list[ClaimFinished]:
+        """These solvers train round 0 and commit."""
+        made = []
+        for seed in seeds:
+            game_round = self.world.state.rounds[0]
+            finished = await claim.finish_claim(self.parties[seed], game_round)
+            words = (game_round.base_root, game_round.beacon or b"", finished.claim_root, finished.segments)
+            self.world.send(calls.CommitRound(0, *words), get_account(seed))
+            made.append(finished)
+        self.sync()
+        return made
+
+    def draw(self) -> GameRound:
+        """The round is closed and drawn."""
+        seal_draw(self.world)
+        self.sync()
+        return self.world.state.rounds[0]
+
+    def accept(self, *slots: int) -> None:
+        """The chain counts the primaries' ACCEPT on these claims."""
+        votes = make_votes(self.world.state, self.world.state.rounds[0], slots)
+        self.world.send(calls.JudgeVotes(0, votes), "anybody")
+        self.sync()
+
+    def get_slot(self, seed: int) -> int:
+        game_round = self.world.state.rounds[0]
+        accounts = [self.world.state.seats[number].account for number in game_round.pool.solvers]
+        return accounts.index(get_account(seed))
+
+    async def fetch_all(self, *seeds: int) -> None:
+        """These nodes have every pseudo-gradient of round 0."""
+        game_round = self.world.state.rounds[0]
+        for seed in seeds:
+            duties = [FetchDelta(0, slot, one.claim_root) for slot, one in game_round.claims.items()]
+            await asyncio.gather(*(duty.perform(self.parties[seed]) for duty in duties))
+
+
+@asynccontextmanager
+async def open_stage(folder: Path, *seeds: int, **changes: Any) -> AsyncIterator[Stage]:
+    """Round 0 runs, and these solvers' nodes."""
+    stage = Stage(make_world(**changes), folder)
+    async with AsyncExitStack() as stack:
+        for seed in seeds:
+            await stack.enter_async_context(stage.open(seed))
+        yield stage

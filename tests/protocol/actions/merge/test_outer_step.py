@@ -1,0 +1,116 @@
+"""The outer step of a node: bytes from whoever has them, the right sum, what is merged before the votes."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.actions.merge import outer_step, work
+from protocol.actions.merge.bases import check_base
+from protocol.actions.merge.global_model import get_initial_header, load_outer, load_outer_state
+from protocol.actions.merge.messages import WorkAnswer
+from protocol.actions.merge.outer_step import FetchDelta, MergeClaims, get_root, make_key, merge_claims
+from protocol.actions.merge.places import sort_by_shard
+from protocol.adapters.blobs import refer_delta
+from protocol.compute.digest import outer_header
+from protocol.compute.outer import merge
+from protocol.spec.codec import compute_outer_root
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.game import calls
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import compute_seat_id
+from tests.protocol.actions.lone import get_spec
+from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
+from tests.protocol.spec.game.world import make_word
+
+
+async def test_bytes_come_from_others_where_the_solver_is_down(tmp_path: Path) -> None:
+    """Whoever has a pseudo-gradient serves it on, with the opening that ties it to the claim."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        async with stage.open(3):
+            await stage.commit(1, 2, 3)
+            stage.draw()
+            await stage.fetch_all(1)
+        second = stage.parties[2]
+        await stage.fetch_all(2)
+        assert len(second.task.claims.fetched) == 3
+        made = await merge_claims(second, make_key(stage.world.state.rounds[0], (0, 1, 2)))
+        assert get_root(made) == get_root(
+            await merge_claims(stage.parties[1], make_key(stage.world.state.rounds[0], (0, 1, 2)))
+        )
+
+
+async def test_the_merge_is_that_of_the_claims_in_shard_order(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        made = {one.claim_root: one for one in await stage.commit(1, 2, 3)}
+        game_round, party, terms = stage.draw(), stage.parties[1], get_spec().terms
+        key = make_key(game_round, (0, 2))
+        ours = get_root(await merge_claims(party, key))
+        deltas = []
+        for slot in sort_by_shard(game_round, (0, 2)):
+            root = made[game_round.claims[slot].claim_root].delta_root
+            deltas.append(party.store.get(refer_delta(root, terms.parameter_count)))
+        before = await load_outer_state(party, get_initial_header(party))
+        after = merge(before, deltas, terms.outer_learning_rate, terms.outer_momentum)
+        assert ours == compute_outer_root(outer_header(after.weights, after.momentum))
+        assert await load_outer(party, ours) == outer_header(after.weights, after.momentum)
+        assert get_root(party.task.claims.merges[key]) == ours
+
+
+async def test_a_work_leaf_that_is_not_the_claims_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that answers for a solver that is down could name any bytes as its work."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1, 2)
+        game_round = stage.draw()
+
+        async def lie(*arguments: object) -> WorkAnswer:
+            return WorkAnswer(make_word("delta"), make_word("carried"), (make_word("path"),) * 3)
+
+        monkeypatch.setattr(work, "ask_peer", lie)
+        with pytest.raises(ProtocolFault, match="Merkle"):
+            await work.find_work(stage.parties[1], game_round, game_round.claims[stage.get_slot(2)])
+
+
+async def test_a_pseudo_gradient_is_not_shown_before_the_close(tmp_path: Path) -> None:
+    """Else another solver could hand it in as its own work."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1)
+        game_round = stage.world.state.rounds[0]
+        slot = stage.get_slot(1)
+        duty = FetchDelta(0, slot, game_round.claims[slot].claim_root)
+        with pytest.raises(EnvironmentFault, match="not served"):
+            await duty.perform(stage.parties[2])
+        made = stage.parties[1].task.claims.find(game_round).finished
+        assert made is not None and not work.may_read_delta(stage.parties[1], made.delta_root)
+        stage.draw()
+        await duty.perform(stage.parties[2])
+        assert work.may_read_delta(stage.parties[2], made.delta_root)
+
+
+async def test_what_is_due_is_the_bytes_then_the_merge_of_all_that_can_be_accepted(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        party = stage.parties[1]
+        assert not list(outer_step.list_duties(party, stage.world.block))
+        game_round = stage.draw()
+        due = list(outer_step.list_duties(party, stage.world.block))
+        assert {duty.slot for duty in due if isinstance(duty, FetchDelta)} == {0, 1, 2} and len(due) == 3
+        await stage.fetch_all(1)
+        (merging,) = outer_step.list_duties(party, stage.world.block)
+        assert merging == MergeClaims(make_key(game_round, (0, 1, 2)))
+        await merging.perform(party)
+        assert not list(outer_step.list_duties(party, stage.world.block))
+
+
+async def test_nothing_is_built_on_a_posted_root_that_the_own_merge_contradicts(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        stage.draw()
+        stage.accept(0, 1, 2)
+        signers = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(3))
+        stage.world.send(calls.PostRoot(0, (0, 1, 2), make_word("wrong"), signers), get_account(1))
+        stage.sync()
+        with pytest.raises(ProtocolFault, match="not what its claims come to"):
+            await check_base(stage.parties[1], make_word("wrong"))
+        assert TASK in stage.parties[1].state.games

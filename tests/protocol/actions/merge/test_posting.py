@@ -1,0 +1,114 @@
+"""When votes are handed in and roots are posted, by whom, and with what."""
+
+from pathlib import Path
+from typing import Any
+
+from protocol.actions.audit.handing import HandedVote
+from protocol.actions.merge import posting
+from protocol.actions.merge.judging import find_merge_set, read_place
+from protocol.actions.merge.outer_step import make_key, merge_claims
+from protocol.actions.merge.posting import HandVotes, PostMerge, compute_rank
+from protocol.actions.runtime.duties import Wait
+from protocol.actions.runtime.party import Party
+from protocol.spec.game import calls
+from protocol.spec.statements import VoteWord
+from tests.protocol.actions.merge.stage import Stage, open_stage
+
+ZERO = bytes(32)
+
+
+def hand(slot: int, word: VoteWord = VoteWord.ACCEPT, rank: int = 0, is_opened: bool = True) -> HandedVote:
+    """A vote on draw 0 of a claim, as it is handed in."""
+    place = slot << 64 | rank << 48 | int(word) << 40 | int(is_opened) << 32
+    return HandedVote(place, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
+
+
+def give(party: Party, *votes: HandedVote) -> None:
+    """The audit room of a party has these votes of round 0."""
+    handed: Any = party.task.audits
+    handed.votes[0] = list(votes)
+
+
+def list_due(party: Party, stage: Stage) -> list[Any]:
+    return [duty for duty in posting.list_duties(party, stage.world.block) if not isinstance(duty, Wait)]
+
+
+def find_first(stage: Stage) -> Party:
+    """The party that is first in the line."""
+    return next(party for party in stage.parties.values() if compute_rank(party, party.game.rounds[0]) == 0)
+
+
+async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: Path) -> None:
+    """It goes with these votes, so that they are counted in the call that posts it."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round, first = stage.draw(), find_first(stage)
+        give(first, hand(0), hand(1))
+        assert not list_due(first, stage)
+        give(first, hand(0), hand(1), hand(2))
+        duty = PostMerge(make_key(game_round, (0, 1, 2)))
+        assert list_due(first, stage) == [duty]
+        await stage.fetch_all(1, 2, 3)
+        for party in stage.parties.values():
+            give(party, hand(0), hand(1), hand(2))
+            await merge_claims(party, duty.key)
+        await duty.perform(first)
+        ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
+        assert name == "votes.judge_and_post"
+        assert [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+        assert (sent[3], sent[4]) == ([], 0b111) and len(sent[7]) == 64 * sent[6].bit_count() >= 128
+
+
+async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_left(tmp_path: Path) -> None:
+    """Where nothing can be merged the votes go in alone, and the base root stands at once."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round, first = stage.draw(), find_first(stage)
+        against = [hand(2, VoteWord.REJECT_STATE, rank) for rank in (0, 1)]
+        give(first, hand(0), hand(1), *against)
+        assert list_due(first, stage) == [PostMerge(make_key(game_round, (0, 1)))]
+        give(first, *(hand(s, VoteWord.REJECT_STATE, rank) for s in range(3) for rank in (0, 1)))
+        assert find_merge_set(first, game_round, stage.world.block).slots == ()
+        assert list_due(first, stage) == [HandVotes(0, 6)]
+
+
+async def test_solvers_take_turns(tmp_path: Path) -> None:
+    """The second waits until the first has had its time, then it does the same."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        stage.draw()
+        by_rank = sorted(stage.parties.values(), key=lambda party: compute_rank(party, party.game.rounds[0]))
+        for party in by_rank:
+            give(party, hand(0), hand(1), hand(2))
+        assert [len(list_due(party, stage)) for party in by_rank] == [1, 0, 0]
+        stage.world.jump(stage.world.block + posting.SPREAD_BLOCKS)
+        stage.sync()
+        assert [len(list_due(party, stage)) for party in by_rank] == [1, 1, 0]
+
+
+async def test_votes_go_in_alone_before_they_would_come_too_late(tmp_path: Path) -> None:
+    """One claim stays undecided: a root waits for it until the last, the votes of the others must not."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round, first = stage.draw(), find_first(stage)
+        give(first, hand(0), hand(1))
+        closed, audit_max = game_round.closed or 0, stage.world.state.terms.windows.audit_max
+        waits = [duty.block for duty in posting.list_duties(first, stage.world.block)]  # type: ignore[union-attr]
+        assert waits and closed < waits[0] < closed + audit_max
+        stage.world.jump(waits[0])
+        stage.sync()
+        assert list_due(first, stage) == [HandVotes(0, 2)]
+
+
+async def test_openings_that_came_after_the_decision_are_handed_in_for_their_pay(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        stage.draw()
+        stage.accept(0, 1, 2)
+        stage.world.send(calls.PostRoot(0, (0, 1, 2), ZERO[:31] + b"\1", (1 << 16, (1 << 16) + 1)), "anybody")
+        stage.sync()
+        first = find_first(stage)
+        give(first, hand(0, is_opened=False), hand(1, is_opened=False), hand(2, is_opened=False))
+        assert not list_due(first, stage)
+        give(first, hand(0), hand(1), hand(2))
+        assert list_due(first, stage) == [HandVotes(0, 3)]

@@ -1,0 +1,80 @@
+"""What a node refuses before it stakes, and a journal that is not the one of what it did."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.round_submit import build_task
+from protocol.actions.runtime.joining import read_spec, refuse_harmful, require_format, require_records
+from protocol.compute.facts import require_step_root
+from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.game.figures import Figures
+from protocol.spec.game.logged_terms import read_terms
+from protocol.spec.game.posted import PostedTerms, make_spec
+from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.typed_data import SigningDomain
+from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+from tests.protocol.actions.merge.stage import get_account, open_stage
+
+POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), get_account(1), bytes(32))
+
+
+def judge(posted: PostedTerms, figures: Figures | None = None) -> None:
+    """What a node does with the terms of a task, as far as it needs no chain."""
+    terms = read_terms({"terms": posted, "task": bytes(32)}, SigningDomain(1, "0x" + "11" * 20))
+    spec = make_spec(posted, TRAINING)
+    refuse_harmful(terms, spec, figures, LIMITS_LOCAL)
+    require_format(posted.format, spec)
+    require_step_root(spec)
+
+
+def test_a_sound_task_passes() -> None:
+    judge(POSTED)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"schedule_root": b"s" * 32}, "schedule_root"),
+        ({"zero_root": b"z" * 32}, "zero_root"),
+        ({"step_root": b"f" * 32}, "step root"),
+        ({"parameter_count": 1_000}, "parameter_count"),
+        ({"rounds": 4}, "total_steps"),
+        ({"segment_steps": 3}, "inner_steps"),
+        ({"outer_momentum": 0x3F800000}, "outer_momentum"),
+        ({"outer_learning_rate": 0}, "outer_learning_rate"),
+        ({"format": 2}, "another numeric format"),
+        ({"limits": replace(TINY_PLAN.limits, tau_w=1)}, "accept_limits"),
+        ({"windows": replace(TINY_PLAN.windows, respond=1)}, "respond"),
+        ({"windows": replace(TINY_PLAN.windows, train_min=20)}, "train_min"),
+        ({"amounts": replace(TINY_PLAN.amounts, ask_bond=0)}, "ask_bond"),
+    ],
+)
+def test_what_could_hurt_is_refused_by_name(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(TouchstoneError, match=reason):
+        judge(replace(POSTED, **change))
+
+
+def test_amounts_are_judged_by_the_operators_figures() -> None:
+    with pytest.raises(InvalidInput, match="solver_pay"):
+        judge(POSTED, Figures(cost=10_000, gain=10, round_blocks=100))
+
+
+async def test_a_journal_that_lacks_an_own_claim_is_refused(tmp_path: Path) -> None:
+    """A node that went on with it could not open what it committed to, and would lose its stake."""
+    async with open_stage(tmp_path) as stage:
+        async with stage.open(1) as party:
+            await stage.commit(1)
+            require_records(party)
+        (tmp_path / "home1").rename(tmp_path / "elsewhere")
+        async with stage.open(1) as party:
+            with pytest.raises(EnvironmentFault, match="journal is not the one"):
+                require_records(party)
+
+
+async def test_an_unknown_task_is_named(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1) as stage:
+        with pytest.raises(InvalidInput, match="unknown task"):
+            read_spec(stage.parties[1], b"x" * 32)

@@ -1,0 +1,190 @@
+"""The loop: each duty once at a time, pauses after refusals, no blocks waited for while somebody works."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from protocol.actions.party import Status
+from protocol.actions.runtime.duties import Duty, Wait
+from protocol.actions.runtime.loop import Loop
+from protocol.actions.runtime.party import Party
+from protocol.adapters.chain.refusals import ContractRefused
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.state import create_game
+from protocol.spec.game.terms import LIMITS_LOCAL
+from tests.protocol.spec.game.world import START_BLOCK, make_terms
+
+TASK = b"t" * 32
+
+
+class FakeState:
+    """The chain as far as it was read."""
+
+    def __init__(self) -> None:
+        self.games: dict[bytes, Any] = {TASK: create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)}
+        self.head_block = START_BLOCK
+
+    def take(self, batch: Callable[["FakeState"], None]) -> None:
+        batch(self)
+
+
+@dataclass
+class Chain:
+    """The test's hand on the clock."""
+
+    party: Party
+    queue: "asyncio.Queue[Callable[[FakeState], None]]"
+    loop: Loop
+    listed: list[Duty | Wait]
+    running: "asyncio.Task[None]"
+
+    async def mine(self, change: Callable[[FakeState], None] = lambda state: None) -> None:
+        """One more block, with what it changes; the loop has looked at it."""
+
+        def take(state: FakeState) -> None:
+            state.head_block += 1
+            change(state)
+
+        await self.queue.put(take)
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def run_loop() -> AsyncIterator[Chain]:
+    queue: asyncio.Queue[Callable[[FakeState], None]] = asyncio.Queue()
+
+    async def follow() -> AsyncIterator[Any]:
+        while True:
+            yield await queue.get()
+
+    nothing = cast(Any, None)
+    outside = (nothing, nothing, nothing, nothing, nothing)
+    party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
+    party.joined = cast(Any, SimpleNamespace(task=TASK))
+    listed: list[Duty | Wait] = []
+
+    def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+        yield from list(listed)
+
+    loop = Loop(party, [list_duties])
+    running = asyncio.create_task(loop.run())
+    chain = Chain(party, queue, loop, listed, running)
+    try:
+        await chain.settle()
+        yield chain
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A duty that the test ends. outcomes: what each attempt comes to; None is success."""
+
+    name: str
+    outcomes: list[Exception | None] = field(default_factory=list, compare=False)
+    started: list[int] = field(default_factory=list, compare=False)
+    gate: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
+
+    async def perform(self, party: Party) -> None:
+        self.started.append(party.state.head_block)
+        await self.gate.wait()
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if outcome is not None:
+            raise outcome
+
+
+def refuse() -> ContractRefused:
+    return ContractRefused(what="no", expected="", actual="", remedy="", name="No", values={})
+
+
+async def test_a_duty_is_performed_once_at_a_time_and_the_node_waits_for_no_block_meanwhile() -> None:
+    async with run_loop() as chain:
+        work = Work("train")
+        chain.listed.append(work)
+        await chain.mine()
+        await chain.mine()
+        assert work.started == [START_BLOCK + 1]
+        assert chain.party.status.waiting_for_block == chain.party.state.head_block
+        work.gate.set()
+        await chain.settle()
+        assert work.started == [START_BLOCK + 1]
+        assert chain.party.status.waiting_for_block > chain.party.state.head_block
+        await chain.mine()
+        assert len(work.started) == 2
+
+
+async def test_what_follows_a_duty_without_the_chain_does_not_wait_for_a_block() -> None:
+    """An auditor seals, then it asks for the end: a block of twelve seconds lies between two looks."""
+    async with run_loop() as chain:
+        first, second = Work("seal"), Work("vote")
+        first.gate.set()
+        chain.listed.append(first)
+        chain.party.wake()
+        await chain.settle()
+        chain.listed[:] = [second]
+        chain.party.wake()
+        await chain.settle()
+        assert (first.started, second.started) == ([START_BLOCK], [START_BLOCK])
+
+
+async def test_after_refusals_it_is_tried_again_after_more_and_more_blocks() -> None:
+    async with run_loop() as chain:
+        fault = EnvironmentFault(what="down", expected="", actual="", remedy="")
+        work = Work("post", [refuse(), fault, ValueError("a bug"), None])
+        work.gate.set()
+        chain.listed.append(work)
+        for _ in range(12):
+            await chain.mine()
+        assert [block - START_BLOCK for block in work.started[:4]] == [1, 2, 4, 8]
+
+
+async def test_a_block_that_a_room_waits_for_is_told() -> None:
+    async with run_loop() as chain:
+        chain.listed.append(Wait(START_BLOCK + 9))
+        await chain.mine()
+        assert chain.party.status.waiting_for_block == START_BLOCK + 9
+
+
+async def test_a_message_makes_the_node_busy_until_it_has_looked() -> None:
+    """Else a clock that skips idle blocks would skip what the message makes due."""
+    async with run_loop() as chain:
+        await chain.mine()
+        assert chain.party.status.waiting_for_block > chain.party.state.head_block
+        chain.party.wake()
+        assert chain.party.status.waiting_for_block == chain.party.state.head_block
+        await chain.settle()
+        assert chain.party.status.waiting_for_block > chain.party.state.head_block
+
+
+async def test_it_ends_with_the_task() -> None:
+    async with run_loop() as chain:
+        work = Work("settle")
+        chain.listed.append(work)
+
+        def close(state: FakeState) -> None:
+            state.games[TASK] = replace(state.games[TASK], is_closed=True)
+
+        await chain.mine()
+        await chain.mine(close)
+        assert chain.running.done() and not chain.loop.running
+
+
+async def test_a_room_that_fails_stops_no_other() -> None:
+    async with run_loop() as chain:
+
+        def fail(party: Party, block: int) -> Iterator[Duty | Wait]:
+            raise ValueError("a bug")
+
+        chain.loop.rooms = [fail, *chain.loop.rooms]
+        work = Work("defend")
+        chain.listed.append(work)
+        await chain.mine()
+        assert len(work.started) == 1

@@ -1,0 +1,27 @@
+"""The verifier: replays what is drawn for it, blind, and votes. What it does is shared with whistleblowers;
+here is which duties it has."""
+
+from protocol.actions.audit import duties as audits
+from protocol.actions.dispute import duties as disputes
+from protocol.actions.merge import posting
+from protocol.actions.party import PartyConfig
+from protocol.actions.runtime import upkeep
+from protocol.actions.runtime.duties import ListDuties
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.playing import play
+from protocol.spec.game.enums import SeatRole
+
+ROOMS: tuple[ListDuties, ...] = (
+    disputes.list_duties,
+    upkeep.list_duties,
+    audits.list_duties,
+    posting.list_duties,
+)
+"""What a verifier does."""
+
+
+async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> None:
+    """Verify on `task` until it is closed. Raises as `play` does."""
+    async with open_party(config) as party:
+        await play(party, task, ROOMS, wish or SeatWish(SeatRole.VERIFIER))

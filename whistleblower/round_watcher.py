@@ -1,0 +1,27 @@
+"""The whistleblower: audits late, checks posted roots and what others found, disputes whoever is wrong."""
+
+from protocol.actions.audit import duties as audits
+from protocol.actions.dispute import duties as disputes
+from protocol.actions.merge import contesting, posting
+from protocol.actions.party import PartyConfig
+from protocol.actions.runtime import upkeep
+from protocol.actions.runtime.duties import ListDuties
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.playing import play
+from protocol.spec.game.enums import SeatRole
+
+ROOMS: tuple[ListDuties, ...] = (
+    disputes.list_duties,
+    upkeep.list_duties,
+    audits.list_duties,
+    posting.list_duties,
+    contesting.list_duties,
+)
+"""What a whistleblower does."""
+
+
+async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> None:
+    """Watch `task` until it is closed. Raises as `play` does."""
+    async with open_party(config) as party:
+        await play(party, task, ROOMS, wish or SeatWish(SeatRole.WHISTLEBLOWER))
