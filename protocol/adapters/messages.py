@@ -23,6 +23,8 @@ Word = Annotated[bytes, Meta(min_length=WORD_BYTES, max_length=WORD_BYTES)]
 """A root, a salt, a nonce or a task's id."""
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 """As `signing.py` makes them."""
+ClaimPath = Annotated[tuple[Word, ...], Meta(max_length=17)]
+"""Siblings of a leaf of a claim's tree, which has at most 65,537 leaves."""
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Size = Annotated[float, Meta(ge=0)]
 """JSON has no infinity and no NaN."""

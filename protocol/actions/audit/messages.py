@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta
 
 from protocol.adapters.chain.types import BoundaryProof
-from protocol.adapters.messages import Count, Form, Message, Signature, Word
+from protocol.adapters.messages import ClaimPath, Count, Form, Message, Signature, Word
 from protocol.spec.containers import StateHeader
 from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
@@ -25,10 +25,7 @@ MAX_BYTES = 32 * 1024
 VOTES_MAX = 16
 """Votes of a message: each costs its reader the recovery of a signature."""
 MAX_VOTES_BYTES = 2 * 1024 * VOTES_MAX
-PATH_MAX = 17
-"""Siblings of a leaf of a claim's tree: it has at most 65,537 leaves."""
 
-Path = Annotated[tuple[Word, ...], Meta(max_length=PATH_MAX)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
 
 Said = TypeVar("Said", bound=Message)
@@ -62,7 +59,7 @@ class BoundarySaid(Message, frozen=True):
 
     header: HeaderSaid
     salt: Word
-    path: Path
+    path: ClaimPath
 
     def read(self) -> BoundaryProof:
         """The same as a value."""
@@ -70,11 +67,11 @@ class BoundarySaid(Message, frozen=True):
 
 
 class WorkSaid(Message, frozen=True):
-    """The work leaf of a claim."""
+    """The work leaf of a claim, with its path in the claim's tree."""
 
     delta_root: Word
     carried_root: Word
-    path: Path
+    path: ClaimPath
 
 
 class StartAsked(Message, frozen=True):

@@ -16,11 +16,8 @@ from protocol.adapters.wire.session import Peer
 OUTER, WORK, MERGE = "outer", "work", "merge"
 """Names of the desks."""
 MAX_BYTES = 16 * 1024
-PATH_MAX = 32
-"""siblings of a leaf of a claim's tree; it has at most 65,537 leaves."""
 CLAIMS_MAX = 64
 
-Path = Annotated[tuple[Word, ...], Meta(max_length=PATH_MAX)]
 ClaimRoots = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=CLAIMS_MAX)]
 Answer = TypeVar("Answer")
 
@@ -40,19 +37,11 @@ class OuterAnswer(Message, frozen=True):
 
 
 class AskWork(Message, frozen=True):
-    """What does the work leaf of this claim say?"""
+    """What does the work leaf of this claim say? The answer is `WorkSaid`, as an auditor gets it."""
 
     task: Word
     round: Count
     claim_root: Word
-
-
-class WorkAnswer(Message, frozen=True):
-    """The work leaf and its path in the claim's tree."""
-
-    delta_root: Word
-    carried_root: Word
-    path: Path
 
 
 class AskMerge(Message, frozen=True):

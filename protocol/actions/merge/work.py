@@ -2,8 +2,9 @@
 
 import asyncio
 
+from protocol.actions.audit.messages import WorkSaid
 from protocol.actions.merge.book import WorkProof
-from protocol.actions.merge.messages import WORK, AskWork, WorkAnswer, ask_peer, read_message
+from protocol.actions.merge.messages import WORK, AskWork, ask_peer, read_message
 from protocol.actions.merge.opening import open_work
 from protocol.actions.merge.places import find_holder
 from protocol.actions.runtime.party import Party
@@ -61,14 +62,14 @@ async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim, solver
     question = AskWork(party.task.task, game_round.index, claim.claim_root)
     for peer in list_sources(party, solver):
         try:
-            said = await ask_peer(party, peer, WORK, question, WorkAnswer)
+            said = await ask_peer(party, peer, WORK, question, WorkSaid)
             return _check(party, game_round, claim, solver, said)
         except (ProtocolFault, EnvironmentFault) as fault:
             last = fault
     raise last
 
 
-def _check(party: Party, game_round: GameRound, claim: SlotClaim, solver: str, said: WorkAnswer) -> WorkProof:
+def _check(party: Party, game_round: GameRound, claim: SlotClaim, solver: str, said: WorkSaid) -> WorkProof:
     """Raises ProtocolFault unless the answer is the last leaf under the claim's root."""
     place = (party.task.domain, game_round.index, solver, claim.segments)
     leaf = compute_work_leaf(*place, said.delta_root, said.carried_root)
@@ -78,7 +79,7 @@ def _check(party: Party, game_round: GameRound, claim: SlotClaim, solver: str, s
 
 
 # --- Serving ------------------------------------------------------------------------------------------------
-async def answer_work(party: Party, account: str, body: bytes) -> WorkAnswer:
+async def answer_work(party: Party, account: str, body: bytes) -> WorkSaid:
     """The work leaf of a claim of a closed round, of one's own or as it was shown to this node."""
     asked = read_message(AskWork, body, account)
     proof = _find_shown(party, asked)
@@ -89,7 +90,7 @@ async def answer_work(party: Party, account: str, body: bytes) -> WorkAnswer:
             actual=f"{asked.claim_root.hex()} of round {asked.round}",
             remedy="Ask its solver, or ask again after the close.",
         )
-    return WorkAnswer(proof.delta_root, proof.carried_root, proof.path)
+    return WorkSaid(proof.delta_root, proof.carried_root, proof.path)
 
 
 def _find_shown(party: Party, asked: AskWork) -> WorkProof | None:

@@ -58,7 +58,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
 async def _serve(party: Party, stack: AsyncExitStack) -> None:
     """Answer peers until the party is closed, and say on chain where."""
     identity, config = load_or_create_identity(party.config.home), party.config
-    server = BlobServer(party.store, party.account, party.signing, identity, _Counter(party).make_policy())
+    server = BlobServer(party.store, party.account, party.signing, identity, _Offers(party).make_policy())
     port = await server.start(config.listen_host, config.listen_port)
     stack.push_async_callback(server.stop)
     url = choose_endpoint(config.listen_host, port, config.public_url)
@@ -72,8 +72,8 @@ async def _announce(chain: GameChain, url: str, identity: TlsIdentity) -> None:
 
 
 @dataclass(frozen=True)
-class _Counter:
-    """What the server asks about each request: every room, one after the other."""
+class _Offers:
+    """What all rooms of a party show and answer, as its server asks for each request."""
 
     party: Party
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol.actions.audit.messages import WorkSaid
 from protocol.actions.merge import outer_step, work
 from protocol.actions.merge.bases import check_base
 from protocol.actions.merge.global_model import get_initial_header, load_outer, load_outer_state
-from protocol.actions.merge.messages import WorkAnswer
 from protocol.actions.merge.outer_step import FetchDelta, MergeClaims, get_root, make_key, merge_claims
 from protocol.actions.merge.places import sort_by_shard
 from protocol.adapters.blobs import refer_delta
@@ -64,8 +64,8 @@ async def test_a_work_leaf_that_is_not_the_claims_is_not_taken(
         await stage.commit(1, 2)
         game_round = stage.draw()
 
-        async def lie(*arguments: object) -> WorkAnswer:
-            return WorkAnswer(make_word("delta"), make_word("carried"), (make_word("path"),) * 3)
+        async def lie(*arguments: object) -> WorkSaid:
+            return WorkSaid(make_word("delta"), make_word("carried"), (make_word("path"),) * 3)
 
         monkeypatch.setattr(work, "ask_peer", lie)
         with pytest.raises(ProtocolFault, match="Merkle"):
