@@ -21,10 +21,11 @@ from protocol.adapters.chain import open_chain
 from protocol.spec.economics import compute_worst_span_blocks
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.params import DEVNET
-from scripts.devnet import Devnet, DevnetOptions, fund, keep_time, run_devnet
+from scripts.devnet import fund
 from scripts.toolchain import ROOT
 from tests.e2e.company import Company, open_company
 from tests.e2e.draw_odds import check_draws
+from tests.e2e.first_devnet import Devnet, DevnetOptions, keep_time, run_devnet
 from tests.e2e.isolation import is_supported
 from tests.e2e.luck import Luck, choose_rounds, compute_run_luck
 from tests.e2e.pace import compute_factor, measure_step_s, widen

@@ -13,13 +13,14 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-from node import export, solver
+from node import solver
 from node.submit import create_task, follow_task
 from protocol.actions.join import catch_up, join_task
 from protocol.actions.party import PartyConfig, open_party
 from protocol.adapters.chain import open_chain, read_deployment
 from protocol.spec.errors import TouchstoneError
 from scripts.home import read_config, unlock_key
+from tests.e2e import first_export as export
 from tests.e2e.cheats import make_inventor, make_skipper
 from tests.e2e.pace import widen
 from tests.e2e.plan import WINDOWS, build_plan, read_dataset

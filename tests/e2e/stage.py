@@ -16,9 +16,10 @@ from protocol.adapters.files import write_private_file
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.errors import InvalidInput
-from scripts.devnet import Devnet, claim_port
+from scripts.devnet import claim_port
 from scripts.home import HomeConfig, create_home
 from scripts.toolchain import ROOT
+from tests.e2e.first_devnet import Devnet
 from tests.e2e.isolation import is_supported
 from tests.e2e.roster import Member
 

@@ -22,7 +22,6 @@ from protocol.spec.params import DEVNET, MAX_ROUND_SPAN_BLOCKS
 from protocol.spec.round import RoundState
 from protocol.spec.statuses import Role
 from protocol.spec.task_rules import count_parameters, refuse_malformed_task
-from scripts.devnet import UNBONDING_BLOCKS
 from tests.e2e import company
 from tests.e2e.cheats import (
     is_skipped,
@@ -31,6 +30,7 @@ from tests.e2e.cheats import (
     train_by_invention,
 )
 from tests.e2e.company import Company
+from tests.e2e.first_devnet import UNBONDING_BLOCKS
 from tests.e2e.isolation import is_supported
 from tests.e2e.luck import HIGHEST_LUCK, choose_rounds, compute_run_luck
 from tests.e2e.money import fold_books

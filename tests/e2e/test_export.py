@@ -10,7 +10,6 @@ import pytest
 from eth_account import Account
 from safetensors.torch import load_file
 
-from node import export
 from protocol.actions.global_model import GlobalModel
 from protocol.actions.loop import Due
 from protocol.actions.participant import Participant
@@ -22,6 +21,7 @@ from protocol.spec.calls import Call
 from protocol.spec.containers import OuterHeader
 from protocol.spec.errors import InvalidInput
 from protocol.spec.round import RoundState, get_model
+from tests.e2e import first_export as export
 from tests.e2e.reading import list_rounds
 from tests.e2e.roles import make_solver, make_verifier
 from tests.e2e.world import LOOK_S, ONE_ROUND_PLAN, WINDOWS, Build, World, open_world, run_world

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.devnet import DevnetOptions, run_devnet
 from tests.e2e.cheats import list_spoiled_segments
 from tests.e2e.draw_odds import DRAWS, Drawn, Setting, ask_ledger, check_draws, match
+from tests.e2e.first_devnet import DevnetOptions, run_devnet
 
 SKIP = Fraction(5, 100)
 

@@ -25,7 +25,7 @@ from protocol.adapters.chain.refusals import explain_revert
 from protocol.adapters.chain.values import decode_values, encode_call
 from protocol.spec.events import Event
 from scripts.deploy import DEV_TOKEN
-from scripts.devnet import UNBONDING_BLOCKS, DevnetOptions, run_devnet
+from tests.e2e.first_devnet import UNBONDING_BLOCKS, DevnetOptions, run_devnet
 
 GAS = 16_000_000
 """of every transaction: below the cap of one (EIP-7825), far above what any call of the tiny world takes."""

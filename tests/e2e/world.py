@@ -22,8 +22,8 @@ from protocol.adapters.keys import AccountKey
 from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, Windows
 from protocol.spec.float32 import nearest
 from protocol.spec.params import DEVNET, TOKEN_WEI
-from scripts.clock import DevnetClock
-from scripts.devnet import Devnet, DevnetOptions, run_devnet
+from tests.e2e.first_clock import DevnetClock
+from tests.e2e.first_devnet import Devnet, DevnetOptions, run_devnet
 
 TINY_MODEL = ModelConfig(256, 16, 32, 1, 2, 1, 32)
 ACCEPT = Limits(2**50, 2**132, 2**50, 2**60, 2**50, 2**42)

@@ -1,0 +1,211 @@
+"""The clock of the first round's test network: it makes the blocks. Real time while anybody works, a jump
+to the next deadline while all wait.
+
+Windows are generous in blocks, so that a slow machine slashes nobody; waiting them out at two blocks a second
+would take hours. Each party says at GET /status how far it has read the chain and for which block it waits:
+in which block its next transaction can stand at the earliest. Only when every announced party has read the
+newest block and waits for a later one, the idle blocks before the first of those are mined. Else a block is
+made every BLOCK_S, and sooner, but at most every BURST_S, while transactions wait: so a window of n blocks
+lasts n * BURST_S at the very least, however much is sent.
+
+While no task, no dispute and no contest is open no window runs that could hurt anybody. Then the blocks for
+which announced stake has to stay are mined at once, whoever is there.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from protocol.adapters.chain.client import Chain
+from protocol.adapters.wire import paths
+from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
+from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
+from protocol.spec.errors import TouchstoneError
+
+POLL_S = 0.1
+BLOCK_S = 0.5
+"""Between blocks while nobody sends anything and somebody is at work."""
+BURST_S = 0.25
+"""Between blocks while transactions wait."""
+PAGE_BLOCKS = 50
+"""Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers nobody
+meanwhile."""
+NEVER = sys.maxsize
+"""As least_parties: real time, always."""
+FAR_BLOCKS = 100_000
+"""More than any window of a test network: who waits for a block that far waits for the others only."""
+
+Report = Callable[[str], None]
+
+
+def compute_skip(head: int, peers: Sequence[NodeStatus | None]) -> int:
+    """Blocks to mine at once, so that the next block is the first that anybody waits for; 0: real time goes
+    on.
+
+    None stands for a party that does not answer.
+    """
+    if not all(peer is not None and is_idle(head, peer) for peer in peers):
+        return 0
+    awaited = [peer.waiting_for_block for peer in peers if peer and peer.waiting_for_block is not None]
+    near = [block for block in awaited if block <= head + FAR_BLOCKS]
+    return min(near) - head - 1 if near else 0
+
+
+def is_idle(head: int, peer: NodeStatus) -> bool:
+    """Whether the party has read exactly the newest block and waits for a later one."""
+    is_waiting = peer.waiting_for_block is None or peer.waiting_for_block > head
+    return peer.processed_block == head and is_waiting
+
+
+def _name_game(arguments: Mapping[str, Any]) -> Hashable:
+    """A dispute by its id, a contest by its place and rival."""
+    names = ("dispute",) if "dispute" in arguments else ("task", "round", "rival")
+    return tuple(arguments[name] for name in names)
+
+
+class DevnetClock:
+    """Keeps a test network's time, beside the parties, on a chain that knows `anvil_mine`. Use as `async
+    with`."""
+
+    def __init__(self, chain: Chain, report: Report | None = None, least_parties: int = 1) -> None:
+        """least_parties: with fewer announced nothing is skipped; the others are still being started by
+        hand."""
+        self._chain = chain
+        self._least_parties = least_parties
+        self._report = report or (lambda _: None)
+        self._peers: dict[str, Peer] = {}
+        self._open_tasks: set[bytes] = set()
+        self._open_games: set[Hashable] = set()
+        """Disputes and contests: a task can be closed before they end, and silence in them costs stake."""
+        self._ready_blocks: dict[str, int] = {}
+        """By account: from which block its announced stake can leave."""
+        self._next_block = chain.deployment.deploy_block
+        self._session = PeerSession(Patience(attempts=1, connect_s=2.0, silence_s=2.0))
+        self._last_block_s = time.monotonic()
+        self._busy = ""
+
+    async def __aenter__(self) -> "DevnetClock":
+        self._session.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def run(self) -> None:
+        """Make blocks for ever; from now on nobody else does."""
+        await self._chain.connection.request("evm_setAutomine", False)
+        while True:
+            await self.tick()
+            await asyncio.sleep(POLL_S)
+
+    async def tick(self) -> int:
+        """Look once at everybody and mine what is due or can be skipped; return how many blocks that were."""
+        head = (await self._chain.head()).number
+        await self._read_events(head)
+        if await self._is_block_due():
+            return await self._mine(1)
+        if mined := await self._skip_unbonding(head):
+            return mined
+        if len(self._peers) < self._least_parties:
+            return 0
+        skip = compute_skip(head, await self._ask_all(head))
+        # Whoever had sent something when it was asked is not idle, whatever it said.
+        if skip <= 0 or await self._count_waiting():
+            return 0
+        self._report(f"all {len(self._peers)} parties wait: block {head} -> {head + skip}")
+        return await self._mine(skip)
+
+    async def _skip_unbonding(self, head: int) -> int:
+        """Mine up to the first block that announced stake waits for, while nothing is open. After each page
+        it looks again: a task may have been posted in it."""
+        mined = 0
+        while (left := self._get_unbonding_wait(head + mined)) and not await self._count_waiting():
+            if not mined:
+                self._report(
+                    f"no task is open: block {head} -> {head + left}, when announced stake can leave"
+                )
+            mined += await self._mine(min(PAGE_BLOCKS, left))
+            await self._read_events(head + mined)
+        return mined
+
+    def _get_unbonding_wait(self, head: int) -> int:
+        """Blocks until announced stake can leave; 0: none waits, or it has to wait in real time."""
+        if self._open_tasks or self._open_games or self._least_parties == NEVER:
+            return 0
+        return min((block - head for block in self._ready_blocks.values() if block > head), default=0)
+
+    async def _is_block_due(self) -> bool:
+        elapsed_s = time.monotonic() - self._last_block_s
+        return elapsed_s >= BLOCK_S or (elapsed_s >= BURST_S and await self._count_waiting() > 0)
+
+    async def _count_waiting(self) -> int:
+        """Transactions that wait for a block."""
+        pool = await self._chain.connection.request("txpool_status")
+        return int(pool["pending"], 16)
+
+    async def _read_events(self, head: int) -> None:
+        for event in await self._chain.read_events(self._next_block, head):
+            match event.name:
+                case "Announced":
+                    self._add(event.arguments)
+                case "TaskCreated":
+                    self._open_tasks.add(event.arguments["task"])
+                case "TaskClosed":
+                    self._open_tasks.discard(event.arguments["task"])
+                case "DisputeOpened" | "Contested":
+                    self._open_games.add(_name_game(event.arguments))
+                case "DisputeClosed" | "DisputeConvicted" | "ContestEnded":
+                    self._open_games.discard(_name_game(event.arguments))
+                case "UnbondingStarted":
+                    # A later announcement starts the time of the earlier ones again.
+                    self._ready_blocks[event.arguments["account"]] = event.arguments["ready_block"]
+        self._next_block = head + 1
+
+    def _add(self, announced: dict[str, Any]) -> None:
+        account = announced["account"]
+        try:
+            self._peers[account] = Peer(account, announced["url"], announced["certificate_sha256"])
+        except TouchstoneError as error:
+            # Nobody can reach it, so nobody waits for it.
+            self._peers.pop(account, None)
+            self._report(str(error))
+
+    async def _ask_all(self, head: int) -> list[NodeStatus | None]:
+        """Everybody's status; only that of the party that was last seen at work, as long as it is: on a
+        machine that runs all parties, ten questions a second to each would slow them down."""
+        busy = self._peers.get(self._busy)
+        if busy is not None:
+            status = await self._ask(busy)
+            if status is None or not is_idle(head, status):
+                return [status]
+        peers = list(self._peers.values())
+        statuses = await asyncio.gather(*map(self._ask, peers))
+        at_work = (
+            peer.account
+            for peer, status in zip(peers, statuses, strict=True)
+            if status is None or not is_idle(head, status)
+        )
+        self._busy = next(at_work, "")
+        return statuses
+
+    async def _ask(self, peer: Peer) -> NodeStatus | None:
+        """None where it does not answer, or with nonsense: such a party is never skipped over."""
+        try:
+            async with self._session.get(peer, paths.STATUS, {}, MAX_STATUS_BYTES) as response:
+                status = STATUS.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)
+        except TouchstoneError:
+            return None
+        return status if status.account == peer.account else None
+
+    async def _mine(self, count: int) -> int:
+        """Mine so many blocks; fewer where somebody sends something meanwhile: it may open a window, which
+        must not be over before its owner has seen it."""
+        mined = 0
+        while mined < count and not (mined and await self._count_waiting()):
+            page = min(PAGE_BLOCKS, count - mined)
+            await self._chain.connection.request("anvil_mine", page)
+            mined += page
+        self._last_block_s = time.monotonic()
+        return mined
