@@ -1,34 +1,47 @@
 """Writing the trained model as a folder that `transformers` loads.
 
 Whoever exports reads only: it needs an account, and neither coin nor stake. A settled model is for anybody; a
-newer one is for staked accounts and for the task's submitter, and may still be replaced in a contest.
+newer one is for accounts with a seat and for the task's submitter, and may still fall in a contest.
 """
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from safetensors.torch import save_file
 from torch import Tensor
 
-from protocol.actions.global_model import GlobalModel, get_start
-from protocol.actions.join import read_spec
-from protocol.actions.party import PartyConfig
-from protocol.actions.reader import Reader, open_reader
+from protocol.actions.merge.book import ClaimBook
+from protocol.actions.merge.messages import OUTER, AskOuter, OuterAnswer, make_form
+from protocol.actions.party import JOURNAL_FILE, PartyConfig
+from protocol.actions.runtime.reader import Reader, open_reader
+from protocol.actions.runtime.rooms import RECORDS
+from protocol.actions.tensors import load_tensor
+from protocol.adapters.blobs import refer_tensor
+from protocol.adapters.journal import Journal
+from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.export import SAFETENSORS_METADATA, SAFETENSORS_NAME, export_tensors, export_texts
+from protocol.compute.model import init_parameters
+from protocol.spec.codec import compute_outer_root, decode_training
 from protocol.spec.containers import ModelConfig, OuterHeader, TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.round import RoundState, get_merge_by, get_model, is_model_settled
-from protocol.spec.task import TaskState
-from protocol.spec.task_rules import refuse_malformed_task
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.posted import make_spec
+from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.task_rules import find_training_malformations, refuse_broken
+
+SETTLED = "every root before it stands, the time for contests is over, and none is open"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A model to export: its roots, and the round after which it is the global model (-1: the first one)."""
+    """A model to export: its outer root, and the round after which it is the global model (-1: the first
+    one)."""
 
-    header: OuterHeader
+    root: bytes
     after: int
 
     def __str__(self) -> str:
@@ -39,98 +52,151 @@ async def run(config: PartyConfig, task: bytes, out: Path) -> None:
     """Write the newest global model of `task` that this account may have to `out`. Every byte is checked
     against the roots on chain.
 
-    Raises InvalidInput (unknown task, no model for this account yet) and EnvironmentFault (no chain, nobody
-    serves the model)."""
+    Raises InvalidInput (no model for this account yet) and EnvironmentFault (no chain, nobody serves it)."""
     async with open_reader(config) as reader:
-        spec = read_spec(reader, task)
-        refuse_malformed_task(spec)
-        state = reader.view.tasks[task]
-        choice = choose(state, reader.account, reader.view.network.is_staked(reader.account))
+        game, spec = reader.state.games[task], read_spec(reader, task)
+        refuse_broken(find_training_malformations(spec))
+        block, is_member = reader.state.head_block, reader.state.is_staked(reader.account)
+        choice = choose(game, reader.account, is_member=is_member, block=block)
         if choice is None:
-            raise explain_refusal(state, reader.view.head_block)
-        weights = await load_weights(reader, task, spec, choice, config.threads)
+            raise explain_refusal(game, block)
+        weights = await load_weights(reader, config, task, spec, choice)
         await asyncio.to_thread(write_model, out, weights, spec.training.model)
-        newest = choose_newest(state)
+        newest = choose_newest(game)
         if newest.after > choice.after:
-            config.say(f"{newest} is not for this account yet. {_advise(state, reader.view.head_block)}")
-        is_final = choice.after < 0 or is_model_settled(state.rounds[choice.after])
+            config.say(f"{newest} is not for this account yet. {_advise(game, block)}")
+        is_final = choice.after < 0 or choice == choose_settled(game, block)
         config.say(f"wrote {choice} to {out}" + ("" if is_final else "; a contest could still replace it"))
 
 
+def read_spec(reader: Reader, task: bytes) -> TaskSpec:
+    """The spec as it was posted."""
+    return make_spec(reader.state.task_terms[task], decode_training(reader.state.texts[task]))
+
+
 # --- Which model --------------------------------------------------------------------------------------------
-def choose(state: TaskState, account: str, is_staked: bool) -> Choice | None:
-    """The newest model that an account may have; None where it may have none that was trained."""
-    if is_staked or account == state.terms.submitter:
-        return choose_newest(state)
-    return choose_settled(state)
+def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Choice | None:
+    """The newest model that an account may have at `block`; None where it may have none that was trained."""
+    if is_member or account == game.terms.submitter:
+        return choose_newest(game)
+    return choose_settled(game, block)
 
 
-def choose_newest(state: TaskState) -> Choice:
-    """The model after the last posted root that nobody contests, else what the newest round starts from."""
-    newest = state.rounds[-1]
-    if newest.outer is not None and not newest.is_contested:
-        return _name(state, get_model(newest), newest.index)
-    return _name(state, get_start(newest), newest.index - 1)
+def choose_newest(game: GameState) -> Choice:
+    """The model of the last root that stands and that nobody contests; the first one where there is none."""
+    contested = {contest.round for contest in game.contests.values()}
+    roots = [one for one in _list_posted(game) if one.index not in contested]
+    return _name(roots[-1]) if roots else Choice(game.terms.root, -1)
 
 
-def choose_settled(state: TaskState) -> Choice | None:
+def choose_settled(game: GameState, block: int) -> Choice | None:
     """The newest model that nothing replaces any more; None where none was trained."""
-    settled = [one for one in state.rounds if is_model_settled(one)]
-    found = _name(state, get_model(settled[-1]), settled[-1].index) if settled else None
-    return None if found is None or found.after < 0 else found
+    found = None
+    contested = {contest.round for contest in game.contests.values()}
+    for one in _list_posted(game):
+        # A root that falls takes all later ones with it.
+        if one.index in contested or block <= one.root_until:
+            break
+        found = _name(one)
+    return found
 
 
-def _name(state: TaskState, header: OuterHeader, after: int) -> Choice:
-    is_first = header.weights_root == state.terms.initial_weights_root
-    return Choice(header, -1 if is_first else after)
+def _list_posted(game: GameState) -> Iterator[GameRound]:
+    return (one for _, one in sorted(game.rounds.items()) if one.phase == RoundPhase.POSTED)
 
 
-def explain_refusal(state: TaskState, block: int) -> InvalidInput:
-    """Why an account without stake gets no model, and what it can do. block: the chain's head."""
-    newest = state.rounds[-1]
+def _name(game_round: GameRound) -> Choice:
+    assert game_round.root is not None
+    return Choice(game_round.root, game_round.index)
+
+
+def explain_refusal(game: GameState, block: int) -> InvalidInput:
+    """Why an account without a seat gets no model, and what it can do. block: the chain's head."""
+    count = len(list(_list_posted(game)))
     return InvalidInput(
         what="no model of this task is for every account yet",
-        expected="a round whose model is settled",
-        actual=f"round {newest.index} at block {block}, " + ("closed" if state.is_closed else "not settled"),
-        remedy=_advise(state, block),
+        expected=f"a root that is settled: {SETTLED}",
+        actual=f"{count} roots posted, none settled at block {block}" + ", closed" * game.is_closed,
+        remedy=_advise(game, block),
     )
 
 
-def _advise(state: TaskState, block: int) -> str:
-    if state.is_closed:
-        return "Nothing: the task is closed, and nothing more will be settled."
-    newest = state.rounds[-1]
-    due = max(estimate_settled_block(newest), block + 1)
+def _advise(game: GameState, block: int) -> str:
+    first = next((one for one in _list_posted(game) if block <= one.root_until), None)
+    if first is None and game.is_closed:
+        return "Nothing: the task is closed, and no further root will be posted."
+    when = "a root is posted" if first is None else f"block {first.root_until + 1} (it is {block} now)"
     return (
-        f"Wait until round {newest.index} is settled, at about block {due} (it is {block} now), and export "
-        "again. An account with a stake (`touchstone stake`) and the task's submitter need not wait."
+        f"Wait until {when}, and export again. An account with a seat in some task and the task's submitter "
+        "need not wait."
     )
-
-
-def estimate_settled_block(state: RoundState) -> int:
-    """The block from which the model after a round can be settled: known once its root is posted, before that
-    the latest one. A contest moves it."""
-    return get_merge_by(state) + state.terms.windows.merge if state.ready_block is None else state.ready_block
 
 
 # --- Its bytes ----------------------------------------------------------------------------------------------
-async def load_weights(reader: Reader, task: bytes, spec: TaskSpec, choice: Choice, threads: int) -> Tensor:
-    """The weights of a model: from this home, from the task's seed, or from any node that shows them. Raises
+async def load_weights(
+    reader: Reader, config: PartyConfig, task: bytes, spec: TaskSpec, choice: Choice
+) -> Tensor:
+    """The weights of a model: from the task's seed, from this home, or from any node that shows them. Raises
     EnvironmentFault where none does."""
-    pin_kernels(threads)
-    rounds = reader.view.tasks[task].rounds
-    model = GlobalModel(
-        spec, reader.store, reader.client, reader.view.network, rounds.__getitem__, lambda root: None
+    pin_kernels(config.threads)
+    if choice.after < 0:
+        training = spec.training
+        return await asyncio.to_thread(init_parameters, training.model, training.initial_seed)
+    peers, last = reader.state.network.others(), "nobody is there"
+    own = await asyncio.to_thread(find_own_header, config.home, task, choice.root)
+    asks = [] if own is None else [partial(_answer_self, own)]
+    asks += [partial(_ask_header, reader, task, choice.root, peer) for peer in peers]
+    for ask in asks:
+        try:
+            return await _load(reader, spec, await ask(), peers)
+        except (ProtocolFault, EnvironmentFault, InvalidInput) as fault:
+            last = str(fault)
+    raise EnvironmentFault(
+        what=f"nobody serves {choice}",
+        expected=f"its bytes from one of {len(peers)} announced nodes",
+        actual=last,
+        remedy="Try again while nodes of the task are up: each that took part serves its models.",
     )
+
+
+def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
+    """What a node of this home has computed behind an outer root; None where it has not, or runs: then it is
+    asked as any other."""
+    path = home / JOURNAL_FILE
+    if not path.exists():
+        return None
     try:
-        return await model.load_weights(choice.header)
-    except (ProtocolFault, EnvironmentFault, InvalidInput) as fault:
-        raise EnvironmentFault(
-            what=f"nobody serves {choice}",
-            expected=f"its bytes from one of {len(reader.view.network.peers)} announced nodes",
-            actual=str(fault),
-            remedy="Try again while nodes of the task are up: each that took part serves its models.",
-        ) from fault
+        with Journal(path, RECORDS) as journal:
+            return ClaimBook(journal, task).outer.get(root)
+    except TouchstoneError:
+        return None
+
+
+async def _answer_self(header: OuterHeader) -> OuterHeader:
+    return header
+
+
+async def _ask_header(reader: Reader, task: bytes, root: bytes, peer: Peer) -> OuterHeader:
+    """What `peer` says stands behind the root. Raises ProtocolFault where it does not."""
+    said = await reader.client.ask(peer, OUTER, AskOuter(task, root), make_form(OuterAnswer))
+    header = OuterHeader(said.weights_root, said.momentum_root)
+    if compute_outer_root(header) != root:
+        raise ProtocolFault(
+            what="two roots are not those of the outer root",
+            expected=root.hex(),
+            actual=compute_outer_root(header).hex(),
+            culprit=peer.account,
+            remedy="Ask another peer.",
+        )
+    return header
+
+
+async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list[Peer]) -> Tensor:
+    """W of an outer state, from the store or from whoever shows it."""
+    ref = refer_tensor(header.weights_root, spec.terms.parameter_count)
+    if not reader.store.has(ref):
+        await reader.client.fetch_from_any(peers, ref)
+    return await asyncio.to_thread(load_tensor, reader.store, ref)
 
 
 def write_model(folder: Path, weights: Tensor, model: ModelConfig) -> None:

@@ -5,22 +5,23 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from node import submit
-from protocol.actions.join import catch_up, fetch_dataset, read_spec
-from protocol.actions.party import open_party
+from node.round_submit import build_task
+from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
+from protocol.actions.runtime.opening import open_party
 from protocol.adapters.profiles import read_profile, write_profile
 from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits, TaskSpec
+from protocol.spec.game.posted import make_spec
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
-from protocol.spec.policy import ACCEPT_MARGIN, QUANTITIES, REJECT_MARGIN, Proposal
+from protocol.spec.policy import QUANTITIES, REJECT_MARGIN, Proposal
 from protocol.spec.profile import Profile, compute_maxima, merge_profiles
-from protocol.spec.task_rules import refuse_malformed_task
+from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.calibration import list_segments, measure
 from scripts.console import Console
 from scripts.home import unlock_key
 from scripts.role_commands import open_config
 from scripts.task_file import read_task_file
-from scripts.tasks import find_task
+from scripts.tasks import find_game
 
 
 def run_calibrate(options: argparse.Namespace) -> None:
@@ -45,16 +46,16 @@ def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes]:
     """What a task file would post; the limits in it have no part in the measurement."""
     file = read_task_file(path)
     data = file.dataset.read_bytes()
-    return submit.build_spec(file.plan, data, operator, bytes(32)), data
+    return make_spec(*build_task(file.plan, data, operator, bytes(32))), data
 
 
 async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[TaskSpec, bytes]:
     """A posted task and its dataset."""
     async with open_party(open_config(options, console)) as party:
-        task = await find_task(party.chain, options.task)
         await catch_up(party)
+        task, _ = find_game(party.state, options.task)
         spec = read_spec(party, task)
-        refuse_malformed_task(spec)
+        refuse_broken(find_training_malformations(spec))
         return spec, await fetch_dataset(party, spec)
 
 
@@ -68,16 +69,16 @@ def run_policy(options: argparse.Namespace) -> None:
 
 
 def render_policy(profiles: list[Profile], proposal: Proposal) -> str:
-    """The tables `[accept]` and `[reject]`, and above them what they rest on."""
+    """The table `[limits]`, and above it what it rests on. A vote is REJECT beyond them, so they have the
+    wider margin: honest noise shall void no claim."""
     subject, lines = profiles[0].subject, []
-    lines.append(f"# {ACCEPT_MARGIN} and {REJECT_MARGIN} times the largest honest distance of these profiles")
+    lines.append(f"# {REJECT_MARGIN} times the largest honest distance of these profiles")
     lines.append(f"# training {subject.training}, {subject.numeric_format}, k = {subject.segment_steps}")
     for profile in profiles:
         maxima = ", ".join(f"{float(value):.3g}" for value in compute_maxima(profile))
         counts = f"{profile.segments} segments, {len(profile.configurations)} configurations"
         lines.append(f"# {profile.operator}: {counts}, maxima {maxima} ({profile.machine})")
-    for name, limits in (("accept", proposal.accept), ("reject", proposal.reject)):
-        lines += ["", f"[{name}]", *_render_limits(limits)]
+    lines += ["", "[limits]", *_render_limits(proposal.reject)]
     return "\n".join(lines) + "\n"
 
 

@@ -4,7 +4,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from protocol.adapters.chain import open_chain, read_deployment
+from protocol.adapters.chain.game import open_game_chain
+from protocol.adapters.chain.game_deployment import read_game_deployment
 from protocol.adapters.chain.refusals import format_tokens
 from protocol.adapters.keys import read_password
 from protocol.adapters.wire.endpoint import choose_endpoint
@@ -30,7 +31,7 @@ async def _serve_devnet(options: argparse.Namespace) -> None:
         console.say(f"chain {net.deployment.chain_id} at {net.rpc_url}; contracts in {net.path}")
         console.say("Next, in another terminal, for each party:")
         console.say(f"  touchstone init --home DIR --rpc-url {net.rpc_url} --deployment {net.path} --devnet")
-        console.say("  touchstone stake 1000 --home DIR")
+        console.say("  touchstone solve TASK --home DIR (or verify, or watch)")
         console.say("Ctrl-C ends the network and everything on it.")
         await devnet.keep_time(net, console.say, NEVER if options.no_skip else options.parties)
 
@@ -47,8 +48,9 @@ def run_init(options: argparse.Namespace) -> None:
         threads=options.threads,
         memory_mb=options.memory_mb,
         password_file=str(options.password_file.absolute()) if options.password_file else "",
+        limits=options.limits or ("local" if options.devnet else "12s"),
     )
-    read_deployment(options.deployment)
+    read_game_deployment(options.deployment)
     password = read_password(options.password_file, "Password for the new keystore: ")
     key = create_home(options.home, config, password, is_devnet=options.devnet)
     console = Console()
@@ -57,12 +59,13 @@ def run_init(options: argparse.Namespace) -> None:
         asyncio.run(_fund(config, key.address))
         console.say(f"funded with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
     console.say(
-        "Next: touchstone stake AMOUNT" + ("" if options.devnet else " (after sending it coin and tokens)")
+        "Next: touchstone solve TASK, verify, watch, or task create"
+        + ("" if options.devnet else " (after sending it coin and tokens)")
     )
 
 
 async def _fund(config: HomeConfig, address: str) -> None:
-    async with open_chain(config.rpc_url, read_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
         await devnet.fund(chain.connection, chain.deployment, [address])
 
 
@@ -73,5 +76,5 @@ def run_status(options: argparse.Namespace) -> None:
 
 
 async def _show_status(config: HomeConfig) -> None:
-    async with open_chain(config.rpc_url, read_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
         await tell_status(chain, config.account, Console())

@@ -6,23 +6,24 @@ would take hours. Each party says at GET /status how far it has read the chain a
 in which block its next transaction can stand at the earliest. Only when every announced party has read the
 newest block and waits for a later one, the idle blocks before the first of those are mined. Else a block is
 made every BLOCK_S, and sooner, but at most every BURST_S, while transactions wait: so a window of n blocks
-lasts n * BURST_S at the very least, however much is sent.
-
-While no task, no dispute and no contest is open no window runs that could hurt anybody. Then the blocks for
-which announced stake has to stay are mined at once, whoever is there.
+lasts n * BURST_S at the very least, however much is sent. So time runs ahead over windows only, and only
+while nothing else is due. A party that does not answer stops that as long as it has a seat, which it could
+lose; one without is not waited for.
 """
 
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocol.adapters.chain.client import Chain
+from protocol.actions.runtime.seated import Seated
+from protocol.adapters.chain.game import GameChain
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
 from protocol.spec.errors import TouchstoneError
+from protocol.spec.game.terms import LIMITS_LOCAL
 
 POLL_S = 0.1
 BLOCK_S = 0.5
@@ -34,7 +35,7 @@ PAGE_BLOCKS = 50
 meanwhile."""
 NEVER = sys.maxsize
 """As least_parties: real time, always."""
-FAR_BLOCKS = 100_000
+FAR_BLOCKS = 10 * LIMITS_LOCAL.window_max
 """More than any window of a test network: who waits for a block that far waits for the others only."""
 
 Report = Callable[[str], None]
@@ -59,29 +60,19 @@ def is_idle(head: int, peer: NodeStatus) -> bool:
     return peer.processed_block == head and is_waiting
 
 
-def _name_game(arguments: Mapping[str, Any]) -> Hashable:
-    """A dispute by its id, a contest by its place and rival."""
-    names = ("dispute",) if "dispute" in arguments else ("task", "round", "rival")
-    return tuple(arguments[name] for name in names)
-
-
 class DevnetClock:
     """Keeps a test network's time, beside the parties, on a chain that knows `anvil_mine`. Use as `async
     with`."""
 
-    def __init__(self, chain: Chain, report: Report | None = None, least_parties: int = 1) -> None:
+    def __init__(self, chain: GameChain, report: Report | None = None, least_parties: int = 1) -> None:
         """least_parties: with fewer announced nothing is skipped; the others are still being started by
         hand."""
         self._chain = chain
         self._least_parties = least_parties
         self._report = report or (lambda _: None)
         self._peers: dict[str, Peer] = {}
-        self._open_tasks: set[bytes] = set()
-        self._open_games: set[Hashable] = set()
-        """Disputes and contests: a task can be closed before they end, and silence in them costs stake."""
-        self._ready_blocks: dict[str, int] = {}
-        """By account: from which block its announced stake can leave."""
         self._next_block = chain.deployment.deploy_block
+        self._seated = Seated()
         self._session = PeerSession(Patience(attempts=1, connect_s=2.0, silence_s=2.0))
         self._last_block_s = time.monotonic()
         self._busy = ""
@@ -106,8 +97,6 @@ class DevnetClock:
         await self._read_events(head)
         if await self._is_block_due():
             return await self._mine(1)
-        if mined := await self._skip_unbonding(head):
-            return mined
         if len(self._peers) < self._least_parties:
             return 0
         skip = compute_skip(head, await self._ask_all(head))
@@ -116,25 +105,6 @@ class DevnetClock:
             return 0
         self._report(f"all {len(self._peers)} parties wait: block {head} -> {head + skip}")
         return await self._mine(skip)
-
-    async def _skip_unbonding(self, head: int) -> int:
-        """Mine up to the first block that announced stake waits for, while nothing is open. After each page
-        it looks again: a task may have been posted in it."""
-        mined = 0
-        while (left := self._get_unbonding_wait(head + mined)) and not await self._count_waiting():
-            if not mined:
-                self._report(
-                    f"no task is open: block {head} -> {head + left}, when announced stake can leave"
-                )
-            mined += await self._mine(min(PAGE_BLOCKS, left))
-            await self._read_events(head + mined)
-        return mined
-
-    def _get_unbonding_wait(self, head: int) -> int:
-        """Blocks until announced stake can leave; 0: none waits, or it has to wait in real time."""
-        if self._open_tasks or self._open_games or self._least_parties == NEVER:
-            return 0
-        return min((block - head for block in self._ready_blocks.values() if block > head), default=0)
 
     async def _is_block_due(self) -> bool:
         elapsed_s = time.monotonic() - self._last_block_s
@@ -147,20 +117,9 @@ class DevnetClock:
 
     async def _read_events(self, head: int) -> None:
         for event in await self._chain.read_events(self._next_block, head):
-            match event.name:
-                case "Announced":
-                    self._add(event.arguments)
-                case "TaskCreated":
-                    self._open_tasks.add(event.arguments["task"])
-                case "TaskClosed":
-                    self._open_tasks.discard(event.arguments["task"])
-                case "DisputeOpened" | "Contested":
-                    self._open_games.add(_name_game(event.arguments))
-                case "DisputeClosed" | "DisputeConvicted" | "ContestEnded":
-                    self._open_games.discard(_name_game(event.arguments))
-                case "UnbondingStarted":
-                    # A later announcement starts the time of the earlier ones again.
-                    self._ready_blocks[event.arguments["account"]] = event.arguments["ready_block"]
+            self._seated.take(event)
+            if event.name == "Announced":
+                self._add(event.arguments)
         self._next_block = head + 1
 
     def _add(self, announced: dict[str, Any]) -> None:
@@ -180,8 +139,11 @@ class DevnetClock:
             status = await self._ask(busy)
             if status is None or not is_idle(head, status):
                 return [status]
-        peers = list(self._peers.values())
-        statuses = await asyncio.gather(*map(self._ask, peers))
+        asked = list(self._peers.values())
+        answers = zip(asked, await asyncio.gather(*map(self._ask, asked)), strict=True)
+        # Who neither answers nor has a seat is gone: nothing that it could miss costs it anything.
+        waited = [(p, status) for p, status in answers if status or self._seated.holds(p.account)]
+        peers, statuses = [peer for peer, _ in waited], [status for _, status in waited]
         at_work = (
             peer.account
             for peer, status in zip(peers, statuses, strict=True)

@@ -9,9 +9,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Confirm
 from rich.table import Table
 
-from protocol.adapters.chain import Chain
-from protocol.spec.economics import Requirement
+from protocol.adapters.chain.game import GameChain
+from protocol.adapters.chain.refusals import format_tokens
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
 
 PROGRESS_POLL_S = 1.0
@@ -52,36 +53,29 @@ def parse_tokens(text: str) -> int:
     return amount_wei
 
 
-def tell_requirements(requirements: Sequence[Requirement], console: Console) -> None:
-    """A table: each amount, the least that it must be, and the inequality with the figures that fixed it."""
-    table = Table("amount", "is", "at least", "because", "figures")
-    for one in requirements:
-        found, least = one.show(one.actual), one.show(one.least)
-        table.add_row(
-            one.name, found if one.holds else f"{found} (too low)", least, one.inequality, one.because
-        )
+def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
+    """A table: each amount, the least that it must be (and the most), and the inequality that fixed it."""
+    table = Table("amount", "is", "at least", "because")
+    for rule in rules:
+        found = format_tokens(rule.amount) + ("" if rule.holds else " (wrong)")
+        most = "" if rule.greatest is None else f", at most {format_tokens(rule.greatest)}"
+        table.add_row(rule.name, found, format_tokens(rule.least) + most, rule.inequality)
     console.rich.print(table, markup=False)
 
 
-async def show_progress(chain: Chain, task: bytes, console: Console) -> None:
+async def show_progress(chain: GameChain, task: bytes, console: Console) -> None:
     """A bar with round and block under the lines, for ever; on a terminal only."""
     if not console.rich.is_terminal:
         return
-    terms = await chain.registry.terms_of(task)
+    rounds = (await chain.tasks.terms_of(task)).rounds
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console.rich, transient=True) as progress:
-        bar = progress.add_task("", total=terms.rounds)
+        bar = progress.add_task("", total=rounds)
         while True:
             try:
-                text, done = await _describe_round(chain, task, terms.rounds)
-                progress.update(bar, description=text, completed=done)
+                opened = await chain.rounds.next_round(task)
+                text = f"rounds opened: {opened}/{rounds}, block {(await chain.head()).number}"
+                progress.update(bar, description=text, completed=opened)
             except EnvironmentFault as fault:
                 progress.update(bar, description=fault.what)
             await asyncio.sleep(PROGRESS_POLL_S)
-
-
-async def _describe_round(chain: Chain, task: bytes, rounds: int) -> tuple[str, int]:
-    index = await chain.registry.current_round(task)
-    state = await chain.registry.round_of(task, index)
-    head = await chain.head()
-    return f"round {index + 1}/{rounds} {state.status.name.lower()}, block {head.number}", index

@@ -8,15 +8,10 @@ section 7).
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import rlp  # type: ignore[import-untyped]
-from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
-
-from protocol.adapters.chain.abi import Entry, load_abi, load_bytecode
+from protocol.adapters.chain.abi import Entry
 from protocol.adapters.chain.connection import Connection, check_deployment
 from protocol.adapters.chain.deployment import (
     CONTRACT_NAMES,
@@ -25,25 +20,24 @@ from protocol.adapters.chain.deployment import (
     write_deployment,
 )
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
-from protocol.adapters.chain.values import encode_values
 from protocol.adapters.keys import load_keystore, read_password
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.errors import InvalidInput, TouchstoneError
 from scripts.chain_randomness import check_randomness, choose_contract
+from scripts.creation import (
+    DEPLOYMENTS,
+    DEV_TOKEN,
+    Report,
+    compute_creation_address,
+    compute_creation_code,
+    create,
+    find_constructor,
+    require_address,
+)
 
-DEPLOYMENTS = Path("deployments")
 UNBONDING_BLOCKS = 500_000
 """More than the worst span of a round under the mainnet preset; about ten weeks of 12 s blocks."""
-DEV_TOKEN = "DevToken"
 WITHOUT_STAKE = frozenset({"StakeVault", "Referee", "Randomness"})
 """All others are modules of the vault: they may expose and slash."""
-
-Report = Callable[[str], None]
-
-
-def compute_creation_address(account: str, nonce: int) -> str:
-    """Address of the contract that `account` creates with its transaction `nonce`, lower-case `0x`."""
-    digest = keccak(rlp.encode([bytes.fromhex(account.removeprefix("0x")), nonce]))
-    return "0x" + digest[-20:].hex()
 
 
 def predict_deployment(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> Deployment:
@@ -80,17 +74,6 @@ def compute_arguments(constructor: Entry | None, deployment: Deployment, unbondi
             )
         arguments.append(found[0])
     return arguments
-
-
-def compute_creation_code(contract: str, arguments: list[Any]) -> bytes:
-    """What is sent to create `contract`: its creation code and its encoded arguments."""
-    constructor = find_constructor(contract)
-    return load_bytecode(contract) + (encode_values(constructor.inputs, arguments) if constructor else b"")
-
-
-def find_constructor(contract: str) -> Entry | None:
-    """The constructor of a contract, None where it takes nothing and is not declared."""
-    return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
 
 
 async def deploy(
@@ -198,26 +181,6 @@ async def _run(options: argparse.Namespace) -> int:
         await connection.close()
     print(f"wrote {path}")
     return 0
-
-
-async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
-    """Create a contract; its address, lower-case `0x`."""
-    receipt = await sender.send("", code, f"new {contract}")
-    address = str(receipt["contractAddress"]).lower()
-    report(f"{contract:<16}{to_checksum_address(address)}")
-    return address
-
-
-def require_address(name: str, expected: str, actual: str) -> None:
-    """Raises EnvironmentFault where a contract is not where the others were told."""
-    if actual != expected:
-        raise EnvironmentFault(
-            what=f"{name} landed at another address than the others were told",
-            expected=expected,
-            actual=actual,
-            remedy="Deploy again and send nothing else from this account meanwhile.",
-            retryable=False,
-        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Puts the contracts of the round on a chain and writes down where they are.
 
 They name each other in their constructors and nobody may change that later, so each address is computed
-before anything is created (`scripts/deploy.py`).
+before anything is created (`scripts/creation.py`).
 """
 
 import argparse
@@ -24,7 +24,8 @@ from protocol.adapters.chain.transactions import Patience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
-from scripts.deploy import (
+from scripts.chain_randomness import choose_contract
+from scripts.creation import (
     DEPLOYMENTS,
     DEV_TOKEN,
     Report,
@@ -86,9 +87,10 @@ async def deploy_game(
     """Create the contracts, and a DevToken where no `token` is given; return the checked deployment.
 
     The account must not send anything else meanwhile. Raises EnvironmentFault when a contract lands
-    elsewhere.
+    elsewhere, and where draws must not hang on this chain's randomness (`scripts/chain_randomness.py`).
     """
     chain_id = await connection.chain_id()
+    await choose_contract(connection, with_drand=False)
     sender = Sender(connection, signer, chain_id, Patience())
     token = token or await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), report)
     nonce = await connection.transaction_count(sender.address, "pending")
@@ -99,6 +101,8 @@ async def deploy_game(
         actual = await create(sender, name, compute_game_code(name, where, limits), report)
         require_address(name, address, actual)
     await check_deployment(connection, deployment)
+    # Again with the blocks of the deployment itself: there were none to measure on a new chain.
+    await choose_contract(connection, with_drand=False)
     return deployment
 
 
@@ -117,8 +121,8 @@ async def deploy_game_once(
 
 
 def default_game_path(chain_id: int) -> Path:
-    """`deployments/<chainId>.game.json` in the working folder."""
-    return DEPLOYMENTS / f"{chain_id}.game.json"
+    """`deployments/<chainId>.json` in the working folder."""
+    return DEPLOYMENTS / f"{chain_id}.json"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -133,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--password-file", type=Path, help="instead of a prompt")
     parser.add_argument("--token", default="", help="ERC-20 of all money; left out: a worthless DevToken")
     parser.add_argument("--limits", choices=sorted(LIMITS), default="12s", help="for this time of a block")
-    parser.add_argument("--out", type=Path, help="file to write; default deployments/<chainId>.game.json")
+    parser.add_argument("--out", type=Path, help="file to write; default deployments/<chainId>.json")
     options = parser.parse_args(arguments)
     try:
         return asyncio.run(_run(options))

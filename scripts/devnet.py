@@ -16,23 +16,26 @@ from eth_account import Account
 from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain.abi import find_function, load_abi
-from protocol.adapters.chain.client import open_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.deployment import Addresses
+from protocol.adapters.chain.game import open_game_chain
 from protocol.adapters.chain.game_deployment import GameDeployment
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.params import DEVNET, TOKEN_WEI
+from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.params import TOKEN_WEI
 from scripts.clock import DevnetClock
-from scripts.deploy import DEV_TOKEN, default_path, deploy_once
+from scripts.creation import DEV_TOKEN
+from scripts.deploy_game import default_game_path, deploy_game_once
 from scripts.toolchain import HARDFORK, anvil_path
 
 CHAIN_ID = 31_337
 GRANT_COIN_WEI = 1_000 * 10**18
 GRANT_TOKEN_WEI = 100_000 * TOKEN_WEI
-UNBONDING_BLOCKS = DEVNET.unbonding_blocks
+BLOCK_GAS = 60_000_000
+"""As on Ethereum: a transaction may take 16.7 million of it."""
 KEPT_STATES = 128
 """States of past blocks that Anvil keeps: with all of them each block takes longer than the last."""
 STOP_TIMEOUT_S = 10.0
@@ -46,10 +49,9 @@ class DevnetOptions:
     money; block_time_s: 0 where the devnet clock makes the blocks."""
 
     port: int = 0
-    path: Path = default_path(CHAIN_ID)
+    path: Path = default_game_path(CHAIN_ID)
     log: Path = Path("build/devnet/anvil.log")
     block_time_s: int = 0
-    unbonding_blocks: int = UNBONDING_BLOCKS
     fund: tuple[str, ...] = ()
 
 
@@ -58,7 +60,7 @@ class Devnet:
     """A running test network."""
 
     rpc_url: str
-    deployment: Deployment
+    deployment: GameDeployment
     path: Path
 
 
@@ -89,13 +91,14 @@ async def run_anvil(
 @asynccontextmanager
 async def run_devnet(options: DevnetOptions, report: Report = print) -> AsyncIterator[Devnet]:
     """Anvil with the contracts on it and the accounts of `options.fund` given money, until the block ends."""
-    async with run_anvil(options.port, options.log, options.block_time_s) as rpc_url:
+    gas = ("--gas-limit", str(BLOCK_GAS))
+    async with run_anvil(options.port, options.log, options.block_time_s, gas) as rpc_url:
         connection = Connection(rpc_url)
         try:
             deployer = AccountKey(Account.create())
             await give_coin(connection, deployer.address, GRANT_COIN_WEI)
-            deployment = await deploy_once(
-                connection, deployer, options.path, unbonding_blocks=options.unbonding_blocks, report=report
+            deployment = await deploy_game_once(
+                connection, deployer, options.path, LIMITS_LOCAL, report=report
             )
             await fund(connection, deployment, options.fund)
         finally:
@@ -107,7 +110,7 @@ async def keep_time(devnet: Devnet, report: Report | None = None, least_parties:
     """Run the devnet clock for ever (`scripts.clock`): idle time is skipped once so many parties are
     there."""
     async with (
-        open_chain(devnet.rpc_url, devnet.deployment) as chain,
+        open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
         DevnetClock(chain, report, least_parties) as clock,
     ):
         await clock.run()
@@ -115,7 +118,7 @@ async def keep_time(devnet: Devnet, report: Report | None = None, least_parties:
 
 async def fund(
     connection: Connection,
-    deployment: Deployment | GameDeployment,
+    deployment: Addresses,
     addresses: Sequence[str],
     *,
     coin_wei: int = GRANT_COIN_WEI,

@@ -1,132 +1,85 @@
-"""What holds an account's stake, and until when, in the words of an operator.
+"""What holds the stake of a seat, and until when, in the words of an operator.
 
-Stake is exposed by a seat in a round, an audit, an outer root or a dispute. Each ends by a call that anybody
-may send once its time has come. Running nodes of the task send it.
+A stake leaves once the seat has left, or the task is over, and nothing that the seat did can cost it anything
+any more. Running nodes of the task settle it then and pay it out; so does `touchstone withdraw`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.view import View
-from protocol.spec import events, game_events
-from protocol.spec.dispute import DisputeState
-from protocol.spec.exposure import Cause, OpenExposure, list_exposures
-from protocol.spec.round import RoundState, get_merged_block, get_settle_block, is_empty
-from protocol.spec.statuses import Role, Stage
+from protocol.spec.game.enums import SeatStatus
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.pools import get_stake, is_held
+from protocol.spec.game.seats import is_crowded_out
+from protocol.spec.game.settling import get_settled_until, is_in_pool
+from protocol.spec.game.state import GameState, Seat
+from protocol.spec.game.statement_refs import list_questions
+from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 from scripts.pace import Pace
-from scripts.tasks import show_round
-
-RoundCause = events.Enrolled | events.ReplayCommitted | events.OuterPosted | game_events.Contested
+from scripts.tasks import tell_phase
 
 
 @dataclass(frozen=True)
 class Holding:
-    """Stake that is locked: wei, behind what, and when it is released."""
+    """A seat's stake in wei; what holds it, oldest first (empty: nothing does, it can be paid out now)."""
 
-    amount_wei: int
-    what: str
-    until: str
-
-
-def list_holdings(view: View, account: str, pace: Pace) -> list[Holding]:
-    """All that holds stake of `account` (lower case), oldest first."""
-    return [_describe(view, one, pace) for one in list_exposures(view.events, account)]
+    seat: Seat
+    stake_wei: int
+    held_by: tuple[str, ...]
 
 
-def list_seats(view: View, account: str) -> list[tuple[RoundState, Role]]:
-    """The rounds in which a seat of `account` (lower case) still holds stake, with the role."""
-    causes = [one.cause for one in list_exposures(view.events, account)]
-    seats = [cause for cause in causes if isinstance(cause, events.Enrolled)]
-    return [(view.tasks[seat.task].rounds[seat.round], seat.role) for seat in seats]
+def find_holding(game: GameState, seat: Seat, pace: Pace) -> Holding:
+    """What a seat has at stake, and what holds it."""
+    block = pace.head_block + 1
+    now = get_state_at(game, block)
+    seat = now.seats[seat.number]
+    return Holding(seat, get_stake(now, seat.number), tuple(_list_holds(now, seat, block, pace)))
 
 
-def _describe(view: View, exposure: OpenExposure, pace: Pace) -> Holding:
-    cause = exposure.cause
-    if cause is None:
-        return Holding(exposure.amount_wei, "something that no event explains", "not known")
-    if isinstance(cause, game_events.DisputeOpened):
-        ref = cause.claim.audit
-        state = view.tasks[ref.task].rounds[ref.round]
-        what = f"your dispute on slot {ref.slot}"
-        until = _tell_clock(view.disputes[ref.task].disputes[cause.dispute], pace)
-    else:
-        state = view.tasks[cause.task].rounds[cause.round]
-        what, until = _name(cause), _tell_end(view, state, cause, pace)
-    return Holding(exposure.amount_wei, f"{what} in {show_round(state)}", until)
+def can_settle(game: GameState, seat: Seat, block: int) -> int | None:
+    """The round up to which a seat can settle in `block`; None where there is nothing to settle."""
+    until = get_settled_until(game, seat, block)
+    return until if until >= seat.settled else None
 
 
-def _name(cause: Cause) -> str:
-    match cause:
-        case events.Enrolled():
-            return f"seat as {cause.role.name.lower()}"
-        case events.ReplayCommitted():
-            return f"audit of slot {cause.slot}"
-        case events.OuterPosted():
-            return "outer root that you posted"
-    return "outer root by which you contest another"
+def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
+    if seat.status == SeatStatus.CLOSED:
+        yield "it was convicted: there is nothing left"
+        return
+    yield from _list_roles(now, seat, block)
+    yield from _list_rounds(now, seat, block, pace)
+    for question in list_questions(now, seat.number):
+        yield f"a question on round {question.statement.round + 1}, until {pace.show_block(question.clock)}"
+    for contest in now.contests.values():
+        if contest.round >= seat.settled:
+            yield f"a contest of round {contest.round + 1}, until {pace.show_block(contest.clock)} or longer"
 
 
-def _tell_end(view: View, state: RoundState, cause: RoundCause, pace: Pace) -> str:
-    match cause:
-        case events.Enrolled() if cause.role == Role.SOLVER:
-            return _tell_settlement(view, state, [cause.index], pace)
-        case events.Enrolled():
-            # The seats of auditors are released after all claims of their round.
-            left = sorted(set(range(len(state.solvers))) - state.settled_slots)
-            return _tell_settlement(view, state, left, pace, is_auditor=True)
-        case events.ReplayCommitted():
-            return _tell_settlement(view, state, [cause.slot], pace)
-        case game_events.Contested() if cause.rival not in state.contests:
-            return _tell_overdue(view, state, f"OuterContest.timeout(TASK, {state.index}, YOU)")
-    return _tell_merge(view, state, pace)
+def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
+    """What keeps an open seat."""
+    if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_crowded_out(now, seat):
+        yield f"the seat is open (task: {tell_phase(now, block)}); `touchstone leave` ends that"
 
 
-def _tell_settlement(
-    view: View, state: RoundState, slots: Sequence[int], pace: Pace, is_auditor: bool = False
-) -> str:
-    """When the claims of `slots`, and what hangs on them, can be settled."""
-    book, settle_block = view.disputes[state.task], get_settle_block(state, pace.head_block)
-    disputes = [book.disputes[name] for name, slot in state.open_disputes.items() if slot in slots]
-    if disputes:
-        ends = "; ".join(_tell_clock(one, pace) for one in disputes)
-        return f"not before {pace.show_block(settle_block)}, and not before a dispute ends: {ends}"
-    if is_empty(state, pace.head_block) or pace.head_block >= settle_block:
-        return _tell_overdue(view, state, _name_settling(state, slots, is_auditor))
-    latest = " at the latest" if get_merged_block(state, pace.head_block) is None else ""
-    return f"from {pace.show_block(settle_block)}{latest}, when the round is settled"
+def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
+    """Rounds that hold the seat: those that run or whose statements can still be questioned, and frozen
+    pools."""
+    for index, game_round in sorted(now.rounds.items()):
+        if index < seat.settled or not is_in_pool(game_round, seat):
+            continue
+        until = get_duty_until(now, game_round)
+        if until is None:
+            yield f"round {index + 1} has no root yet"
+        elif until >= block:
+            yield f"round {index + 1}, until {pace.show_block(until)}"
+    may_open = get_live_round(now) is not None or is_start_alive(now, block)
+    for index, pool in sorted(now.pools.items()):
+        if may_open and now.next_round <= index < now.terms.rounds and is_held(pool, seat):
+            yield f"round {index + 1} is to come, and its pool is frozen"
 
 
-def _name_settling(state: RoundState, slots: Sequence[int], is_auditor: bool) -> str:
-    """The calls that settle these claims, and then the seats of auditors."""
-    found = []
-    if slots:
-        found.append(f"RoundLedger.settleClaims(TASK, {state.index}, {slots[0]}, {slots[-1] + 1})")
-    if is_auditor:
-        seats = len(state.verifiers) + len(state.whistleblowers)
-        found.append(f"RoundLedger.settleEnrolments(TASK, {state.index}, 0, {seats})")
-    return " and then ".join(found)
-
-
-def _tell_merge(view: View, state: RoundState, pace: Pace) -> str:
-    """When the stake behind an outer root is free: contests of it end first."""
-    clocks = [view.contests[state.task, state.index, rival].clock_block for rival in sorted(state.contests)]
-    if clocks:
-        return f"when a contest has ended, whose clock ends in {pace.show_block(max(clocks))}"
-    if state.ready_block is not None and pace.head_block < state.ready_block:
-        return f"from {pace.show_block(state.ready_block)}, when the merge is settled"
-    return _tell_overdue(view, state, f"RoundLedger.settleMerge(TASK, {state.index})")
-
-
-def _tell_overdue(view: View, state: RoundState, call: str) -> str:
-    """Its time has come and nobody has sent the call."""
-    node = "" if view.tasks[state.task].is_closed else "a running node of the task settles it; "
-    return f"now: {node}anybody may call {call}"
-
-
-def _tell_clock(dispute: DisputeState, pace: Pace) -> str:
-    name = f"dispute 0x{dispute.dispute.hex()[:8]}"
-    if dispute.stage == Stage.QUEUED:
-        return f"{name} waits for its turn"
-    if pace.head_block >= dispute.timeout_block:
-        return f"{name} has run out of time: a running node of the task ends it"
-    return f"{name} goes on until {pace.show_block(dispute.timeout_block)}, longer if it moves on"
+def tell_release(holding: Holding) -> str:
+    """When the stake can be taken out."""
+    if holding.held_by:
+        return "; ".join(holding.held_by)
+    return "now: touchstone withdraw"

@@ -5,6 +5,7 @@ The configuration holds no secret; a password file is named there, never read in
 
 import json
 from pathlib import Path
+from typing import Any, Literal
 
 from msgspec import Struct, structs, toml
 
@@ -17,17 +18,18 @@ from protocol.adapters.keys import (
 )
 from protocol.adapters.wire.tls import load_or_create_identity
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import DEFAULT_OWN_REPLAYS
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
 DEFAULT_RPC_URL = "http://127.0.0.1:8545"
+Limits = Literal["12s", "2s", "local"]
+"""Presets of a deployment's limits, by the time of a block."""
 
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`config.toml`: which chain, where to listen, with how many threads to train and in how much memory (0:
-    as it comes), how many segments a round a whistleblower replays of its own accord. `account` is the
-    keystore's."""
+    as it comes). limits: the preset for this chain's time of a block, by which tasks are judged; economics:
+    the table of what else is assumed of the world (`scripts/figures.py`). `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
@@ -37,8 +39,9 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     public_url: str = ""
     threads: int = 1
     memory_mb: int = 0
-    own_replays: int = DEFAULT_OWN_REPLAYS
     password_file: str = ""
+    limits: Limits = "12s"
+    economics: dict[str, Any] = {}
 
 
 def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: bool) -> AccountKey:
@@ -51,6 +54,7 @@ def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: boo
     lines = [
         f"{name} = {json.dumps(value)}"
         for name, value in structs.asdict(structs.replace(config, account=key.address)).items()
+        if name != "economics"
     ]
     (home / CONFIG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return key

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from protocol.adapters.chain import Chain
+from protocol.adapters.chain.game import GameChain
 
 RECENT_BLOCKS = 100
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
@@ -28,7 +28,7 @@ class Pace:
         return f"{blocks} blocks{known}"
 
 
-async def read_pace(chain: Chain) -> Pace:
+async def read_pace(chain: GameChain) -> Pace:
     """The pace of the last blocks, from their timestamps."""
     head = await chain.head()
     first = await chain.connection.block(max(chain.deployment.deploy_block, head.number - RECENT_BLOCKS))

@@ -1,81 +1,69 @@
-"""Subcommands that take part in a task; the roles themselves live in node, verifier and whistleblower."""
+"""Subcommands that take part in a task; the roles themselves live in node, verifier and whistleblower.
+
+Before a seat is taken the operator sees what it costs and is asked, and the task is judged: its terms by the
+limits of this home, its amounts by the figures of this home. The role itself then checks the rest.
+"""
 
 import argparse
 import asyncio
-import secrets
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from node import submit
-from protocol.actions.party import PartyConfig, open_party
-from protocol.adapters.chain import open_chain, read_deployment
+from node import export
+from protocol.actions.party import PartyConfig
+from protocol.actions.runtime.joining import SeatWish
+from protocol.adapters.chain.game import GameChain, open_game_chain
+from protocol.adapters.chain.game_deployment import read_game_deployment
 from protocol.adapters.chain.refusals import format_tokens
-from protocol.spec.containers import TaskTerms
-from protocol.spec.deterrence import Figures
-from protocol.spec.economics import list_requirements, read_sampling, refuse_paying_cheats
-from scripts.console import Console, show_progress, tell_requirements
-from scripts.home import read_config, unlock_key
-from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file
-from scripts.tasks import find_task
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.pools import find_seat, get_required_stake
+from protocol.spec.game.state import Seat
+from protocol.spec.game.terms import LIMITS
+from scripts.checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
+from scripts.console import Console, parse_tokens, show_progress
+from scripts.figures import read_figures
+from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
+from scripts.task_file import compute_disk_bytes
+from scripts.tasks import find_game, read_state, show_seat, tell_missing
+from scripts.wallet import require_agreement, require_tokens
 
 ROLES = {
-    "solve": "node.solver:run",
-    "verify": "verifier.verifier:run",
-    "watch": "whistleblower.watcher:run",
-    "export": "node.export:run",
+    SeatRole.SOLVER: "node.round_solver:run",
+    SeatRole.VERIFIER: "verifier.round_verifier:run",
+    SeatRole.WHISTLEBLOWER: "whistleblower.round_watcher:run",
 }
-"""Long-running work: `async run(config, task)`, for `export` `async run(config, task, out)`."""
+"""Long-running work: `async run(config, task, wish)`."""
+REMEDY = "Do not stake on it; its submitter has to post a corrected task."
 
 
-def run_task_create(options: argparse.Namespace) -> None:
-    """Say what a task costs, post it, and serve its dataset until it is closed."""
-    file = read_task_file(options.config)
-    console = Console()
-    config = open_config(options, console)
-    asyncio.run(_create_task(config, file, console, is_agreed=options.yes))
+@dataclass(frozen=True)
+class Offer:
+    """What an operator offers: a role, and a stake in wei (0: what the task asks for). is_agreed: do not
+    ask."""
 
-
-async def _create_task(config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool) -> None:
-    dataset, salt = file.dataset.read_bytes(), secrets.token_bytes(32)
-    async with open_party(config) as party:
-        spec = await asyncio.to_thread(submit.build_spec, file.plan, dataset, party.account, salt)
-        escrow_wei = await party.chain.registry.escrow_for(spec.terms)
-        disk_bytes = compute_disk_bytes(spec.terms, len(dataset))
-        console.say(f"{spec.terms.parameter_count:,} parameters, {spec.terms.rounds} rounds")
-        console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
-        console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
-        justify_amounts(spec.terms, file.figures, console)
-        if not is_agreed and not console.confirm("Post it?"):
-            return
-        task = await submit.create_task(party, file.plan, dataset, salt)
-        console.say(f"posted 0x{task.hex()}; serving its dataset to the end, Ctrl-C stops that")
-        company = show_progress(party.chain, task, console)
-        await _with_company(submit.follow_task(party, task), company)
-
-
-def justify_amounts(terms: TaskTerms, figures: Figures, console: Console) -> None:
-    """Show why each amount is what it is. Raises InvalidInput where under these cheating would pay, or honest
-    work would not."""
-    sampling = read_sampling(terms)
-    tell_requirements(list_requirements(terms.amounts, sampling, figures), console)
-    refuse_paying_cheats(terms.amounts, sampling, figures)
+    role: SeatRole
+    stake_wei: int
+    is_agreed: bool
 
 
 def run_solve(options: argparse.Namespace) -> None:
     """Train in every round of a task."""
-    _run_role("solve", options)
+    _run_role(SeatRole.SOLVER, options)
 
 
 def run_verify(options: argparse.Namespace) -> None:
     """Audit claims of a task."""
-    _run_role("verify", options)
+    _run_role(SeatRole.VERIFIER, options)
 
 
 def run_watch(options: argparse.Namespace) -> None:
     """Watch a task and dispute what is wrong."""
-    _run_role("watch", options)
+    _run_role(SeatRole.WHISTLEBLOWER, options)
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -84,27 +72,78 @@ def run_export(options: argparse.Namespace) -> None:
 
 
 async def _export(config: PartyConfig, name: str, out: Path) -> None:
-    async with open_chain(config.rpc_url, read_deployment(config.deployment)) as chain:
-        task = await find_task(chain, name)
-    await resolve_name(ROLES["export"])(config, task, out)
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        task, _ = find_game(await read_state(chain), name)
+    await export.run(config, task, out)
 
 
-def _run_role(role: str, options: argparse.Namespace) -> None:
-    console = Console()
+def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
+    console, home = Console(), read_config(options.home)
     config = open_config(options, console)
-    asyncio.run(_play(config, options.task, resolve_name(ROLES[role]), console))
+    offer = Offer(role, parse_tokens(options.stake) if options.stake else 0, options.yes)
+    asyncio.run(_play(config, home, options.task, offer, console))
 
 
-async def _play(config: PartyConfig, name: str, run: Any, console: Console) -> None:
-    async with open_chain(config.rpc_url, read_deployment(config.deployment)) as chain:
-        task = await find_task(chain, name)
-        terms = await chain.registry.terms_of(task)
-        disk_bytes = compute_disk_bytes(terms, 0)
+async def _play(config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console) -> None:
+    deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
+    async with open_game_chain(config.rpc_url, deployment) as chain:
+        state = await read_state(chain, account)
+        task, game = find_game(state, name)
+        disk_bytes = compute_disk_bytes(game.terms, state.task_terms[task].parameter_count, 0)
         console.say(f"it takes up to {disk_bytes / 1e6:,.0f} MB of disk beside the dataset")
-        await _with_company(run(config, task), show_progress(chain, task, console))
+        wish = await agree_on_seat(chain, game, home, config.home / CONFIG_FILE, account, offer, console)
+        run = resolve_name(ROLES[offer.role])
+        await with_company(run(config, task, wish), show_progress(chain, task, console))
 
 
-async def _with_company(work: Coroutine[Any, Any, None], company: Coroutine[Any, Any, None]) -> None:
+async def agree_on_seat(
+    chain: GameChain,
+    game: LoggedGame,
+    home: HomeConfig,
+    path: Path,
+    account: str,
+    offer: Offer,
+    console: Console,
+) -> SeatWish:
+    """The seat that the operator agrees to take, and the figures by which the node judges the task again.
+    path: of the configuration. Raises InvalidInput where the task could hurt, where the money is not there,
+    or where the operator does not agree."""
+    figures = read_figures(home.economics, game.terms, path)
+    seat = find_seat(game, account)
+    if seat is not None:
+        _refuse_other_role(seat, offer.role)
+        console.say(f"going on as {show_seat(seat)}")
+        return SeatWish(seat.role)
+    limits = LIMITS[home.limits]
+    refuse_other_limits(chain.limits, limits)
+    refuse_bad_terms(game.terms, limits, REMEDY)
+    refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
+    stake_wei = offer.stake_wei or get_required_stake(game, offer.role)
+    await require_tokens(chain, account, stake_wei)
+    line = (
+        f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
+        "leave`) or the task is over, and for some time after; whoever proves a fault of yours takes it"
+    )
+    require_agreement(console, [line, *_tell_company(game)], "Lock it?", offer.is_agreed)
+    return SeatWish(offer.role, stake_wei, figures)
+
+
+def _refuse_other_role(seat: Seat, role: SeatRole) -> None:
+    if seat.role != role:
+        raise InvalidInput(
+            what="this account has a seat of another role in the task",
+            expected=role.name.lower(),
+            actual=show_seat(seat),
+            remedy="Start the command of that role, or use the home of another account.",
+        )
+
+
+def _tell_company(game: LoggedGame) -> list[str]:
+    missing = tell_missing(game)
+    return [f"before you join, the task lacks {missing}: its rounds wait for them"] if missing else []
+
+
+async def with_company(work: Coroutine[Any, Any, None], company: Coroutine[Any, Any, None]) -> None:
     """Do `work` with `company` beside it, which ends with it and whose failure is of no weight."""
     beside = asyncio.create_task(company)
     try:
@@ -127,6 +166,5 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         public_url=config.public_url,
         threads=config.threads,
         memory_mb=config.memory_mb,
-        own_replays=config.own_replays,
         say=console.say,
     )

@@ -1,18 +1,23 @@
-"""What the chain tells of its tasks: which one a name means, what of it is still open, when it can be
+"""What the chain tells of its tasks: which one a name means, what of it is still open, whether it can be
 closed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from protocol.actions.view import View
-from protocol.adapters.chain import Batch, Chain
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.adapters.chain.game import GameChain
+from protocol.adapters.chain.logs import Batch
 from protocol.spec.errors import InvalidInput
-from protocol.spec.guards import has_poster, is_merged
-from protocol.spec.round import RoundState, get_merged_block, get_settle_block, is_empty
-from protocol.spec.task import TaskState
+from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.settling import is_closable
+from protocol.spec.game.state import GameState, Seat
+from protocol.spec.game.timing import get_live_round, is_over, is_start_alive
 
 DIGITS = 12
 """Hexadecimal digits of a task's id that are shown: enough to tell tasks apart."""
+NUMBER_BITS = 16
+"""of a seat's id: its number among the seats of its role."""
 
 
 def show_task(task: bytes) -> str:
@@ -20,24 +25,32 @@ def show_task(task: bytes) -> str:
     return f"0x{task.hex()[:DIGITS]}"
 
 
-def show_round(state: RoundState) -> str:
-    """The round as people count: `round 1/4 of 0x3fa9...`."""
-    return f"round {state.index + 1}/{state.terms.rounds} of {show_task(state.task)}"
+def show_seat(seat: Seat) -> str:
+    """The seat as people say it: `verifier 3`."""
+    return f"{seat.role.name.lower()} {seat.number & (1 << NUMBER_BITS) - 1}"
 
 
-async def read_view(chain: Chain) -> View:
-    """Everything that the chain tells, folded up to its head."""
-    head = await chain.head()
+async def read_state(chain: GameChain, account: str = "") -> ChainState:
+    """Everything that the chain tells, folded up to its head, as `account` sees it."""
+    state, head = ChainState(account.lower(), chain.limits, chain.signing), await chain.head()
     found = await chain.read_events(chain.deployment.deploy_block, head.number)
-    view = View("", chain.deployment.chain_id, chain.deployment.registry)
-    view.take(Batch(head, tuple(found)))
-    return view
+    state.take(Batch(head, tuple(found)))
+    return state
 
 
-async def find_task(chain: Chain, name: str) -> bytes:
-    """The one task of the chain that `name` means. Raises InvalidInput for none or several."""
-    events = await chain.read_events(chain.deployment.deploy_block, (await chain.head()).number)
-    return pick_task([event.arguments["task"] for event in events if event.name == "TaskCreated"], name)
+def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
+    """The one task that `name` means. Raises InvalidInput for none or several, and for one that this version
+    does not understand."""
+    task = pick_task([*state.games, *state.refused], name)
+    if task in state.refused:
+        raise InvalidInput(
+            what="the task cannot be understood",
+            expected="a task that this version can fold",
+            actual=state.refused[task],
+            where=show_task(task),
+            remedy="Nobody should stake on it; its submitter has to post a corrected one.",
+        )
+    return task, state.games[task]
 
 
 def pick_task(known: Sequence[bytes], name: str) -> bytes:
@@ -55,74 +68,63 @@ def pick_task(known: Sequence[bytes], name: str) -> bytes:
     return found[0]
 
 
-# --- Closing ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Closing:
-    """When `closeTask` of a task succeeds, as things stand. ready_block: from where it does, whatever stays
-    open; is_ready: at once; open: what is not over yet, in words; is_all_paid: nobody waits for pay, which
-    a closed task does not give."""
-
-    ready_block: int
-    is_ready: bool
-    open: tuple[str, ...]
-    is_all_paid: bool
-
-
-async def read_closing(chain: Chain, state: TaskState) -> Closing:
-    """When a task that is not closed can be."""
-    expiry_block = await chain.registry.expiry_block(state.task)
-    unbonding_blocks = await chain.vault.unbonding_blocks()
-    return compute_closing(state, expiry_block, unbonding_blocks, (await chain.head()).number)
+# --- Rounds -------------------------------------------------------------------------------------------------
+def tell_phase(game: GameState, block: int) -> str:
+    """What a task does, in a word or a few. block: the next one."""
+    now = get_state_at(game, block)
+    if now.is_closed:
+        return "closed"
+    live = get_live_round(now)
+    if live is not None:
+        if live.phase == RoundPhase.FALLEN:
+            return "its root fell"
+        return "training" if live.closed is None else "audits"
+    if is_over(now, block):
+        return "halted" if now.is_halted else "over"
+    if is_start_alive(now, block):
+        return "starting"
+    return "stands still"
 
 
-def compute_closing(state: TaskState, expiry_block: int, unbonding_blocks: int, block: int) -> Closing:
-    """Twin of `TaskRegistry._closableBlock`, for a call after `block`."""
-    last, unsettled = state.rounds[-1], [one for one in state.rounds if not is_settled(one)]
-    is_played = is_over(last, block) and last.index + 1 == state.terms.rounds
-    ready_block = expiry_block
-    if is_played:
-        over_block = last.deadlines.beacon_end if is_empty(last, block) else last.ready_block or block
-        ready_block = min(expiry_block, over_block + unbonding_blocks)
-        ready_block = ready_block if unsettled else block
-    return Closing(
-        ready_block,
-        block >= ready_block,
-        tuple(_list_open(state, block)),
-        not unsettled,
+def count_sitting(game: GameState, role: SeatRole) -> int:
+    """Open seats of a role."""
+    return sum(seat.role == role and seat.status == SeatStatus.OPEN for seat in game.seats.values())
+
+
+def list_open(game: GameState, block: int) -> Iterator[str]:
+    """What of a task is not over yet, in words. block: the next one."""
+    now, terms = get_state_at(game, block), game.terms
+    live, left = get_live_round(now), terms.rounds - now.next_round
+    if live is not None:
+        yield f"round {live.index + 1}/{terms.rounds}: {tell_phase(game, block)}"
+    if left and not is_over(now, block):
+        yield f"rounds still to open: {left}"
+    for count, what in (
+        (len(now.contests), "contests"),
+        (len(now.disputes), "disputes"),
+        (len(now.asks), "asks"),
+        (len(now.seats), "seats that were not paid out"),
+    ):
+        if count:
+            yield f"{what}: {count}"
+
+
+def is_task_closable(game: GameState, block: int) -> bool:
+    """Whether `closeTask` passes in `block`."""
+    now = get_state_at(game, block)
+    return not now.is_closed and is_closable(now, block)
+
+
+def tell_missing(game: GameState) -> str:
+    """Which seats a task lacks before it can play; empty where it lacks none."""
+    pools = zip(
+        SeatRole,
+        (game.terms.least_solvers, game.terms.least_verifiers, game.terms.least_whistleblowers),
+        strict=True,
     )
-
-
-def is_over(state: RoundState, block: int) -> bool:
-    """Whether a round has ended: empty, or its outer root stands."""
-    return is_empty(state, block) or is_merged(state, block)
-
-
-def is_settled(state: RoundState) -> bool:
-    """Whether everybody has what a round owes: its claims and the bond and pay of its outer root."""
-    has_merge_left = has_poster(state) and not state.is_merge_settled
-    return len(state.settled_slots) == len(state.solvers) and not has_merge_left
-
-
-def _list_open(state: TaskState, block: int) -> Iterator[str]:
-    count, last = state.terms.rounds, state.rounds[-1]
-    if not is_over(last, block):
-        yield f"round {last.index + 1}/{count} runs"
-    if last.index + 1 < count:
-        yield f"rounds still to start: {count - last.index - 1}"
-    for one in state.rounds:
-        name, left = f"round {one.index + 1}/{count}", len(one.solvers) - len(one.settled_slots)
-        if left:
-            of_all = f"{left} of {len(one.solvers)}"
-            yield f"{name}: claims not settled: {of_all} ({_tell_settling(one, block)})"
-        elif not is_settled(one):
-            yield f"{name}: the outer root is not settled (a running node can settle it now)"
-
-
-def _tell_settling(state: RoundState, block: int) -> str:
-    if state.open_disputes:
-        return "a dispute goes first"
-    settle_block = get_settle_block(state, block)
-    if is_empty(state, block) or block >= settle_block:
-        return "a running node can settle them now"
-    latest = "" if get_merged_block(state, block) is not None else "at the latest "
-    return f"{latest}from block {settle_block} on"
+    missing = [
+        f"{least - count} more {role.name.lower()}s"
+        for role, least in pools
+        if (count := count_sitting(game, role)) < least
+    ]
+    return ", ".join(missing)

@@ -52,8 +52,10 @@ PASSWORD = Option("--password-file", "file with the keystore's password instead 
 TASK = Option(
     "task", "id of a task, or the first digits of it, as `touchstone status` shows it", {"metavar": "TASK"}
 )
-YES = Option("--yes", "do it without asking, whatever the warnings say", {"action": "store_true"})
+YES = Option("--yes", "do it without asking", {"action": "store_true"})
 PARTY = (HOME, PASSWORD)
+STAKE = Option("--stake", "whole tokens to stake; left out: what the task asks for", {"metavar": "AMOUNT"})
+SEAT = (TASK, STAKE, YES, *PARTY)
 
 COMMANDS = (
     Command(
@@ -111,6 +113,11 @@ COMMANDS = (
             Option("--threads", "threads to train with", {"type": int, "default": 1}),
             Option("--memory-mb", "memory to use, 0: as it comes", {"type": int, "default": 0}),
             Option(
+                "--limits",
+                "preset for this chain's time of a block, by which tasks are judged; with --devnet: local",
+                {"choices": ("12s", "2s", "local")},
+            ),
+            Option(
                 "--devnet",
                 "quick keystore, and coin and tokens from the test network's tap",
                 {"action": "store_true"},
@@ -119,56 +126,59 @@ COMMANDS = (
     ),
     Command(
         "stake",
-        "move tokens into the vault as free stake",
-        "touchstone stake 1000 --home ~/alice",
+        "add to the stake of a seat that this account has in a task",
+        "touchstone stake 0x3fa9 100 --home ~/alice",
         "scripts.money_commands:run_stake",
-        (Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), *PARTY),
+        (TASK, Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), *PARTY),
     ),
     Command(
-        "unstake",
-        "announce that stake leaves; `withdraw` takes it out when its time has come",
-        "touchstone unstake all --home ~/alice",
-        "scripts.money_commands:run_unstake",
-        (
-            Option("amount", "whole tokens, decimals allowed, or: all", {"metavar": "AMOUNT"}),
-            YES,
-            *PARTY,
-        ),
+        "leave",
+        "give up a seat; its stake becomes credit once nothing holds it",
+        "touchstone leave 0x3fa9 --home ~/alice",
+        "scripts.money_commands:run_leave",
+        (TASK, YES, *PARTY),
     ),
     Command(
         "withdraw",
-        "take out announced stake that nothing holds, once its time has come",
+        "take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first",
         "touchstone withdraw --wait --home ~/alice",
         "scripts.money_commands:run_withdraw",
-        (Option("--wait", "wait for the block from which it may leave", {"action": "store_true"}), *PARTY),
-    ),
-    Command(
-        "claim",
-        "take out credits: pay, shares of slashes, the rest of a closed task's escrow",
-        "touchstone claim --home ~/alice",
-        "scripts.money_commands:run_claim",
-        PARTY,
+        (
+            Option(
+                "--wait",
+                "wait for the stakes of seats that have left, or whose task is over",
+                {"action": "store_true"},
+            ),
+            *PARTY,
+        ),
     ),
     Command(
         "task create",
         "post a task with its escrow and serve its dataset until it is closed",
         "touchstone task create --config task.toml --home ~/submitter",
-        "scripts.role_commands:run_task_create",
+        "scripts.submit_commands:run_task_create",
         (
             Option(
                 "--config",
-                "task file (TOML): dataset, model, schedule, preset",
+                "task file (TOML): dataset, model, schedule, windows, amounts",
                 {"type": Path, "required": True},
             ),
-            Option("--yes", "post without asking", {"action": "store_true"}),
+            YES,
             *PARTY,
         ),
     ),
     Command(
         "task close",
-        "close a task that is over; the rest of its escrow becomes a credit of its submitter",
+        "pay out everybody in a task that is over, and close it; the rest of its escrow becomes credit",
         "touchstone task close 0x3fa9 --home ~/submitter",
-        "scripts.money_commands:run_close",
+        "scripts.closing_commands:run_close",
+        (TASK, *PARTY),
+    ),
+    Command(
+        "task halt",
+        "end an own task: the round that runs is finished, none follows",
+        "touchstone task halt 0x3fa9 --home ~/submitter",
+        "scripts.closing_commands:run_halt",
         (TASK, YES, *PARTY),
     ),
     Command(
@@ -205,25 +215,25 @@ COMMANDS = (
         "train in every round of a task, claim the results, answer disputes",
         "touchstone solve 0x3fa9 --home ~/alice",
         "scripts.role_commands:run_solve",
-        (TASK, *PARTY),
+        SEAT,
     ),
     Command(
         "verify",
-        "replay drawn segments of a task blind and report",
+        "replay drawn segments of a task blind and vote",
         "touchstone verify 0x3fa9 --home ~/bob",
         "scripts.role_commands:run_verify",
-        (TASK, *PARTY),
+        SEAT,
     ),
     Command(
         "watch",
-        "re-check accepted work of a task and dispute what is wrong",
+        "audit a task late, check its roots, dispute what is wrong",
         "touchstone watch 0x3fa9 --home ~/carol",
         "scripts.role_commands:run_watch",
-        (TASK, *PARTY),
+        SEAT,
     ),
     Command(
         "status",
-        "show tasks and rounds, and what can be taken out and when",
+        "show tasks and rounds, seats and credit, and what can be taken out when",
         "touchstone status --home ~/alice",
         "scripts.chain_commands:run_status",
         (HOME,),

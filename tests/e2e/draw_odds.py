@@ -22,7 +22,7 @@ from protocol.spec.codec import encode_terms
 from protocol.spec.odds import compute_detection_probability, count_draws
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statuses import AuditRef
-from scripts.deploy import compute_creation_address
+from scripts.creation import compute_creation_address
 from tests.e2e.cheats import list_spoiled_segments
 from tests.e2e.plan import build_plan
 from tests.protocol.spec.simulator import make_terms

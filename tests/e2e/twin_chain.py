@@ -24,7 +24,7 @@ from protocol.adapters.chain.logs import EventReader
 from protocol.adapters.chain.refusals import explain_revert
 from protocol.adapters.chain.values import decode_values, encode_call
 from protocol.spec.events import Event
-from scripts.deploy import DEV_TOKEN
+from scripts.creation import DEV_TOKEN
 from tests.e2e.first_devnet import UNBONDING_BLOCKS, DevnetOptions, run_devnet
 
 GAS = 16_000_000

@@ -31,7 +31,7 @@ from scripts.clock import (
     DevnetClock,
     compute_skip,
 )
-from scripts.deploy import compute_creation_code
+from scripts.creation import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin
 from tests.e2e.test_twin import DISPUTES, HONEST, ROUNDS
 from tests.e2e.twin import prepare

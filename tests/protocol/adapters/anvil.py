@@ -15,7 +15,7 @@ from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Deployment
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.keys import AccountKey
-from scripts.deploy import compute_creation_code
+from scripts.creation import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18

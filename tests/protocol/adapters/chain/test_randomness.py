@@ -17,7 +17,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.spec import drand
 from protocol.spec.errors import EnvironmentFault
 from scripts import devnet
-from scripts.deploy import compute_creation_code
+from scripts.creation import compute_creation_code
 from scripts.vectors.randomness_cases import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment
 

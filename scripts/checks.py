@@ -1,0 +1,68 @@
+"""What is looked at before money moves, beside what every node checks: the terms by this operator's own
+limits of a deployment, the amounts by its own figures. An error names the key of the task file."""
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.figures import Figures
+from protocol.spec.game.money import MoneyRule
+from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
+from scripts.console import Console, show_money
+from scripts.figures import find_strictest
+
+SEALS = ("seal_blocks", "proof_seal_blocks", "seal_margin")
+"""How long something can be proven. Less of it than an operator expects, and honest work comes too late."""
+
+
+def name_key(name: str) -> str:
+    """The key of the task file that sets a window, an amount or a number."""
+    for table, kind in (("windows", GameWindows), ("amounts", GameAmounts)):
+        if name in kind.__dataclass_fields__:
+            return f"{table}.{name}"
+    return {"segment_count": "inner_steps", "contest_levels": "model"}.get(name, name)
+
+
+def refuse_bad_terms(terms: GameTerms, limits: DeploymentLimits, remedy: str) -> None:
+    """Raises InvalidInput for the first rule of a deployment with these limits that the terms break."""
+    refusal = check_terms(terms, limits)
+    if refusal is None:
+        return
+    raise InvalidInput(
+        what=f"the task breaks a limit of deployments of preset {limits.name} ({refusal.name})",
+        expected=refusal.expected,
+        actual=refusal.actual,
+        where=name_key(str(refusal.expected).split()[0]),
+        remedy=remedy,
+    )
+
+
+def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None:
+    """Raises InvalidInput where a deployment forgets sooner than its preset, so that honest proofs fail."""
+    for name in SEALS:
+        if getattr(actual, name) < getattr(own, name):
+            raise InvalidInput(
+                what="the contracts were deployed with other limits than this home expects",
+                expected=f"{name} >= {getattr(own, name)} (preset {own.name})",
+                actual=getattr(actual, name),
+                where="limits in config.toml",
+                remedy="Do not stake on this chain; or set `limits` to the preset for its time of a block.",
+            )
+
+
+def refuse_bad_money(terms: GameTerms, figures: Figures, console: Console, remedy: str) -> None:
+    """Show why each amount is what it is. Raises InvalidInput where under these cheating would pay, or honest
+    work would not."""
+    rules = find_strictest(terms, figures)
+    show_money(rules, console)
+    broken = [rule for rule in rules if not rule.holds]
+    if broken:
+        raise InvalidInput(
+            what="under these amounts cheating pays, or honest work does not",
+            expected="; ".join(f"{_tell_bounds(rule)} ({rule.inequality})" for rule in broken),
+            actual="; ".join(f"{rule.name} {rule.amount} wei" for rule in broken),
+            where=", ".join(sorted({name_key(rule.name) for rule in broken})),
+            remedy=remedy,
+        )
+
+
+def _tell_bounds(rule: MoneyRule) -> str:
+    most = "" if rule.greatest is None else f" and <= {rule.greatest} wei"
+    return f"{rule.name} >= {rule.least} wei{most}"
