@@ -38,6 +38,11 @@ async def _serve_devnet(options: argparse.Namespace) -> None:
 
 def run_init(options: argparse.Namespace) -> None:
     """Make a home folder; on a test network fund its account."""
+    asyncio.run(make_home(options, Console()))
+
+
+async def make_home(options: argparse.Namespace, console: Console) -> None:
+    """The same at a console. Raises InvalidInput where an endpoint, a deployment or a home is not usable."""
     choose_endpoint(options.listen_host, options.listen_port, options.public_url)
     config = HomeConfig(
         rpc_url=options.rpc_url,
@@ -53,10 +58,9 @@ def run_init(options: argparse.Namespace) -> None:
     read_game_deployment(options.deployment)
     password = read_password(options.password_file, "Password for the new keystore: ")
     key = create_home(options.home, config, password, is_devnet=options.devnet)
-    console = Console()
     console.say(f"account {key.address} in {options.home}")
     if options.devnet:
-        asyncio.run(_fund(config, key.address))
+        await _fund(config, key.address)
         console.say(f"funded with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
     console.say(
         "Next: touchstone solve TASK, verify, watch, or task create"

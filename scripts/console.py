@@ -16,6 +16,8 @@ from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
 
 PROGRESS_POLL_S = 1.0
+SHOWN_WEI = TOKEN_WEI // 10**6
+"""Leasts are shown rounded up to this."""
 
 
 class Console:
@@ -59,7 +61,8 @@ def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
     for rule in rules:
         found = format_tokens(rule.amount) + ("" if rule.holds else " (wrong)")
         most = "" if rule.greatest is None else f", at most {format_tokens(rule.greatest)}"
-        table.add_row(rule.name, found, format_tokens(rule.least) + most, rule.inequality)
+        least = -(-rule.least // SHOWN_WEI) * SHOWN_WEI
+        table.add_row(rule.name, found, format_tokens(least) + most, rule.inequality)
     console.rich.print(table, markup=False)
 
 

@@ -81,10 +81,11 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
     console, home = Console(), read_config(options.home)
     config = open_config(options, console)
     offer = Offer(role, parse_tokens(options.stake) if options.stake else 0, options.yes)
-    asyncio.run(_play(config, home, options.task, offer, console))
+    asyncio.run(play_role(config, home, options.task, offer, console))
 
 
-async def _play(config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console) -> None:
+async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console) -> None:
+    """Agree with the operator on a seat of the task called `name`, and play it until the task is closed."""
     deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         state = await read_state(chain, account)

@@ -27,9 +27,7 @@ REMEDY = "Correct the task file."
 def run_task_create(options: argparse.Namespace) -> None:
     """Say what a task costs, post it, and serve its dataset until it is closed."""
     file, console = read_task_file(options.config), Console()
-    limits = LIMITS[read_config(options.home).limits]
-    justify(file, limits, console)
-    asyncio.run(_create_task(open_config(options, console), file, console, is_agreed=options.yes))
+    asyncio.run(create_task(open_config(options, console), file, console, is_agreed=options.yes))
 
 
 def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> None:
@@ -41,7 +39,9 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> None:
     refuse_bad_money(terms, file.figures, console, f'{REMEDY} `amounts = "derived"` finds the least.')
 
 
-async def _create_task(config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool) -> None:
+async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool) -> None:
+    """Judge a task, post it with the operator's agreement, and serve it to its end."""
+    justify(file, LIMITS[read_config(config.home).limits], console)
     dataset, salt = file.dataset.read_bytes(), secrets.token_bytes(32)
     async with open_party(config) as party:
         refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)

@@ -1,5 +1,4 @@
-"""A test network as a process of its own, and homes on it, for the tests of the commands; and a chain on
-which rounds are played, with homes of who plays them, for the tests of those that move money."""
+"""A test network as a process of its own, and homes on it, for the tests of the commands."""
 
 import os
 import signal
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.devnet import claim_port
-from tests.e2e.twin_chain import TwinChain
-from tests.scripts.money import Operators, open_money_chain
+from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, Network, init, wait_for_line
 
 
@@ -50,27 +48,14 @@ def home(network: Network, tmp_path: Path, password: Path, capsys: pytest.Captur
     return tmp_path / "home"
 
 
-@pytest.fixture(scope="module")
-def money_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("money")
-
-
-@pytest.fixture(scope="module")
-def money_chain(money_folder: Path) -> Iterator[TwinChain]:
-    with open_money_chain(money_folder) as chain:
-        yield chain
-
-
 @pytest.fixture
-def party(
-    money_chain: TwinChain,
-    money_folder: Path,
+def operators(
+    network: Network,
     tmp_path: Path,
+    password: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Operators]:
-    """The parties of a round, each with 100,000 tokens and nothing staked. Lines are not broken."""
+) -> Operators:
+    """Operators on the test network, each with 100,000 tokens. Lines are not broken."""
     monkeypatch.setenv("COLUMNS", "400")
-    snapshot = money_chain.snapshot()
-    yield Operators(money_chain, money_folder / "deployment.json", tmp_path, capsys)
-    money_chain.revert(snapshot)
+    return Operators(network, tmp_path, password, capsys)

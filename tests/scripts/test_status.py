@@ -2,14 +2,9 @@
 
 import re
 
-from protocol.spec.params import TOKEN_WEI
-from tests.e2e.test_twin import HONEST, ROUNDS
-from tests.e2e.twin import RoundTwin, make_account
-from tests.scripts.money import UNBONDING_BLOCKS, Operators, play_blocks, play_until, without
-
-HONEST_ROUND = without(ROUNDS[HONEST], "advance")
-END = 10**6
-"""After all blocks of a script."""
+from protocol.spec.game.enums import SeatRole
+from tests.e2e_rounds.world import AMOUNTS
+from tests.scripts.money import Operators
 
 
 def read_rows(said: str) -> dict[str, str]:
@@ -23,69 +18,32 @@ def read_rows(said: str) -> dict[str, str]:
     return rows
 
 
-def test_who_has_nothing_staked(party: Operators) -> None:
-    rows = read_rows(party.run("keeper", "status"))
-    assert rows["tokens in the wallet"] == "100000 tokens|" and rows["stake"] == "0 tokens|"
-    assert rows["credits"] == "0 tokens|" and "of it free" not in rows and "exposed stake" not in rows
+def test_who_has_nothing_staked(operators: Operators) -> None:
+    said = operators.run("keeper", "status")
+    rows = read_rows(said)
+    assert rows["tokens in the wallet"] == "100000 tokens|" and rows["credit"] == "0 tokens|"
+    assert "Your seats" not in said and "Escrow of your tasks" not in said
+    assert operators.account_of("keeper") in said
 
 
-def test_stake_on_its_way_out(party: Operators) -> None:
-    party.run("keeper", "stake", "1000")
-    rows = read_rows(party.run("keeper", "status"))
-    assert rows["tokens in the wallet"] == "99000 tokens|" and rows["stake"] == "1000 tokens|"
-    free = rows["of it free"]
-    assert free.startswith(f"1000 tokens|{UNBONDING_BLOCKS} blocks (") and "touchstone unstake" in free
-    party.run("keeper", "unstake", "400")
-    ready_block = party.chain.head + UNBONDING_BLOCKS
-    rows = read_rows(party.run("keeper", "status"))
-    assert rows["of it free"].startswith("600 tokens|")
-    leaving = rows["of it leaving"]
-    assert leaving.startswith(f"400 tokens|from block {ready_block} (in ") and "withdraw" in leaving
-    party.chain.mine_to(ready_block)
-    rows = read_rows(party.run("keeper", "status"))
-    assert rows["of it leaving"] == "400 tokens|now: touchstone withdraw"
-
-
-def test_exposed_stake_and_what_holds_it(party: Operators) -> None:
-    party.stake_all()
-    twin = RoundTwin(party.chain, HONEST_ROUND, rounds=1)
-    task = f"0x{twin.state.task.hex()[:12]}"
-    play_until(twin, "judge")
-    party.run("solver:0", "unstake", "all", "--yes")
-    rows = read_rows(party.run("solver:0", "status"))
-    assert rows["of it exposed"] == "200 tokens|when it is released, see below"
-    assert rows["of it free"] == "0 tokens|"
-    assert rows["of it leaving"].endswith("(1800 tokens of it; the rest is exposed)")
-    held = rows["200 tokens"]
-    assert held.startswith(f"seat as solver in round 1/1 of {task}|from block ")
-    assert "at the latest, when the round is settled" in held
-    play_blocks(twin, 50, 105)
-    party.chain.mine_to(twin.state.start_block + 200)
-    held = read_rows(party.run("solver:0", "status"))["200 tokens"]
-    assert "now: a running node of the task settles it" in held and "RoundLedger.settleClaims" in held
-
-
-def test_credits_and_the_escrow_of_own_tasks(party: Operators) -> None:
-    party.stake_all()
-    twin = RoundTwin(party.chain, HONEST_ROUND, rounds=1)
-    task = f"0x{twin.state.task.hex()[:12]}"
-    expiry_block = party.chain.read("TaskRegistry", "expiryBlock", twin.state.task)
-    play_until(twin, "judge")
-    # The same task stands in the table of all tasks and in that of the own escrows.
-    rows = read_rows(party.run("submitter", "status"))[task]
-    escrow = rows.split("; ", 1)[1]
-    left_wei = party.chain.read("StakeVault", "escrowOf", twin.state.task)
-    assert escrow.startswith(
-        f"{left_wei // TOKEN_WEI} tokens|when all is settled, or from block {expiry_block} "
-    )
-    assert "round 1/1 runs" in escrow and "claims not settled: 1 of 1 (at the latest from block" in escrow
-    assert "Escrow" not in party.run("solver:0", "status")
-    play_blocks(twin, 50, END)
-    escrow = read_rows(party.run("submitter", "status"))[task].split("; ", 1)[1]
-    assert escrow.endswith("tokens|now: touchstone task close|nothing")
-    party.run("submitter", "task", "close", task)
-    said = party.run("submitter", "status")
-    assert "Escrow" not in said and "CLOSED" in read_rows(said)[task]
-    assert read_rows(said)["credits"].endswith("tokens|now: touchstone claim")
-    assert read_rows(party.run("solver:0", "status"))["credits"] == "10 tokens|now: touchstone claim"
-    assert make_account("submitter") in said
+def test_seats_and_own_tasks(operators: Operators) -> None:
+    task = operators.post_task("submitter")
+    shown = f"0x{task[:12]}"
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    rows = read_rows(operators.run("alice", "status"))
+    listed, seat = rows[shown].split("; ", 1)
+    assert listed.startswith("0/3|stands still|0|1|0|")
+    assert listed.endswith("2 more solvers, 2 more verifiers, 3 more whistleblowers")
+    assert seat.startswith("verifier 0|open|0.0000000000000005 tokens|the seat is open")
+    operators.run("alice", "leave", task[:8], "--yes")
+    assert read_rows(operators.run("alice", "status"))[shown].endswith("|now: touchstone withdraw")
+    own = read_rows(operators.run("submitter", "status"))[shown].split("; ", 1)[1]
+    assert "when all is settled|rounds still to open: 3; seats that were not paid out: 1" in own
+    operators.run("submitter", "task", "halt", task[:8], "--yes")
+    operators.run("alice", "withdraw")
+    own = read_rows(operators.run("submitter", "status"))[shown]
+    assert "|halted|" in own and own.endswith("now: touchstone task close|nothing")
+    operators.run("submitter", "task", "close", task[:8])
+    said = operators.run("submitter", "status")
+    assert "|closed|" in read_rows(said)[shown]
+    assert read_rows(said)["credit"].endswith("tokens|now: touchstone withdraw")

@@ -1,0 +1,205 @@
+"""A whole task by what an operator types: test network, homes, a posted task, nodes, export, money out.
+
+All in one process, so the commands' coroutines run beside each other; the clock is the test network's own.
+"""
+
+import argparse
+import asyncio
+import re
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import rich.console
+from safetensors.torch import load_file
+
+from node import export
+from protocol.actions.party import PartyConfig
+from protocol.adapters.chain.game import open_game_chain
+from protocol.adapters.chain.game_deployment import read_game_deployment
+from protocol.compute.export import SAFETENSORS_NAME
+from protocol.spec.game.enums import SeatRole
+from scripts import devnet
+from scripts.chain_commands import make_home
+from scripts.console import Console
+from scripts.devnet import GRANT_TOKEN_WEI, DevnetOptions, run_devnet
+from scripts.home import read_config
+from scripts.money_commands import withdraw
+from scripts.role_commands import Offer, open_config, play_role
+from scripts.status import tell_status
+from scripts.submit_commands import create_task
+from scripts.task_file import read_task_file
+from scripts.tasks import read_state
+from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+
+TASK_FILE = """
+dataset = "corpus.bin"
+preset = "local"
+rounds = 2
+inner_steps = 8
+segment_steps = 2
+solver_seats = 2
+draws = 1
+late_chance = 0
+least_solvers = 2
+least_verifiers = 3
+least_whistleblowers = 0
+carry_moments = 0
+outer_learning_rate = 0.7
+outer_momentum = 0.5
+sequences_per_step = 2
+sequence_tokens = 16
+heldout_tokens = 1024
+initial_seed = 1
+[model]
+vocabulary_size = 256
+hidden_size = 16
+intermediate_size = 32
+layer_count = 1
+head_count = 2
+kv_head_count = 1
+context_tokens = 32
+[schedule]
+peak_learning_rate = 0.002
+warmup_steps = 4
+total_steps = 16
+[windows]
+train_min = 130
+train_max = 240
+audit_max = 90
+post = 20
+respond = 60
+dispute = 600
+ask = 2100
+[amounts]
+solver_pay = "10"
+[economics]
+amounts = "derived"
+[limits]
+"""
+CAST = {
+    "solver 0": SeatRole.SOLVER,
+    "solver 1": SeatRole.SOLVER,
+    "verifier 0": SeatRole.VERIFIER,
+    "verifier 1": SeatRole.VERIFIER,
+    "verifier 2": SeatRole.VERIFIER,
+}
+DEADLINE_S = 3_600.0
+LOOK_S = 0.2
+
+
+@dataclass
+class Desk:
+    """The operators at their terminals: what each home's console has shown."""
+
+    folder: Path
+    rpc_url: str
+    deployment: Path
+
+    def __post_init__(self) -> None:
+        self.consoles: dict[str, StringIO] = {}
+
+    async def sit(self, name: str) -> tuple[PartyConfig, Console]:
+        """`touchstone init --devnet`, and what later commands of this home get."""
+        home = self.folder / name.replace(" ", "-")
+        password = self.folder / "password"
+        options = argparse.Namespace(
+            home=home, rpc_url=self.rpc_url, deployment=self.deployment, listen_host="127.0.0.1",
+            listen_port=0, public_url="", threads=1, memory_mb=0, password_file=password, limits=None,
+            devnet=True,
+        )  # fmt: skip
+        self.consoles[name] = StringIO()
+        console = Console(rich.console.Console(file=self.consoles[name], width=400))
+        await make_home(options, console)
+        return open_config(options, console), console
+
+    def read(self, name: str) -> str:
+        """All that one operator has seen so far."""
+        return self.consoles[name].getvalue()
+
+
+@asynccontextmanager
+async def open_desk(folder: Path) -> AsyncIterator[Desk]:
+    (folder / "password").write_text("secret")
+    (folder / "password").chmod(0o600)
+    limits = "\n".join(f"{name} = {value}" for name, value in vars(TINY_PLAN.limits).items())
+    (folder / "task.toml").write_text(TASK_FILE + limits)
+    (folder / "corpus.bin").write_bytes(make_dataset())
+    setup = DevnetOptions(path=folder / "deployment.json", log=folder / "anvil.log")
+    async with run_devnet(setup, lambda _: None) as net:
+        ticking = asyncio.create_task(devnet.keep_time(net, None, 1 + len(CAST)))
+        try:
+            yield Desk(folder, net.rpc_url, net.path)
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
+
+
+async def run_beside(*works: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
+        for work in works:
+            group.create_task(work)
+
+
+async def wait_for_task(desk: Desk) -> str:
+    while not (found := re.search(r"posted 0x([0-9a-f]{64})", desk.read("submitter"))):
+        await asyncio.sleep(LOOK_S)
+    return found.group(1)
+
+
+async def play_parts(desk: Desk, parties: dict[str, tuple[PartyConfig, Console]]) -> None:
+    task = await wait_for_task(desk)
+    works = []
+    for name, role in CAST.items():
+        config, console = parties[name]
+        works.append(play_role(config, read_config(config.home), task[:8], Offer(role, 0, True), console))
+    await run_beside(*works)
+
+
+async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        parties = {name: await desk.sit(name) for name in ("submitter", *CAST)}
+        config, console = parties["submitter"]
+        file = read_task_file(tmp_path / "task.toml")
+        await run_beside(create_task(config, file, console, is_agreed=True), play_parts(desk, parties))
+        _check_said(desk)
+        await _check_export(parties["solver 0"][0], tmp_path / "model")
+        await _check_money(desk, parties)
+
+
+def _check_said(desk: Desk) -> None:
+    said = desk.read("submitter")
+    assert (
+        "solver_stake" in said
+        and "C + gas of a round" in said
+        and "it costs at most" in said
+        and "the task is closed" in said
+    )
+    assert "locks " in desk.read("verifier 1") and "WARNING" not in desk.read("solver 1")
+
+
+async def _check_export(config: PartyConfig, out: Path) -> None:
+    """All nodes have ended: it comes out of a home that took part."""
+    deployment = read_game_deployment(config.deployment)
+    async with open_game_chain(config.rpc_url, deployment) as chain:
+        [task] = (await read_state(chain)).games
+    await export.run(config, task, out)
+    assert sum(tensor.numel() for tensor in load_file(out / SAFETENSORS_NAME).values()) > 0
+
+
+async def _check_money(desk: Desk, parties: dict[str, tuple[PartyConfig, Console]]) -> None:
+    """Everybody withdraws; nothing is lost, nothing burned, who worked has earned."""
+    gains = {}
+    for name, (config, console) in parties.items():
+        deployment = read_game_deployment(config.deployment)
+        async with open_game_chain(config.rpc_url, deployment, config.key) as chain:
+            await tell_status(chain, config.key.address, console)
+            assert "now: touchstone withdraw" in desk.read(name) and "closed" in desk.read(name)
+            await withdraw(chain, console, is_waiting=True)
+            gains[name] = await chain.token.balance_of(chain.address) - GRANT_TOKEN_WEI
+    assert sum(gains.values()) == 0 and gains["submitter"] < 0
+    assert [gains[name] for name in CAST if name.startswith("solver")] == [20 * 10**18] * 2
+    assert all(gain >= 0 for name, gain in gains.items() if name != "submitter")
