@@ -6,17 +6,26 @@ from pathlib import Path
 import pytest
 
 from scripts.devnet import claim_port
+from scripts.home import read_config
 from scripts.touchstone import main
 from tests.scripts.network import Network, edit_config, fail, init
 
 
-def test_a_party_gets_money_and_stakes_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["stake", "1000.5", "--home", str(home)]) == 0
-    assert main(["stake", "1", "--home", str(home)]) == 0
-    assert "free stake now 1001.5 tokens" in capsys.readouterr().out
+def test_a_party_gets_money(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--home", str(home)]) == 0
     shown = capsys.readouterr().out
-    assert "Tasks at block" in shown and "98998.5 tokens" in shown and "1001.5 tokens" in shown
+    assert "Tasks at block" in shown and "100000 tokens" in shown
+
+
+def test_a_home_knows_by_which_limits_it_judges(
+    network: Network, tmp_path: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert init(network, tmp_path / "a", password) == 0
+    assert read_config(tmp_path / "a").limits == "local"
+    assert init(network, tmp_path / "b", password, "--limits", "2s") == 0
+    assert read_config(tmp_path / "b").limits == "2s"
+    edit_config(tmp_path / "b", "limits", "1s")
+    assert "limits" in fail(capsys, "status", "--home", str(tmp_path / "b"))[2]
 
 
 def test_a_home_is_not_made_twice(
@@ -79,7 +88,7 @@ def test_another_chain(
     other = tmp_path / "1.json"
     other.write_text(json.dumps({**json.loads(network.deployment.read_text()), "chainId": 1}))
     edit_config(home, "deployment", str(other))
-    lines = fail(capsys, "stake", "1", "--home", str(home))
+    lines = fail(capsys, "withdraw", "--home", str(home))
     assert lines[1].endswith("chain id 1") and lines[2].endswith("chain id 31337")
 
 
@@ -87,19 +96,14 @@ def test_another_deployment(
     home: Path, network: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stale = tmp_path / "stale.json"
-    stale.write_text(json.dumps({**json.loads(network.deployment.read_text()), "ledger": "0x" + 40 * "8"}))
+    stale.write_text(json.dumps({**json.loads(network.deployment.read_text()), "rounds": "0x" + 40 * "8"}))
     edit_config(home, "deployment", str(stale))
-    assert "RoundLedger" in fail(capsys, "status", "--home", str(home))[0]
-
-
-def test_too_few_tokens(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = fail(capsys, "stake", "1000000", "--home", str(home))
-    assert lines[1].endswith("1000000 tokens") and "100000 tokens" in lines[2]
+    assert "Rounds" in fail(capsys, "status", "--home", str(home))[0]
 
 
 def test_a_wrong_password(home: Path, password: Path, capsys: pytest.CaptureFixture[str]) -> None:
     password.write_text("wrong\n")
-    lines = fail(capsys, "stake", "1", "--home", str(home))
+    lines = fail(capsys, "withdraw", "--home", str(home))
     assert "password" in lines[3] and "secret" not in "".join(lines)
 
 

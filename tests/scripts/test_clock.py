@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,36 +11,26 @@ from aiohttp import web
 from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
-from node.submit import create_task
-from protocol.actions.party import Party as Submitter
-from protocol.actions.party import open_party
-from protocol.actions.view import View
+from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.abi import find_function, load_abi
-from protocol.adapters.chain.client import Chain, open_chain
-from protocol.adapters.chain.transactions import Sender
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.game import GameChain, open_game_chain
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS, GameDeployment
+from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.tls import load_or_create_identity, make_server_context
-from scripts.clock import (
-    FAR_BLOCKS,
-    NEVER,
-    PAGE_BLOCKS,
-    DevnetClock,
-    compute_skip,
-)
-from scripts.creation import compute_creation_code
-from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin
-from tests.e2e.test_twin import DISPUTES, HONEST, ROUNDS
-from tests.e2e.twin import prepare
-from tests.e2e.twin_chain import Sending, open_twin_chain
-from tests.e2e.twin_dispute import DisputeTwin
-from tests.e2e.world import ONE_ROUND_PLAN, WINDOWS, make_dataset, open_world
-from tests.protocol.adapters.anvil import POLL_S, QUICK, STAKE_WEI, TestChain, run_test_chain
+from protocol.spec.game.terms import LIMITS_LOCAL
+from scripts.clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, compute_skip
+from scripts.deploy_game import compute_game_code
+from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 
 HEAD = 100
+POLL_S = 0.02
+QUICK = Patience(resend_after_s=0.3, attempts=5)
 
 
 def waits(block: int | None, processed: int = HEAD) -> NodeStatus:
@@ -112,20 +102,37 @@ class Party:
         return web.json_response(self.status)
 
 
-@pytest.fixture
-async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
-    """A chain with a registry; its ledger is never called here."""
-    async with run_test_chain(tmp_path) as net:
-        vault = net.chain.deployment.vault
-        sender = Sender(net.chain.connection, net.account, CHAIN_ID, QUICK)
-        receipt = await sender.send("", compute_creation_code("TaskRegistry", [vault] * 3), "TaskRegistry")
-        deployment = structs.replace(net.chain.deployment, registry=str(receipt["contractAddress"]).lower())
-        async with open_chain(net.rpc_url, deployment, net.account, poll_s=POLL_S, patience=QUICK) as chain:
-            yield replace(net, chain=chain)
+@dataclass(frozen=True)
+class Net:
+    """A chain with a contract where parties announce themselves; no other is ever called here."""
+
+    rpc_url: str
+    chain: GameChain
+
+    async def anvil(self, method: str, *params: Any) -> Any:
+        return await self.chain.connection.request(method, *params)
 
 
 @pytest.fixture
-async def parties(net: TestChain, tmp_path: Path) -> AsyncIterator[tuple[Party, Party]]:
+async def net(tmp_path: Path) -> AsyncIterator[Net]:
+    async with run_anvil(0, tmp_path / "anvil.log") as rpc_url:
+        connection, key = Connection(rpc_url, POLL_S), AccountKey(Account.create())
+        await give_coin(connection, key.address, GRANT_COIN_WEI)
+        where = dict.fromkeys((*GAME_CONTRACTS.values(), "token"), key.address.lower())
+        sender = Sender(connection, key, CHAIN_ID, QUICK)
+        receipt = await sender.send("", compute_game_code("Tasks", where, LIMITS_LOCAL), "Tasks")
+        tasks = str(receipt["contractAddress"]).lower()
+        others = {name: f"0x{i:040x}" for i, name in enumerate(("token", *GAME_CONTRACTS), 0x1000)}
+        for address in others.values():
+            await connection.request("anvil_setCode", address, "0x00")
+        deployment = GameDeployment(chain_id=CHAIN_ID, deploy_block=0, **{**others, "tasks": tasks})
+        await connection.close()
+        async with open_game_chain(rpc_url, deployment, key, poll_s=POLL_S, patience=QUICK) as chain:
+            yield Net(rpc_url, chain)
+
+
+@pytest.fixture
+async def parties(net: Net, tmp_path: Path) -> AsyncIterator[tuple[Party, Party]]:
     """Two parties that have announced themselves."""
     pair = Party(tmp_path / "a"), Party(tmp_path / "b")
     for party in pair:
@@ -135,14 +142,20 @@ async def parties(net: TestChain, tmp_path: Path) -> AsyncIterator[tuple[Party, 
         await party.stop()
 
 
-async def announce(net: TestChain, party: Party, url: str, fingerprint: bytes = b"") -> None:
+async def announce(net: Net, party: Party, url: str, fingerprint: bytes = b"") -> None:
     await give_coin(net.chain.connection, party.key.address, GRANT_COIN_WEI)
     deployment = net.chain.deployment
-    async with open_chain(net.rpc_url, deployment, party.key, poll_s=POLL_S, patience=QUICK) as chain:
-        await chain.registry.announce(url, fingerprint or party.identity.fingerprint)
+    async with open_game_chain(net.rpc_url, deployment, party.key, poll_s=POLL_S, patience=QUICK) as chain:
+        await chain.tasks.announce(url, fingerprint or party.identity.fingerprint)
 
 
-async def wait_for_pool(chain: Chain, count: int = 1) -> None:
+def give_seat(clock: DevnetClock, party: Party) -> None:
+    """As if the clock had read that the party has joined a task."""
+    values = {"task": bytes(32), "seat": 1, "account": party.key.address.lower()}
+    clock._seated.take(Event("Tasks", "SeatJoined", values, 1, 0, bytes(32), bytes(32)))
+
+
+async def wait_for_pool(chain: GameChain, count: int = 1) -> None:
     """Until so many transactions wait for a block."""
     async with asyncio.timeout(60):
         while int((await chain.connection.request("txpool_status"))["pending"], 16) < count:
@@ -150,7 +163,7 @@ async def wait_for_pool(chain: Chain, count: int = 1) -> None:
 
 
 @pytest.fixture
-async def clock(net: TestChain, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DevnetClock]:
+async def clock(net: Net, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DevnetClock]:
     """A clock whose own blocks are out of the way: a slow test must not see one."""
     monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
     monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
@@ -159,7 +172,7 @@ async def clock(net: TestChain, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield clock
 
 
-async def set_all_waiting(chain: Chain, parties: tuple[Party, ...], *blocks: int) -> int:
+async def set_all_waiting(chain: GameChain, parties: tuple[Party, ...], *blocks: int) -> int:
     head = (await chain.head()).number
     for party, block in zip(parties, blocks, strict=True):
         party.status |= {"processed_block": head, "waiting_for_block": head + block}
@@ -167,7 +180,7 @@ async def set_all_waiting(chain: Chain, parties: tuple[Party, ...], *blocks: int
 
 
 async def test_all_idle_skips_to_just_before_the_first_deadline(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:
     head = await set_all_waiting(net.chain, parties, 50, 20)
     assert await clock.tick() == 19
@@ -181,7 +194,7 @@ async def test_all_idle_skips_to_just_before_the_first_deadline(
 
 
 async def test_a_busy_party_stops_the_skipping(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:
     head = await set_all_waiting(net.chain, parties, 50, 0)
     assert await clock.tick() == 0
@@ -189,27 +202,21 @@ async def test_a_busy_party_stops_the_skipping(
     assert await clock.tick() == 49
 
 
-async def test_a_party_that_is_down_stops_the_skipping(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
-) -> None:
-    await set_all_waiting(net.chain, parties, 50, 50)
-    await parties[1].stop()
-    assert await clock.tick() == 0
-
-
 @pytest.mark.parametrize("change", [{"processed_block": "7"}, {"waiting_for_block": 10**30}, {"more": 1}])
 async def test_a_malformed_status_stops_the_skipping(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock, change: dict[str, object]
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock, change: dict[str, object]
 ) -> None:
     await set_all_waiting(net.chain, parties, 50, 50)
+    give_seat(clock, parties[1])
     parties[1].status |= change
     assert await clock.tick() == 0
 
 
 async def test_another_certificate_or_account_counts_as_down(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:
     await set_all_waiting(net.chain, parties, 50, 50)
+    give_seat(clock, parties[0])
     parties[0].status["account"] = parties[1].key.address.lower()
     assert await clock.tick() == 0
     parties[0].status["account"] = parties[0].key.address.lower()
@@ -220,11 +227,11 @@ async def test_another_certificate_or_account_counts_as_down(
 
 
 async def test_who_has_just_sent_something_is_not_skipped_over(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await net.anvil("evm_setAutomine", False)
     await set_all_waiting(net.chain, parties, 50, 50)
-    sending = asyncio.create_task(net.chain.vault.deposit(STAKE_WEI))
+    sending = asyncio.create_task(net.chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32))
     await wait_for_pool(net.chain)
     assert await clock.tick() == 0
     # A short while later the transaction gets its block.
@@ -235,7 +242,7 @@ async def test_who_has_just_sent_something_is_not_skipped_over(
 
 
 async def test_a_jump_ends_where_somebody_sends_something(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = iter((0, 0, 1))  # Before the jump, after its first page, after its second.
 
@@ -248,7 +255,7 @@ async def test_a_jump_ends_where_somebody_sends_something(
     assert (await net.chain.head()).number == head + 2 * PAGE_BLOCKS
 
 
-async def test_nothing_is_skipped_before_all_are_there(net: TestChain, parties: tuple[Party, Party]) -> None:
+async def test_nothing_is_skipped_before_all_are_there(net: Net, parties: tuple[Party, Party]) -> None:
     await set_all_waiting(net.chain, parties, 50, 50)
     async with DevnetClock(net.chain, least_parties=3) as clock:
         assert await clock.tick() == 0
@@ -256,12 +263,12 @@ async def test_nothing_is_skipped_before_all_are_there(net: TestChain, parties: 
         assert await clock.tick() == 49
 
 
-async def test_without_parties_real_time_goes_on(net: TestChain, clock: DevnetClock) -> None:
+async def test_without_parties_real_time_goes_on(net: Net, clock: DevnetClock) -> None:
     assert await clock.tick() == 0
 
 
 async def test_an_unreachable_announcement_is_left_out(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:
     await announce(net, parties[1], "ftp://nowhere")
     await set_all_waiting(net.chain, parties, 50, 0)
@@ -269,23 +276,22 @@ async def test_an_unreachable_announcement_is_left_out(
 
 
 async def test_an_announcement_that_is_no_text_stops_nobody(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:
-    registry = net.chain.deployment.registry
-    sender = Sender(net.chain.connection, net.account, CHAIN_ID, QUICK)
-    announce = encode_call(
-        find_function(load_abi("ITaskRegistry"), "announce"), ["https://" + "~" * 9, bytes(32)]
-    )
-    await sender.send(registry, announce.replace(b"~", b"\xff"), "TaskRegistry.announce")
+    key, tasks = AccountKey(Account.create()), net.chain.deployment.tasks
+    await give_coin(net.chain.connection, key.address, GRANT_COIN_WEI)
+    sender = Sender(net.chain.connection, key, CHAIN_ID, QUICK)
+    announce = encode_call(find_function(load_abi("ITasks"), "announce"), ["https://" + "~" * 9, bytes(32)])
+    await sender.send(tasks, announce.replace(b"~", b"\xff"), "Tasks.announce")
     await set_all_waiting(net.chain, parties, 50, 20)
     assert await clock.tick() == 19
-    view = View("", CHAIN_ID, registry)
-    view.take(await anext(net.chain.follow()))
-    assert set(view.network.peers) == {party.key.address.lower() for party in parties}
+    state = ChainState("", LIMITS_LOCAL, net.chain.signing)
+    state.take(await anext(net.chain.follow()))
+    assert set(state.network.peers) == {party.key.address.lower() for party in parties}
 
 
 async def test_a_block_comes_in_time_whoever_is_busy(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = await set_all_waiting(net.chain, parties, 50, 0)
     assert await clock.tick() == 0
@@ -295,151 +301,25 @@ async def test_a_block_comes_in_time_whoever_is_busy(
 
 
 async def test_a_running_clock_makes_the_blocks_alone(
-    net: TestChain, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
+    net: Net, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scripts.clock.BLOCK_S", 0.1)
     running = asyncio.create_task(clock.run())
     await net.chain.wait_for_block((await net.chain.head()).number + 3)
-    receipt = await net.chain.vault.deposit(STAKE_WEI)
+    receipt = await net.chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32)
     running.cancel()
-    assert receipt.find("Deposited").block_number == receipt.block_number
+    assert receipt.find("Announced").block_number == receipt.block_number
     assert await net.anvil("anvil_getAutomine") is False
 
 
-# --- Announced stake ----------------------------------------------------------------------------------------
-async def announce_unstaking(net: TestChain, amount_wei: int = STAKE_WEI) -> int:
-    """Some stake that is to leave; returns the block from which it can."""
-    await net.chain.vault.deposit(amount_wei)
-    receipt = await net.chain.vault.request_unbond(amount_wei)
-    ready_block: int = receipt.find("UnbondingStarted").arguments["ready_block"]
-    return ready_block
-
-
-async def test_without_tasks_announced_stake_does_not_wait(net: TestChain, clock: DevnetClock) -> None:
-    ready_block = await announce_unstaking(net)
-    head = (await net.chain.head()).number
-    assert await clock.tick() == ready_block - head > PAGE_BLOCKS
-    assert (await net.chain.head()).number == ready_block
-    assert (await net.chain.vault.withdraw()).find("Withdrawn").arguments["amount_wei"] == STAKE_WEI
-    assert await clock.tick() == 0
-
-
-async def test_of_one_accounts_announcements_the_last_counts(net: TestChain, clock: DevnetClock) -> None:
-    await announce_unstaking(net)
-    await net.anvil("anvil_mine", 30)
-    ready_block = await announce_unstaking(net)
-    await clock.tick()
-    assert (await net.chain.head()).number == ready_block
-
-
-async def test_in_real_time_announced_stake_waits(net: TestChain, clock: DevnetClock) -> None:
-    await announce_unstaking(net)
-    async with DevnetClock(net.chain, least_parties=NEVER) as always:
-        assert await always.tick() == 0
-
-
-async def test_parties_that_are_down_do_not_hold_announced_stake(
-    net: TestChain, parties: tuple[Party, Party], clock: DevnetClock
+# --- Parties that are gone ----------------------------------------------------------------------------------
+async def test_a_party_that_is_gone_and_has_no_seat_is_not_waited_for(
+    net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:
+    await set_all_waiting(net.chain, parties, 50, 20)
     await parties[1].stop()
-    ready_block = await announce_unstaking(net)
-    await clock.tick()
-    assert (await net.chain.head()).number == ready_block
-
-
-async def test_the_way_to_announced_stake_ends_where_somebody_sends_something(
-    net: TestChain, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waiting = iter((0, 1))  # Before the first page, after it.
-
-    async def count_waiting() -> int:
-        return next(waiting)
-
-    monkeypatch.setattr(clock, "_count_waiting", count_waiting)
-    await announce_unstaking(net)
-    assert await clock.tick() == PAGE_BLOCKS
-
-
-@pytest.fixture
-async def submitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Submitter]:
-    """Who may post tasks, on all contracts, has announced some stake, and no block comes by itself."""
-    monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
-    monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
-    async with open_world(tmp_path, []) as world, open_party(world.configure("submitter")) as submitter:
-        await submitter.chain.token.approve(submitter.chain.deployment.vault, 2 * STAKE_WEI)
-        await submitter.chain.vault.deposit(STAKE_WEI)
-        await submitter.chain.vault.request_unbond(STAKE_WEI)
-        yield submitter
-
-
-async def test_an_open_task_holds_announced_stake_until_it_is_closed(submitter: Submitter) -> None:
-    chain = submitter.chain
-    task = await create_task(submitter, ONE_ROUND_PLAN, make_dataset(), bytes(32))
-    async with DevnetClock(chain) as clock:
-        assert await clock.tick() == 0
-        # Nobody enrols, so the round ends empty and the task can be closed.
-        await chain.connection.request("anvil_mine", WINDOWS.enrol + WINDOWS.seal)
-        assert await clock.tick() == 0
-        await chain.registry.close_task(task)
-        await clock.tick()
-        ready_block = (await chain.vault.unbonding_of(chain.address)).ready_block
-        assert (await chain.head()).number == ready_block
-
-
-async def test_the_way_to_announced_stake_ends_where_a_task_is_posted(
-    submitter: Submitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chain = submitter.chain
-    async with DevnetClock(chain) as clock:
-        assert await clock.tick() > PAGE_BLOCKS
-        await chain.vault.deposit(STAKE_WEI)
-        await chain.vault.request_unbond(STAKE_WEI)
-        await chain.connection.request("evm_setAutomine", False)
-        posting = asyncio.create_task(create_task(submitter, ONE_ROUND_PLAN, make_dataset(), bytes(32)))
-        await wait_for_pool(chain)
-        await chain.connection.request("anvil_mine", 1)  # The approval of the escrow.
-        await wait_for_pool(chain)
-
-        async def count_none() -> int:
-            return 0
-
-        # As if the node told of the task's transaction only once it is in a block.
-        monkeypatch.setattr(clock, "_count_waiting", count_none)
-        assert await clock.tick() == PAGE_BLOCKS
-        assert await clock.tick() == 0
-        await posting
-
-
-def test_a_dispute_on_a_closed_task_holds_announced_stake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task closes at its expiry, whatever is open. Who is disputed then still loses stake by silence."""
-    monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
-    monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
-    with open_twin_chain(tmp_path) as chain:
-        prepare(chain)
-        twin = DisputeTwin(chain, ROUNDS[HONEST], DISPUTES["second dispute waits its turn"])
-        opened = [int(step["block"]) for step in twin.script["steps"] if step["call"] == "openDispute"]
-        for block in range(max(opened) + 1):
-            steps = [step for step in twin.script["steps"] if step["block"] == block]
-            twin.play_block(twin.base_block + block, steps)
-        task, opener = twin.round.state.task, twin.opener_of("a")
-        chain.mine_to(int(chain.read("TaskRegistry", "expiryBlock", task)))
-        ends = [
-            Sending(opener, "TaskRegistry", "closeTask", (task,)),
-            Sending(opener, "StakeVault", "requestUnbond", (1,)),
-        ]
-        assert not any(one.error for one in chain.mine(ends))
-
-        async def tick() -> int:
-            async with (
-                open_chain(chain.rpc_url, chain.deployment) as connected,
-                DevnetClock(connected) as clock,
-            ):
-                return await clock.tick()
-
-        # The claimant owes step roots in the first dispute, and after it in the second.
-        assert asyncio.run(tick()) == 0
-        silence = [Sending(opener, "DisputeGame", "timeout", (twin.id_of(name),)) for name in ("a", "b")]
-        assert not any(one.error for one in chain.mine(silence))
-        assert asyncio.run(tick()) > 0
+    assert await clock.tick() == 49
+    # With a seat it has something to lose: its blocks come in real time.
+    give_seat(clock, parties[1])
+    await set_all_waiting(net.chain, parties, 50, 20)
+    assert await clock.tick() == 0

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.chain.client import open_chain
 from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.game import open_game_chain
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import devnet
 from scripts.devnet import GRANT_COIN_WEI, GRANT_TOKEN_WEI, DevnetOptions, claim_port, run_anvil, run_devnet
 
@@ -17,18 +18,22 @@ ACCOUNT = "0x" + 40 * "7"
 async def test_a_network_with_contracts_and_money(tmp_path: Path) -> None:
     lines: list[str] = []
     options = DevnetOptions(path=tmp_path / "d.json", log=tmp_path / "a.log", fund=(ACCOUNT,))
-    async with run_devnet(options, lines.append) as net, open_chain(net.rpc_url, net.deployment) as chain:
+    async with (
+        run_devnet(options, lines.append) as net,
+        open_game_chain(net.rpc_url, net.deployment) as chain,
+    ):
         assert await chain.token.balance_of(ACCOUNT) == GRANT_TOKEN_WEI
         assert await chain.connection.balance_of(ACCOUNT) == GRANT_COIN_WEI
-        assert await chain.vault.unbonding_blocks() == devnet.UNBONDING_BLOCKS
-        *created, randomness = net.deployment.contracts()
-        assert randomness == "Randomness"
-        assert [line.split()[0] for line in lines] == ["DevToken", *created, "BlockRandomness"]
+        assert chain.limits == LIMITS_LOCAL
+        assert [line.split()[0] for line in lines] == ["DevToken", *net.deployment.contracts()]
 
 
 async def test_the_clock_makes_blocks_with_and_without_transactions(tmp_path: Path) -> None:
     options = DevnetOptions(path=tmp_path / "d.json", log=tmp_path / "a.log")
-    async with run_devnet(options, lambda _: None) as net, open_chain(net.rpc_url, net.deployment) as chain:
+    async with (
+        run_devnet(options, lambda _: None) as net,
+        open_game_chain(net.rpc_url, net.deployment) as chain,
+    ):
         before = await chain.head()
         keeping = asyncio.create_task(devnet.keep_time(net))
         await asyncio.wait_for(chain.wait_for_block(before.number + 1), 600)
