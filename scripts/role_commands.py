@@ -119,7 +119,7 @@ async def agree_on_seat(
     refuse_other_limits(chain.limits, limits)
     refuse_bad_terms(game.terms, limits, REMEDY)
     refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
-    stake_wei = offer.stake_wei or get_required_stake(game, offer.role)
+    stake_wei = _choose_stake(game, offer)
     await require_tokens(chain, account, stake_wei)
     line = (
         f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
@@ -127,6 +127,18 @@ async def agree_on_seat(
     )
     require_agreement(console, [line, *_tell_company(game)], "Lock it?", offer.is_agreed)
     return SeatWish(offer.role, stake_wei, figures)
+
+
+def _choose_stake(game: LoggedGame, offer: Offer) -> int:
+    least_wei = get_required_stake(game, offer.role)
+    if 0 < offer.stake_wei < least_wei:
+        raise InvalidInput(
+            what="the stake is too small for this seat",
+            expected=f"at least {format_tokens(least_wei)}",
+            actual=format_tokens(offer.stake_wei),
+            remedy="Leave --stake out to bring what the task asks for.",
+        )
+    return offer.stake_wei or least_wei
 
 
 def _refuse_other_role(seat: Seat, role: SeatRole) -> None:

@@ -35,8 +35,9 @@ from protocol.compute.model import parameter_count
 from protocol.spec.containers import Limits
 from protocol.spec.game.figures import Figures
 from protocol.spec.game.logged_terms import count_contest_levels
-from protocol.spec.game.terms import GAME_WINDOWS, GameAmounts, GameTerms
+from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import read_figures
 from scripts.toml_tables import build_container, malformed, read_toml
@@ -73,6 +74,8 @@ def read_task_file(path: Path) -> TaskFile:
     terms = sketch_terms(plan)
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
+        # Nothing follows from impossible numbers. No deployment allows more than a local one.
+        refuse_bad_terms(terms, LIMITS_LOCAL, "Correct the file.")
         plan = replace(plan, amounts=derive_amounts(terms, figures).amounts)
     return TaskFile(path, plan, path.parent / dataset, figures)
 

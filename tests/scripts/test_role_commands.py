@@ -1,5 +1,7 @@
-"""Taking part in a task from the command line: what must be right before any work starts."""
+"""Taking part in a task from the command line: what must be right before any work starts. Work itself:
+tests/e2e_rounds/test_commands.py."""
 
+import io
 import os
 import re
 import signal
@@ -9,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from protocol.spec.game.enums import SeatRole
 from scripts.touchstone import main
-from tests.scripts.network import DEADLINE_S, ROOT, fail, wait_for_line
+from tests.e2e_rounds.world import AMOUNTS
+from tests.scripts.money import Operators
+from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, wait_for_line
 from tests.scripts.test_task_file import MANUAL
 
 
@@ -22,7 +27,7 @@ def test_an_unknown_task(home: Path, command: str, capsys: pytest.CaptureFixture
 
 
 def test_a_malformed_task_file(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "task.toml").write_text('preset = "devnet"')
+    (tmp_path / "task.toml").write_text('preset = "local"')
     lines = fail(capsys, "task", "create", "--config", str(tmp_path / "task.toml"), "--home", str(home))
     assert "dataset" in lines[0]
 
@@ -37,9 +42,18 @@ def write_small_task(folder: Path) -> Path:
     return folder / "task.toml"
 
 
-def test_a_task_is_posted_and_shown(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config, log = write_small_task(tmp_path), tmp_path / "log"
-    words = ["task", "create", "--config", str(config), "--home", str(home), "--yes"]
+def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The submitter's node in a process of its own; another operator looks at the task and does not join."""
+    config, log = write_small_task(operators.folder), operators.folder / "log"
+    words = [
+        "task",
+        "create",
+        "--config",
+        str(config),
+        "--home",
+        str(operators.home_of("submitter")),
+        "--yes",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -49,23 +63,55 @@ def test_a_task_is_posted_and_shown(home: Path, tmp_path: Path, capsys: pytest.C
             stderr=subprocess.STDOUT,
         )
     task = wait_for_line(log, r"posted 0x([0-9a-f]{64})")
-    assert main(["status", "--home", str(home)]) == 0
-    assert f"0x{task[:12]}" in capsys.readouterr().out
-    lines = fail(capsys, "solve", "0x" + task[:4] + "zz", "--home", str(home))
-    assert f"0x{task[:12]}" in lines[1]
+    assert f"0x{task[:12]}" in operators.run("alice", "status")
+    assert f"0x{task[:12]}" in operators.fail("alice", "solve", "0x" + task[:4] + "zz")[1]
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert "nothing was done" in operators.fail("alice", "solve", task[:8])[0]
+    lines = operators.fail("alice", "solve", task[:8], "--stake", "1", "--yes")
+    assert "too small" in lines[0] and lines[2].endswith("1 tokens")
+    lines = operators.fail("alice", "verify", task[:8], "--stake", "100001", "--yes")
+    assert "too few tokens" in lines[0] and "100000 tokens" in lines[2]
+    _judge_otherwise(operators, task)
     process.send_signal(signal.SIGTERM)
     assert process.wait(DEADLINE_S) == 130, log.read_text()
     said = log.read_text()
     assert "it costs at most" in said and "MB of disk" in said and "Traceback" not in said
     # Each amount with the inequality that fixed it.
-    assert "solver_stake" in said and "burned(S) >=" in said and "too low" not in said
+    assert "solver_stake" in said and "C + gas of a round" in said and "(wrong)" not in said
+
+
+def _judge_otherwise(operators: Operators, task: str) -> None:
+    """Other figures, other limits: the same task is refused, by its key."""
+    home = operators.home_of("alice")
+    path = home / "config.toml"
+    before = path.read_text()
+    path.write_text(before + '\n[economics]\noutside_gain = "1000"\n')
+    lines = operators.fail("alice", "solve", task[:8], "--yes")
+    assert "amounts.solver_stake" in lines[0] and "cheating pays" in lines[0] and "[economics]" in lines[3]
+    path.write_text(before + "\n[economics]\ncolour = 1\n")
+    assert "economics.colour" in operators.fail("alice", "solve", task[:8], "--yes")[0]
+    path.write_text(before)
+    edit_config(home, "limits", "2s")
+    assert "limits in config.toml" in operators.fail("alice", "solve", task[:8], "--yes")[0]
+    edit_config(home, "limits", "local")
+
+
+def test_a_seat_of_another_role_is_not_played(operators: Operators) -> None:
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    lines = operators.fail("alice", "solve", task[:8], "--yes")
+    assert "another role" in lines[0] and lines[2].endswith("verifier 0")
 
 
 def test_a_task_under_which_cheating_pays_is_not_posted(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_small_task(tmp_path)
-    low = config.read_text().replace('solver_pay = "10"', 'solver_pay = "10"\nsolver_stake = "40"')
-    config.write_text(low)
+    names = ("solver_stake", "auditor_stake", "audit_pay", "late_pay", "dropped_fee", "unserved_fee")
+    names += ("contest_bond", "ask_bond", "dispute_bond", "finder_cap")
+    given = "\n".join(f'{name} = "3"' for name in names)
+    text = config.read_text().replace('amounts = "derived"', 'amounts = "given"')
+    config.write_text(text.replace('solver_pay = "10" ', f'{given}\nsolver_pay = "10" '))
     lines = fail(capsys, "task", "create", "--config", str(config), "--home", str(home), "--yes")
-    assert "cheating pays" in lines[0] and "solver_stake burned(S)" in lines[1]
+    assert "cheating pays" in lines[0] and "amounts.solver_stake" in lines[0]
+    assert main(["status", "--home", str(home)]) == 0

@@ -1,19 +1,19 @@
 """The task file of the manual becomes a task that nodes accept; a wrong one is refused by the key."""
 
-from dataclasses import replace
+import tomllib
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from node.submit import build_spec
-from protocol.spec.economics import assume_figures, read_sampling, refuse_paying_cheats
+from node.round_submit import build_task
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
-from protocol.spec.params import DEVNET, TOKEN_WEI
-from scripts.task_file import compute_disk_bytes, read_task_file
-from tests.e2e.pace import LEAST_FACTOR, widen
-from tests.e2e.plan import WINDOWS
+from protocol.spec.game.money import check_money
+from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
+from protocol.spec.params import TOKEN_WEI
+from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
 
@@ -31,21 +31,31 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> None:
     file = read_task_file(write(tmp_path, example))
-    assert file.plan.windows == replace(widen(WINDOWS, LEAST_FACTOR), enrol=600), "those of the demo"
-    assert file.plan.amounts == DEVNET.amounts
+    terms = sketch_terms(file.plan)
+    assert check_terms(terms, LIMITS_LOCAL) is None
+    assert all(rule.holds for rule in check_money(terms, file.figures) if not rule.is_advice)
     assert file.plan.outer_learning_rate == nearest(0.7)
-    assert file.plan.accept.tau_m == pytest.approx(7.6e-5 * 2**64)
-    assert file.plan.accept.tau_r == pytest.approx(1.2e-7 * 2**64)
+    assert file.plan.limits.tau_m == pytest.approx(1.9e-4 * 2**64)
+    assert file.plan.limits.tau_r == pytest.approx(1.2e-7 * 2**64)
     # Small enough to be built here; the rules that nodes apply are the same.
     model = replace(file.plan.model, hidden_size=16, intermediate_size=32, layer_count=1)
-    spec = build_spec(replace(file.plan, model=model), file.dataset.read_bytes(), "0x" + 40 * "1", bytes(32))
-    assert spec.training.token_count == 156_000
+    plan = replace(file.plan, model=model)
+    posted, training = build_task(plan, file.dataset.read_bytes(), "0x" + 40 * "1", bytes(32))
+    assert training.token_count == 156_000 and posted.amounts == file.plan.amounts
+
+
+def test_windows_come_from_the_preset(tmp_path: Path, example: str) -> None:
+    start, end = example.index("[windows]"), example.index("[limits]")
+    bare = example[:start] + example[end:]
+    for name, windows in GAME_WINDOWS.items():
+        text = bare.replace('preset = "local"', f'preset = "{name}"')
+        assert read_task_file(write(tmp_path, text)).plan.windows == windows
 
 
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [
-        ('preset = "devnet"', 'preset = "moon"', "preset"),
+        ('preset = "local"', 'preset = "moon"', "preset"),
         ('"corpus.bin"', '"missing.bin"', "dataset"),
         ("rounds = 4\n", "", "rounds"),
         ("rounds = 4", 'rounds = "4"', "rounds"),
@@ -55,14 +65,18 @@ def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> No
         ("hidden_size = 128", "hidden_size = 128\nwidth = 3", "model.width"),
         ("\nwarmup_steps = 40", "\nwarmup_steps = 2.5", "schedule.warmup_steps"),
         ('solver_pay = "10"', 'solver_pay = "many"', "amount"),
-        ("enrol = 600", "enroll = 600", "windows.enroll"),
-        ("tau_m = 7.6e-5", "tau_m = inf", "accept.tau_m"),
+        ("train_min = 640", "train_least = 640", "windows.train_least"),
+        ("draws = 1", "draw = 1", "draw"),
+        ("inner_steps = 40", "inner_steps = 0", "inner_steps"),
+        ("tau_m = 1.9e-4", "tau_m = inf", "limits.tau_m"),
         ("[model]", "[modl]", "model"),
         ("rounds = 4", "rounds = = 4", "TOML"),
-        ('amounts = "given"', 'amounts = "guessed"', "economics.amounts"),
+        ('amounts = "derived"', 'amounts = "guessed"', "economics.amounts"),
+        ('amounts = "derived"', 'amounts = "given"', "amounts.solver_stake"),
+        ('solver_pay = "10" ', 'solver_pay = "10"\naudit_pay = "1" ', "amounts.audit_pay"),
         ("gas_price = 100_000_000_000", 'gas_price = "1"', "economics.gas_price"),
-        ("owned_percent = 50", "owned_percent = 100", "figures"),
-        ("grinding_choices = 1", "choices = 1", "economics.choices"),
+        ("owned_percent = 50", "owned_percent = 100", "economics"),
+        ("owned_percent = 50", "owned = 50", "economics.owned"),
     ],
 )
 def test_a_wrong_key_is_named(tmp_path: Path, example: str, old: str, new: str, key: str) -> None:
@@ -72,26 +86,26 @@ def test_a_wrong_key_is_named(tmp_path: Path, example: str, old: str, new: str, 
 
 
 def test_amounts_are_checked_against_what_the_file_states(tmp_path: Path, example: str) -> None:
-    figures = read_task_file(write(tmp_path, example)).figures
-    stated = 'compute_cost = "3"', 'outside_gain = "10"', "owned_percent = 50", "grinding_choices = 1"
-    assert all(line in example for line in stated)
-    assert figures == assume_figures(10 * TOKEN_WEI)
+    stated = read_task_file(write(tmp_path, example)).figures
+    start, end = example.index("compute_cost"), example.index("[windows]")
+    assumed = read_task_file(write(tmp_path, example[:start] + example[end:])).figures
+    assert stated == assumed, "the manual states what is assumed where nothing is stated"
     dear = example.replace('compute_cost = "3"', 'compute_cost = "4.5"').replace(
         "percent = 50", "percent = 25"
     )
     other = read_task_file(write(tmp_path, dear)).figures
-    assert (other.cost_wei, other.owned) == (9 * TOKEN_WEI // 2, Fraction(1, 4))
-    # Without the table the usual figures are assumed, in proportion to the pay.
-    start, end = example.index("[economics]"), example.index("[windows]")
-    bare = (example[:start] + example[end:]).replace('solver_pay = "10"', 'solver_pay = "20"')
-    assert read_task_file(write(tmp_path, bare)).figures == assume_figures(20 * TOKEN_WEI)
+    assert (other.cost, other.owned) == (9 * TOKEN_WEI // 2, Fraction(1, 4))
+    assert other.round_blocks == 640 and other.gas.vote == 110_000 * 10**11
 
 
-def test_amounts_can_be_derived(tmp_path: Path, example: str) -> None:
-    text = example.replace('amounts = "given"', 'amounts = "derived"').replace('"10"', '"12"')
-    file = read_task_file(write(tmp_path, text))
-    assert file.plan.amounts != DEVNET.amounts and file.plan.amounts.solver_pay == 12 * TOKEN_WEI
-    refuse_paying_cheats(file.plan.amounts, read_sampling(file.plan), file.figures)
+def test_derived_amounts_can_be_given_and_are_the_same(tmp_path: Path, example: str) -> None:
+    derived = read_task_file(write(tmp_path, example)).plan.amounts
+    lines = "\n".join(f"{name} = {wei}" for name, wei in asdict(derived).items())
+    start, end = example.index('solver_pay = "10"'), example.index("[economics]")
+    given = f"{example[:start]}{lines}\n{example[end:]}".replace('amounts = "derived"', 'amounts = "given"')
+    assert tomllib.loads(given)["economics"]["amounts"] == "given"
+    assert read_task_file(write(tmp_path, given)).plan.amounts == derived
+    assert derived.solver_pay == 10 * TOKEN_WEI
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
@@ -100,10 +114,6 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 
 
 def test_disk_counts_every_state_of_every_round(tmp_path: Path, example: str) -> None:
-    file = read_task_file(write(tmp_path, example))
-    model = replace(file.plan.model, hidden_size=16, intermediate_size=32, layer_count=1)
-    terms = build_spec(
-        replace(file.plan, model=model), file.dataset.read_bytes(), "0x" + 40 * "1", bytes(32)
-    ).terms
-    states = 4 * (40 // 10 + 1) * 12 * terms.parameter_count
-    assert states < compute_disk_bytes(terms, 1000) < 1.2 * states
+    terms, count = sketch_terms(read_task_file(write(tmp_path, example)).plan), 1_000_000
+    states = 4 * (40 // 10 + 1) * 12 * count
+    assert states < compute_disk_bytes(terms, count, 1000) < 1.2 * states
