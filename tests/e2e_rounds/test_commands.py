@@ -6,26 +6,32 @@ All in one process, so the commands' coroutines run beside each other; the clock
 import argparse
 import asyncio
 import re
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 import rich.console
+from eth_account import Account
 from safetensors.torch import load_file
 
 from node import export
+from node.export import choose_newest, choose_settled
 from protocol.actions.party import PartyConfig
-from protocol.adapters.chain.game import open_game_chain
+from protocol.adapters.chain.game import GameChain, open_game_chain
 from protocol.adapters.chain.game_deployment import read_game_deployment
+from protocol.adapters.keys import AccountKey
 from protocol.compute.export import SAFETENSORS_NAME
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.ledger import LoggedGame
 from scripts import devnet
 from scripts.chain_commands import make_home
 from scripts.console import Console
-from scripts.devnet import GRANT_TOKEN_WEI, DevnetOptions, run_devnet
+from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
 from scripts.money_commands import withdraw
 from scripts.role_commands import Offer, open_config, play_role
@@ -73,7 +79,7 @@ audit_max = 90
 post = 20
 respond = 60
 dispute = 600
-ask = 2100
+ask = 21000
 [amounts]
 solver_pay = "10"
 [economics]
@@ -96,18 +102,27 @@ class Desk:
     """The operators at their terminals: what each home's console has shown."""
 
     folder: Path
-    rpc_url: str
-    deployment: Path
+    net: Devnet
 
     def __post_init__(self) -> None:
         self.consoles: dict[str, StringIO] = {}
+        self.go()
+
+    def go(self) -> None:
+        """Let the clock of the test network run."""
+        self._ticking = asyncio.create_task(devnet.keep_time(self.net, None, 1 + len(CAST)))
+
+    async def hold(self) -> None:
+        """Stop it: no block is made."""
+        self._ticking.cancel()
+        await asyncio.gather(self._ticking, return_exceptions=True)
 
     async def sit(self, name: str) -> tuple[PartyConfig, Console]:
         """`touchstone init --devnet`, and what later commands of this home get."""
         home = self.folder / name.replace(" ", "-")
         password = self.folder / "password"
         options = argparse.Namespace(
-            home=home, rpc_url=self.rpc_url, deployment=self.deployment, listen_host="127.0.0.1",
+            home=home, rpc_url=self.net.rpc_url, deployment=self.net.path, listen_host="127.0.0.1",
             listen_port=0, public_url="", threads=1, memory_mb=0, password_file=password, limits=None,
             devnet=True,
         )  # fmt: skip
@@ -130,12 +145,11 @@ async def open_desk(folder: Path) -> AsyncIterator[Desk]:
     (folder / "corpus.bin").write_bytes(make_dataset())
     setup = DevnetOptions(path=folder / "deployment.json", log=folder / "anvil.log")
     async with run_devnet(setup, lambda _: None) as net:
-        ticking = asyncio.create_task(devnet.keep_time(net, None, 1 + len(CAST)))
+        desk = Desk(folder, net)
         try:
-            yield Desk(folder, net.rpc_url, net.path)
+            yield desk
         finally:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
+            await desk.hold()
 
 
 async def run_beside(*works: Coroutine[Any, Any, None]) -> None:
@@ -164,10 +178,45 @@ async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: P
         parties = {name: await desk.sit(name) for name in ("submitter", *CAST)}
         config, console = parties["submitter"]
         file = read_task_file(tmp_path / "task.toml")
-        await run_beside(create_task(config, file, console, is_agreed=True), play_parts(desk, parties))
+        await run_beside(
+            create_task(config, file, console, is_agreed=True),
+            play_parts(desk, parties),
+            _export_meanwhile(desk, config),
+        )
         _check_said(desk)
         await _check_export(parties["solver 0"][0], tmp_path / "model")
         await _check_money(desk, parties)
+
+
+async def _export_meanwhile(desk: Desk, config: PartyConfig) -> None:
+    """In empty homes, so that all bytes come from the nodes at work: the first model as soon as its root is
+    posted, by the submitter's account; by a stranger's, which nobody gave anything, once it is settled."""
+    await wait_for_task(desk)
+    stranger = replace(config, key=AccountKey(Account.create()), home=desk.folder / "strange")
+    early = replace(config, home=desk.folder / "early")
+    for one in (early, stranger):
+        one.home.mkdir(mode=0o700)
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        task = await _wait_for_model(desk, chain, lambda game, block: choose_newest(game).after >= 0)
+        await export.run(early, task, desk.folder / "early" / "model")
+        with pytest.raises(InvalidInput, match="seat in some task"):
+            await export.run(stranger, task, stranger.home / "model")
+        desk.go()
+        await _wait_for_model(desk, chain, lambda game, block: choose_settled(game, block) is not None)
+        await export.run(stranger, task, stranger.home / "model")
+        assert not (await chain.tasks.peer_of(stranger.key.address.lower())).url, "it announced nothing"
+        desk.go()
+
+
+async def _wait_for_model(desk: Desk, chain: GameChain, is_there: Callable[[LoggedGame, int], bool]) -> bytes:
+    """The task, once it has such a model. No block is made from then on."""
+    while True:
+        state = await read_state(chain)
+        for task, game in state.games.items():
+            if is_there(game, state.head_block):
+                await desk.hold()
+                return task
+        await asyncio.sleep(0.05)
 
 
 def _check_said(desk: Desk) -> None:
@@ -187,7 +236,11 @@ async def _check_export(config: PartyConfig, out: Path) -> None:
     async with open_game_chain(config.rpc_url, deployment) as chain:
         [task] = (await read_state(chain)).games
     await export.run(config, task, out)
-    assert sum(tensor.numel() for tensor in load_file(out / SAFETENSORS_NAME).values()) > 0
+    last, early = (
+        load_file(out / SAFETENSORS_NAME),
+        load_file(out.parent / "early" / "model" / SAFETENSORS_NAME),
+    )
+    assert last.keys() == early.keys() and any(not last[name].equal(early[name]) for name in last)
 
 
 async def _check_money(desk: Desk, parties: dict[str, tuple[PartyConfig, Console]]) -> None:

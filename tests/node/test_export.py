@@ -2,88 +2,71 @@
 
 from dataclasses import replace
 
-import pytest
+from node.export import choose, choose_newest, choose_settled, explain_refusal
+from protocol.spec.game import calls
+from protocol.spec.game.enums import RoundPhase
+from tests.protocol.spec.game.test_posting import make_judged
+from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
 
-from node.export import choose, choose_newest, explain_refusal
-from protocol.spec import events
-from protocol.spec.containers import OuterHeader
-from protocol.spec.events import Event
-from protocol.spec.round import get_merge_by
-from protocol.spec.task import TaskState, process_task_event, start_task
-from tests.protocol.actions.facts import ALICE, BOB, MALLORY, TASK, create_task, start_round
-from tests.protocol.spec.simulator import make_word
-
-SUBMITTER = create_task().submitter
-FIRST = create_task().terms.initial_weights_root
-NEXT, LAST = (make_word("W", index) for index in (1, 2))
-EMPTY = bytes(32)
+STRANGER = "stranger"
 
 
-def start(index: int, weights: bytes, block: int = 2) -> events.RoundStarted:
-    return replace(start_round(block, index), weights_root=weights, momentum_root=EMPTY)
+def make_posted() -> World:
+    """A round with its root."""
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1, 2)) is None
+    return world
 
 
-def post(index: int, weights: bytes, block: int = 50) -> list[Event]:
-    where = {"block_number": block, "task": TASK, "round": index, "weights_root": weights}
-    return [
-        events.OuterPosted(**where, momentum_root=EMPTY, poster=ALICE, included=1),  # type: ignore[arg-type]
-        events.RoundMerged(**where, momentum_root=EMPTY, ready_block=block + 7),  # type: ignore[arg-type]
-    ]
+def get_until(world: World, index: int = 0) -> int:
+    return world.state.rounds[index].root_until
 
 
-def settle(index: int) -> events.MergeSettled:
-    return events.MergeSettled(block_number=60, task=TASK, round=index, poster=ALICE)
+def test_members_and_the_submitter_have_the_newest_model_and_anybody_the_settled_one() -> None:
+    world = make_posted()
+    root, until = world.state.rounds[0].root, get_until(world)
+    for account, is_member in (("alice", True), (SUBMITTER, False)):
+        found = choose(world.state, account, is_member=is_member, block=world.block)
+        assert found is not None and (found.root, found.after) == (root, 0)
+    assert choose(world.state, STRANGER, is_member=False, block=until) is None
+    settled = choose(world.state, STRANGER, is_member=False, block=until + 1)
+    assert settled is not None and settled.root == root
+    assert str(settled) == "the model after round 0"
 
 
-def fold(*found: Event) -> TaskState:
-    state = start_task(bytes(32), create_task())
-    for event in found:
-        state = process_task_event(state, event)
-    return state
+def test_before_any_root_there_is_the_first_model_for_members_alone() -> None:
+    world = make_judged()
+    newest = choose_newest(world.state)
+    assert (newest.root, str(newest)) == (world.state.terms.root, "the model before any training")
+    assert choose(world.state, STRANGER, is_member=False, block=10**6) is None
 
 
-POSTED = (start(0, FIRST), *post(0, NEXT))
-RUNNING = (*POSTED, start(1, NEXT, block=70))
-CASES: list[tuple[tuple[Event, ...], bytes, bytes | None]] = [
-    ((start(0, FIRST),), FIRST, None),
-    (POSTED, NEXT, None),
-    ((*POSTED, settle(0)), NEXT, NEXT),
-    (RUNNING, NEXT, NEXT),
-    ((*RUNNING, *post(1, LAST, block=90)), LAST, NEXT),
-    ((*RUNNING, *post(1, LAST, block=90), settle(1)), LAST, LAST),
-    # A round in which nobody trained.
-    ((start(0, FIRST), start(1, FIRST, block=70)), FIRST, None),
-]
+def test_what_is_contested_is_neither_newest_nor_settled() -> None:
+    world = make_posted()
+    world.send(calls.OpenContest(0, 300), "watcher")
+    assert choose_newest(world.state).after == -1
+    assert choose_settled(world.state, get_until(world) + 1) is None
 
 
-@pytest.mark.parametrize(("found", "newest", "settled"), CASES)
-def test_who_has_a_stake_or_pays_exports_the_newest_model_and_anybody_the_settled_one(
-    found: tuple[Event, ...], newest: bytes, settled: bytes | None
-) -> None:
-    state = fold(*found)
-    for account, is_staked in ((BOB, True), (SUBMITTER, False)):
-        choice = choose(state, account, is_staked)
-        assert choice is not None and choice.header == OuterHeader(newest, EMPTY)
-    choice = choose(state, MALLORY, is_staked=False)
-    assert (None if choice is None else choice.header) == (settled and OuterHeader(settled, EMPTY))
-
-
-def test_a_model_says_after_which_round_it_is() -> None:
-    assert str(choose_newest(fold(start(0, FIRST)))) == "the model before any training"
-    assert str(choose_newest(fold(*RUNNING))) == "the model after round 0"
+def test_a_root_on_an_unsettled_one_is_not_settled() -> None:
+    world = make_posted()
+    first = world.state.rounds[0]
+    second = replace(first, index=1, root=make_word("second"), root_until=0)
+    state = replace(world.state, rounds={0: first, 1: second})
+    assert choose_newest(state).after == 1
+    assert choose_settled(state, first.root_until) is None
+    found = choose_settled(state, first.root_until + 1)
+    assert found is not None and found.after == 1
+    undone = replace(second, phase=RoundPhase.UNDONE)
+    assert choose_newest(replace(state, rounds={0: first, 1: undone})).after == 0
 
 
 def test_a_stranger_is_told_what_to_do() -> None:
-    state = fold(start(0, FIRST))
-    due = get_merge_by(state.rounds[0]) + state.terms.windows.merge
-    refusal = explain_refusal(state, 10)
-    assert f"until round 0 is settled, at about block {due} (it is 10 now)" in refusal.remedy
-    assert "stake" in refusal.remedy and "submitter" in refusal.remedy
-    assert "at about block 57 " in explain_refusal(fold(*POSTED), 10).remedy, "its root is posted"
-    assert "at about block 101 " in explain_refusal(fold(*POSTED), 100).remedy, "it waits for a transaction"
-
-
-def test_nothing_is_promised_of_a_closed_task() -> None:
-    closed = events.TaskClosed(block_number=99, task=TASK, refund_wei=0)
-    refusal = explain_refusal(fold(start(0, FIRST), closed), 100)
-    assert "closed" in str(refusal.actual) and "until" not in refusal.remedy
+    world = make_posted()
+    until = get_until(world)
+    refusal = explain_refusal(world.state, 10)
+    assert f"until block {until + 1} (it is 10 now)" in refusal.remedy
+    assert "seat" in refusal.remedy and "submitter" in refusal.remedy
+    assert "a root is posted" in explain_refusal(make_judged().state, 10).remedy
+    closed = replace(make_judged().state, is_closed=True)
+    assert "Nothing" in explain_refusal(closed, 10).remedy

@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
-from node.submit import build_spec
+from node.round_submit import build_task
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.profiles import read_profile, write_profile
 from protocol.compute.calibrate import KernelConfiguration
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.containers import Limits, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.posted import make_spec
 from protocol.spec.policy import QUANTITIES
 from protocol.spec.profile import Profile, compute_maxima, compute_subject, encode_profile, merge_profiles
 from scripts import calibrate_commands, calibration
 from scripts.calibrate_commands import run_policy
 from scripts.calibration import list_segments, measure, require_disk
 from scripts.home import HomeConfig, create_home
-from scripts.task_file import build_container
+from scripts.toml_tables import build_container
 from scripts.touchstone import main
-from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.e2e_rounds.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.network import fail
 
@@ -37,7 +38,9 @@ def dataset() -> bytes:
 
 @pytest.fixture(scope="module")
 def spec(dataset: bytes) -> TaskSpec:
-    return build_spec(TINY_PLAN, dataset, OPERATOR, bytes(32))
+    schedule = replace(TINY_PLAN.schedule, total_steps=2 * TINY_PLAN.inner_steps)
+    plan = replace(TINY_PLAN, rounds=2, schedule=schedule)
+    return make_spec(*build_task(plan, dataset, OPERATOR, bytes(32)))
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +138,8 @@ def test_run_policy_writes_the_tables_of_a_task_file(
     text = (tmp_path / "limits.toml").read_text()
     assert text == capsys.readouterr().out and all(p.operator in text for p in profiles)
     tables, merged = tomllib.loads(text), merge_profiles(profiles)
-    assert set(tables) == {"accept", "reject"}
-    for name in tables:
-        assert build_container(Limits, tables[name], tmp_path) == getattr(merged, name)
+    assert set(tables) == {"limits"}
+    assert build_container(Limits, tables["limits"], tmp_path) == merged.reject
 
 
 def test_run_policy_refuses_in_four_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

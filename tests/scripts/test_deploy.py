@@ -17,7 +17,6 @@ from scripts import deploy as module
 from scripts.deploy import (
     WITHOUT_STAKE,
     compute_arguments,
-    compute_creation_address,
     deploy,
     deploy_once,
     find_deployment,
@@ -51,14 +50,6 @@ async def read_address(connection: Connection, contract: str, address: str, gett
     return str(
         decode_values(entry.outputs, await connection.call(address, encode_call(entry, []), getter))[0]
     )
-
-
-def test_creation_addresses_are_those_of_ethereum() -> None:
-    # The first contracts of a well-known account, as block explorers show them.
-    account = "0x6ac7ea33f8831ea9dcc53393aaa88b25a785dbf0"
-    assert compute_creation_address(account, 0) == "0xcd234a471b72ba2f1ccf0a70fcaba648a5eecd8d"
-    assert compute_creation_address(account, 1) == "0x343c43a37d37dff08ae8c4a11544c718abb4fcf8"
-    assert compute_creation_address(account, 2) == "0xf778b86fa74e846c4f0a1fbd1335fe81c00a0c91"
 
 
 async def test_the_contracts_know_each_other(connection: Connection, deployer: AccountKey) -> None:

@@ -17,9 +17,11 @@ from protocol.adapters.chain.game_deployment import (
 )
 from protocol.adapters.keys import AccountKey
 from protocol.spec.codec import compute_domain
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
-from scripts.deploy_game import compute_game_code, deploy_game_once
+from scripts import chain_randomness
+from scripts.chain_randomness import Sample
+from scripts.deploy_game import compute_game_code, deploy_game, deploy_game_once
 from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 
@@ -87,6 +89,19 @@ async def test_another_chain_is_refused(placed: Placed, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no contract at the address of Votes"):
         async with open_game_chain(placed.rpc_url, read_game_deployment(other)):
             pass
+
+
+async def test_a_chain_without_randomness_gets_no_contracts(
+    placed: Placed, chain: GameChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def measure(connection: Connection) -> Sample:
+        return Sample(1, (5, 6))
+
+    monkeypatch.setattr(chain_randomness, "measure", measure)
+    before = (await chain.head()).number
+    with pytest.raises(EnvironmentFault, match="not random"):
+        await deploy_game(chain.connection, placed.key, LIMITS_LOCAL, report=lambda _: None)
+    assert (await chain.head()).number == before
 
 
 def test_a_file_lists_every_contract(tmp_path: Path) -> None:
