@@ -79,7 +79,7 @@ audit_max = 90
 post = 20
 respond = 60
 dispute = 600
-ask = 21000
+ask = 6000
 [amounts]
 solver_pay = "10"
 [economics]

@@ -7,11 +7,13 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.terms import GameAmounts
 from scripts.touchstone import main
 from tests.e2e_rounds.world import AMOUNTS
 from tests.scripts.money import Operators
@@ -107,8 +109,7 @@ def test_a_task_under_which_cheating_pays_is_not_posted(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_small_task(tmp_path)
-    names = ("solver_stake", "auditor_stake", "audit_pay", "late_pay", "dropped_fee", "unserved_fee")
-    names += ("contest_bond", "ask_bond", "dispute_bond", "finder_cap")
+    names = [one.name for one in fields(GameAmounts) if one.name != "solver_pay"]
     given = "\n".join(f'{name} = "3"' for name in names)
     text = config.read_text().replace('amounts = "derived"', 'amounts = "given"')
     config.write_text(text.replace('solver_pay = "10" ', f'{given}\nsolver_pay = "10" '))
