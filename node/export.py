@@ -15,7 +15,7 @@ from torch import Tensor
 
 from protocol.actions.merge.book import ClaimBook
 from protocol.actions.merge.messages import OUTER, AskOuter, OuterAnswer, make_form
-from protocol.actions.party import JOURNAL_FILE, PartyConfig
+from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.reader import Reader, open_reader
 from protocol.actions.runtime.rooms import RECORDS
 from protocol.actions.tensors import load_tensor

@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from node import export
-from protocol.actions.party import PartyConfig
+from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.adapters.chain.game import GameChain, open_game_chain
 from protocol.adapters.chain.game_deployment import read_game_deployment

@@ -6,8 +6,8 @@ import asyncio
 import secrets
 
 from node.round_submit import build_task, post_task, refuse_bad_task
-from protocol.actions.party import PartyConfig
 from protocol.actions.runtime import upkeep
+from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import play

@@ -3,8 +3,8 @@
 from protocol.actions.audit import duties as audits
 from protocol.actions.dispute import duties as disputes
 from protocol.actions.merge import contesting, posting
-from protocol.actions.party import PartyConfig
 from protocol.actions.runtime import upkeep
+from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.duties import ListDuties
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.opening import open_party

@@ -5,27 +5,40 @@ Every role is a party. What differs is which duties it takes and how it performs
 
 import asyncio
 import logging
-import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from protocol.actions.global_model import GlobalModel
 from protocol.actions.memory import Memory, require_owner
+from protocol.actions.runtime.config import (
+    JOURNAL_FILE as JOURNAL_FILE,
+)
+from protocol.actions.runtime.config import (
+    STORE_FOLDER as STORE_FOLDER,
+)
+from protocol.actions.runtime.config import (
+    PartyConfig as PartyConfig,
+)
+from protocol.actions.runtime.config import (
+    Status as Status,
+)
+from protocol.actions.runtime.config import (
+    limit_memory as limit_memory,
+)
+from protocol.actions.runtime.config import (
+    share_interpreter as share_interpreter,
+)
 from protocol.actions.step_desk import StepDesk
 from protocol.actions.view import View
 from protocol.adapters.chain import Batch, Chain, open_chain, read_deployment
-from protocol.adapters.journal import FILE_NAME, Journal
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
+from protocol.adapters.journal import Journal
 from protocol.adapters.records import RECORDS
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.answers import ListedReport, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.endpoint import choose_endpoint
@@ -35,65 +48,16 @@ from protocol.compute.compare import Verdict
 from protocol.compute.conditioning import Conditioning
 from protocol.compute.data import Corpus
 from protocol.compute.determinism import name_hardware
-from protocol.compute.room import Room, use_room
 from protocol.compute.trace import TraceTree
 from protocol.spec.containers import StateHeader, TaskSpec
-from protocol.spec.params import DEFAULT_OWN_REPLAYS
 from protocol.spec.round import RoundState
 from protocol.spec.typed_data import SigningDomain
-
-JOURNAL_FILE = FILE_NAME
-STORE_FOLDER = "blobs"
-SCRATCH_FOLDER = "scratch"
-MEGABYTE = 1_000_000
-
-SWITCH_S = 5e-5
-"""A hundredth of Python's default."""
 
 log = logging.getLogger(__name__)
 
 
 SEARCHES_AT_ONCE = 4
 """Traces that are searched at the same time; others wait their turn."""
-
-
-@dataclass(frozen=True)
-class PartyConfig:
-    """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
-    `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
-    at most, and large tensors lie in files (0: in memory). `own_replays`: segments a round that a
-    whistleblower replays of its own accord at most. `say` shows a line to the operator."""
-
-    home: Path
-    deployment: Path
-    rpc_url: str
-    key: AccountKey
-    listen_host: str = "127.0.0.1"
-    listen_port: int = 0
-    public_url: str = ""
-    threads: int = 1
-    memory_mb: int = 0
-    own_replays: int = DEFAULT_OWN_REPLAYS
-    say: Callable[[str], None] = print
-
-
-@dataclass
-class Status:
-    """What GET /status says: how far this node has read the chain, for which block it waits (the head while
-    it is busy), and what it found in its audits."""
-
-    account: str
-    processed_block: int = 0
-    waiting_for_block: int = 0
-    hardware: str = ""
-    """The class of this node's kernels, in its own words."""
-    reports: list[ListedReport] = field(default_factory=list)
-    """The audit reports that this node published last."""
-
-    def show(self) -> NodeStatus:
-        """The same as it is sent."""
-        waiting, hardware = self.waiting_for_block, self.hardware
-        return NodeStatus(self.account, self.processed_block, waiting, hardware, tuple(self.reports))
 
 
 @dataclass
@@ -198,22 +162,6 @@ class Joined:
         default_factory=dict
     )
     """By (round, segment, claimed end, own end), the latest of them: what judges all elements, or has."""
-
-
-def share_interpreter() -> None:
-    """Let threads give the interpreter to each other sooner: boundaries are hashed beside training, which
-    needs it for microseconds between kernels and would wait for milliseconds each time."""
-    sys.setswitchinterval(SWITCH_S)
-
-
-def limit_memory(config: PartyConfig) -> None:
-    """Have this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
-    the system cannot."""
-    if config.memory_mb:
-        require_mapping()
-        folder = config.home / SCRATCH_FOLDER
-        folder.mkdir(mode=0o700, exist_ok=True)
-        use_room(Room(partial(make_mapped, folder), PageLimit(config.memory_mb * MEGABYTE).keep))
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from node import export
 from node.export import choose_newest, choose_settled
-from protocol.actions.party import PartyConfig
+from protocol.actions.runtime.config import PartyConfig
 from protocol.adapters.chain.game import GameChain, open_game_chain
 from protocol.adapters.chain.game_deployment import read_game_deployment
 from protocol.adapters.keys import AccountKey

@@ -11,8 +11,8 @@ from pathlib import Path
 from eth_account import Account
 
 from node.round_submit import RoundPlan, post_task
-from protocol.actions.party import PartyConfig
 from protocol.actions.runtime import upkeep
+from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.duties import ListDuties
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.loop import Loop

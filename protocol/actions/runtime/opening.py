@@ -5,7 +5,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from protocol.actions.memory import require_owner
-from protocol.actions.party import (
+from protocol.actions.runtime import rooms
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.config import (
     JOURNAL_FILE,
     STORE_FOLDER,
     PartyConfig,
@@ -13,8 +15,6 @@ from protocol.actions.party import (
     limit_memory,
     share_interpreter,
 )
-from protocol.actions.runtime import rooms
-from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.chain.game import GameChain, open_game_chain

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from protocol.actions.audit.audits import Audits
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.book import ClaimBook
-from protocol.actions.party import PartyConfig, Status
 from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.adapters.chain.game import GameChain
 from protocol.adapters.chain.logs import Batch
 from protocol.adapters.journal import Journal

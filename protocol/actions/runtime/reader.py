@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from protocol.actions.party import STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, limit_memory
 from protocol.adapters.chain.game import GameChain, open_game_chain
 from protocol.adapters.chain.game_deployment import read_game_deployment
 from protocol.adapters.store import BlobStore

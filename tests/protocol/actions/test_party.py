@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from protocol.actions.join import catch_up
-from protocol.actions.party import JOURNAL_FILE, SCRATCH_FOLDER, open_party
+from protocol.actions.party import open_party
+from protocol.actions.runtime.config import JOURNAL_FILE, SCRATCH_FOLDER
 from protocol.adapters.chain import open_chain
 from protocol.adapters.wire.answers import NodeStatus
 from protocol.compute.determinism import name_hardware

@@ -14,8 +14,8 @@ from protocol.actions.merge import claim, serving
 from protocol.actions.merge.book import ClaimBook
 from protocol.actions.merge.outer_step import FetchDelta
 from protocol.actions.merge.records import RECORDS, ClaimFinished
-from protocol.actions.party import PartyConfig, Status
 from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.actions.runtime.party import Joined, Party
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore

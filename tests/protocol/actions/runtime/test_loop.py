@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.party import Status
+from protocol.actions.runtime.config import Status
 from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.loop import Loop
 from protocol.actions.runtime.party import Party

@@ -1,0 +1,76 @@
+"""Who acts, where its files are, which chain, where it listens; and what its process is told once."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from protocol.adapters.journal import FILE_NAME
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
+from protocol.adapters.wire.answers import ListedReport, NodeStatus
+from protocol.compute.room import Room, use_room
+from protocol.spec.params import DEFAULT_OWN_REPLAYS
+
+JOURNAL_FILE = FILE_NAME
+STORE_FOLDER = "blobs"
+SCRATCH_FOLDER = "scratch"
+MEGABYTE = 1_000_000
+SWITCH_S = 5e-5
+"""A hundredth of Python's default."""
+
+
+@dataclass(frozen=True)
+class PartyConfig:
+    """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
+    `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
+    at most, and large tensors lie in files (0: in memory). `own_replays`: segments a round that a
+    whistleblower replays of its own accord at most. `say` shows a line to the operator."""
+
+    home: Path
+    deployment: Path
+    rpc_url: str
+    key: AccountKey
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 0
+    public_url: str = ""
+    threads: int = 1
+    memory_mb: int = 0
+    own_replays: int = DEFAULT_OWN_REPLAYS
+    say: Callable[[str], None] = print
+
+
+@dataclass
+class Status:
+    """What GET /status says: how far this node has read the chain, for which block it waits (the head while
+    it is busy), and what it found in its audits."""
+
+    account: str
+    processed_block: int = 0
+    waiting_for_block: int = 0
+    hardware: str = ""
+    """The class of this node's kernels, in its own words."""
+    reports: list[ListedReport] = field(default_factory=list)
+    """The audit reports that this node published last."""
+
+    def show(self) -> NodeStatus:
+        """The same as it is sent."""
+        waiting, hardware = self.waiting_for_block, self.hardware
+        return NodeStatus(self.account, self.processed_block, waiting, hardware, tuple(self.reports))
+
+
+def share_interpreter() -> None:
+    """Let threads give the interpreter to each other sooner: boundaries are hashed beside training, which
+    needs it for microseconds between kernels and would wait for milliseconds each time."""
+    sys.setswitchinterval(SWITCH_S)
+
+
+def limit_memory(config: PartyConfig) -> None:
+    """Have this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
+    the system cannot."""
+    if config.memory_mb:
+        require_mapping()
+        folder = config.home / SCRATCH_FOLDER
+        folder.mkdir(mode=0o700, exist_ok=True)
+        use_room(Room(partial(make_mapped, folder), PageLimit(config.memory_mb * MEGABYTE).keep))
