@@ -83,6 +83,8 @@ MIN_ACCEPT_TAU = 1 << 44
 """2^-20: limits below a few roundings of float32 (2^-24) would reject honest hardware."""
 CHEAT_VERIFIER_SHARE_PERCENT = 50
 """s: the share of verifiers that a cheat may own while serving only those still does not pay."""
+SPOT_ASKS = 64
+"""Of so many opened ACCEPTs whose signer came to another end than the claim's, honest nodes ask about one."""
 MAX_SEAL_BLOCKS = 200
 """BLOCKHASH forgets after 256 blocks; the rest is room for a chain that is busy when the seal is due."""
 MAX_PARAMETERS = 1 << 31
