@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.actions.shelf import Shelf
 from protocol.actions.traces import (
     RemoteTrace,
     TraceBuffer,
@@ -26,9 +25,8 @@ from protocol.adapters.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_tr
 from protocol.adapters.store import BlobStore
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from tests.protocol.actions.facts import END, START
 from tests.protocol.adapters.parties import Party, compute_levels
-from tests.protocol.spec.simulator import make_word
+from tests.protocol.spec.game.world import make_word
 
 LAYOUT = (
     TraceBuffer(300, 1024),
@@ -99,18 +97,11 @@ def challenger(tmp_path: Path) -> Party:
     return Party(tmp_path / "challenger", 2)
 
 
-def make_shelf(claimant: Party, *staked: str) -> Shelf:
-    """The claimant's shelf, in front of its store and behind its server, as it comes up."""
-    shelf = Shelf(claimant.account, lambda account: account in staked, claimant.store.get_roots)
-    claimant.may_read = shelf.may_read
-    return shelf
-
-
 @asynccontextmanager
 async def look(
     claimant: Party, challenger: Party, trace_root: bytes, **more: Any
 ) -> AsyncIterator[RemoteTrace]:
-    """The claimant's trace as the challenger sees it, claimant served, all shown."""
+    """The claimant's trace as the challenger sees it, claimant served."""
     more = {"known": {}} | more
     async with claimant.serve() as peer, challenger.make_client() as client:
         yield await open_trace(challenger.store, client, peer, trace_root, LAYOUT, **more)
@@ -246,7 +237,6 @@ def test_drop_traces_survives_a_damaged_list(store: BlobStore) -> None:
 # --- fetching ---------------------------------------------------------------------------------------------
 async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root) as trace:
         received = 32 * len(LAYOUT)
         assert trace.received_bytes == received
@@ -262,7 +252,6 @@ async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, c
 
 async def test_make_provider_fetches_for_another_thread(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root) as trace:
         get_buffer = trace.make_provider()
         found = await asyncio.to_thread(lambda: [get_buffer(number) for number in (4, 1)])
@@ -277,7 +266,6 @@ async def test_fetch_part_costs_the_chunks_that_it_lies_in(
     claimant: Party, challenger: Party, start: int, stop: int, chunks: int
 ) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root) as trace:
         before = trace.received_bytes
         assert is_same(await trace.fetch_part(WIDE, start, stop), WIDE, start, stop)
@@ -292,7 +280,6 @@ async def test_fetch_part_costs_the_chunks_that_it_lies_in(
 
 async def test_fetched_tensors_make_room_for_others(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root, limit_bytes=4 * 1000) as trace:
         for number in (0, 1, 4):  # 1,200, 132 and 2,800 bytes: one too many
             await trace.fetch(number)
@@ -307,7 +294,6 @@ async def test_fetched_tensors_make_room_for_others(claimant: Party, challenger:
 async def test_evict_leaves_what_was_there_before(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
     keep(challenger.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root, limit_bytes=0) as trace:
         assert is_same(await trace.fetch(0), 0) and trace.received_bytes == 0
         trace.evict()
@@ -318,55 +304,14 @@ async def test_roots_that_no_proof_takes_from_the_list_are_the_challengers(
     claimant: Party, challenger: Party
 ) -> None:
     lie = keep_all(claimant.store, {CONSTANT: make_word("a lie")}, iterate_tensors())
-    make_shelf(claimant, challenger.account).show_trace(lie, START, END)
     async with look(claimant, challenger, lie, known=CONSTANTS) as trace:
         assert trace.roots == list_roots()
-
-
-async def test_nothing_is_served_before_the_trace_is_posted(claimant: Party, challenger: Party) -> None:
-    trace_root = keep(claimant.store)
-    shelf = make_shelf(claimant, challenger.account)
-    async with claimant.serve() as peer, challenger.make_client() as client:
-        refs = [refer_roots(trace_root, len(LAYOUT))]
-        refs += [
-            refer_trace_tensor(list_roots()[n], LAYOUT[n].elements, LAYOUT[n].leaf_bytes) for n in (0, 4)
-        ]
-        for ref in refs:
-            with pytest.raises(EnvironmentFault, match="status 403"):
-                await client.fetch(peer, ref)
-        shelf.show_trace(trace_root, START, END)
-        for ref in refs:
-            await client.fetch(peer, ref)
-
-
-async def test_a_trace_is_served_to_staked_accounts_only(
-    claimant: Party, challenger: Party, tmp_path: Path
-) -> None:
-    stranger, trace_root = Party(tmp_path / "stranger", 3), keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
-    async with look(claimant, challenger, trace_root) as trace:
-        with pytest.raises(EnvironmentFault, match="status 403"):
-            async with stranger.make_client() as client:
-                await open_trace(stranger.store, client, trace.peer, trace_root, LAYOUT, {})
-        with pytest.raises(EnvironmentFault, match="status 403"):
-            async with stranger.make_client() as client:
-                await client.fetch_chunks(trace.peer, trace.refer(WIDE), range(1))
-
-
-async def test_a_restarted_claimant_serves_the_same(claimant: Party, challenger: Party) -> None:
-    trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
-    restarted = Party(claimant.folder, claimant.seed)
-    make_shelf(restarted, challenger.account).show_trace(trace_root, START, END)
-    async with look(restarted, challenger, trace_root) as trace:
-        assert is_same(await trace.fetch(WIDE), WIDE)
 
 
 async def test_a_list_that_is_not_the_posted_one_is_the_claimants_fault(
     claimant: Party, challenger: Party
 ) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     path = claimant.store.get_path(refer_roots(trace_root, len(LAYOUT)).key)
     path.write_bytes(path.read_bytes()[::-1])
     with pytest.raises(ProtocolFault, match="do not match their root") as caught:
@@ -381,7 +326,6 @@ async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
     claimant: Party, challenger: Party, is_all: bool
 ) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root) as trace:
         path = claimant.store.get_path(trace.refer(WIDE).key)
         data = bytearray(path.read_bytes())
