@@ -1,8 +1,6 @@
 """The trace of a step from the claimant's disk to a challenger's eyes, over real HTTPS."""
 
 import asyncio
-import os
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +14,6 @@ from protocol.actions.traces import (
     RemoteTrace,
     TraceBuffer,
     TraceKeeper,
-    drop_traces,
-    has_trace,
     load_buffer,
     open_trace,
 )
@@ -79,7 +75,12 @@ def keep(store: BlobStore, seed: int = 0) -> bytes:
 
 
 def is_whole(store: BlobStore, trace_root: bytes) -> bool:
-    return has_trace(store, trace_root, LAYOUT, CONSTANTS)
+    """Whether the list of a trace is in the store, and each tensor but the constants."""
+    roots = store.get_roots(trace_root)
+    if len(roots) != len(LAYOUT):
+        return False
+    refs = (refer_trace_tensor(root, b.elements, b.leaf_bytes) for root, b in zip(roots, LAYOUT, strict=True))
+    return all(store.has(ref) for number, ref in enumerate(refs) if number not in CONSTANTS)
 
 
 @pytest.fixture
@@ -145,17 +146,6 @@ def test_keep_trace_holds_one_tensor_at_a_time(store: BlobStore) -> None:
     assert kept == [0, 1, 2, 3, 4]
 
 
-def test_has_trace_misses_each_tensor_and_the_list(store: BlobStore) -> None:
-    trace_root = keep(store)
-    keys = [key for kind in (*TRACE_KINDS, BlobKind.ROOTS) for key in store.list_keys(kind)]
-    assert len(keys) == len(LAYOUT)
-    for key in keys:
-        store.delete(key)
-        assert not is_whole(store, trace_root)
-        keep(store)
-    assert is_whole(store, trace_root) and not has_trace(store, trace_root, LAYOUT, [])
-
-
 def test_keep_trace_broken_off_is_no_trace(store: BlobStore) -> None:
     def break_off() -> Iterator[TracedTensor]:
         yield next(iterate_tensors())
@@ -195,45 +185,6 @@ def test_keep_trace_asks_for_the_disk_of_the_whole_trace(
 
 
 # --- dropping ---------------------------------------------------------------------------------------------
-def test_drop_traces_leaves_what_is_needed_and_everything_else(store: BlobStore) -> None:
-    first, second = keep(store, seed=1), keep(store, seed=2)
-    state = store.put_tensor(merkle.hash_leaf(bytes(1024)), bytes(1024))
-    used = store.compute_used_bytes()
-    assert drop_traces(store, [first, second]) == 0 and store.compute_used_bytes() == used
-    freed = drop_traces(store, [second])
-    assert used - freed == store.compute_used_bytes() and freed > sum(
-        len(make_bytes(n)) for n in (0, 1, 3, 4)
-    )
-    assert not is_whole(store, first) and is_whole(store, second) and store.has(state)
-    number, data, levels = next(iterate_tensors(seed=2))
-    assert store.get(refer_trace_tensor(levels[-1][0], LAYOUT[number].elements, 1024)) == data
-
-
-def test_drop_traces_leaves_a_tensor_that_another_trace_has_too(store: BlobStore) -> None:
-    shared, own = next(iterate_tensors(seed=1)), list(iterate_tensors(seed=2))[1:]
-    needed = keep_all(store, CONSTANTS, [shared, *own])
-    keep(store, seed=1)
-    drop_traces(store, [needed])
-    assert store.has(refer_trace_tensor(shared[2][-1][0], LAYOUT[5].elements, 1024))
-
-
-def test_drop_traces_sweeps_what_belongs_to_none_after_a_day(store: BlobStore) -> None:
-    number, data, levels = next(iterate_tensors())
-    ref = refer_trace_tensor(levels[-1][0], LAYOUT[number].elements, LAYOUT[number].leaf_bytes)
-    store.put(ref, bytes(data))
-    assert drop_traces(store, []) == 0 and store.has(ref), "a trace may be under way"
-    for path in (store.get_path(ref.key), store.get_path(ref.key).with_suffix(".chunks")):
-        os.utime(path, (time.time() - 90_000, time.time() - 90_000))
-    assert drop_traces(store, []) == ref.size_bytes + 32 and not store.has(ref)
-
-
-def test_drop_traces_survives_a_damaged_list(store: BlobStore) -> None:
-    trace_root = keep(store)
-    store.get_path(refer_roots(trace_root, 1).key).write_bytes(b"x")
-    drop_traces(store, [trace_root])
-    assert not is_whole(store, trace_root)
-
-
 # --- fetching ---------------------------------------------------------------------------------------------
 async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
@@ -256,26 +207,6 @@ async def test_make_provider_fetches_for_another_thread(claimant: Party, challen
         get_buffer = trace.make_provider()
         found = await asyncio.to_thread(lambda: [get_buffer(number) for number in (4, 1)])
     assert is_same(found[0], 4) and is_same(found[1], 1)
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "chunks"),
-    [(0, 1, 1), (524_287, 524_289, 2), (1_572_864, 1_572_869, 0), (1_048_576, 1_572_864, 1)],
-)
-async def test_fetch_part_costs_the_chunks_that_it_lies_in(
-    claimant: Party, challenger: Party, start: int, stop: int, chunks: int
-) -> None:
-    trace_root = keep(claimant.store)
-    async with look(claimant, challenger, trace_root) as trace:
-        before = trace.received_bytes
-        assert is_same(await trace.fetch_part(WIDE, start, stop), WIDE, start, stop)
-        assert trace.received_bytes - before == (chunks * 2048 * 1024 or 20)
-        with pytest.raises(InvalidInput, match="no such elements"):
-            await trace.fetch_part(WIDE, start, LAYOUT[WIDE].elements + 1)
-        await trace.fetch(WIDE)
-        before = trace.received_bytes
-        assert is_same(await trace.fetch_part(WIDE, start, stop), WIDE, start, stop)
-        assert trace.received_bytes == before, "what is here is not fetched again"
 
 
 async def test_fetched_tensors_make_room_for_others(claimant: Party, challenger: Party) -> None:
@@ -321,9 +252,8 @@ async def test_a_list_that_is_not_the_posted_one_is_the_claimants_fault(
     assert not is_whole(challenger.store, trace_root)
 
 
-@pytest.mark.parametrize("is_all", [True, False])
 async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
-    claimant: Party, challenger: Party, is_all: bool
+    claimant: Party, challenger: Party
 ) -> None:
     trace_root = keep(claimant.store)
     async with look(claimant, challenger, trace_root) as trace:
@@ -332,8 +262,6 @@ async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
         data[0] ^= 1
         path.write_bytes(data)
         with pytest.raises(ProtocolFault, match="a chunk does not match its hash") as caught:
-            await (trace.fetch(WIDE) if is_all else trace.fetch_part(WIDE, 3, 4))
+            await trace.fetch(WIDE)
         assert claimant.account in caught.value.culprit
         assert not challenger.store.has(trace.refer(WIDE)) and is_same(await trace.fetch(4), 4)
-        part = await trace.fetch_part(WIDE, 600_000, 600_001)
-        assert is_same(part, WIDE, 600_000, 600_001), "another chunk is as it was"

@@ -14,16 +14,19 @@ from protocol.adapters.journal import Journal
 SAMPLES: dict[Any, Any] = {int: 7, str: "0xa", bool: True, bytes: b"r" * 32}
 
 
-def make_sample(hint: Any) -> Any:
+def make_sample(hint: Any, name: str = "") -> Any:
     """A value of a type, of a container field by field."""
+    if name == "signature":
+        return b"s" * 64
     if get_origin(hint) is UnionType:
         return make_sample(get_args(hint)[0])
+    if get_origin(hint) is tuple:
+        return tuple(make_sample(one) for one in get_args(hint) if one is not ...)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return next(iter(hint))
     if is_dataclass(hint):
-        return cast(type[Any], hint)(*(make_sample(one) for one in get_type_hints(hint).values()))
-    if get_origin(hint) is tuple:
-        return tuple(make_sample(one) for one in get_args(hint) if one is not ...)
+        kind = cast(type[Any], hint)
+        return kind(*(make_sample(one, field) for field, one in get_type_hints(kind).items()))
     return SAMPLES[hint]
 
 
