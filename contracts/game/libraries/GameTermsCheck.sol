@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {PositionalMerkle} from "../../libraries/PositionalMerkle.sol";
 import {DeploymentLimits, GameAmounts, GameTerms, GameWindows, EXACT_FORMAT, RANKS} from "../GameTypes.sol";
 import {IRefusals} from "../interfaces/IRefusals.sol";
 
@@ -8,7 +9,7 @@ import {IRefusals} from "../interfaces/IRefusals.sol";
 /// @dev Twin of `check_terms` in `protocol/spec/game/terms.py`: nodes ask the same before they join.
 library GameTermsCheck {
     uint256 internal constant SOLVER_SEATS_MAX = 64;
-    uint256 internal constant AUDITOR_SEATS_MAX = 4096;
+    uint256 internal constant AUDITOR_SEATS_MAX = 1024;
     uint256 internal constant SEGMENT_STEPS_MAX = 20;
     uint256 internal constant DRAWS_MAX = 20;
     uint256 internal constant ROUNDS_MAX = type(uint16).max;
@@ -17,6 +18,8 @@ library GameTermsCheck {
     uint256 private constant PARAMETERS_MAX = 1 << 31;
     /// @dev Rounds whose worst time an ask may come late.
     uint256 private constant ROUNDS_UNDER_WAY = 6;
+    /// @dev Levels of a tree that one answer of a contest opens.
+    uint256 internal constant FANOUT_LEVELS = 4;
     uint256 private constant FLOAT_ONE = 0x3f800000;
     uint256 private constant FLOAT_FOUR = 0x40800000;
 
@@ -26,6 +29,7 @@ library GameTermsCheck {
         _checkAmounts(terms.amounts, limits);
         _checkNumbers(terms);
         _checkModel(terms);
+        _checkContest(terms);
     }
 
     function _checkWindows(GameWindows memory w, DeploymentLimits memory limits) private pure {
@@ -63,9 +67,11 @@ library GameTermsCheck {
         _range("latePay", a.latePay, 0, most);
         _range("droppedFee", a.droppedFee, 0, most);
         _range("unservedFee", a.unservedFee, 0, most);
-        _range("contestBond", a.contestBond, least, most);
-        _range("askBond", a.askBond, least, most);
-        _range("disputeBond", a.disputeBond, least, most);
+        // Who could take a seat can challenge.
+        uint256 seat = a.solverStake < a.auditorStake ? a.solverStake : a.auditorStake;
+        _range("contestBond", a.contestBond, least, seat);
+        _range("askBond", a.askBond, least, seat);
+        _range("disputeBond", a.disputeBond, least, seat);
         _range("finderCap", a.finderCap, 0, most);
     }
 
@@ -95,6 +101,13 @@ library GameTermsCheck {
         _range("outerMomentum", terms.outerMomentum, 0, FLOAT_ONE - 1);
         bool isRooted = terms.initialWeightsRoot != 0 && terms.zeroRoot != 0 && terms.scheduleRoot != 0;
         if (!isRooted || terms.stepRoot == 0) revert IRefusals.AmountTooSmall("root", 1, 0);
+    }
+
+    /// @dev A contester names a child 1 + ceil(depth / 4) times, each after an answer. Until the contest has ended nobody settles its round.
+    function _checkContest(GameTerms memory terms) private pure {
+        uint256 depth = PositionalMerkle.depth(PositionalMerkle.tensorLeafCount(terms.parameterCount));
+        uint256 children = 1 + (depth + FANOUT_LEVELS - 1) / FANOUT_LEVELS;
+        _least("dispute", terms.windows.dispute, 2 * children * terms.windows.respond);
     }
 
     function _window(bytes32 name, uint256 actual, uint256 least, uint256 greatest) private pure {
