@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {PositionalMerkle} from "../../libraries/PositionalMerkle.sol";
 import {DeploymentLimits, GameAmounts, GameTerms, GameWindows, EXACT_FORMAT, RANKS} from "../GameTypes.sol";
 import {IRefusals} from "../interfaces/IRefusals.sol";
 
@@ -18,8 +17,6 @@ library GameTermsCheck {
     uint256 private constant PARAMETERS_MAX = 1 << 31;
     /// @dev Rounds whose worst time an ask may come late.
     uint256 private constant ROUNDS_UNDER_WAY = 6;
-    /// @dev Levels of a tree that one answer of a contest opens.
-    uint256 internal constant FANOUT_LEVELS = 4;
     uint256 private constant FLOAT_ONE = 0x3f800000;
     uint256 private constant FLOAT_FOUR = 0x40800000;
 
@@ -103,11 +100,16 @@ library GameTermsCheck {
         if (!isRooted || terms.stepRoot == 0) revert IRefusals.AmountTooSmall("root", 1, 0);
     }
 
-    /// @dev A contester names a child 1 + ceil(depth / 4) times, each after an answer. Until the contest has ended nobody settles its round.
+    /// @dev An answer and a child for the two roots, then for every four levels of a tensor's tree of leaves of 256: until a contest has ended nobody
+    /// settles its round.
     function _checkContest(GameTerms memory terms) private pure {
-        uint256 depth = PositionalMerkle.depth(PositionalMerkle.tensorLeafCount(terms.parameterCount));
-        uint256 children = 1 + (depth + FANOUT_LEVELS - 1) / FANOUT_LEVELS;
-        _least("dispute", terms.windows.dispute, 2 * children * terms.windows.respond);
+        uint256 turns = 2;
+        unchecked {
+            for (uint256 left = uint256(terms.parameterCount - 1) >> 8; left != 0; left >>= 4) {
+                turns += 2;
+            }
+            _least("dispute", terms.windows.dispute, turns * terms.windows.respond);
+        }
     }
 
     function _window(bytes32 name, uint256 actual, uint256 least, uint256 greatest) private pure {
