@@ -8,7 +8,6 @@ would pass any ask, so it is disputed; a REJECT of that kind is false whatever t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from protocol.actions.dispute.casebook import Sentence
 from protocol.actions.dispute.knowing import find_vote, get_inner, get_now, list_own_boundaries, sign_form
@@ -20,7 +19,6 @@ from protocol.actions.runtime.party import Party
 from protocol.spec.game.asks import ASKED_WORDS
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.fates import get_votes
-from protocol.spec.game.inner_dispute import InnerAsk
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.statement_refs import count_open_asks
 from protocol.spec.game.timing import get_ask_until
@@ -120,15 +118,3 @@ async def ask(party: Party, doubt: Doubt) -> None:
 def _find(party: Party, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(party, Sentence(StatementRef(index, 0), 0, signature))
 
-
-# --- What was asked -----------------------------------------------------------------------------------------
-async def find_question(party: Party, opened: InnerAsk) -> dict[str, Any] | None:
-    """What an ask was opened with: the known vote that fits its name; None where this node has not seen
-    it."""
-    for known in party.task.audits.list_votes(opened.statement.round):
-        if known.ref != opened.statement:
-            continue
-        question = {"vote": known.vote, "leaf": opened.leaf, "seat": opened.seat, "asker": opened.asker}
-        if await party.chain.asks.id_of(party.task.task, question) == opened.name:
-            return question
-    return None
