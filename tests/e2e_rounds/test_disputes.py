@@ -11,7 +11,7 @@ from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
 from protocol.spec.game.state import GameState
 from protocol.spec.program import Operation
-from tests.e2e.planted import make_planting_compute
+from tests.e2e_rounds.planted import make_planting_compute
 from tests.e2e_rounds.cheating import (
     allow_cheating,
     make_cheating_solver,

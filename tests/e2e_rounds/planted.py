@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from protocol.actions.defend import Compute
+from protocol.actions.dispute.casebook import Compute
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.program import BuiltProgram, build_program, describe_program
 from protocol.compute.retrace import Retraced, Show, ignore
