@@ -11,7 +11,6 @@ from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
 from protocol.spec.game.state import GameState
 from protocol.spec.program import Operation
-from tests.e2e_rounds.planted import make_planting_compute
 from tests.e2e_rounds.cheating import (
     allow_cheating,
     make_cheating_solver,
@@ -19,6 +18,7 @@ from tests.e2e_rounds.cheating import (
     make_lying_verifier,
 )
 from tests.e2e_rounds.harassing import HARASSER, make_forgetful
+from tests.e2e_rounds.planted import make_planting_compute
 from tests.e2e_rounds.roles import make_cast
 from tests.e2e_rounds.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
 
