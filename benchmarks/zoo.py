@@ -200,13 +200,13 @@ def list_shortfalls(report: dict[str, Any]) -> list[str]:
 
 def print_report(report: dict[str, Any]) -> None:
     """A table, and what falls short."""
-    print(
-        f"{'':>4} {'attack':<46}{'samples':>8}{'rejected':>10}{'margin':>10}{'steps':>9}{'saved':>7}{'net':>8}  on chain"
-    )
+    heads = f"{'samples':>8}{'rejected':>10}{'margin':>10}{'steps':>9}{'saved':>7}{'net':>8}"
+    print(f"{'':>4} {'attack':<46}{heads}  on chain")
     for a in report["attacks"]:
+        steps, status = a["step_excess"] or 0.0, (a["on_chain"] or "-").lower()
         print(
             f"{a['number']:>4} {a['name']:<46}{a['samples']:>8}{a['detected']:>10.1%}{a['margin']:>10.3g}"
-            f"{a['step_excess'] or 0.0:>9.3g}{a['saved']:>7.0%}{a['net']:>8.1f}  {(a['on_chain'] or '-').lower()}"
+            f"{steps:>9.3g}{a['saved']:>7.0%}{a['net']:>8.1f}  {status}"
         )
     for play in report["plays"]:
         print(f"{play['number']:>4} {play['name']:<71}{play['net']:>18.1f}")
