@@ -119,20 +119,29 @@ async def play_round(folder: Path, limits: Limits, attacks: Sequence[Attack]) ->
 
 
 async def play_collusion(folder: Path, limits: Limits, attack: Attack) -> Played:
-    """One attack, and half of the verifiers on its side; every accepted claim is audited again, late."""
+    """One attack, and half of the verifiers on its side; every accepted claim is audited again, late. Played
+    to the task's end: accomplices fall after the cheat."""
     changed: set[str] = set()
     cast = {"cheat-0": make_attacker(attack, changed), HONEST: SOLVER}
-    cast |= {f"accomplice-{n}": make_accomplice(attack) for n in range(VERIFIERS)}
+    known = dict[str, str]()
+    accomplice = make_accomplice(attack, lambda: known["cheat-0"])
+    cast |= {f"accomplice-{n}": accomplice for n in range(VERIFIERS)}
     cast |= {f"verifier-{n}": VERIFIER for n in range(VERIFIERS)}
     cast |= {f"watcher-{n}": WATCHER for n in range(VERIFIERS)}
     late = {"late_chance": LATE_RATE_ONE, "least_whistleblowers": VERIFIERS, "least_verifiers": 2 * VERIFIERS}
     plan = replace(build_round_plan(limits, 2), **late)
-    return await _play(folder, plan, cast, [attack], changed)
+    return await _play(folder, plan, cast, [attack], changed, known)
 
 
 async def _play(
-    folder: Path, plan: RoundPlan, cast: Mapping[str, Part], attacks: Sequence[Attack], changed: set[str]
+    folder: Path,
+    plan: RoundPlan,
+    cast: Mapping[str, Part],
+    attacks: Sequence[Attack],
+    changed: set[str],
+    known: dict[str, str] | None = None,
 ) -> Played:
+    """known: gets all accounts by name, for accomplices, whose fall is waited for."""
     cheats = {f"cheat-{n}" for n in range(len(attacks))}
     last: dict[str, Any] = {}
 
@@ -143,15 +152,17 @@ async def _play(
         if game.rounds[0].claims:
             last["fates"] = read_fates(world, game, 0, submitter.state.head_block)
         closed = list_closed(world, game)
-        return cheats <= closed and last["fates"][HONEST] != ClaimFate.UNDECIDED.name
+        is_over = cheats <= closed and last["fates"][HONEST] != ClaimFate.UNDECIDED.name
+        return is_over and known is None
 
     async with open_world(folder, tuple(cast)) as world:
+        accounts = {name: key.address.lower() for name, key in world.keys.items()}
+        (known if known is not None else {}).update(accounts)
         # What is not over by then is read as it stands: nobody is caught who was not.
         with contextlib.suppress(TimeoutError):
             await run_world(world, plan, cast, is_enough, deadline_s=DEADLINE_S)
         happened = await read_happened(world)
         (folder / "said.txt").write_text("\n".join(world.lines))
-    accounts = {name: key.address.lower() for name, key in world.keys.items()}
     slashed, fates = happened.read_slashed(), last["fates"]
     by = {one.accused: one.by for one in happened.disputes if one.outcome.name == CONVICTED}
     outcomes = []

@@ -7,10 +7,14 @@ before it. What the claimant shows it may make up afterwards, as long as it lead
     evenly     each step takes its share of what is still missing to the claimed end
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
 
 from protocol.actions.audit import duties as audits
 from protocol.actions.dispute.casebook import Compute, Train
+from protocol.actions.dispute.standing import find_solver
 from protocol.actions.runtime.duties import Duty, ListDuties, Wait
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Party
@@ -94,13 +98,41 @@ def make_attacker(attack: Attack, changed: set[str], is_shared: bool = False) ->
     return make_cheating_solver(make_defended_compute(watch(attack, changed), is_shared))
 
 
-def make_accomplice(attack: Attack) -> Part:
-    """A verifier that says what the attacker says in all its audits: it knows how, and has been paid."""
-    compute = make_defended_compute(attack.train)
+_is_partner: ContextVar[bool] = ContextVar("partner", default=False)
+
+
+@dataclass(frozen=True)
+class Swayed:
+    """An audit of the attacker's claim, replayed as it trains."""
+
+    duty: Duty
+
+    async def perform(self, party: Party) -> None:
+        token = _is_partner.set(True)
+        try:
+            await self.duty.perform(party)
+        finally:
+            _is_partner.reset(token)
+
+
+def make_accomplice(attack: Attack, find_attacker: Callable[[], str]) -> Part:
+    """A verifier that says what the attacker says in all audits of its claims: it knows how, and has been
+    paid. find_attacker: its account."""
+
+    def train(*arguments: Any) -> tuple[TrainingState, list[float]]:
+        return (attack.train if _is_partner.get() else train_segment)(*arguments)
+
+    compute = make_defended_compute(train)
 
     def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
         party.task.cases.compute, party.task.audits.room.train = compute, compute.train
-        return audits.list_duties(party, block)
+        for duty in audits.list_duties(party, block):
+            is_swayed = isinstance(duty, audits.AuditDraw) and _get_solver(party, duty) == find_attacker()
+            yield Swayed(duty) if is_swayed else duty
 
     rooms: list[ListDuties] = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
     return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+
+
+def _get_solver(party: Party, duty: audits.AuditDraw) -> str | None:
+    return find_solver(party.game, duty.place.round, duty.place.slot)
