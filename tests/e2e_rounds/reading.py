@@ -10,6 +10,7 @@ from protocol.adapters.chain.game import open_game_chain
 from protocol.adapters.chain.logs import Event
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.fates import get_claim_fate
+from protocol.spec.game.inner_contest import InnerTurn
 from protocol.spec.game.inner_dispute import AskEnding, DisputeStage
 from protocol.spec.game.state import GameState
 from tests.e2e_rounds.world import World
@@ -61,6 +62,11 @@ class Happened:
             ask = asked[bytes(ended.arguments["id"])]
             is_lost = ended.arguments["ending"] == AskEnding.CLEARED
             stakes += ask["bond_wei"] if is_lost and ask["asker"].lower() in names else 0
+        contests = {bytes(one.arguments["id"]): one.arguments for one in self.list_events("Contested")}
+        for ended in self.list_events("ContestEnded"):
+            contest = contests[bytes(ended.arguments["id"])]
+            is_lost = ended.arguments["outcome"] == InnerTurn.STANDS
+            stakes += contest["bond_wei"] if is_lost and contest["contester"].lower() in names else 0
         return stakes + sum(one.bond_wei for one in lost)
 
 
