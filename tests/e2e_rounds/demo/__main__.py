@@ -16,7 +16,19 @@ from tests.e2e_rounds.demo.roster import make_roster
 from tests.e2e_rounds.demo.run import Setting, demonstrate
 from tests.e2e_rounds.demo.stage import Folders
 
-ROUNDS, QUICK_ROUNDS, SOLVERS = 4, 2, 3
+COUNTS = {
+    "rounds": (4, 2, 1),
+    "solvers": (3, 2, 1),
+    "verifiers": (3, 3, LEAST_AUDITORS),
+    "whistleblowers": (3, 1, 0),
+}
+"""By option: usually, with --quick, and the least."""
+ABOUT = {
+    "rounds": "rounds of the task",
+    "solvers": "honest solvers",
+    "verifiers": "verifiers",
+    "whistleblowers": "whistleblowers, who audit late where there are three",
+}
 FAULTS = sorted(one.name.lower() for one in Operation if one not in UNREADABLE)
 FAULT = Operation.PRODUCT_SUM.name.lower()
 
@@ -26,22 +38,22 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two rounds of a tiny model, fewer parties")
     parser.add_argument("--no-cheat", action="store_true", help="honest parties only")
-    parser.add_argument("--rounds", type=int, help=f"of the task; {ROUNDS}, with --quick {QUICK_ROUNDS}")
-    parser.add_argument("--solvers", type=int, help=f"honest ones; {SOLVERS}, with --quick 2")
-    parser.add_argument("--verifiers", type=int, default=LEAST_AUDITORS, help="3 or more; 3")
-    parser.add_argument("--whistleblowers", type=int, help="3 or more audit late too; 3, with --quick 1")
-    parser.add_argument("--fault", choices=FAULTS, default=FAULT, help=f"where the cheat errs; {FAULT}")
-    parser.add_argument("--seed", type=int, default=1, help="of the untrained model; 1")
+    for name, about in ABOUT.items():
+        usual, quick, least = COUNTS[name]
+        said = f"{about}: {usual}, with --quick {quick}; {least} or more"
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=said)
+    parser.add_argument(
+        "--fault",
+        choices=FAULTS,
+        default=FAULT,
+        metavar="OPERATION",
+        help=f"in which the cheat errs: {FAULT}, or one of {', '.join(FAULTS)}",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the untrained model: 1")
     options = parser.parse_args(arguments)
-    quick = options.quick
-    for name, usual, short in (
-        ("rounds", ROUNDS, QUICK_ROUNDS),
-        ("solvers", SOLVERS, 2),
-        ("whistleblowers", 3, 1),
-    ):
+    for name, (usual, quick, least) in COUNTS.items():
         if getattr(options, name) is None:
-            setattr(options, name, short if quick else usual)
-    for name, least in (("rounds", 1), ("solvers", 1), ("verifiers", LEAST_AUDITORS), ("whistleblowers", 0)):
+            setattr(options, name, quick if options.quick else usual)
         if getattr(options, name) < least:
             parser.error(f"--{name}: expected {least} or more, got {getattr(options, name)}")
     return options

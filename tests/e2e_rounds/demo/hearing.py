@@ -9,7 +9,7 @@ from tests.e2e_rounds.demo.names import Names
 SLOT = re.compile(r"round (\d+) slot (\d+)")
 DRAW = re.compile(r" draw \d+ segment (\d+): (\w+)")
 DISPUTE = re.compile(r"dispute ([0-9a-f]{8})")
-REASONS = re.compile(r" at https://\S+|: expected .*", re.DOTALL)
+REASONS = re.compile(r" at https://.*|: expected .*", re.DOTALL)
 """Where a fault of a peer gets long; the log has all of it."""
 
 

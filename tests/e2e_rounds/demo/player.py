@@ -5,6 +5,7 @@ cheat is a solver of `cheating.py`: an operation of every training step errs, an
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -125,10 +126,8 @@ def _settle_in(order: Order) -> None:
 
 def _end_with(channel: Connection) -> None:
     """Nobody sends anything this way: what comes is the end."""
-    try:
+    with contextlib.suppress(EOFError, OSError):
         channel.recv()
-    except (EOFError, OSError):
-        pass
     os._exit(0)
 
 
@@ -159,7 +158,7 @@ def make_part(order: Order, line: Line) -> Part:
         allow_cheating(patch)
         part = make_cheating_solver(make_planting_compute(Operation[order.fault]))
         part = replace(part, rooms=[_only_defend if room is LIST else room for room in part.rooms])
-    patch.setattr(claim, "train_segment", _time(claim.train_segment, line))
+    patch.setattr(claim, "train_segment", _time(vars(claim)["train_segment"], line))
     return part
 
 

@@ -1,6 +1,6 @@
 """What a run came to, as JSON: losses, money, utilisation, gas, claims, the convicted number."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,14 +21,14 @@ Json = dict[str, Any]
 class Pace:
     """Seconds, by the demo's own clock. trained: by account and round; end: when the last root was posted."""
 
-    trained: Counter[tuple[str, int]] = field(default_factory=Counter)
+    trained: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     end: float = 0.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """All that is known of a run that is over. accounts: by name; changes: of the wallets, in wei; seated: when an
-    account took its seat; cpu_s: processor time by name."""
+    """All that is known of a run that is over. accounts: by name; changes: of the wallets, in wei; seated:
+    when an account took its seat; cpu_s: processor time by name."""
 
     members: Sequence[Member]
     accounts: Mapping[str, str]

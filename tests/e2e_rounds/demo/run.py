@@ -5,6 +5,7 @@ The submitter's node runs in the demo itself: it posts the task, and computes ev
 
 import asyncio
 import json
+import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -139,7 +140,7 @@ async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
             tell_beginning(show)
             report = await play(show)
         report["wall_s"] = round(screen.seconds, 1)
-        report["path"] = str(setting.folders.report)
+        report["path"] = os.path.relpath(setting.folders.report)
         findings = judge_run(report)
         report["findings"] = [vars(finding) for finding in findings]
         setting.folders.report.write_text(json.dumps(report, indent=1) + "\n")
@@ -153,12 +154,14 @@ async def open_show(setting: Setting, screen: Screen) -> AsyncIterator[Show]:
     names = (SUBMITTER, *(member.name for member in setting.members))
     keys = {name: Account.create() for name in names}
     options = DevnetOptions(path=setting.folders.deployment, log=setting.folders.logs / "anvil.log")
-    async with run_devnet(options, report=lambda _: None) as devnet:
-        async with open_game_chain(devnet.rpc_url, devnet.deployment) as chain:
-            await fund(chain.connection, devnet.deployment, [key.address for key in keys.values()])
-            known = Names({key.address.lower(): name for name, key in keys.items()})
-            watch = Watch(chain, known, screen.say, ChainState.of(chain), lambda: screen.seconds)
-            yield Show(setting, devnet, screen, keys, watch)
+    async with (
+        run_devnet(options, report=lambda _: None) as devnet,
+        open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
+    ):
+        await fund(chain.connection, devnet.deployment, [key.address for key in keys.values()])
+        known = Names({key.address.lower(): name for name, key in keys.items()})
+        watch = Watch(chain, known, screen.say, ChainState.of(chain), lambda: screen.seconds)
+        yield Show(setting, devnet, screen, keys, watch)
 
 
 def tell_beginning(show: Show) -> None:

@@ -34,9 +34,8 @@ class Screen:
 
     def show_result(self, report: Mapping[str, Any], findings: Sequence[Finding]) -> None:
         """Curve, money, utilisation, gas and verdict."""
-        self.console.print(
-            f"\nHeld-out loss of the global model, nats per byte\n{draw_curve(report['loss'])}\n"
-        )
+        self.console.print("\nHeld-out loss of the global model, nats per byte")
+        self.console.print(draw_curve(report["loss"]) + "\n", markup=False)
         self.console.print(make_money_table(report))
         for line in (*tell_utilisation(report["utilisation"]), *tell_gas(report["gas"])):
             self.console.print(line, markup=False)
@@ -78,13 +77,12 @@ def _show(wei: int) -> str:
 
 def tell_utilisation(utilisation: Mapping[str, Any]) -> list[str]:
     """How much of their time solvers spent on training that counts."""
-    solvers = ", ".join(
+    solvers = (
         f"{name} {one['train_s']:.1f} of {one['seat_s']:.1f} s"
         for name, one in utilisation["solvers"].items()
     )
-    return [
-        f"utilisation: {utilisation['all']:.1%} (training of merged claims by time in the seat: {solvers})"
-    ]
+    about = f"{utilisation['all']:.1%}, training of merged claims by time in the seat"
+    return [f"utilisation: {about} ({', '.join(solvers)})"]
 
 
 def tell_gas(gas: Mapping[str, Any]) -> list[str]:

@@ -80,7 +80,8 @@ class Teller:
 
     def freed(self, v: Mapping[str, Any]) -> Iterator[str]:
         if v["stake_wei"]:
-            yield f"{self._names.of_seat(self._game, v['seat'])} has its stake of {show_wei(v['stake_wei'])} back"
+            who = self._names.of_seat(self._game, v["seat"])
+            yield f"{who} has its stake of {show_wei(v['stake_wei'])} back"
 
     def closed(self, v: Mapping[str, Any]) -> Iterator[str]:
         yield f"the task is closed; {show_wei(v['refund_wei'])} of the escrow go back to the submitter"

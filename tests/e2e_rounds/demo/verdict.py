@@ -77,6 +77,5 @@ def _judge_money(report: Report) -> Iterator[Finding]:
     said = f"do not explain the wallets of {', '.join(wrong)}" if wrong else "explain every wallet to the wei"
     yield Finding(not wrong, f"the chain's events {said}")
     rest = sum(p["change"] for p in parties) + report["burned"]
-    yield Finding(
-        rest == 0, "what some lost others have, or it is burned" if not rest else f"{rest} wei are missing"
-    )
+    said = f"{rest} wei are missing" if rest else "what some lost, others have, or it is burned"
+    yield Finding(rest == 0, said)
