@@ -112,4 +112,3 @@ async def ask(party: Party, doubt: Doubt) -> None:
 
 def _find(party: Party, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(party, Sentence(StatementRef(index, 0), 0, signature))
-
