@@ -50,8 +50,8 @@ class SealsGarbage(Says):
 
 @dataclass(frozen=True)
 class IsHanded(SealsGarbage):
-    """An honest claim's solver hands it the end before it seals: it accepts without a replay, and can show all
-    that it is asked for."""
+    """An honest claim's solver hands it the end before it seals: it accepts without a replay, and can show
+    all that it is asked for."""
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
         """As good as."""
@@ -69,8 +69,8 @@ class KeepsShut(Conduct):
 
 @dataclass(frozen=True)
 class CopiesOthers(Conduct):
-    """Never replays: waits for another's opening and repeats it. where: `reserve`, of its own draw; `late`, as
-    a whistleblower, of the round's audit."""
+    """Never replays: waits for another's opening and repeats it. where: `reserve`, of its own draw; `late`,
+    as a whistleblower."""
 
     where: str = "reserve"
 
@@ -106,7 +106,7 @@ class Farms(Conduct):
 
 @dataclass(frozen=True)
 class Contradicts(Conduct):
-    """Signs a second vote that says otherwise, and shows each to whom it pleases. Whoever has both proves it."""
+    """Signs a second vote that says otherwise. Whoever has both proves it."""
 
     def plan(self, play: Play) -> Sends:
         """The first who has both is an honest auditor."""
@@ -118,7 +118,8 @@ class Contradicts(Conduct):
             digest = play.table.make_digest(finders[0], ref, ProofKind.TWO_STATEMENTS)
             yield audit.auditor, hand_in(play, audit, VoteWord.REJECT_STATE)
             yield finders[0], calls.SealProof(digest)
-            if play.table.state.seals.get((play.table.get_address(finders[0]), digest), play.block) < play.block:
+            sealed = play.table.state.seals.get((play.table.get_address(finders[0]), digest))
+            if sealed is not None and sealed < play.block:
                 yield finders[0], calls.ConvictSeat(ref, ProofKind.TWO_STATEMENTS, digest)
 
 
@@ -167,7 +168,8 @@ class Bribed(Says):
 def list_audits(play: Play) -> Iterator[tuple[StatementRef, Audit]]:
     """All audits of rounds that are audited now."""
     for game_round in play.now.rounds.values():
-        if game_round.closed is None or game_round.phase == RoundPhase.UNDONE or play.block > game_round.closed + 60:
+        is_closed = game_round.closed is not None and play.block <= game_round.closed + 60
+        if not is_closed or game_round.phase == RoundPhase.UNDONE:
             continue
         for slot, draw in list_draws(play.now, game_round):
             for rank in range(RANKS):
@@ -191,35 +193,68 @@ def hand_in(play: Play, audit: Audit, word: VoteWord) -> calls.JudgeVotes:
     return calls.JudgeVotes(ref.round, (vote,), (HandedOpening(*place),))
 
 
-def _make(name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 1, 0), **more: object) -> Agent:
+def _make(
+    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 1, 0), **more: object
+) -> Agent:
     return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
 
 
 HALF = Spoils(frozenset(range(0, SEGMENTS, 2)))
 PAIR, LATE_PAIR = (0, 2, 0), (0, 0, 2)
 AGENTS = (
-    _make("accepts unseen", "says ACCEPT to all without a look, beside a solver who spoils half of its work",
-          Says(VoteWord.ACCEPT), foes=HALF, foe_seats=(1, 0, 0)),
-    _make("garbage sealer", "seals noise, accepts what it is shown: honest work", SealsGarbage(), known="Garbage behind an ACCEPT"),
-    _make("handed a right root", "seals the end that the solver hands it", IsHanded(),
-          known="A right root can be handed to an auditor"),
+    _make(
+        "accepts unseen",
+        "says ACCEPT to all without a look, beside a solver who spoils half of its work",
+        Says(VoteWord.ACCEPT),
+        foes=HALF,
+        foe_seats=(1, 0, 0),
+    ),
+    _make(
+        "garbage sealer",
+        "seals noise, accepts what it is shown: honest work",
+        SealsGarbage(),
+        known="Garbage behind an ACCEPT",
+    ),
+    _make(
+        "handed a right root",
+        "seals the end that the solver hands it",
+        IsHanded(),
+        known="A right root can be handed to an auditor",
+    ),
     _make("garbage opener", "seals something else than it opens", KeepsShut()),
     _make("griefing pair", "two verifiers say REJECT of honest work", Says(VoteWord.REJECT_STATE), PAIR),
-    _make("pair that blames the pseudo-gradient", "says REJECT of right leaves", Says(VoteWord.REJECT_DELTA), PAIR),
+    _make(
+        "pair that blames the pseudo-gradient",
+        "says REJECT of right leaves",
+        Says(VoteWord.REJECT_DELTA),
+        PAIR,
+    ),
     _make("pair that blames the start", "says REJECT of right starts", Says(VoteWord.REJECT_START), PAIR),
     _make("pair that cries unserved", "says UNSERVED of what it was served", Says(VoteWord.UNSERVED), PAIR),
     _make("abstaining pair", "says ABSTAIN to hurt", Says(VoteWord.ABSTAIN), PAIR),
     _make("silent verifier", "says nothing once it is drawn", Says(None)),
-    _make("late pair that abstains", "says ABSTAIN of accepted claims", Says(VoteWord.ABSTAIN, True), LATE_PAIR),
-    _make("late pair that rejects", "says REJECT of accepted claims", Says(VoteWord.REJECT_STATE, True), LATE_PAIR),
+    _make(
+        "late pair that abstains", "says ABSTAIN of accepted claims", Says(VoteWord.ABSTAIN, True), LATE_PAIR
+    ),
+    _make(
+        "late pair that rejects",
+        "says REJECT of accepted claims",
+        Says(VoteWord.REJECT_STATE, True),
+        LATE_PAIR,
+    ),
     _make("copying reserve", "waits for the opening of another", CopiesOthers()),
     _make("copying whistleblower", "waits for ends that were published", CopiesOthers("late"), (0, 0, 1)),
-    _make("farmers of reserves", "four of six; the primary abstains, two reserves are paid for one replay", Farms(), (0, 4, 0),
-          known="Reserves can be farmed"),
+    _make(
+        "farmers of reserves",
+        "four of six; the primary abstains, two reserves are paid for one replay",
+        Farms(),
+        (0, 4, 0),
+        known="Reserves can be farmed",
+    ),
     _make("two tongues", "signs two words of one draw", Contradicts()),
     _make("forger of votes", "hands in votes of others, signed by itself", HandsIn("forged")),
     _make("replayer of votes", "hands in votes of an old seed", HandsIn("replayed")),
     _make("reserve before its time", "hands in its vote before the primary's", HandsIn("early")),
     _make("voter on another segment", "hands in votes of a segment that was not drawn", HandsIn("elsewhere")),
     _make("bribed verifier", "accepts its solver's false segment", Bribed(), (1, 1, 0)),
-)  # fmt: skip
+)

@@ -12,8 +12,8 @@ from protocol.spec.game import calls
 from protocol.spec.game.enums import ClaimFate, ContestTurn, ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.state import GameRound, StatementRef
-from protocol.spec.statements import VoteWord
 from protocol.spec.game.timing import get_ask_until, get_statement_until, is_over
+from protocol.spec.statements import VoteWord
 
 FLOOD = 5
 
@@ -65,8 +65,8 @@ class Harasses(Conduct):
 
 @dataclass(frozen=True)
 class Contests(Conduct):
-    """Contests right roots. count: at once; how: `silent` after the opening, `leaf`, goes down to the leaf and
-    leaves it to others, `itself`, brings the leaf too."""
+    """Contests right roots. count: at once; how: `silent` after the opening, `leaf`, goes down to the leaf
+    and leaves it to others, `itself`, brings the leaf too."""
 
     count: int = 1
     how: str = "silent"
@@ -116,8 +116,8 @@ class Shields(Spoils):
 
 @dataclass(frozen=True)
 class Steals(Conduct):
-    """Brings proofs that are not its own. how: `copied`, somebody's digest without a seal; `sealed` in advance
-    and for ever, used when it has expired; `false`, against a right claim."""
+    """Brings proofs that are not its own. how: `copied`, somebody's digest without a seal; `sealed`, used
+    when it has expired; `false`, against a right claim."""
 
     how: str = "copied"
 
@@ -145,7 +145,8 @@ class Crowds(Conduct):
         """Up to five of them."""
         amounts, state = play.table.state.terms.amounts, play.table.state
         names = [f"own extra {i}" for i in range(5)]
-        if self.why == "delay" and not (state.next_round == state.terms.rounds or is_over(play.now, play.block)):
+        is_ending = state.next_round == state.terms.rounds or is_over(play.now, play.block)
+        if self.why == "delay" and not is_ending:
             return
         role = SeatRole.SOLVER if self.why == "push" else SeatRole.VERIFIER
         wei = amounts.solver_stake + 1 if self.why == "push" else amounts.auditor_stake
@@ -166,30 +167,43 @@ class Crowds(Conduct):
         return None
 
 
-def _make(name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 0, 0), **more: object) -> Agent:
+def _make(
+    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 0, 0), **more: object
+) -> Agent:
     return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
 
 
 AGENTS = (
     _make("disputer of right claims", "opens a dispute and says nothing more", Harasses("disputes")),
-    _make("flood of disputes", "five at once on one honest seat, at one to five bonds", Harasses("disputes", FLOOD)),
+    _make(
+        "flood of disputes",
+        "five at once on one honest seat, at one to five bonds",
+        Harasses("disputes", FLOOD),
+    ),
     _make("flood of asks", "asks five honest votes", Harasses("asks", FLOOD)),
     _make("asker", "asks one honest vote", Harasses("asks")),
     _make("locker of stakes", "disputes in the last block", Harasses("disputes", is_last=True)),
     _make("contester of right roots", "opens a contest and says nothing more", Contests()),
     _make("flood of contests", "five at once, all led to their leaf", Contests(FLOOD, "leaf")),
     _make("contester that brings the leaf", "takes back half of its own bond", Contests(1, "itself")),
-    _make("contester of its own wrong root", "three signers, two contests: one falls, one is moot", MootContests(),
-          (3, 0, 0)),
+    _make(
+        "contester of its own wrong root",
+        "three signers, two contests: one falls, one is moot",
+        MootContests(),
+        (3, 0, 0),
+    ),
     _make("shielded cheat", "a friend's slow dispute of the false claim", Shields(), (1, 0, 1)),
-    _make("acquitted cheat", "loses a dispute of its right claim, then cheats", Shields(frozenset(range(SEGMENTS)), since=2, is_right=True),
-          (1, 0, 1)),
+    _make(
+        "acquitted cheat",
+        "loses a dispute of its right claim, then cheats",
+        Shields(frozenset(range(SEGMENTS)), since=2, is_right=True),
+        (1, 0, 1),
+    ),
     _make("thief of proofs", "sends a proof that it saw in the pool", Steals("copied")),
     _make("hoarder of seals", "seals a digest for ever", Steals("sealed")),
     _make("false proof", "proves a fault that is none", Steals("false")),
     _make("crowd that pushes out", "fresh accounts with a wei more than each solver", Crowds("push")),
-    _make("crowd of auditors", "joins so that an epoch cannot be freed", Crowds("fill"),
-          known="freeEpoch"),
+    _make("crowd of auditors", "joins so that an epoch cannot be freed", Crowds("fill"), known="freeEpoch"),
     _make("crowd at the end", "joins when the task is over", Crowds("delay"), known="Joining delays closing"),
-)  # fmt: skip
+)
 __all__ = ["AGENTS", "SEGMENTS", "WINDOWS"]

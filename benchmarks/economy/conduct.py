@@ -18,6 +18,8 @@ from protocol.spec.statements import VoteWord
 if TYPE_CHECKING:
     from benchmarks.economy.play import Play
 
+Seats = tuple[int, int, int]
+"""Of solvers, verifiers, whistleblowers."""
 Sends = Iterator[tuple[str, GameCall]]
 
 
@@ -100,7 +102,7 @@ class Conduct:
         """Which slots a solver signs a root of; none where it signs nothing."""
         return merged
 
-    def is_forging(self, play: Play, game_round: GameRound) -> bool:
+    def is_forging(self, play: Play, game_round: GameRound, name: str) -> bool:
         """Whether the root that it signs is a wrong one."""
         return False
 
@@ -137,18 +139,18 @@ class Outcome:
 @dataclass(frozen=True)
 class Agent:
     """Who plays. play: who does what; seats: own solvers, verifiers, whistleblowers; foes: how some others
-    play, against whom an honest one must hold; gain: V in wei; known: the entry of "Known and open" that names
-    it, where it may gain; outcomes: where its one false claim is weighed exactly, else seeds are averaged;
-    foresight: how many draws it may choose among."""
+    play, against whom an honest one must hold; gain: V in wei; known: the entry of "Known and open" that
+    names it, where it may gain; outcomes: where its one false claim is weighed exactly, else seeds are
+    averaged; changes: other terms of its task."""
 
     name: str
     play: str
     conduct: Conduct = HONEST
-    seats: tuple[int, int, int] = (0, 0, 0)
+    seats: Seats = (0, 0, 0)
     is_submitter: bool = False
     is_honest: bool = False
     foes: Conduct = HONEST
-    foe_seats: tuple[int, int, int] = (0, 0, 0)
+    foe_seats: Seats = (0, 0, 0)
     gain: int = FIGURES.gain
     known: str = ""
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)

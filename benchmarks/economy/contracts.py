@@ -1,22 +1,24 @@
 """The real contracts as a table to play at, beside the machine: after every call both say the same.
 
 All tensors are zeros, so that a right outer step gives zeros again. Claims have real trees; a false one is
-wrong in what its proof needs. Inside a dispute a right claim shows its step roots and the opener says nothing;
-a false one says nothing.
+wrong in what its proof needs. Inside a dispute a right claim shows its step roots and the opener says
+nothing; a false one says nothing.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.economy import ground
 from benchmarks.economy.conduct import Agent, Claim, Fault
-from benchmarks.economy.ground import SEGMENTS, make_word
+from benchmarks.economy.duties import play_task
+from benchmarks.economy.ground import LIMITS, change_terms, make_terms, make_word
 from benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, name_parties
+from protocol.actions.merge.book import WorkProof
 from protocol.adapters.chain.abi import find_function
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.adapters.chain.values import encode_call
 from protocol.compute.digest import build_delta_tree
-from protocol.actions.merge.book import WorkProof
 from protocol.spec.audit_draw import deal_shards
 from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
@@ -25,21 +27,25 @@ from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.enums import GameOutcome, ProofKind
 from protocol.spec.game.state import GameState, StatementRef
-from protocol.spec.game.terms import GameTerms
+from protocol.spec.game.terms import GameTerms, check_terms
 from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_levels, compute_path, hash_leaf
 from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
-from protocol.spec.statements import VoteWord
+from protocol.spec.statements import VoteWord, compute_seal
 from tests.rounds import members, twin
 from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, hand_vote, make_vote
-from tests.rounds.twin import Twin
+from tests.rounds.members import Member, hand_vote
+from tests.rounds.twin import Disagreement, Twin
 
 STEPS = 5
 """of a segment, in tests/rounds."""
 ZEROS = bytes(LEAF_BYTES)
 ZERO_ROOT = hash_leaf(ZEROS)
+OTHER = b"\x41" * LEAF_BYTES
+CHECKED = 16
 NO_LEAF = 99_999
+WINDOWS = replace(ground.WINDOWS, train_max=40, respond=20, dispute=240, ask=400)
+"""Shorter where nothing happens: blocks of a chain take time."""
 BAD_SCALE = bytes([221]) + bytes(DELTA_LEAF_BYTES - 1)
 
 
@@ -63,9 +69,7 @@ class Tree:
         self.salts = [make_word("salt", solver, index, claim, b) for b in range(claim.segments + 1)]
         place = (terms.domain, index, solver)
         roots = [compute_state_root(header) for header in self.headers]
-        leaves = [
-            compute_boundary_leaf(*place, b, self.salts[b], root) for b, root in enumerate(roots)
-        ]
+        leaves = [compute_boundary_leaf(*place, b, self.salts[b], root) for b, root in enumerate(roots)]
         self.delta = BAD_SCALE if claim.fault is Fault.SCALE else bytes(DELTA_LEAF_BYTES)
         carried = compute_carried_root(self.headers[-1])
         carried = make_word("none") if claim.fault is Fault.CARRIED else carried
@@ -94,6 +98,11 @@ class MoneyTwin(Twin):
         if refused is None and isinstance(call, calls.DisputeStatement):
             self._show_roots(call.statement, number)
         return refused
+
+    def check(self) -> None:
+        """Logs tell everything after every call; the contracts are asked themselves after every sixteenth."""
+        if self.count % CHECKED == 0 or self.state.is_closed:
+            super().check()
 
     def _show_roots(self, ref: StatementRef, number: int) -> None:
         found = self.state.rounds[ref.round].claims[ref.slot]
@@ -139,14 +148,14 @@ class MoneyTwin(Twin):
         end = compute_state_root(tree.headers[vote.segment + 1])
         own = compute_state_root(self._own_end(vote.claim_root, vote.segment, word))
         place = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank)
-        seal = members.compute_seal(*place, auditor.address, vote.start_leaf, own, shown[3])
+        seal = compute_seal(*place, auditor.address, vote.start_leaf, own, shown[3])
         leaf_hash = tree.levels[0][vote.segment + 1]
         vote = replace(vote, seal=seal, end_leaf=leaf_hash)
         return vote, (end, tree.salts[vote.segment + 1], own, shown[3]), auditor
 
     def _own_end(self, root: bytes, segment: int, word: VoteWord) -> StateHeader:
         header = self.trees[root][0].headers[segment + 1]
-        return header if word == VoteWord.ACCEPT else replace(header, weights_root=hash_leaf(b"\x41" * LEAF_BYTES))
+        return header if word == VoteWord.ACCEPT else replace(header, weights_root=hash_leaf(OTHER))
 
     def _write_answer(self, call: calls.AnswerAsk) -> tuple[Any, ...]:
         ask = self.state.asks[call.ask]
@@ -215,8 +224,10 @@ class MoneyTwin(Twin):
 class ChainTable:
     """As `Table`, on both. refused_early: calls that only the machine could take yet."""
 
-    def __init__(self, chain: RoundChain, terms: GameTerms, agent: Agent) -> None:
+    def __init__(self, chain: RoundChain, terms: GameTerms, agent: Agent, rounds: int) -> None:
         names = [*dict.fromkeys((*(name for _, name in name_parties(agent)), KEEPER, STRANGER, *EXTRAS))]
+        terms = replace(terms, rounds=rounds, windows=WINDOWS)
+        terms = replace(terms, domain=make_word("task", agent.name, chain.get_block()))
         with patch.object(twin, "make_word", _make_word):
             self.twin = MoneyTwin(chain, terms, tuple(names))
         self.twin.trees, self.twin.answered = {}, set()
@@ -261,4 +272,30 @@ class ChainTable:
         self.twin.chain.mine_to(block - 1)
 
 
-__all__ = ["SEGMENTS", "ChainTable", "asdict", "make_vote"]
+def play_contracts(chain: RoundChain, agent: Agent, rounds: int) -> dict[str, int]:
+    """An agent's task on both. Raises Disagreement where they part. refused: of the agent's calls."""
+    if agent.changes:
+        return _post_terms(chain, agent)
+    with chain.undone():
+        return _play_on(ChainTable(chain, make_terms(), agent, rounds), agent)
+
+
+def _play_on(table: "ChainTable", agent: Agent) -> dict[str, int]:
+    play = play_task(agent, table)
+    if not table.state.is_closed:
+        raise Disagreement(f"{agent.name}: the task does not close")
+    return {"calls": table.twin.count, "refused": len(play.refused), "convicted": len(play.convicted)}
+
+
+def _post_terms(chain: RoundChain, agent: Agent) -> dict[str, int]:
+    """The contract refuses the terms that the machine refuses, by the same name."""
+    terms = change_terms(make_terms(), dict(agent.changes))
+    terms = replace(terms, domain=make_word("task", agent.name, chain.get_block()))
+    flaw, refused = check_terms(terms, LIMITS), ""
+    try:
+        Twin(chain, terms, ())
+    except Disagreement as refusal:
+        refused = str(refusal)
+    if (flaw.name if flaw else "") not in refused or bool(flaw) != bool(refused):
+        raise Disagreement(f"{agent.name}: the machine says {flaw}, the contract {refused}")
+    return {"calls": 1, "refused": int(bool(refused)), "convicted": 0}

@@ -1,5 +1,5 @@
-"""What everybody does in a block: honest parties by the protocol, agents by their conduct. `play_task` goes on
-until nothing is left to do."""
+"""What everybody does in a block: honest parties by the protocol, agents by their conduct. `play_task` goes
+on until nothing is left to do."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,9 +7,9 @@ from itertools import count
 
 from benchmarks.economy import pursuing
 from benchmarks.economy.conduct import Agent, Claim
-from benchmarks.economy.ground import FIGURES, SEGMENTS, WINDOWS
+from benchmarks.economy.ground import FIGURES, SEGMENTS
 from benchmarks.economy.play import KEEPER, Play
-from benchmarks.economy.table import Table
+from benchmarks.economy.table import AnyTable
 from protocol.spec.audit_draw import RANKS
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
@@ -28,7 +28,7 @@ PASSES_MAX = 1_500
 """More than any play takes."""
 
 
-def play_task(agent: Agent, table: Table) -> Play:
+def play_task(agent: Agent, table: AnyTable) -> Play:
     """A task from joining to the last payout."""
     play = Play(agent, table)
     play.seat_all()
@@ -60,10 +60,12 @@ def _list_wakes(play: Play) -> Iterator[int]:
     if live is not None and live.closed is None and live.trained_from is not None:
         names = {play.get_name(number) for number in live.pool.solvers}
         yield from (play.get_conduct(name).get_commit_block(play, live, name) for name in names)
-    questions = (*play.table.state.disputes.values(), *play.table.state.asks.values())
-    yield from (one.clock for one in questions)
+    yield from (one.clock for one in play.table.state.disputes.values())
+    yield from (one.clock for one in play.table.state.asks.values())
+    windows = play.table.state.terms.windows
+    waits = (60, windows.dispute, 2 * windows.audit_max + windows.ask)
     closes = [one.closed for one in play.table.state.rounds.values() if one.closed is not None]
-    yield from (close + wait for close in closes for wait in (60, WINDOWS.dispute, 40 + WINDOWS.ask))
+    yield from (close + wait for close in closes for wait in waits)
 
 
 # --- Committing ---------------------------------------------------------------------------------------------
@@ -179,7 +181,10 @@ def _list_posts(play: Play) -> Sends:
         conduct = play.get_conduct(name)
         if not play.is_up(name) or (play.is_honest(name) and not play.is_base_right(waiting)):
             continue
-        chosen, is_wrong = conduct.choose_merge(play, waiting, merged), conduct.is_forging(play, waiting)
+        chosen, is_wrong = (
+            conduct.choose_merge(play, waiting, merged),
+            conduct.is_forging(play, waiting, name),
+        )
         play.note(name, "signs", waiting.index, chosen, is_wrong)
         if chosen:
             parties.setdefault((chosen, is_wrong), []).append(number)

@@ -44,10 +44,10 @@ AUDIT_MARGIN = Fraction(5, 4)
 """Pay of an audit over its least."""
 REPLAY = FIGURES.cost // SEGMENTS
 GAS: dict[type[GameCall], int] = {
-    calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.OpenContest: 150_000, calls.AnswerContest: 150_000,
-    calls.NameChild: 150_000, calls.BringLeaf: 950_000, calls.AskSigner: 120_000, calls.AnswerAsk: 200_000,
-    calls.DisputeStatement: 190_000, calls.EndDispute: 300_000, calls.ConvictSeat: 300_000,
-    calls.JoinSeat: 150_000, calls.JudgeVotes: 110_000,
+    calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.JudgeVotes: 110_000, calls.JoinSeat: 150_000,
+    calls.OpenContest: 150_000, calls.AnswerContest: 150_000, calls.NameChild: 150_000,
+    calls.BringLeaf: 950_000, calls.AskSigner: 120_000, calls.AnswerAsk: 200_000, calls.ConvictSeat: 300_000,
+    calls.DisputeStatement: 190_000, calls.EndDispute: 300_000,
 }  # fmt: skip
 """By kind (docs/decisions/0029); a solver's round has its share of what anybody may send."""
 OTHER_GAS, REFUSED_GAS = 80_000, 40_000
@@ -78,3 +78,12 @@ def make_terms() -> GameTerms:
 def price_call(call: GameCall, is_refused: bool) -> int:
     """What a call costs its sender in gas, in wei. Votes are priced by who signed them."""
     return (REFUSED_GAS if is_refused else GAS.get(type(call), OTHER_GAS)) * GAS_PRICE
+
+
+def change_terms(terms: GameTerms, changes: dict[str, int]) -> GameTerms:
+    """Other windows or amounts."""
+    windows = {name: value for name, value in changes.items() if hasattr(terms.windows, name)}
+    amounts = {name: value for name, value in changes.items() if hasattr(terms.amounts, name)}
+    return replace(
+        terms, windows=replace(terms.windows, **windows), amounts=replace(terms.amounts, **amounts)
+    )

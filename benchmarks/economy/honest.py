@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from benchmarks.economy.auditors import Says
 from benchmarks.economy.challengers import Harasses
-from benchmarks.economy.conduct import Agent, Audit, Conduct
+from benchmarks.economy.conduct import Agent, Audit, Conduct, Seats
 from benchmarks.economy.ground import TRAIN_BLOCKS, WINDOWS
 from benchmarks.economy.play import Play
 from benchmarks.economy.solvers import Forges, Refuses, Spoils
@@ -44,8 +44,9 @@ class AnswersLate(Conduct):
     def is_answering(self, play: Play, name: str) -> bool:
         """In the last block of a clock."""
         state, seat = play.table.state, play.get_seat(name)
-        asks = [*state.asks.values(), *state.disputes.values()]
-        clocks = [one.clock for one in asks if seat is not None and one.seat == seat.number]
+        number = seat.number if seat is not None else -1
+        clocks = [one.clock for one in state.asks.values() if one.seat == number]
+        clocks += [one.clock for one in state.disputes.values() if one.seat == number]
         return not clocks or min(clocks) <= play.block
 
 
@@ -78,7 +79,7 @@ class Straggles(Conduct):
         return (game_round.trained_from or 0) + WINDOWS.train_min - 1
 
 
-def _make(name: str, play: str, conduct: Conduct, seats: tuple[int, int, int], **more: object) -> Agent:
+def _make(name: str, play: str, conduct: Conduct, seats: Seats, **more: object) -> Agent:
     return Agent(name, play, conduct, seats, is_honest=True, **more)  # type: ignore[arg-type]
 
 
@@ -89,34 +90,113 @@ AGENTS = (
     _make("honest whistleblower", "audits accepted work late", Conduct(), WHISTLEBLOWER),
     Agent("honest submitter", "posts the task and takes the model", is_submitter=True, is_honest=True),
     _make("solver that crashes in training", "misses round 3", Crashes(phase="train"), SOLVER),
-    _make("solver that crashes before it serves", "committed, serves nobody in round 3", Crashes(phase="post"), SOLVER),
+    _make(
+        "solver that crashes before it serves",
+        "committed, serves nobody in round 3",
+        Crashes(phase="post"),
+        SOLVER,
+    ),
     _make("solver that crashes for good", "is gone from round 3 on", Crashes(phase="good"), SOLVER),
-    _make("solver that crashes when it is disputed", "is back in the last block for an answer",
-          AnswersLate(), SOLVER, foes=Harasses("disputes"), foe_seats=WHISTLEBLOWER),
-    _make("verifier that crashes before its replay", "is silent in round 3", Crashes(phase="audit"), VERIFIER),
-    _make("verifier that crashes after its seal", "has replayed, does not vote in round 3", CrashesSealed(), VERIFIER),
+    _make(
+        "solver that crashes when it is disputed",
+        "is back in the last block for an answer",
+        AnswersLate(),
+        SOLVER,
+        foes=Harasses("disputes"),
+        foe_seats=WHISTLEBLOWER,
+    ),
+    _make(
+        "verifier that crashes before its replay", "is silent in round 3", Crashes(phase="audit"), VERIFIER
+    ),
+    _make(
+        "verifier that crashes after its seal",
+        "has replayed, does not vote in round 3",
+        CrashesSealed(),
+        VERIFIER,
+    ),
     _make("verifier that crashes before it opens", "opens two windows late", OpensLate(), VERIFIER),
     _make("verifier that crashes for good", "is gone from round 3 on", Crashes(phase="good"), VERIFIER),
-    _make("verifier that crashes when it is asked", "is back in the last block for an answer",
-          AnswersLate(), VERIFIER, foes=Harasses("asks"), foe_seats=WHISTLEBLOWER),
-    _make("whistleblower that crashes in a late audit", "is silent in round 3", Crashes(phase="audit"), WHISTLEBLOWER),
-    _make("whistleblower that crashes for good", "is gone from round 3 on", Crashes(phase="good"), WHISTLEBLOWER),
+    _make(
+        "verifier that crashes when it is asked",
+        "is back in the last block for an answer",
+        AnswersLate(),
+        VERIFIER,
+        foes=Harasses("asks"),
+        foe_seats=WHISTLEBLOWER,
+    ),
+    _make(
+        "whistleblower that crashes in a late audit",
+        "is silent in round 3",
+        Crashes(phase="audit"),
+        WHISTLEBLOWER,
+    ),
+    _make(
+        "whistleblower that crashes for good", "is gone from round 3 on", Crashes(phase="good"), WHISTLEBLOWER
+    ),
     _make("straggler", "commits just before train_min", Straggles(), SOLVER),
-    _make("solver among auditors who reject it", "two of six verifiers reject its work", Conduct(), SOLVER,
-          foes=Says(VoteWord.REJECT_STATE), foe_seats=LIARS),
-    _make("solver whose base root falls", "does not train on a wrong root of three of five", Conduct(), SOLVER,
-          foes=Forges(), foe_seats=(3, 0, 0)),
-    _make("verifier of a false claim's right segments", "accepts what it saw, and keeps its seat", Conduct(), VERIFIER,
-          foes=Spoils(frozenset({0})), foe_seats=(2, 0, 0)),
-    _make("whistleblower that finds a false claim", "disputes what its late replay shows", Conduct(), (0, 0, 6),
-          foes=IDLE, foe_seats=(1, 0, 0)),
-    _make("whistleblower that contests a wrong root", "names the child that its own tree lacks", Conduct(),
-          (0, 0, 6), foes=Forges(), foe_seats=(3, 0, 0)),
-    Agent("submitter among idle solvers", "gets its pay back where a fault is proven", is_submitter=True,
-          is_honest=True, foes=IDLE, foe_seats=(2, 0, 0)),
-    _make("solver of a task that is halted early", "is paid for what was accepted", Conduct(), SOLVER,
-          foes=Halts()),
-    _make("verifier whom two solvers do not serve", "says UNSERVED as long as it can afford it", Conduct(),
-          VERIFIER, foes=Refuses(), foe_seats=(2, 0, 0), known="A truthful UNSERVED costs F"),
-)  # fmt: skip
+    _make(
+        "solver among auditors who reject it",
+        "two of six verifiers reject its work",
+        Conduct(),
+        SOLVER,
+        foes=Says(VoteWord.REJECT_STATE),
+        foe_seats=LIARS,
+    ),
+    _make(
+        "solver whose base root falls",
+        "does not train on a wrong root of three of five",
+        Conduct(),
+        SOLVER,
+        foes=Forges(),
+        foe_seats=(3, 0, 0),
+    ),
+    _make(
+        "verifier of a false claim's right segments",
+        "accepts what it saw, and keeps its seat",
+        Conduct(),
+        VERIFIER,
+        foes=Spoils(frozenset({0})),
+        foe_seats=(2, 0, 0),
+    ),
+    _make(
+        "whistleblower that finds a false claim",
+        "disputes what its late replay shows",
+        Conduct(),
+        (0, 0, 6),
+        foes=IDLE,
+        foe_seats=(1, 0, 0),
+    ),
+    _make(
+        "whistleblower that contests a wrong root",
+        "names the child that its own tree lacks",
+        Conduct(),
+        (0, 0, 6),
+        foes=Forges(),
+        foe_seats=(3, 0, 0),
+    ),
+    Agent(
+        "submitter among idle solvers",
+        "gets its pay back where a fault is proven",
+        is_submitter=True,
+        is_honest=True,
+        foes=IDLE,
+        foe_seats=(2, 0, 0),
+    ),
+    _make(
+        "solver of a task that is halted early",
+        "is paid for what was accepted",
+        Conduct(),
+        SOLVER,
+        foes=Halts(),
+    ),
+    _make(
+        "verifier whom two solvers do not serve",
+        "says UNSERVED as long as it can afford it",
+        Conduct(),
+        VERIFIER,
+        foes=Refuses(),
+        foe_seats=(2, 0, 0),
+        known="A truthful UNSERVED costs F",
+    ),
+)
 __all__ = ["AGENTS", "TRAIN_BLOCKS"]

@@ -1,7 +1,7 @@
 """One task played to its end: who sits where, what is true, who saw what, and everybody's money.
 
-    upkeep and votes are sent by the keeper, whoever else is silent
-    an agent's accounts are called `own ...`, those it is played against `foe ...`, all others are honest
+upkeep and votes are sent by the keeper, whoever else is silent
+an agent's accounts are called `own ...`, those it is played against `foe ...`, all others are honest
 """
 
 from collections import defaultdict
@@ -10,9 +10,17 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from benchmarks.economy.conduct import HONEST, Agent, Audit, Claim, Conduct, Fault, Shown
-from benchmarks.economy.ground import GAS, GAS_PRICE, MODEL_WORTH, REPLAY, SOLVERS, VERIFIERS, WHISTLEBLOWERS
-from benchmarks.economy.ground import price_call
-from benchmarks.economy.table import SUBMITTER, Table
+from benchmarks.economy.ground import (
+    GAS,
+    GAS_PRICE,
+    MODEL_WORTH,
+    REPLAY,
+    SOLVERS,
+    VERIFIERS,
+    WHISTLEBLOWERS,
+    price_call,
+)
+from benchmarks.economy.table import SUBMITTER, AnyTable
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment
@@ -48,12 +56,12 @@ def name_parties(agent: Agent) -> list[tuple[SeatRole, str]]:
 
 @dataclass
 class Play:
-    """claims: by round and slot; roots: rounds whose posted root is wrong; seen: what honest parties saw to be
+    """claims: by round and slot; wrong: roots that no merge gives; seen: claims that honest parties saw to be
     false, and who did; words: what was said, by place and rank; log: all that the agent's accounts did;
-    brought, spent: wei by party; made: false claims of the agent that were merged."""
+    brought, spent: wei by party."""
 
     agent: Agent
-    table: Table
+    table: AnyTable
     claims: dict[tuple[int, int], Claim] = field(default_factory=dict)
     wrong: set[bytes] = field(default_factory=set)
     seen: dict[StatementRef, str] = field(default_factory=dict)
@@ -122,7 +130,7 @@ class Play:
         return not self.get_conduct(name).is_down(self, name)
 
     def list_honest(self, *roles: SeatRole) -> list[str]:
-        """Who follows the protocol, is up and not convicted, honest agents among them, in the order of seats."""
+        """Who follows the protocol, is up and not convicted, in the order of seats."""
         seats = self.table.state.seats.values()
         names = [self.name_of(s.account) for s in seats if s.role in roles and s.status != SeatStatus.CLOSED]
         return [name for name in names if self.is_honest(name) and self.is_up(name)]

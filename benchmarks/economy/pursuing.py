@@ -20,7 +20,7 @@ from protocol.spec.game.enums import (
     SeatStatus,
 )
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import RunningDispute, StatementRef
 from protocol.spec.game.statement_refs import count_open_asks, count_open_disputes
 from protocol.spec.statements import COMPARED, VoteWord
 
@@ -50,9 +50,9 @@ def _list_accusations(play: Play) -> Sends:
             yield seer, make_dispute(play, ref, seat.number)
 
 
-def _is_pursued(play: Play, dispute: object) -> bool:
+def _is_pursued(play: Play, dispute: RunningDispute) -> bool:
     """Another's dispute counts where its opener is honest (H1)."""
-    return play.is_honest(play.name_of(dispute.opener))  # type: ignore[attr-defined]
+    return play.is_honest(play.name_of(dispute.opener))
 
 
 def make_dispute(play: Play, ref: StatementRef, seat: int) -> calls.DisputeStatement:
@@ -75,9 +75,9 @@ def _list_verdicts(play: Play) -> Sends:
     """Honest disputes of false claims end in the last block of their clock; the claimant has no defence."""
     for number, dispute in play.table.state.disputes.items():
         opener = play.name_of(dispute.opener)
-        if dispute.clock == play.block and is_dispute_right(play, dispute.statement):
-            if play.is_honest(opener):
-                yield opener, calls.EndDispute(number, outcome=GameOutcome.CONVICTED)
+        is_due = dispute.clock - 8 <= play.block <= dispute.clock and play.is_honest(opener)
+        if is_due and is_dispute_right(play, dispute.statement):
+            yield opener, calls.EndDispute(number, outcome=GameOutcome.CONVICTED)
 
 
 def is_dispute_right(play: Play, ref: StatementRef) -> bool:

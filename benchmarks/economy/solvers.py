@@ -8,8 +8,8 @@ from benchmarks.economy.ground import FIGURES, ROUNDS, SEGMENTS, WINDOWS, make_w
 from benchmarks.economy.play import Play
 from protocol.spec.game import calls
 from protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole
-from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.fates import list_mergeable
+from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.state import GameRound
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.statements import VoteWord
@@ -203,9 +203,10 @@ class Forges(Conduct):
 
     first: int = 2
 
-    def is_forging(self, play: Play, game_round: GameRound) -> bool:
+    def is_forging(self, play: Play, game_round: GameRound, name: str) -> bool:
         """Where its seats are enough to decide."""
-        return game_round.index == self.first and game_round.fallen is None
+        is_signer = name.rsplit(maxsplit=1)[1] in "012"
+        return is_signer and game_round.index == self.first and game_round.fallen is None
 
 
 @dataclass(frozen=True)
@@ -216,14 +217,20 @@ class ContestsItself(Conduct):
         """A contest a round, answered by itself, then dropped."""
         state = play.table.state
         for game_round in state.rounds.values():
-            if game_round.phase == RoundPhase.POSTED and not state.contests and play.block < game_round.opened + 99:
+            if (
+                game_round.phase == RoundPhase.POSTED
+                and not state.contests
+                and play.block < game_round.opened + 99
+            ):
                 yield "own solver 0", calls.OpenContest(game_round.index, state.terms.amounts.contest_bond)
         for number, contest in state.contests.items():
             if contest.turn == ContestTurn.ANSWER:
                 yield "own solver 1", calls.AnswerContest(number)
 
 
-def _make(name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (1, 0, 0), **more: object) -> Agent:
+def _make(
+    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (1, 0, 0), **more: object
+) -> Agent:
     return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
 
 
@@ -233,50 +240,128 @@ assert FIGURES.refused_gain is not None
 AGENTS = (
     _make("idle solver", "computes nothing, serves noise", Spoils(ALL)),
     _make("one false segment", "spoils one segment in each round", Spoils()),
-    _make("every second segment", "spoils all that can be spoiled without two drawn neighbours",
-          Spoils(frozenset(range(0, SEGMENTS, 2)))),
-    _make("one false claim at the end", "spoils one segment, in the last round only", Spoils(since=LAST),
-          outcomes=list_outcomes((0, 0))),
-    _make("cartel's one false claim", "the same with a third of all auditors", Spoils(since=LAST), THIRD,
-          outcomes=list_outcomes((2, 2))),
-    _make("grinder", "one false claim, and the better of two blocks for its draw", Spoils(since=LAST),
-          outcomes=list_outcomes((0, 0), foresight=2)),
-    _make("cartel: idle solver and a third of the auditors", "own auditors accept what they decide", Spoils(ALL), THIRD),
-    _make("inventor of steps", "answers its dispute with steps of its own invention", Spoils(is_inventing=True)),
-    _make("drifter", "stays inside the limits of each step, beyond those of a segment",
-          Spoils(frozenset({0}), is_drifting=True), gain=FIGURES.refused_gain),
+    _make(
+        "every second segment",
+        "spoils all that can be spoiled without two drawn neighbours",
+        Spoils(frozenset(range(0, SEGMENTS, 2))),
+    ),
+    _make(
+        "one false claim at the end",
+        "spoils one segment, in the last round only",
+        Spoils(since=LAST),
+        outcomes=list_outcomes((0, 0)),
+    ),
+    _make(
+        "cartel's one false claim",
+        "the same with a third of all auditors",
+        Spoils(since=LAST),
+        THIRD,
+        outcomes=list_outcomes((2, 2)),
+    ),
+    _make(
+        "grinder",
+        "one false claim, and the better of two blocks for its draw",
+        Spoils(since=LAST),
+        outcomes=list_outcomes((0, 0), foresight=2),
+    ),
+    _make(
+        "cartel: idle solver and a third of the auditors",
+        "own auditors accept what they decide",
+        Spoils(ALL),
+        THIRD,
+    ),
+    _make(
+        "inventor of steps", "answers its dispute with steps of its own invention", Spoils(is_inventing=True)
+    ),
+    _make(
+        "drifter",
+        "stays inside the limits of each step, beyond those of a segment",
+        Spoils(frozenset({0}), is_drifting=True),
+        gain=FIGURES.refused_gain,
+    ),
     _make("withheld pseudo-gradient", "commits a root without data", Refuses(Shown.ENDS, about="no data")),
     _make("withholder", "serves nobody", Refuses()),
     _make("withholder of ends", "shows the start, not the end", Refuses(Shown.START)),
-    _make("server of garbage", "shows auditors bytes that they cannot read", Refuses(Shown.GARBAGE, about="cipher")),
-    _make("guess breaker", "serves every second round only, so that others train on a wrong guess",
-          Refuses(where="other")),
-    _make("hider, V 10", "spoils one segment, shows it to its own auditors only; V as the task states",
-          Refuses(where="hit", spoiled=frozenset({0})), THIRD, gain=FIGURES.refused_gain),
-    _make("hider, V 100", "the same where V is ten times what the task states to bear",
-          Refuses(where="hit", spoiled=frozenset({0})), THIRD, known=FEE_BOUND),
-    _make("coalition that serves its own", "computes nothing, shows own auditors only",
-          Refuses(spoiled=ALL), THIRD),
-    _make("scale above 220", "a pseudo-gradient that no transaction could compute", Spoils(frozenset(), fault=Fault.SCALE)),
-    _make("wrong start", "boundary 0 is not the root of the round before", Spoils(frozenset(), fault=Fault.START)),
-    _make("wrong carried moments", "carries over what its claim did not end with", Spoils(frozenset(), fault=Fault.CARRIED)),
+    _make(
+        "server of garbage",
+        "shows auditors bytes that they cannot read",
+        Refuses(Shown.GARBAGE, about="cipher"),
+    ),
+    _make(
+        "guess breaker",
+        "serves every second round only, so that others train on a wrong guess",
+        Refuses(where="other"),
+    ),
+    _make(
+        "hider, V 10",
+        "spoils one segment, shows it to its own auditors only; V as the task states",
+        Refuses(where="hit", spoiled=frozenset({0})),
+        THIRD,
+        gain=FIGURES.refused_gain,
+    ),
+    _make(
+        "hider, V 100",
+        "the same where V is ten times what the task states to bear",
+        Refuses(where="hit", spoiled=frozenset({0})),
+        THIRD,
+        known=FEE_BOUND,
+    ),
+    _make(
+        "coalition that serves its own",
+        "computes nothing, shows own auditors only",
+        Refuses(spoiled=ALL),
+        THIRD,
+    ),
+    _make(
+        "scale above 220",
+        "a pseudo-gradient that no transaction could compute",
+        Spoils(frozenset(), fault=Fault.SCALE),
+    ),
+    _make(
+        "wrong start",
+        "boundary 0 is not the root of the round before",
+        Spoils(frozenset(), fault=Fault.START),
+    ),
+    _make(
+        "wrong carried moments",
+        "carries over what its claim did not end with",
+        Spoils(frozenset(), fault=Fault.CARRIED),
+    ),
     _make("dropper of shards", "skips every second round", Drops()),
     _make("second commitment", "commits twice in a round", Recommits("again")),
-    _make("commitment after the draw", "claims the last round again once its draw is known", Recommits("rejected")),
+    _make(
+        "commitment after the draw",
+        "claims the last round again once its draw is known",
+        Recommits("rejected"),
+    ),
     _make("one round behind", "commits on the root before the last", Recommits("stale")),
     _make("copier of a claim", "commits another's root", Copies()),
     _make("best of two runs", "trains twice", Chooses()),
     _make("early exit", "leaves once its false claim stands", Leaves()),
     _make("guest around draws", "leaves when its shard is dealt, and joins again", ComesAndGoes()),
-    _make("silent poster", "three of five solvers sign nothing in any round", Signs("nothing"), (3, 0, 0),
-          known="Half of the open solver seats can stop progress"),
-    _make("silent minority", "one solver signs nothing and posts nothing", Signs("nothing"),
-          known="Nobody is paid for calls that anybody may send"),
-    _make("leaver-out", "three of five sign a set that lacks an accepted claim", Signs("leaves out"), (3, 0, 0),
-          known="A majority can leave claims out"),
+    _make(
+        "silent poster",
+        "three of five solvers sign nothing in any round",
+        Signs("nothing"),
+        (3, 0, 0),
+        known="Half of the open solver seats can stop progress",
+    ),
+    _make(
+        "silent minority",
+        "one solver signs nothing and posts nothing",
+        Signs("nothing"),
+        known="Nobody is paid for calls that anybody may send",
+    ),
+    _make(
+        "leaver-out",
+        "three of five sign a set that lacks an accepted claim",
+        Signs("leaves out"),
+        (3, 0, 0),
+        known="A majority can leave claims out",
+    ),
     _make("minority's root", "two of five post a wrong root", Signs("alone"), (2, 0, 0)),
     _make("merger before audits", "posts before the claims are decided", Signs("early")),
     _make("majority's wrong root", "three of five sign a wrong root", Forges(), (3, 0, 0)),
     _make("poster and contester", "contests right roots and answers itself", ContestsItself(), (2, 0, 0)),
-)  # fmt: skip
+)
 __all__ = ["AGENTS", "HONEST", "WINDOWS"]

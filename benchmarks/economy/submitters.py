@@ -59,8 +59,8 @@ class ChallengesItself(Conduct):
 
 @dataclass(frozen=True)
 class BurnsNothing(Forges):
-    """Submitter, all solvers and all auditors: a wrong root is contested only when many rounds stand on it, and
-    what they would have paid is made good out of the slash."""
+    """Submitter, solvers and auditors in one hand, three sign: a wrong root is contested only when many
+    rounds stand on it, and what they would have paid is made good out of the slash."""
 
     def plan(self, play: Play) -> Sends:
         """The contest, in the last round."""
@@ -73,7 +73,7 @@ class BurnsNothing(Forges):
 
 @dataclass(frozen=True)
 class RestoredTwice(Forges):
-    """A late REJECT of an own claim falls and pays it; then the round falls, and restitution pays it again."""
+    """A late REJECT of an own claim falls and pays it; then the round falls, and it is paid again."""
 
     first: int = 0
 
@@ -88,35 +88,72 @@ class RestoredTwice(Forges):
         return False
 
 
-def _make(name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 0, 0), **more: object) -> Agent:
+def _make(
+    name: str, play: str, conduct: Conduct, seats: tuple[int, int, int] = (0, 0, 0), **more: object
+) -> Agent:
     return Agent(name, play, conduct, seats, is_submitter=True, **more)  # type: ignore[arg-type]
 
 
 def _trap(name: str, play: str, *changes: tuple[str, int], **more: object) -> Agent:
-    return _make(name, play, changes=changes, conduct=Conduct(), **more)
+    return Agent(name, play, is_submitter=True, changes=changes, **more)  # type: ignore[arg-type]
 
 
 AGENTS = (
-    _make("submitter whose verifiers reject", "two of six verifiers reject honest work", Says(VoteWord.REJECT_STATE),
-          (0, 2, 0)),
-    _make("submitter whose verifiers abstain", "two of six abstain from honest work", Says(VoteWord.ABSTAIN), (0, 2, 0)),
+    _make(
+        "submitter whose verifiers reject",
+        "two of six verifiers reject honest work",
+        Says(VoteWord.REJECT_STATE),
+        (0, 2, 0),
+    ),
+    _make(
+        "submitter whose verifiers abstain",
+        "two of six abstain from honest work",
+        Says(VoteWord.ABSTAIN),
+        (0, 2, 0),
+    ),
     _make("submitter that halts early", "halts once work is committed", Halts()),
     _make("self-challenger", "idle solver, own whistleblower, own task", ChallengesItself(), (1, 0, 1)),
-    _make("submitter that closes over a dispute", "the same, and closes its task meanwhile", ChallengesItself(True),
-          (1, 0, 1)),
-    _make("fall that burns nothing", "submitter, solvers and auditors in one hand: a wrong root falls late", BurnsNothing(), (5, 6, 6),
-          known="A fall can burn nothing"),
-    _make("claim restored twice", "late REJECT falls, then the round", RestoredTwice(), (3, 0, 2),
-          known="A late REJECT may be restored twice"),
+    _make(
+        "submitter that closes over a dispute",
+        "the same, and closes its task meanwhile",
+        ChallengesItself(True),
+        (1, 0, 1),
+    ),
+    _make(
+        "fall that burns nothing",
+        "submitter, solvers and auditors in one hand: a wrong root falls late",
+        BurnsNothing(),
+        (5, 6, 6),
+        known="A fall can burn nothing",
+    ),
+    _make(
+        "claim restored twice",
+        "late REJECT falls, then the round",
+        RestoredTwice(),
+        (3, 0, 2),
+        known="A late REJECT may be restored twice",
+    ),
     _trap("task with windows of one block", "an answer within a block", ("respond", 1)),
-    _trap("task without time for an answer's reserve", "reserves count before a draw can be sealed", ("audit_max", 6)),
+    _trap(
+        "task without time for an answer's reserve",
+        "reserves count before a draw can be sealed",
+        ("audit_max", 6),
+    ),
     _trap("task with amounts of 2^96", "later calls would overflow", ("solver_pay", 1 << 96)),
     _trap("task with bonds of nothing", "slashes itself for nothing", ("dispute_bond", 0)),
     _trap("task without a block for a seal", "a grid as wide as the margin", ("draw_grid", 30)),
     _trap("task with bonds beyond everybody's means", "nobody could challenge", ("contest_bond", 1 << 89)),
-    _trap("task with the greatest respond", "one contest holds up the settlement of all for a year",
-          ("respond", 1_000_000), known="Bonds and windows at their upper bounds"),
-    _trap("task with long disputes", "its ring of rounds is full most of the time", ("dispute", 900_000),
-          known="The ring may be full by its terms alone"),
-)  # fmt: skip
+    _trap(
+        "task with the greatest respond",
+        "one contest holds up the settlement of all for a year",
+        ("respond", 1_000_000),
+        known="Bonds and windows at their upper bounds",
+    ),
+    _trap(
+        "task with long disputes",
+        "its ring of rounds is full most of the time",
+        ("dispute", 900_000),
+        known="The ring may be full by its terms alone",
+    ),
+)
 __all__ = ["AGENTS", "SeatRole", "replace"]

@@ -1,22 +1,31 @@
 """What an agent's play is worth: averaged over seeds, or weighed exactly over the outcomes of one draw."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
 from benchmarks.economy import auditors, challengers, honest, solvers, submitters
 from benchmarks.economy.conduct import HONEST, Agent, Outcome
 from benchmarks.economy.duties import play_task
-from benchmarks.economy.ground import FIGURES, GAS_PRICE, LIMITS, OTHER_GAS, ROUNDS, make_terms, make_word
+from benchmarks.economy.ground import (
+    FIGURES,
+    GAS_PRICE,
+    LIMITS,
+    OTHER_GAS,
+    ROUNDS,
+    change_terms,
+    make_terms,
+    make_word,
+)
 from benchmarks.economy.play import EXTRAS, Play, name_parties
 from benchmarks.economy.table import SUBMITTER, Table, Wish
+from protocol.analysis.amounts import list_binding
 from protocol.spec.audit_draw import RANKS
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, get_late_draw
-from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.money import check_money
 from protocol.spec.game.state import GameState
-from protocol.spec.game.terms import GameTerms, check_terms
+from protocol.spec.game.terms import check_terms
 from protocol.spec.params import TOKEN_WEI
 
 AGENTS: tuple[Agent, ...] = (
@@ -26,8 +35,8 @@ AGENTS: tuple[Agent, ...] = (
 
 @dataclass(frozen=True)
 class Worth:
-    """Tokens a round. net: what the agent's accounts earn; beyond: over honest work of the same seats; digest:
-    of all that they did; refusals, convicted: in the first play."""
+    """Tokens a round. net: what the agent's accounts earn; beyond: over honest work of the same seats;
+    digest: of all that they did; refusals, convicted: in the first play."""
 
     net: float
     beyond: float
@@ -51,10 +60,14 @@ def weigh(agent: Agent, seeds: Iterable[int]) -> Worth:
     honest_wei = _weigh_honest(agent.seats, agent.is_submitter, tuple(seeds))
     first = plays[0][1]
     return Worth(
-        net=_round(net), beyond=_round(net - honest_wei), digest=make_word(*(one.log for _, one in plays)).hex(),
+        net=_round(net), beyond=_round(net - honest_wei), digest=_digest(plays),
         refusals=tuple(sorted({f"{call}: {name}" for call, name in first.refused})),
         convicted=tuple(sorted(first.convicted)), plays=len(plays),
     )  # fmt: skip
+
+
+def _digest(plays: list[tuple[Fraction, Play]]) -> str:
+    return make_word(*(one.log for _, one in plays)).hex()
 
 
 def _round(wei: Fraction) -> float:
@@ -89,7 +102,7 @@ def _wish(agent: Agent, outcome: Outcome) -> Wish:
     own = [name for role, name in name_parties(agent) if name.startswith("own")]
 
     def is_wished(state: GameState) -> bool:
-        game_round = state.rounds[ROUNDS - 1] if ROUNDS - 1 in state.rounds else None
+        game_round = state.rounds.get(ROUNDS - 1)
         if game_round is None or game_round.seed is None:
             return True
         if game_round.late_seed is not None:
@@ -114,23 +127,11 @@ def _weigh_terms(agent: Agent) -> Worth:
     """A task that the contract refuses, or no node joins: its submitter has paid gas, and no model."""
     terms = change_terms(make_terms(), dict(agent.changes))
     refusal = check_terms(terms, LIMITS)
-    broken = [] if refusal else [one.name for one in check_money(terms, FIGURES) if not one.holds and not one.is_advice]
+    rules = [] if refusal else list_binding(check_money(terms, FIGURES))
+    broken = sorted({one.name for one in rules if not one.holds})
     reasons = (refusal.name,) if refusal else tuple(f"not joined: {name}" for name in broken)
     honest_wei = _weigh_honest((0, 0, 0), True, (0,))
     lost = Fraction(-OTHER_GAS * GAS_PRICE)
     net = lost if reasons else honest_wei
     digest = make_word("postTask", agent.changes).hex()
     return Worth(_round(net), _round(net - honest_wei), digest, reasons, (), 0)
-
-
-def change_terms(terms: GameTerms, changes: dict[str, int]) -> GameTerms:
-    """Other windows or amounts."""
-    windows = {name: value for name, value in changes.items() if hasattr(terms.windows, name)}
-    amounts = {name: value for name, value in changes.items() if hasattr(terms.amounts, name)}
-    return replace(
-        terms, windows=replace(terms.windows, **windows), amounts=replace(terms.amounts, **amounts)
-    )
-
-
-Weigh = Callable[[Agent], Worth]
-__all__ = ["AGENTS", "SeatRole", "Worth", "change_terms", "list_names", "weigh"]
