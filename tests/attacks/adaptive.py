@@ -127,7 +127,7 @@ class HonestRun:
         """The largest difference between two honest machines in the whole run (0 poison, 1 held-out)."""
         points = zip(*self.losses.values(), strict=True)
         values = ([point[which] for point in place] for place in points)
-        return max(max(one) - min(one) for one in values)
+        return float(max(max(one) - min(one) for one in values))
 
 
 def run_honestly(course: Course, starts: int) -> HonestRun:

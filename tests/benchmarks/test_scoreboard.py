@@ -13,6 +13,7 @@ from benchmarks.hunting.scoreboard import (
     build_chart,
     build_page,
     distil,
+    keep_campaign,
     list_roc,
 )
 
@@ -118,6 +119,16 @@ def test_what_was_not_measured_is_said(report: dict[str, Any]) -> None:
     figures = distil({**report, "honest": None, "adaptive": None})
     assert build_page(figures).count("Not part of this run.") == 2
     assert "no honest figures" in build_chart(figures)
+
+
+def test_a_campaign_that_was_larger_is_kept_and_said_to_be(report: dict[str, Any]) -> None:
+    figures = distil(report)
+    larger = {"honest": {**figures["honest"], "replays": 2000}}
+    kept = keep_campaign(figures, larger)
+    assert kept["honest"]["replays"] == 2000 and "campaign of an earlier run" in build_page(kept)
+    for smaller in ({"honest": {**figures["honest"], "replays": 900}}, {"honest": None}):
+        assert keep_campaign(figures, smaller) == figures
+    assert keep_campaign({**figures, "honest": None}, larger)["honest"] == larger["honest"]
 
 
 def test_the_chart_is_sound_and_shows_every_attack(report: dict[str, Any]) -> None:
