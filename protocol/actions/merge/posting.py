@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.judging import MergeSet, find_merge_set, judge_round
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.merge.outer_step import find_slots, get_root, make_key, merge_claims
 from protocol.actions.merge.places import find_own_slot, list_open_solvers
 from protocol.actions.merge.signing import gather_signatures, is_majority
 from protocol.actions.runtime.duties import Duty, Wait
@@ -50,11 +50,14 @@ class PostMerge:
         if not is_majority(party, game_round, len(signatures)):
             raise _make_lonely(len(signatures))
         chosen = find_merge_set(party, game_round, party.state.head_block + 1)
-        await _send(party, chosen, get_root(made), signatures)
+        slots = find_slots(game_round, self.key[2]) or ()
+        await _send(party, chosen, slots, get_root(made), signatures)
 
 
-async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
-    merged = sum(1 << slot for slot in chosen.slots)
+async def _send(
+    party: Party, chosen: MergeSet, slots: tuple[int, ...], root: bytes, signatures: dict[int, bytes]
+) -> None:
+    merged = sum(1 << slot for slot in slots)
     signers = sum(1 << number for number in signatures)
     signed = b"".join(signatures[number] for number in sorted(signatures))
     where, words = (party.task.task, chosen.game_round.index), (merged, root, signers, signed)
@@ -115,8 +118,22 @@ def _list_post(party: Party, state: GameState, game_round: GameRound, block: int
         return
     if find_own_slot(state, game_round, party.account) is None:
         return
-    key = make_key(game_round, chosen.slots)
+    slots = _list_postable(party, state, chosen, block)
+    if not slots:
+        return
+    key = make_key(game_round, slots)
     yield from take_turn(party, game_round, key, block, PostMerge(key))
+
+
+def _list_postable(party: Party, state: GameState, chosen: MergeSet, block: int) -> tuple[int, ...]:
+    """What to merge: all that is accepted; towards the end of the auditors' time without what nobody has
+    shown to this node. A pseudo-gradient that its solver withholds would keep everybody's from the model."""
+    audit_max = state.terms.windows.audit_max
+    latest = (chosen.game_round.closed or 0) + audit_max - _get_margin(audit_max)
+    fetched, claims = party.task.claims.fetched, chosen.game_round.claims
+    if block < latest:
+        return chosen.slots
+    return tuple(slot for slot in chosen.slots if claims[slot].claim_root in fetched)
 
 
 def _list_votes(
@@ -146,10 +163,15 @@ def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
     """From when votes that nobody has handed in are: shortly before the next of the blocks after which they
     would be worth less."""
     audit_max = state.terms.windows.audit_max
-    margin = max(SPREAD_BLOCKS, audit_max // MARGIN_DIVISOR)
+    margin = _get_margin(audit_max)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
     return min((end - margin for end in ends if end >= block), default=block)
+
+
+def _get_margin(audit_max: int) -> int:
+    """Blocks before the end of a time in which what nobody has done is done."""
+    return max(SPREAD_BLOCKS, audit_max // MARGIN_DIVISOR)
 
 
 def take_turn(
