@@ -7,11 +7,11 @@ where nothing can be merged, where only pay hangs on them, and shortly before th
 
 import asyncio
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.judging import MergeSet, find_merge_set, judge_round
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.merge.outer_step import find_slots, get_root, make_key, merge_claims
 from protocol.actions.merge.places import find_own_slot, list_open_solvers
 from protocol.actions.merge.signing import gather_signatures, is_majority
 from protocol.actions.runtime.duties import Duty, Wait
@@ -29,6 +29,10 @@ SPREAD_BLOCKS = 2
 """Blocks that the next one in the line waits for the one before it."""
 MARGIN_DIVISOR = 8
 """Votes that nobody has handed in are when an eighth of `audit_max` is left."""
+WITHHELD_DIVISOR = 2
+"""Claims whose pseudo-gradient nobody shows are left out when half of `post` is left."""
+FAR = 1 << 62
+"""A block that never comes."""
 POLL_S = 0.2
 """Between two rounds of questions for signatures."""
 
@@ -50,7 +54,9 @@ class PostMerge:
         if not is_majority(party, game_round, len(signatures)):
             raise _make_lonely(len(signatures))
         chosen = find_merge_set(party, game_round, party.state.head_block + 1)
-        await _send(party, chosen, get_root(made), signatures)
+        slots = find_slots(game_round, self.key[2])
+        assert slots is not None, "merge_claims looked for them"
+        await _send(party, replace(chosen, slots=slots), get_root(made), signatures)
 
 
 async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
@@ -110,13 +116,24 @@ def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
 
 def _list_post(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
     """The root, once it is clear what is merged, while it can be posted."""
-    chosen = find_merge_set(party, game_round, block)
-    if not chosen.is_final or not chosen.slots or block > get_post_window(state, game_round, block)[1]:
+    chosen, last = find_merge_set(party, game_round, block), get_post_window(state, game_round, block)[1]
+    if not chosen.is_final or not chosen.slots or block > last:
         return
     if find_own_slot(state, game_round, party.account) is None:
         return
-    key = make_key(game_round, chosen.slots)
-    yield from take_turn(party, game_round, key, block, PostMerge(key))
+    slots, without = choose_slots(party, chosen), last - state.terms.windows.post // WITHHELD_DIVISOR
+    if slots != chosen.slots and block < without:
+        yield Wait(without)
+    elif slots:
+        key = make_key(game_round, slots)
+        yield from take_turn(party, game_round, key, block, PostMerge(key), last)
+
+
+def choose_slots(party: Party, chosen: MergeSet) -> tuple[int, ...]:
+    """The accepted claims whose pseudo-gradients this node has: who shows them to auditors alone must not
+    keep the others from being merged."""
+    fetched, claims = party.task.claims.fetched, chosen.game_round.claims
+    return tuple(slot for slot in chosen.slots if claims[slot].claim_root in fetched)
 
 
 def _list_votes(
@@ -153,12 +170,13 @@ def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
 
 
 def take_turn(
-    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty
+    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
 ) -> Iterator[Duty | Wait]:
-    """The duty when it is this node's turn, counted from when it was first seen to be due."""
+    """The duty when it is this node's turn, counted from when it was first seen to be due. last: of its
+    window; in the second half of what is left of it everybody moves, however many before them are silent."""
     since = party.task.claims.seen.setdefault((game_round.index, what), block)
-    turn = since + SPREAD_BLOCKS * compute_rank(party, game_round)
-    yield duty if block >= turn else Wait(turn)
+    delay = min(SPREAD_BLOCKS * compute_rank(party, game_round), max(0, last - since) // 2)
+    yield duty if block >= since + delay else Wait(since + delay)
 
 
 def compute_rank(party: Party, game_round: GameRound) -> int:
