@@ -10,16 +10,18 @@ import asyncio
 
 from torch import Tensor
 
+from protocol.actions.merge.asking import ask_any
 from protocol.actions.merge.messages import OUTER, AskOuter, OuterAnswer, ask_peer, read_message
 from protocol.actions.runtime.party import Party
 from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
+from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import outer_header, tensor_bytes
 from protocol.compute.model import init_parameters
 from protocol.compute.outer import OuterState, begin_outer
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 
 def get_initial_header(party: Party) -> OuterHeader:
@@ -40,14 +42,11 @@ async def load_outer(party: Party, root: bytes) -> OuterHeader:
 
 
 async def _ask_all(party: Party, root: bytes) -> OuterHeader:
-    last: TouchstoneError = _make_unknown(root)
-    for peer in party.state.network.others(party.account):
-        try:
-            said = await ask_peer(party, peer, OUTER, AskOuter(party.task.task, root), OuterAnswer)
-            return _check(root, said, peer.account)
-        except (ProtocolFault, EnvironmentFault) as fault:
-            last = fault
-    raise last
+    async def ask(peer: Peer) -> OuterHeader:
+        said = await ask_peer(party, peer, OUTER, AskOuter(party.task.task, root), OuterAnswer)
+        return _check(root, said, peer.account)
+
+    return await ask_any(party, party.state.network.others(party.account), ask, _make_unknown(root))
 
 
 def _check(root: bytes, said: OuterAnswer, culprit: str) -> OuterHeader:

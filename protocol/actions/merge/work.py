@@ -3,6 +3,7 @@
 import asyncio
 
 from protocol.actions.audit.messages import WorkSaid
+from protocol.actions.merge.asking import ask_any
 from protocol.actions.merge.book import WorkProof
 from protocol.actions.merge.messages import WORK, AskWork, ask_peer, read_message
 from protocol.actions.merge.opening import open_work
@@ -11,7 +12,7 @@ from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.wire.session import Peer
 from protocol.spec.claim_tree import compute_work_leaf, count_claim_leaves
-from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.state import GameRound, SlotClaim
 from protocol.spec.merkle import verify_path
@@ -53,20 +54,19 @@ async def find_work(party: Party, game_round: GameRound, claim: SlotClaim) -> Wo
 
 
 async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim, solver: str) -> WorkProof:
-    last: TouchstoneError = EnvironmentFault(
+    question = AskWork(party.task.task, game_round.index, claim.claim_root)
+
+    async def ask(peer: Peer) -> WorkProof:
+        said = await ask_peer(party, peer, WORK, question, WorkSaid)
+        return _check(party, game_round, claim, solver, said)
+
+    nobody = EnvironmentFault(
         what="nobody to ask about a claim",
         expected="a peer that has announced an endpoint",
         actual="none",
         remedy="Wait until one has.",
     )
-    question = AskWork(party.task.task, game_round.index, claim.claim_root)
-    for peer in list_sources(party, solver):
-        try:
-            said = await ask_peer(party, peer, WORK, question, WorkSaid)
-            return _check(party, game_round, claim, solver, said)
-        except (ProtocolFault, EnvironmentFault) as fault:
-            last = fault
-    raise last
+    return await ask_any(party, list_sources(party, solver), ask, nobody)
 
 
 def _check(party: Party, game_round: GameRound, claim: SlotClaim, solver: str, said: WorkSaid) -> WorkProof:

@@ -40,19 +40,21 @@ class BlobClient:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def fetch(self, peer: Peer, ref: BlobRef) -> Path:
-        """The path of the blob in the store, fetched from `peer` unless it is there already.
+    async def fetch(self, peer: Peer, ref: BlobRef, attempts: int | None = None) -> Path:
+        """The path of the blob in the store, fetched from `peer` unless it is there already. attempts: how
+        often, unless as often as patience has it.
 
         Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
         not deliver while patience lasts (also: it does not serve this blob to this account yet).
         """
         if self._store.has(ref):
             return self._store.get_path(ref.key)
-        chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
+        is_chunked = ref.chunk_count > 1
+        chunk_roots = await self._fetch_chunk_roots(peer, ref, attempts) if is_chunked else ()
         verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
         with self._store.open_writer(ref, verifier) as writer:
             act = partial(self._stream, peer, ref, writer, range(ref.size_bytes))
-            await self._session.try_often(act, lambda: writer.received_bytes)
+            await self._session.try_often(act, lambda: writer.received_bytes, attempts)
             return writer.commit()
 
     async def fetch_chunks(self, peer: Peer, ref: BlobRef, chunks: range) -> bytes:
@@ -69,14 +71,25 @@ class BlobClient:
         return bytes(memory.data)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
-        """As fetch, from the first of `peers` that delivers. Raises the last peer's error when none does."""
+        """As fetch, from the first of `peers` that delivers. Each is tried once before one is tried again,
+        and those that did not answer lately come last: who is silent must not hold up a node that others
+        would serve. Raises the last peer's error when none does."""
         last: TouchstoneError = _no_peer(ref)
-        for peer in peers:
-            try:
-                return await self.fetch(peer, ref)
-            except (ProtocolFault, EnvironmentFault) as fault:
-                last = fault
+        for attempts in (1, None) if len(peers) > 1 else (None,):
+            for peer in self.sort_by_silence(peers):
+                try:
+                    return await self.fetch(peer, ref, attempts)
+                except (ProtocolFault, EnvironmentFault) as fault:
+                    last = fault
         raise last
+
+    def sort_by_silence(self, peers: Sequence[Peer]) -> list[Peer]:
+        """Those first that have answered, or were not asked yet, since they last were silent."""
+        return sorted(peers, key=lambda peer: self._session.silent.get(peer.account, 0.0))
+
+    def note_silence(self, peer: Peer) -> None:
+        """The peer has kept this node waiting: others are asked before it, until it answers."""
+        self._session.note_silence(peer)
 
     async def fetch_steps(
         self, peer: Peer, task: bytes, index: int, segment: int, count: int
@@ -110,8 +123,11 @@ class BlobClient:
         )
         return STATUS.decode(body, peer.account, peer.format_url(paths.STATUS))
 
-    async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
-        body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref))
+    async def _fetch_chunk_roots(
+        self, peer: Peer, ref: BlobRef, attempts: int | None = None
+    ) -> tuple[bytes, ...]:
+        act = partial(self._get_chunk_roots, peer, ref)
+        body = await self._session.try_often(act, attempts=attempts)
         return tuple(split_roots(body))
 
     async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:

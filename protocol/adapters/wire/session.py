@@ -86,13 +86,15 @@ class Patience:
 
 class PeerSession:
     """Requests to any number of peers over pooled connections. `open` it inside a running loop, then
-    `close`."""
+    `close`. silent: when peers last gave no timely answer, in seconds of the loop's clock; who answers is
+    taken off."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
         # One object per pin: the connection pool tells peers apart by it.
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
+        self.silent: dict[str, float] = {}
 
     def open(self) -> None:
         """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
@@ -128,7 +130,7 @@ class PeerSession:
         """
         assert self._session is not None, "open() comes first"
         pin = self._pins.setdefault(peer.fingerprint, aiohttp.Fingerprint(peer.fingerprint))
-        with _sorted_errors(peer, path):
+        with self._noting_silence(peer), _sorted_errors(peer, path):
             async with (
                 asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
                 self._session.request(
@@ -143,11 +145,29 @@ class PeerSession:
                 await _require_success(response, peer, path)
                 yield response
 
+    @contextmanager
+    def _noting_silence(self, peer: Peer) -> Iterator[None]:
+        """Whether a peer answered at all, by what came of a request."""
+        try:
+            yield
+        except EnvironmentFault as fault:
+            if isinstance(fault.__cause__, TimeoutError):
+                self.note_silence(peer)
+            raise
+        self.silent.pop(peer.account, None)
+
+    def note_silence(self, peer: Peer) -> None:
+        """It gave no timely answer now."""
+        self.silent[peer.account] = asyncio.get_running_loop().time()
+
     async def try_often(
-        self, act: Callable[[], Awaitable[Answer]], get_progress: Callable[[], int] = lambda: 0
+        self,
+        act: Callable[[], Awaitable[Answer]],
+        get_progress: Callable[[], int] = lambda: 0,
+        attempts: int | None = None,
     ) -> Answer:
         """The result of `act`, called again after each retryable EnvironmentFault, with pauses, while
-        patience lasts. get_progress: bytes received so far over all attempts."""
+        patience lasts, or so many attempts. get_progress: bytes received so far over all attempts."""
         failures, progress = 0, get_progress()
         while True:
             try:
@@ -155,7 +175,7 @@ class PeerSession:
             except EnvironmentFault as fault:
                 is_moving = get_progress() - progress >= PROGRESS_BYTES
                 failures, progress = (1 if is_moving else failures + 1), get_progress()
-                if not fault.retryable or failures >= self._patience.attempts:
+                if not fault.retryable or failures >= (attempts or self._patience.attempts):
                     raise
             await asyncio.sleep(self._patience.compute_pause_s(failures))
 
