@@ -7,7 +7,7 @@ where nothing can be merged, where only pay hangs on them, and shortly before th
 
 import asyncio
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.judging import MergeSet, find_merge_set, judge_round
@@ -29,6 +29,10 @@ SPREAD_BLOCKS = 2
 """Blocks that the next one in the line waits for the one before it."""
 MARGIN_DIVISOR = 8
 """Votes that nobody has handed in are when an eighth of `audit_max` is left."""
+WITHHELD_DIVISOR = 2
+"""Claims whose pseudo-gradient nobody shows are left out when half of `post` is left."""
+FAR = 1 << 62
+"""A block that never comes."""
 POLL_S = 0.2
 """Between two rounds of questions for signatures."""
 
@@ -50,14 +54,13 @@ class PostMerge:
         if not is_majority(party, game_round, len(signatures)):
             raise _make_lonely(len(signatures))
         chosen = find_merge_set(party, game_round, party.state.head_block + 1)
-        slots = find_slots(game_round, self.key[2]) or ()
-        await _send(party, chosen, slots, get_root(made), signatures)
+        slots = find_slots(game_round, self.key[2])
+        assert slots is not None, "merge_claims looked for them"
+        await _send(party, replace(chosen, slots=slots), get_root(made), signatures)
 
 
-async def _send(
-    party: Party, chosen: MergeSet, slots: tuple[int, ...], root: bytes, signatures: dict[int, bytes]
-) -> None:
-    merged = sum(1 << slot for slot in slots)
+async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
+    merged = sum(1 << slot for slot in chosen.slots)
     signers = sum(1 << number for number in signatures)
     signed = b"".join(signatures[number] for number in sorted(signatures))
     where, words = (party.task.task, chosen.game_round.index), (merged, root, signers, signed)
@@ -113,26 +116,23 @@ def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
 
 def _list_post(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
     """The root, once it is clear what is merged, while it can be posted."""
-    chosen = find_merge_set(party, game_round, block)
-    if not chosen.is_final or not chosen.slots or block > get_post_window(state, game_round, block)[1]:
+    chosen, last = find_merge_set(party, game_round, block), get_post_window(state, game_round, block)[1]
+    if not chosen.is_final or not chosen.slots or block > last:
         return
     if find_own_slot(state, game_round, party.account) is None:
         return
-    slots = _list_postable(party, state, chosen, block)
-    if not slots:
-        return
-    key = make_key(game_round, slots)
-    yield from take_turn(party, game_round, key, block, PostMerge(key))
+    slots, without = choose_slots(party, chosen), last - state.terms.windows.post // WITHHELD_DIVISOR
+    if slots != chosen.slots and block < without:
+        yield Wait(without)
+    elif slots:
+        key = make_key(game_round, slots)
+        yield from take_turn(party, game_round, key, block, PostMerge(key), last)
 
 
-def _list_postable(party: Party, state: GameState, chosen: MergeSet, block: int) -> tuple[int, ...]:
-    """What to merge: all that is accepted; towards the end of the auditors' time without what nobody has
-    shown to this node. A pseudo-gradient that its solver withholds would keep everybody's from the model."""
-    audit_max = state.terms.windows.audit_max
-    latest = (chosen.game_round.closed or 0) + audit_max - _get_margin(audit_max)
+def choose_slots(party: Party, chosen: MergeSet) -> tuple[int, ...]:
+    """The accepted claims whose pseudo-gradients this node has: who shows them to auditors alone must not
+    keep the others from being merged."""
     fetched, claims = party.task.claims.fetched, chosen.game_round.claims
-    if block < latest:
-        return chosen.slots
     return tuple(slot for slot in chosen.slots if claims[slot].claim_root in fetched)
 
 
@@ -163,24 +163,20 @@ def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
     """From when votes that nobody has handed in are: shortly before the next of the blocks after which they
     would be worth less."""
     audit_max = state.terms.windows.audit_max
-    margin = _get_margin(audit_max)
+    margin = max(SPREAD_BLOCKS, audit_max // MARGIN_DIVISOR)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
     return min((end - margin for end in ends if end >= block), default=block)
 
 
-def _get_margin(audit_max: int) -> int:
-    """Blocks before the end of a time in which what nobody has done is done."""
-    return max(SPREAD_BLOCKS, audit_max // MARGIN_DIVISOR)
-
-
 def take_turn(
-    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty
+    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
 ) -> Iterator[Duty | Wait]:
-    """The duty when it is this node's turn, counted from when it was first seen to be due."""
+    """The duty when it is this node's turn, counted from when it was first seen to be due. last: of its
+    window; in the second half of what is left of it everybody moves, however many before them are silent."""
     since = party.task.claims.seen.setdefault((game_round.index, what), block)
-    turn = since + SPREAD_BLOCKS * compute_rank(party, game_round)
-    yield duty if block >= turn else Wait(turn)
+    delay = min(SPREAD_BLOCKS * compute_rank(party, game_round), max(0, last - since) // 2)
+    yield duty if block >= since + delay else Wait(since + delay)
 
 
 def compute_rank(party: Party, game_round: GameRound) -> int:

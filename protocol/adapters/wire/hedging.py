@@ -18,12 +18,13 @@ AT_ONCE = 16
 
 
 async def ask_in_turn(
-    attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float = PAUSE_S
+    attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
 ) -> Answer:
-    """The first answer. Another attempt begins where one has failed, or where none has ended for `pause_s`;
-    what still runs in the end is cancelled. Raises the fault of the last that failed; at least one attempt is
-    needed."""
+    """The first answer. Another attempt begins where one has failed, or where none has ended for
+    `pause_s` (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; at
+    least one attempt is needed."""
     waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()
+    wait_s = PAUSE_S if pause_s is None else pause_s
     last: ProtocolFault | EnvironmentFault | None = None
     try:
         while waiting or running:
@@ -31,7 +32,7 @@ async def ask_in_turn(
                 running.add(asyncio.ensure_future(_call(waiting.pop())))
             is_more = waiting and len(running) < AT_ONCE
             done, running = await asyncio.wait(
-                running, timeout=pause_s if is_more else None, return_when=asyncio.FIRST_COMPLETED
+                running, timeout=wait_s if is_more else None, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done:
                 try:
