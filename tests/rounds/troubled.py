@@ -33,7 +33,8 @@ from tests.rounds.answering import AnsweringTwin
 from tests.rounds.chain import RoundChain
 
 WINDOWS = GameWindows(
-    delay=1, draw_grid=2, train_min=85, train_max=120, audit_max=60, post=20, respond=30, dispute=400, ask=1_200,
+    delay=1, draw_grid=2, train_min=85, train_max=120, audit_max=60, post=20, respond=30, dispute=400,
+    ask=1_200,
 )  # fmt: skip
 """Each call takes a block here."""
 NOT_ON_CHAIN = (calls.SealProof, calls.ConvictSeat, calls.BringLeaf)
