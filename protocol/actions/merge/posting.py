@@ -153,17 +153,35 @@ def _list_votes(
     draws = list_draws(judged.state, after)
     is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
     deadline = _get_deadline(state, game_round, block)
-    if (is_done and not is_taken) or block >= deadline:
-        yield from take_turn(party, game_round, duty, block, duty)
+    if block >= deadline:
+        yield _rotate(party, game_round, deadline, block, duty)
+    elif is_done and not is_taken:
+        since = party.task.claims.seen.setdefault((game_round.index, HandVotes), block)
+        yield _rotate(party, game_round, since, block, duty)
     else:
         yield Wait(deadline)
+
+
+def _rotate(party: Party, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
+    """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
+    margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
+    margin, count = _get_margin(party.game), max(1, len(list_open_solvers(party.game, game_round)))
+    blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
+    groups = min(count, max(1, margin // blocks))
+    group = min(compute_rank(party, game_round) * groups // count, groups - 1)
+    turns = (block - since) // blocks
+    until = (group - turns) % groups
+    return duty if until == 0 else Wait(since + (turns + until) * blocks)
+
+
+def _get_margin(state: GameState) -> int:
+    return max(SPREAD_BLOCKS, state.terms.windows.audit_max // MARGIN_DIVISOR)
 
 
 def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
     """From when votes that nobody has handed in are: shortly before the next of the blocks after which they
     would be worth less."""
-    audit_max = state.terms.windows.audit_max
-    margin = max(SPREAD_BLOCKS, audit_max // MARGIN_DIVISOR)
+    audit_max, margin = state.terms.windows.audit_max, _get_margin(state)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
     return min((end - margin for end in ends if end >= block), default=block)

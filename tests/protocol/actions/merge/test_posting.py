@@ -151,6 +151,23 @@ async def test_votes_go_in_alone_before_they_would_come_too_late(tmp_path: Path)
         assert list_due(first, stage) == [HandVotes(0, 2)]
 
 
+async def test_no_two_hand_in_the_same_votes_at_once_whenever_they_came(tmp_path: Path) -> None:
+    """Each node has other votes, and some come late: in each block it is the turn of one, and all come to
+    theirs before the votes would be too late."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round = stage.draw()
+        deadline = (game_round.closed or 0) + stage.world.state.terms.windows.audit_max - 3
+        turns = []
+        for block in range(deadline, deadline + 4):
+            stage.world.jump(block)
+            stage.sync()
+            for count, party in enumerate(stage.parties.values()):
+                give(party, hand(0), *[hand(1)] * ((count + block) % 2))
+            turns.append([seed for seed, party in stage.parties.items() if list_due(party, stage)])
+        assert all(len(one) <= 1 for one in turns) and {one for turn in turns for one in turn} == {1, 2, 3}
+
+
 async def test_openings_that_came_after_the_decision_are_handed_in_for_their_pay(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)
