@@ -17,7 +17,7 @@ from tests.e2e_rounds.demo.run import Setting, demonstrate
 from tests.e2e_rounds.demo.stage import Folders
 
 COUNTS = {
-    "rounds": (4, 2, 1),
+    "rounds": (3, 2, 1),
     "solvers": (3, 2, 1),
     "verifiers": (3, 3, LEAST_AUDITORS),
     "whistleblowers": (3, 1, 0),
