@@ -43,9 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run what is left of the campaign and write the report; 1 where the score is below BAR."""
     parser = argparse.ArgumentParser(prog="./dev mutate", description="Mutation testing of the contracts.")
     parser.add_argument("--sample", type=int, metavar="N", help="stop after the first N of the shuffled list")
-    parser.add_argument(
-        "--only", metavar="FILE", help="mutants of files whose path ends so, e.g. StakeVault.sol"
-    )
+    parser.add_argument("--only", metavar="FILE", help="mutants of files whose path ends so, e.g. Purse.sol")
     cores = os.cpu_count() or 1
     parser.add_argument("--jobs", type=int, default=cores, help="mutants at once (default: %(default)s)")
     parser.add_argument(

@@ -16,7 +16,7 @@ from protocol.spec.game.terms import DeploymentLimits
 from scripts.creation import compute_creation_address
 from scripts.deploy_game import compute_game_code
 from scripts.devnet import run_anvil
-from tests.e2e.twin_chain import JsonRpc
+from tests.rounds.json_rpc import JsonRpc
 
 GAS = 16_700_000
 """of every transaction: just below what one may ask for (EIP-7825)."""
@@ -128,10 +128,19 @@ class RoundChain:
 
     def read(self, contract: str, function: str, *arguments: Any) -> Any:
         """What a view answers: one value, or a tuple of several."""
-        data = self.encode(contract, function, *arguments)
-        call = {"to": self.addresses[contract], "data": "0x" + data.hex(), "gas": hex(10**9)}
-        (answer,) = self.ask(("eth_call", [call, "latest"]))
-        outputs = find_function(self.entries[contract], function).outputs
+        return self.read_many([(contract, function, *arguments)])[0]
+
+    def read_many(self, views: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What views answer, (contract, function, arguments) each, all asked at once."""
+        asked = [
+            {"to": self.addresses[one[0]], "data": "0x" + self.encode(*one).hex(), "gas": hex(10**9)}
+            for one in views
+        ]
+        answers = self.ask(*(("eth_call", [call, "latest"]) for call in asked))
+        return [self._read_answer(*pair) for pair in zip(views, answers, strict=True)]
+
+    def _read_answer(self, view: tuple[Any, ...], answer: str) -> Any:
+        outputs = find_function(self.entries[view[0]], view[1]).outputs
         values = decode([parameter.kind for parameter in outputs], bytes.fromhex(answer[2:]))
         return values[0] if len(values) == 1 else values
 

@@ -406,8 +406,11 @@ class Twin:
         block = self.chain.get_block()
         state = get_state_at(self.state, block)
         self._check_money(state)
-        for number, seat in state.seats.items():
-            account, stake, status, settled, _ = self.chain.read("Tasks", "seatAt", self.task, number)
+        views = [("Tasks", "seatAt", self.task, number) for number in state.seats]
+        seen = self.chain.read_many(views)
+        for (number, seat), (account, stake, status, settled, _) in zip(
+            state.seats.items(), seen, strict=True
+        ):
             expected = (
                 seat.account,
                 state.purse.get_wei(stake_of(number)),
@@ -420,8 +423,9 @@ class Twin:
 
     def _check_money(self, state: GameState) -> None:
         pots = state.purse.wei
-        for name, party in self.parties.items():
-            held = self.chain.read("Purse", "creditOf", party.address)
+        views = [("Purse", "creditOf", party.address) for party in self.parties.values()]
+        seen = self.chain.read_many(views)
+        for (name, party), held in zip(self.parties.items(), seen, strict=True):
             self._equal(f"credit of {name}", state.purse.get_wei(credit_of(party.address)), held)
         stakes = sum(wei for pot, wei in pots.items() if pot.kind == PotKind.STAKE)
         bonds = sum(wei for pot, wei in pots.items() if pot.kind == PotKind.BOND)

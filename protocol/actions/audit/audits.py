@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from protocol.actions.audit.handing import HandedVote, list_handed
-from protocol.actions.audit.messages import MAX_BYTES, MAX_VOTES_BYTES, SAID, SEAL, START, VOTES
-from protocol.actions.audit.offering import show_votes
+from protocol.actions.audit.messages import MAX_BYTES, MAX_VOTES_BYTES, SEAL, START, VOTES
 from protocol.actions.audit.records import SealMade, SealTaken, VoteMade, VoteTaken
 from protocol.actions.audit.room import AuditRoom
 from protocol.actions.audit.serve import may_read, show_start, take_seal
@@ -19,11 +18,11 @@ from protocol.spec.game.auditing import find_drawn, get_place
 from protocol.spec.game.state import StatementRef
 from protocol.spec.statements import Sealed, VoteWord
 
-BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES, SAID: MAX_BYTES}
+BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES}
 """The desks of this room, and how long a message to each may be."""
 COMPARED_ENDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
 """Words after which both ends were compared."""
-_ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes, SAID: show_votes}
+_ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes}
 
 
 class Audits:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.audit.offering import list_offers, offer
+from protocol.actions.audit.offering import list_waiting, offer
 from protocol.actions.audit.replay import audit
 from protocol.actions.audit.room import AuditRoom
 from protocol.actions.runtime.duties import Duty, Wait
@@ -35,13 +35,14 @@ class AuditDraw:
 
 @dataclass(frozen=True)
 class OfferVotes:
-    """Hand the own votes of a round, and their openings, to every solver."""
+    """Hand the own votes of a round, and their openings, to a solver."""
 
     round: int
+    account: str
 
     async def perform(self, party: Party) -> None:
-        """Raises EnvironmentFault while a solver has not taken them."""
-        await offer(party.task.audits.room, self.round)
+        """Raises EnvironmentFault while the solver has not taken them."""
+        await offer(party.task.audits.room, self.round, self.account)
 
 
 def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
@@ -57,8 +58,7 @@ def list_room_duties(room: AuditRoom, block: int) -> Iterator[Duty | Wait]:
             due = get_due_block(game, drawn.place)
             yield AuditDraw(drawn.place) if block >= due else Wait(due)
     for index in list_heard(game, block - 3 * game.terms.windows.audit_max):
-        if list_offers(room, index):
-            yield OfferVotes(index)
+        yield from (OfferVotes(index, account) for account in list_waiting(room, index))
 
 
 def _is_open(room: AuditRoom, drawn: DrawnAudit, block: int) -> bool:

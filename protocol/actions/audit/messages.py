@@ -5,8 +5,6 @@ or against the claim's root: nothing is believed because of who says it.
     audit-start   StartAsked               StartShown: boundary 0 and the segment's start
     audit-seal    SealHanded               EndShown: the segment's end, the last boundary, the work leaf
     audit-votes   VotesHanded              VotesTaken
-
-    audit-said    VotesAsked -> VotesHanded: what an auditor has published of a round, from itself
 """
 
 from dataclasses import fields
@@ -15,11 +13,11 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta
 
 from protocol.adapters.chain.types import BoundaryProof
-from protocol.adapters.messages import ClaimPath, Count, Form, Message, Signature, Word
+from protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
 from protocol.spec.containers import StateHeader
 from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
-START, SEAL, VOTES, SAID = "audit-start", "audit-seal", "audit-votes", "audit-said"
+START, SEAL, VOTES = "audit-start", "audit-seal", "audit-votes"
 """Names of the desks."""
 MAX_BYTES = 32 * 1024
 VOTES_MAX = 16
@@ -151,14 +149,6 @@ class VotesTaken(Message, frozen=True):
     """Which of them were taken, in their order. Another may be taken later, once the chain is further."""
 
     are_taken: Annotated[tuple[bool, ...], Meta(max_length=VOTES_MAX)]
-
-
-class VotesAsked(Message, frozen=True):
-    """Which votes have you published of this round? The first VOTES_MAX from `first` on."""
-
-    domain: Word
-    round: Number
-    first: Count = 0
 
 
 def make_form(kind: type[Said]) -> Form[Said]:

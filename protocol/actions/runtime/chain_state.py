@@ -12,7 +12,6 @@ from protocol.actions.network import Network
 from protocol.actions.runtime.seated import Seated
 from protocol.adapters.chain.game import GameChain
 from protocol.adapters.chain.logs import Batch, Event
-from protocol.spec import events
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.inner_contest import ContestFolds, fold_contest
 from protocol.spec.game.inner_dispute import InnerBook
@@ -101,7 +100,7 @@ class ChainState:
         if event.name in _CREDITS:
             self.credits[values["account"]] += _CREDITS[event.name] * values["wei_"]
         elif event.name == "Announced":
-            self.network.take(events.Announced(block_number=event.block_number, **values))
+            self.network.announce(**values)
         elif event.name == "ProofSealed" and values["sender"] == self.account:
             self.seals[values["digest"]] = event.block_number
 

@@ -78,22 +78,6 @@ class BlobClient:
                 last = fault
         raise last
 
-    async def fetch_steps(
-        self, peer: Peer, task: bytes, index: int, segment: int, count: int
-    ) -> tuple[bytes, ...]:
-        """The `count` state roots that the peer gives for the steps of a segment of its claim: its word until
-        they are compared with what is on chain. Raises as fetch does."""
-        path = paths.format_steps(task, index, segment)
-
-        async def ask() -> bytes:
-            headers = self._signer.sign("GET", path, peer.account)
-            return await self._get_small(peer, path, headers, ROOT_BYTES * count)
-
-        body = await self._session.try_often(ask)
-        if len(body) != ROOT_BYTES * count:
-            raise blame(peer, path, "another number of roots", f"{ROOT_BYTES * count} bytes", len(body))
-        return tuple(split_roots(body))
-
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
         """What the desk of this name answers to a message, read as `form`. Asked once: whoever waits for an
         answer asks again. Raises as fetch does."""

@@ -46,9 +46,6 @@ class ReadPolicy:
     """may_read(account, kind, root): whether this account may have this blob now"""
     get_status: Callable[[], NodeStatus]
     """get_status(): what this node says of itself at /status; it is public"""
-    find_steps: Callable[[str, bytes, int, int], bytes | None] = lambda account, task, index, segment: None
-    """find_steps(account, task, round, segment): the state roots of the steps of a segment, None while they
-    are not at hand"""
     find_desk: Callable[[str], Desk | None] = lambda name: None
     """find_desk(name): who answers messages of this kind, None where nobody does"""
 
@@ -120,7 +117,6 @@ class BlobServer:
             paths.STATUS: self._get_status,
             f"/{paths.BLOB}/{paths.KEY_PATTERN}": self._get_blob,
             f"/{paths.CHUNKS}/{paths.KEY_PATTERN}": self._get_chunks,
-            f"/{paths.STEPS}/{paths.STEPS_PATTERN}": self._get_steps,
         }
         application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
         application.add_routes([web.post(f"/{paths.DESK}/{paths.DESK_PATTERN}", self._post_message)])
@@ -162,16 +158,6 @@ class BlobServer:
         if refusal:
             return refusal
         return web.Response(body=self._store.get_chunk_roots(key), content_type="application/octet-stream")
-
-    async def _get_steps(self, request: web.Request) -> web.StreamResponse:
-        account = self._verifier.verify(request.method, request.raw_path, request.headers)
-        if not self._account_rate.try_take(account):
-            return refuse(429, "too many requests", "Wait, then ask less often.")
-        task, index, segment = (request.match_info[name] for name in ("task", "round", "segment"))
-        roots = self._policy.find_steps(account, bytes.fromhex(task), int(index), int(segment))
-        if roots is None:
-            return refuse(403, "not served to you now", "Ask again: they may have to be computed.")
-        return web.Response(body=roots, content_type="application/octet-stream")
 
     async def _post_message(self, request: web.Request) -> web.StreamResponse:
         account = self._verifier.verify(request.method, request.raw_path, request.headers)

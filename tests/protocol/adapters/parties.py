@@ -13,7 +13,7 @@ from eth_account import Account
 from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.answers import ListedReport, NodeStatus
+from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.desk import Desk
@@ -69,7 +69,6 @@ class Party:
     may_read: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
-    reports: list[ListedReport] = field(default_factory=list)
     desks: dict[str, Desk] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,7 +80,7 @@ class Party:
 
     def show_status(self) -> NodeStatus:
         """What this party says of itself."""
-        return NodeStatus(self.account, 7, None, reports=tuple(self.reports))
+        return NodeStatus(self.account, 7, None)
 
     def make_server(self) -> BlobServer:
         """A server over this party's store, not started."""

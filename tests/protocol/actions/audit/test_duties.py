@@ -14,8 +14,18 @@ from protocol.spec.game.drawing import get_late_draw
 from protocol.spec.game.fates import get_votes
 from protocol.spec.game.timing import compute_draw_window, get_closing_from
 from protocol.spec.statements import VoteWord
-from tests.protocol.actions.audit.stage import OTHER_SOLVER, Node, Stage, judge, make_solver, make_stage
+from tests.protocol.actions.audit.stage import (
+    OTHER_SOLVER,
+    SOLVER,
+    Node,
+    Stage,
+    get_account,
+    judge,
+    make_solver,
+    make_stage,
+)
 from tests.protocol.actions.audit.test_hearing import make_vote
+from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.spec.game.world import KEEPER
 
 
@@ -36,12 +46,28 @@ async def test_a_primary_audits_then_offers_then_rests(tmp_path: Path) -> None:
         [duty] = list_duties(party, stage.head + 1)
         assert duty == AuditDraw(place)
         await duty.perform(party)
-        [duty] = list_duties(party, stage.head + 1)
-        assert duty == OfferVotes(0)
-        await duty.perform(party)
+        duties = list(list_duties(party, stage.head + 1))
+        assert duties == [OfferVotes(0, get_account(SOLVER)), OfferVotes(0, get_account(OTHER_SOLVER))]
+        await asyncio.gather(*(cast(OfferVotes, duty).perform(party) for duty in duties))
         assert list_due(auditor) == []
         judge(stage, auditor.room.book.votes[place].vote)
         assert list_due(auditor) == [], "its opening was taken with the vote"
+
+
+async def test_a_solver_that_never_answers_keeps_no_vote_from_the_others(tmp_path: Path) -> None:
+    """It takes connections and says nothing. What is offered to it waits; the others have theirs at once."""
+    stage = make_stage()
+    place, auditor = stage.get_drawn().place, Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    party = make_party(auditor)
+    async with make_solver(stage, tmp_path).run() as solver, auditor.run(), run_silent() as silent:
+        stage.peers[get_account(OTHER_SOLVER)] = silent(get_account(OTHER_SOLVER))
+        assert await audit(auditor.room, stage.get_drawn()) is not None
+        duties = {duty.account: duty for duty in list_due(auditor)}
+        hanging = asyncio.create_task(duties[get_account(OTHER_SOLVER)].perform(party))
+        await duties[get_account(SOLVER)].perform(party)
+        assert place in solver.room.book.taken_votes and not hanging.done()
+        assert list_due(auditor) == [OfferVotes(0, get_account(OTHER_SOLVER))]
+        hanging.cancel()
 
 
 async def test_reserves_wait_for_another_word_or_a_third_of_the_time(tmp_path: Path) -> None:
@@ -119,7 +145,7 @@ async def test_a_late_audit_goes_the_same_way(tmp_path: Path) -> None:
     async with make_solver(stage, tmp_path).run() as solver, node.run():
         vote = await audit(node.room, drawn)
         async with Node(stage, OTHER_SOLVER, tmp_path / "other").run():
-            await OfferVotes(0).perform(make_party(node))
+            await asyncio.gather(*(duty.perform(make_party(node)) for duty in list_due(node)))
         assert vote is not None and (vote.word, vote.draw) == (VoteWord.ACCEPT, 1)
         assert vote.seed == stage.game.rounds[0].late_seed != stage.game.rounds[0].seed
         [handed] = solver.audits.list_handed(0)

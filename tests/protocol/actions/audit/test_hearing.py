@@ -1,5 +1,6 @@
 """Votes between peers: offered, taken, published, and handed in; strangers cannot fill a node with them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -11,16 +12,14 @@ import pytest
 from protocol.actions.audit import taking
 from protocol.actions.audit.book import make_sealed
 from protocol.actions.audit.messages import (
-    SAID,
     VOTES,
     VOTES_MAX,
-    VotesAsked,
     VotesHanded,
     VotesTaken,
     make_form,
     say_vote,
 )
-from protocol.actions.audit.offering import offer
+from protocol.actions.audit.offering import list_waiting, offer
 from protocol.actions.audit.replay import audit
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import get_heard_until
@@ -29,7 +28,6 @@ from protocol.spec.game.fates import get_votes
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.actions.audit.stage import (
-    DOMAIN,
     OTHER_SOLVER,
     SIGNING,
     STRANGER,
@@ -66,11 +64,16 @@ async def run_all(stage: Stage, folder: Path, *seeds: int) -> AsyncIterator[list
         yield [await stack.enter_async_context(node.run()) for node in nodes]
 
 
+async def offer_all(node: Node) -> None:
+    """To every solver that lacks something."""
+    await asyncio.gather(*(offer(node.room, 0, one) for one in list_waiting(node.room, 0)))
+
+
 async def test_an_accept_reaches_every_solver_with_its_opening_and_the_chain(tmp_path: Path) -> None:
     stage = make_stage()
     async with run_all(stage, tmp_path, stage.find_auditor(), OTHER_SOLVER) as (solver, auditor, other):
         vote = await audit(auditor.room, stage.get_drawn())
-        await offer(auditor.room, 0)
+        await offer_all(auditor)
         handed = solver.audits.list_handed(0)
         assert handed == other.audits.list_handed(0) == auditor.audits.list_handed(0)
     assert vote is not None
@@ -92,23 +95,18 @@ async def test_reserves_show_no_opening_before_the_draw_is_decided(tmp_path: Pat
     async with run_all(stage, tmp_path, *seeds[1:], OTHER_SOLVER) as (solver, one, two, _):
         for rank, node in ((1, one), (2, two)):
             assert await audit(node.room, stage.get_drawn(rank)) is not None
-            await offer(node.room, 0)
+            await offer_all(node)
         taken = solver.room.book.taken_votes
         assert [taken[stage.get_drawn(rank).place].opening for rank in (1, 2)] == [None, None]
         handed = solver.audits.list_handed(0)
         assert [vote.place >> 32 & 0xFF for vote in handed] == [0, 0]
-        peer, asked = stage.find_peer(one.account), VotesAsked(DOMAIN, 0)
-        said = await solver.client.ask(peer, SAID, asked, make_form(VotesHanded))
-        assert [vote.opening for vote in said.votes] == [None]
         # Decided on chain: now both are offered again, with their openings.
         judge(stage, *(taken[stage.get_drawn(rank).place].vote for rank in (1, 2)))
         assert solver.audits.list_handed(0) == ()
         for node in (one, two):
-            await offer(node.room, 0)
+            await offer_all(node)
         handed = solver.audits.list_handed(0)
         assert [vote.place >> 32 & 0xFF for vote in handed] == [1, 1]
-        said = await solver.client.ask(peer, SAID, asked, make_form(VotesHanded))
-        assert [vote.opening is not None for vote in said.votes] == [True]
 
 
 async def test_a_reserve_that_comes_with_its_primary_is_handed_in_with_it(tmp_path: Path) -> None:
@@ -203,11 +201,15 @@ async def test_a_solver_that_is_away_is_offered_the_vote_again(tmp_path: Path) -
     stage = make_stage()
     async with run_all(stage, tmp_path, stage.find_auditor()) as (solver, auditor):
         assert await audit(auditor.room, stage.get_drawn()) is not None
-        with pytest.raises(EnvironmentFault, match="has not taken a vote"):
-            await offer(auditor.room, 0)
+        assert set(list_waiting(auditor.room, 0)) == {solver.account, get_account(OTHER_SOLVER)}
+        await offer(auditor.room, 0, solver.account)
+        with pytest.raises(EnvironmentFault):
+            await offer(auditor.room, 0, get_account(OTHER_SOLVER))
+        assert list_waiting(auditor.room, 0) == [get_account(OTHER_SOLVER)]
         assert stage.get_drawn().place in solver.room.book.taken_votes
         async with Node(stage, OTHER_SOLVER, tmp_path / "other").run() as other:
-            await offer(auditor.room, 0)
+            await offer_all(auditor)
+            assert list_waiting(auditor.room, 0) == []
             assert list(other.room.book.taken_votes) == [stage.get_drawn().place]
     kept = Node(stage, OTHER_SOLVER, tmp_path / "other")
     assert list(kept.room.book.taken_votes) == [stage.get_drawn().place], "a restart loses none"

@@ -18,8 +18,8 @@ from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.state import compute_seat_id
-from tests.protocol.actions.lone import get_spec
 from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
+from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 
 

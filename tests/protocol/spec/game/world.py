@@ -145,6 +145,19 @@ class World:
     def is_serving(self, account: str) -> bool:
         return account not in self.unserving and not self.is_silent(account)
 
+    def is_served(self, account: str, index: int) -> bool:
+        """Whether a claim of a round is shown to its auditors."""
+        return self.is_serving(account)
+
+    def choose_word(self, key: tuple[int, int, int, int], account: str) -> VoteWord:
+        """What an auditor says of a draw: the truth, but for lies that a test names."""
+        index, slot, _, _ = key
+        return self.lies.get(key, self.get_true_word(self.state.rounds[index], slot))
+
+    def is_signing(self, account: str, index: int) -> bool:
+        """Whether a solver signs what it merged of a round."""
+        return account not in self.cheats and not self.is_silent(account)
+
     def get_seat(self, account: str) -> Seat:
         seat = find_seat(self.state, account)
         assert seat is not None, account
@@ -159,7 +172,7 @@ class World:
     # --- What is true -----------------------------------------------------------------------------------
     def get_true_word(self, game_round: GameRound, slot: int) -> VoteWord:
         account = self.claimants[game_round.index, slot]
-        if not self.is_serving(account):
+        if not self.is_served(account, game_round.index):
             return VoteWord.UNSERVED
         is_false = (account, game_round.index) in self.false_claims
         return VoteWord.REJECT_STATE if is_false else VoteWord.ACCEPT
@@ -267,12 +280,17 @@ def solver(number: int) -> int:
 
 # --- Duties of an honest seat -------------------------------------------------------------------------------
 def list_seat_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+    if seat.role != SeatRole.SOLVER and seat.status != SeatStatus.CLOSED:
+        yield from list_votes(world, now, seat)
+    yield from list_other_duties(world, now, seat)
+
+
+def list_other_duties(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
+    """All but votes."""
     if seat.status == SeatStatus.CLOSED:
         return
     if seat.role == SeatRole.SOLVER:
         yield from _list_solver_duties(world, now, seat)
-    else:
-        yield from list_votes(world, now, seat)
     yield from _list_answers(world, now, seat)
 
 
@@ -308,14 +326,9 @@ def make_post(world: World, now: GameState, game_round: GameRound) -> calls.Post
         return None
     if has_undecided(now, game_round, world.block) and world.block < first:
         return None
-    signers = tuple(n for n in game_round.pool.solvers if is_signing(world, now, n))
-    root = make_right_root(game_round, merged)
-    return calls.PostRoot(game_round.index, merged, root, signers)
-
-
-def is_signing(world: World, now: GameState, number: int) -> bool:
-    account = now.seats[number].account
-    return account not in world.cheats and not world.is_silent(account)
+    index, solvers = game_round.index, game_round.pool.solvers
+    signers = tuple(n for n in solvers if world.is_signing(now.seats[n].account, index))
+    return calls.PostRoot(index, merged, make_right_root(game_round, merged), signers)
 
 
 def make_vote(world: World, now: GameState, key: tuple[int, int, int, int], word: VoteWord) -> SignedVote:
@@ -339,15 +352,15 @@ def list_votes(world: World, now: GameState, seat: Seat) -> Iterator[tuple[str, 
                 continue
             for rank in range(3):
                 if get_drawn_seat(now, game_round, slot, draw, rank) == seat.number:
-                    yield from _list_vote(world, now, (index, slot, draw, rank), seat.account)
+                    yield from list_vote(world, now, (index, slot, draw, rank), seat.account)
 
 
-def _list_vote(
+def list_vote(
     world: World, now: GameState, key: tuple[int, int, int, int], account: str
 ) -> Iterator[tuple[str, GameCall]]:
     index, slot, draw, rank = key
     game_round = now.rounds[index]
-    word = world.lies.get(key, world.get_true_word(game_round, slot))
+    word = world.choose_word(key, account)
     vote, opening = make_vote(world, now, key, word), HandedOpening(slot, draw, rank)
     if get_vote_flaw(now, game_round, vote, world.block) is None:
         yield account, calls.JudgeVotes(index, (vote,), (opening,))
