@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from eth_account import Account
 
 from node.round_submit import build_task
 from protocol.adapters.chain.logs import Event
+from protocol.compute.compare import judge_state
+from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.fault import prove_operation
 from protocol.compute.model import init_parameters
 from protocol.compute.program import build_program, describe_program
-from protocol.compute.step import Batch, begin_round
+from protocol.compute.step import Batch, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.float32 import bits_to_float
@@ -26,10 +29,11 @@ from protocol.spec.game.logged_terms import read_terms
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.merkle import compute_levels, compute_range_path
 from protocol.spec.program import Operation
+from protocol.spec.schedule import compute_learning_rate_sum
+from protocol.spec.tolerance import Judgement
 from protocol.spec.typed_data import SigningDomain
-from tests.e2e.planted import find_node, make_planting_compute
 from tests.e2e_rounds.demo import isolation
-from tests.e2e_rounds.demo.__main__ import make_setting, parse
+from tests.e2e_rounds.demo.__main__ import FAULTS, make_setting, parse
 from tests.e2e_rounds.demo.books import fold_books, name_pots
 from tests.e2e_rounds.demo.company import open_company
 from tests.e2e_rounds.demo.number import ConvictedNumber, count_siblings, read_number
@@ -40,6 +44,7 @@ from tests.e2e_rounds.demo.screen import draw_curve
 from tests.e2e_rounds.demo.stage import Folders
 from tests.e2e_rounds.demo.verdict import judge_run
 from tests.e2e_rounds.demo.watch import show_number
+from tests.e2e_rounds.planted import find_node, make_planting_compute
 from tests.e2e_rounds.world import TINY_PLAN, make_dataset
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
@@ -84,6 +89,22 @@ def test_the_number_beside_a_planted_one_is_right() -> None:
     found = read_planted(Operation.SUBTRACT, make_training(), before=1)
     assert found is not None and not found.judgement.is_fault
     assert "inside" in show_number(found)[-1]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_on_offer_leaves_the_limits_in_every_step(fault: str) -> None:
+    """Late in the task as well: a cheat that errs without effect would be merged."""
+    plan = replace(build_plan(QUICK, 2, 2, 3, 1, 1), heldout_tokens=512)
+    terms, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
+    batches = partial(get_batch, open_corpus(make_dataset(), training), training, bytes(32), 0)
+    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+    cheating = make_planting_compute(Operation[fault.upper()])
+    for step in (0, QUICK.steps, 2 * QUICK.steps - 1):
+        state, _ = train_segment(state, training, batches, state.global_step, step - state.global_step)
+        honest, _ = train_segment(state, training, batches, step, 1)
+        false, _ = cheating.train(state, training, batches, step, 1)
+        rate = compute_learning_rate_sum(training.schedule, step, 1, 1 << 30)
+        assert judge_state(false, honest, rate, terms.limits, terms.limits).judgement is Judgement.REJECT
 
 
 def test_no_number_is_read_where_operands_hang_on_an_index() -> None:
