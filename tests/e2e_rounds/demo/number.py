@@ -114,10 +114,9 @@ def _read_openings(
     values, at = dict[tuple[int, int], int](), 0
     for buffer, first, count in _list_runs(node, element):
         per_leaf = leaf_bytes(program, buffer) // WORD_BYTES
-        size = program.buffers[buffer].size
-        leaves = -(-size // per_leaf)
+        leaves = -(-program.buffers[buffer].size // per_leaf)
         low, high = first // per_leaf, (first + count - 1) // per_leaf
-        elements = min(size, (high + 1) * per_leaf) - low * per_leaf
+        elements = (high + 1 - low) * per_leaf  # the last leaf is padded
         for offset in range(elements):
             here = at + WORD_BYTES * offset
             values[buffer, low * per_leaf + offset] = int.from_bytes(openings[here : here + 4], "little")
