@@ -25,7 +25,8 @@ class Crashes(Conduct):
 
     def is_down(self, play: Play, name: str) -> bool:
         """As the phase says."""
-        game_round = play.table.state.rounds.get(CRASH_ROUND)
+        is_for_good = self.phase == "good"
+        game_round = play.table.state.rounds.get(CRASH_ROUND + is_for_good)
         if game_round is None:
             return False
         phases = {
@@ -96,7 +97,7 @@ AGENTS = (
         Crashes(phase="post"),
         SOLVER,
     ),
-    _make("solver that crashes for good", "is gone from round 3 on", Crashes(phase="good"), SOLVER),
+    _make("solver that crashes for good", "is gone from round 4 on", Crashes(phase="good"), SOLVER),
     _make(
         "solver that crashes when it is disputed",
         "is back in the last block for an answer",
@@ -115,7 +116,7 @@ AGENTS = (
         VERIFIER,
     ),
     _make("verifier that crashes before it opens", "opens two windows late", OpensLate(), VERIFIER),
-    _make("verifier that crashes for good", "is gone from round 3 on", Crashes(phase="good"), VERIFIER),
+    _make("verifier that crashes for good", "is gone from round 4 on", Crashes(phase="good"), VERIFIER),
     _make(
         "verifier that crashes when it is asked",
         "is back in the last block for an answer",
@@ -131,7 +132,7 @@ AGENTS = (
         WHISTLEBLOWER,
     ),
     _make(
-        "whistleblower that crashes for good", "is gone from round 3 on", Crashes(phase="good"), WHISTLEBLOWER
+        "whistleblower that crashes for good", "is gone from round 4 on", Crashes(phase="good"), WHISTLEBLOWER
     ),
     _make("straggler", "commits just before train_min", Straggles(), SOLVER),
     _make(

@@ -209,7 +209,7 @@ class Play:
             return VoteWord.REJECT_START
         if audit.segment in claim.spoiled | claim.drifted:
             return VoteWord.REJECT_STATE
-        return VoteWord.REJECT_DELTA if claim.fault is Fault.SCALE else VoteWord.ACCEPT
+        return VoteWord.REJECT_DELTA if claim.fault in (Fault.SCALE, Fault.LENGTH) else VoteWord.ACCEPT
 
     def ask_for(self, audit: Audit) -> Shown:
         """What an auditor gets from the solver."""

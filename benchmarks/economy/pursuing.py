@@ -4,7 +4,7 @@ contests, as nodes do."""
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.economy.conduct import Audit, Fault
+from benchmarks.economy.conduct import PROOFS, Audit
 from benchmarks.economy.play import Play
 from protocol.spec.audit_draw import RANKS
 from protocol.spec.game import calls
@@ -44,8 +44,8 @@ def _list_accusations(play: Play) -> Sends:
         is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
         if seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round or not is_decided:
             continue
-        if claim.fault.value is not None:
-            yield from prove(play, seer, ref, claim.fault.value)
+        if claim.fault in PROOFS:
+            yield from prove(play, seer, ref, PROOFS[claim.fault])
         elif not any(one.statement == ref and _is_pursued(play, one) for one in play.now.disputes.values()):
             yield seer, make_dispute(play, ref, seat.number)
 
@@ -159,6 +159,3 @@ def _list_contests(play: Play) -> Sends:
             yield solvers[0], calls.AnswerContest(number)
         elif contest.turn == ContestTurn.LEAF:
             yield solvers[0], calls.BringLeaf(number, is_right=True)
-
-
-__all__ = ["Fault", "list_duties", "make_ask", "make_dispute", "prove"]

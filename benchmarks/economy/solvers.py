@@ -318,6 +318,11 @@ AGENTS = (
         Spoils(frozenset(), fault=Fault.SCALE),
     ),
     _make(
+        "leaf of another length",
+        "a pseudo-gradient whose leaf is shorter than all others",
+        Spoils(frozenset(), fault=Fault.LENGTH),
+    ),
+    _make(
         "wrong start",
         "boundary 0 is not the root of the round before",
         Spoils(frozenset(), fault=Fault.START),

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.economics import describe, does_fall_short
-from benchmarks.economy import worth
 from benchmarks.economy.chances import list_hands, list_outcomes
 from benchmarks.economy.conduct import Agent
 from benchmarks.economy.contracts import MoneyTwin, play_contracts
@@ -110,11 +109,10 @@ def test_honest_work_earns_and_cheats_lose(name: str) -> None:
     assert not does_fall_short(describe(get_agent(name), weigh(get_agent(name), range(1))))
 
 
-def test_what_wins_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_wins_is_named() -> None:
     hider = get_agent("hider, V 100")
     found = describe(hider, weigh(hider, range(1)))
     assert does_fall_short(found) and found["known"]
-    monkeypatch.setattr(worth, "FIGURES", worth.FIGURES)
     modest = get_agent("hider, V 10")
     assert found["profit"] > describe(modest, weigh(modest, range(1)))["profit"]
 
