@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from benchmarks.economy.auditors import Says
 from benchmarks.economy.challengers import Harasses
 from benchmarks.economy.conduct import Agent, Audit, Conduct, Seats
-from benchmarks.economy.ground import TRAIN_BLOCKS, WINDOWS
+from benchmarks.economy.ground import WINDOWS
 from benchmarks.economy.play import Play
-from benchmarks.economy.solvers import Forges, Refuses, Spoils
+from benchmarks.economy.signers import Forges
+from benchmarks.economy.solvers import Refuses, Spoils
 from benchmarks.economy.submitters import Halts
 from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.state import GameRound
@@ -200,4 +201,3 @@ AGENTS = (
         known="A truthful UNSERVED costs F",
     ),
 )
-__all__ = ["AGENTS", "TRAIN_BLOCKS"]

@@ -67,6 +67,7 @@ class Play:
     seen: dict[StatementRef, str] = field(default_factory=dict)
     words: dict[StatementRef, VoteWord | None] = field(default_factory=dict)
     audits: dict[StatementRef, Audit] = field(default_factory=dict)
+    lies: list[StatementRef] = field(default_factory=list)
     said: defaultdict[str, set[VotePlace]] = field(default_factory=lambda: defaultdict(set))
     log: list[tuple[Any, ...]] = field(default_factory=list)
     brought: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))

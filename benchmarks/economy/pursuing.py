@@ -22,7 +22,7 @@ from protocol.spec.game.enums import (
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.state import RunningDispute, StatementRef
 from protocol.spec.game.statement_refs import count_open_asks, count_open_disputes
-from protocol.spec.statements import COMPARED, VoteWord
+from protocol.spec.statements import VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]
 AUDITORS = (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER)
@@ -90,10 +90,9 @@ def is_dispute_right(play: Play, ref: StatementRef) -> bool:
 # --- False votes --------------------------------------------------------------------------------------------
 def _list_asks(play: Play) -> Sends:
     """Who knows better asks who accepted what is false, or rejected what is right."""
-    for ref, word in play.words.items():
-        audit = play.get_audit(ref) if word in COMPARED else None
-        if audit is None or word is None:
-            continue
+    for ref in play.lies:
+        audit, word = play.get_audit(ref), play.words[ref]
+        assert audit is not None and word is not None
         knower = _find_knower(play, audit, word)
         seat = play.get_seat(audit.auditor)
         if knower is None or seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round:

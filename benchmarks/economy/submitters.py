@@ -1,16 +1,16 @@
 """Submitters that cheat: by their auditors, by the time at which they stop, by the terms of their task."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from benchmarks.economy.auditors import Says
 from benchmarks.economy.conduct import Agent, Claim, Conduct, Sends
 from benchmarks.economy.ground import SEGMENTS
 from benchmarks.economy.play import STRANGER, Play
 from benchmarks.economy.pursuing import make_dispute
-from benchmarks.economy.solvers import Forges
+from benchmarks.economy.signers import Forges
 from benchmarks.economy.table import SUBMITTER
 from protocol.spec.game import calls
-from protocol.spec.game.enums import GameOutcome, SeatRole
+from protocol.spec.game.enums import GameOutcome
 from protocol.spec.game.state import GameRound, StatementRef
 from protocol.spec.statements import VoteWord
 
@@ -157,4 +157,3 @@ AGENTS = (
         known="The ring may be full by its terms alone",
     ),
 )
-__all__ = ["AGENTS", "SeatRole", "replace"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from benchmarks.economy import auditors, challengers, honest, solvers, submitters
+from benchmarks.economy import auditors, challengers, honest, signers, solvers, submitters
 from benchmarks.economy.conduct import HONEST, Agent, Outcome
 from benchmarks.economy.duties import play_task
 from benchmarks.economy.ground import (
@@ -32,7 +32,8 @@ from protocol.spec.program import Operation, require_valid
 from tests.protocol.spec.test_program import reduce_many
 
 AGENTS: tuple[Agent, ...] = (
-    *honest.AGENTS, *solvers.AGENTS, *auditors.AGENTS, *challengers.AGENTS, *submitters.AGENTS,
+    *honest.AGENTS, *solvers.AGENTS, *signers.AGENTS, *auditors.AGENTS, *challengers.AGENTS,
+    *submitters.AGENTS,
 )  # fmt: skip
 
 
