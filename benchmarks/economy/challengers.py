@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from benchmarks.economy.auditors import list_audits
 from benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Sends
-from benchmarks.economy.ground import SEGMENTS, WINDOWS, make_word
+from benchmarks.economy.ground import SEGMENTS, make_word
 from benchmarks.economy.play import STRANGER, Play
 from benchmarks.economy.pursuing import make_ask, make_dispute
-from benchmarks.economy.solvers import Forges, Spoils
+from benchmarks.economy.signers import Forges
+from benchmarks.economy.solvers import Spoils
 from protocol.spec.game import calls
 from protocol.spec.game.enums import ClaimFate, ContestTurn, ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.fates import get_claim_fate
@@ -206,4 +207,3 @@ AGENTS = (
     _make("crowd of auditors", "joins so that an epoch cannot be freed", Crowds("fill"), known="freeEpoch"),
     _make("crowd at the end", "joins when the task is over", Crowds("delay"), known="Joining delays closing"),
 )
-__all__ = ["AGENTS", "SEGMENTS", "WINDOWS"]

@@ -34,12 +34,22 @@ class Shown(IntEnum):
 
 
 class Fault(Enum):
-    """What is wrong with a claim as a whole, and the proof that shows it (None: nobody can prove it)."""
+    """What is wrong with a claim as a whole."""
 
-    NONE = None
-    SCALE = ProofKind.DELTA_LEAF
-    START = ProofKind.BOUNDARY_ZERO
-    CARRIED = ProofKind.CARRIED_ROOT
+    NONE = "nothing"
+    SCALE = "a scale above 220"
+    LENGTH = "a leaf of another length"
+    START = "another base"
+    CARRIED = "other moments handed on"
+
+
+PROOFS = {
+    Fault.SCALE: ProofKind.DELTA_LEAF,
+    Fault.LENGTH: ProofKind.DELTA_LEAF,
+    Fault.START: ProofKind.BOUNDARY_ZERO,
+    Fault.CARRIED: ProofKind.CARRIED_ROOT,
+}
+"""What shows it in one call."""
 
 
 @dataclass(frozen=True)

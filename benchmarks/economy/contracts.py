@@ -18,7 +18,6 @@ from protocol.actions.merge.book import WorkProof
 from protocol.adapters.chain.abi import find_function
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.adapters.chain.values import encode_call
-from protocol.compute.digest import build_delta_tree
 from protocol.spec.audit_draw import deal_shards
 from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
@@ -46,7 +45,7 @@ CHECKED = 16
 NO_LEAF = 99_999
 WINDOWS = replace(ground.WINDOWS, train_max=40, respond=20, dispute=240, ask=400)
 """Shorter where nothing happens: blocks of a chain take time."""
-BAD_SCALE = bytes([221]) + bytes(DELTA_LEAF_BYTES - 1)
+DELTAS = {Fault.SCALE: bytes([221]) + bytes(DELTA_LEAF_BYTES - 1), Fault.LENGTH: bytes(100)}
 
 
 def _make_word(*parts: object) -> bytes:
@@ -70,10 +69,10 @@ class Tree:
         place = (terms.domain, index, solver)
         roots = [compute_state_root(header) for header in self.headers]
         leaves = [compute_boundary_leaf(*place, b, self.salts[b], root) for b, root in enumerate(roots)]
-        self.delta = BAD_SCALE if claim.fault is Fault.SCALE else bytes(DELTA_LEAF_BYTES)
+        self.delta = DELTAS.get(claim.fault, bytes(DELTA_LEAF_BYTES))
         carried = compute_carried_root(self.headers[-1])
         carried = make_word("none") if claim.fault is Fault.CARRIED else carried
-        delta_root = build_delta_tree(self.delta).root
+        delta_root = hash_leaf(self.delta)
         leaves.append(compute_work_leaf(*place, claim.segments, delta_root, carried))
         self.levels = compute_levels(leaves)
         self.root = self.levels[-1][0]
@@ -176,12 +175,17 @@ class MoneyTwin(Twin):
     # --- Proofs ---------------------------------------------------------------------------------------------
     def _write_proof(self, call: calls.ConvictSeat) -> tuple[Any, ...]:
         ref, game_round = call.statement, self.state.rounds[call.statement.round]
-        tree, _ = self.trees[game_round.claims[ref.slot].claim_root]
+        tree, said = self.trees[game_round.claims[ref.slot].claim_root]
         claim, base = {"round": ref.round, "slot": ref.slot}, self._open_base(game_round.base_root)
         nothing = WorkProof(bytes(32), bytes(32), ())
         start = {"first": tree.open(0), "base": base, "work": nothing}
         if call.proof == ProofKind.BOUNDARY_ZERO:
             return "proveStart", self.task, claim, start
+        if call.proof == ProofKind.DELTA_LEAF and said.fault is not Fault.SCALE:
+            leaves = {"global_leaf": LeafProof(ZEROS, ()), "final_leaf": LeafProof(ZEROS, ())}
+            delta = {"work": tree.work, "base": base, "last": tree.open(len(tree.headers) - 1), **leaves}
+            delta["delta_leaf"] = LeafProof(tree.delta, ())
+            return "proveDelta", self.task, claim, 0, delta
         if call.proof == ProofKind.DELTA_LEAF:
             return "proveScale", self.task, claim, 0, tree.work, LeafProof(tree.delta, ())
         if call.proof == ProofKind.CARRIED_ROOT:
@@ -289,7 +293,7 @@ def _play_on(table: "ChainTable", agent: Agent) -> dict[str, int]:
 
 def _post_terms(chain: RoundChain, agent: Agent) -> dict[str, int]:
     """The contract refuses the terms that the machine refuses, by the same name."""
-    terms = change_terms(make_terms(), dict(agent.changes))
+    terms = change_terms(make_terms(), {k: v for k, v in agent.changes if k != "reduction"})
     terms = replace(terms, domain=make_word("task", agent.name, chain.get_block()))
     flaw, refused = check_terms(terms, LIMITS), ""
     try:

@@ -21,7 +21,7 @@ from protocol.spec.game.posting import get_post_window, get_waiting_round
 from protocol.spec.game.state import GameRound, StatementRef
 from protocol.spec.game.timing import compute_reserve_block, get_live_round, get_votes_from, is_late_draw
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
-from protocol.spec.statements import VoteWord
+from protocol.spec.statements import COMPARED, VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]
 PASSES_MAX = 1_500
@@ -144,6 +144,9 @@ def _list_vote(play: Play, game_round: GameRound, ref: StatementRef) -> Iterator
     if ref not in play.words:
         play.words[ref] = play.get_conduct(audit.auditor).say(play, audit)
         play.note(audit.auditor, "says", audit, play.words[ref])
+        is_claiming = play.words[ref] in COMPARED and not play.is_honest(audit.auditor)
+        if is_claiming and play.words[ref] != play.find_truth(audit):
+            play.lies.append(ref)
     word = play.words[ref]
     said = replace(vote, word=word or VoteWord.ABSTAIN)
     if word is not None and get_vote_flaw(state, game_round, said, play.block) is None:

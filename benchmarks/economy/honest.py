@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from benchmarks.economy.auditors import Says
 from benchmarks.economy.challengers import Harasses
 from benchmarks.economy.conduct import Agent, Audit, Conduct, Seats
-from benchmarks.economy.ground import TRAIN_BLOCKS, WINDOWS
+from benchmarks.economy.ground import WINDOWS
 from benchmarks.economy.play import Play
-from benchmarks.economy.solvers import Forges, Refuses, Spoils
+from benchmarks.economy.signers import Forges
+from benchmarks.economy.solvers import Refuses, Spoils
 from benchmarks.economy.submitters import Halts
 from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.state import GameRound
@@ -25,7 +26,8 @@ class Crashes(Conduct):
 
     def is_down(self, play: Play, name: str) -> bool:
         """As the phase says."""
-        game_round = play.table.state.rounds.get(CRASH_ROUND)
+        is_for_good = self.phase == "good"
+        game_round = play.table.state.rounds.get(CRASH_ROUND + is_for_good)
         if game_round is None:
             return False
         phases = {
@@ -96,7 +98,7 @@ AGENTS = (
         Crashes(phase="post"),
         SOLVER,
     ),
-    _make("solver that crashes for good", "is gone from round 3 on", Crashes(phase="good"), SOLVER),
+    _make("solver that crashes for good", "is gone from round 4 on", Crashes(phase="good"), SOLVER),
     _make(
         "solver that crashes when it is disputed",
         "is back in the last block for an answer",
@@ -115,7 +117,7 @@ AGENTS = (
         VERIFIER,
     ),
     _make("verifier that crashes before it opens", "opens two windows late", OpensLate(), VERIFIER),
-    _make("verifier that crashes for good", "is gone from round 3 on", Crashes(phase="good"), VERIFIER),
+    _make("verifier that crashes for good", "is gone from round 4 on", Crashes(phase="good"), VERIFIER),
     _make(
         "verifier that crashes when it is asked",
         "is back in the last block for an answer",
@@ -131,7 +133,7 @@ AGENTS = (
         WHISTLEBLOWER,
     ),
     _make(
-        "whistleblower that crashes for good", "is gone from round 3 on", Crashes(phase="good"), WHISTLEBLOWER
+        "whistleblower that crashes for good", "is gone from round 4 on", Crashes(phase="good"), WHISTLEBLOWER
     ),
     _make("straggler", "commits just before train_min", Straggles(), SOLVER),
     _make(
@@ -199,4 +201,3 @@ AGENTS = (
         known="A truthful UNSERVED costs F",
     ),
 )
-__all__ = ["AGENTS", "TRAIN_BLOCKS"]

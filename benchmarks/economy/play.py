@@ -67,6 +67,7 @@ class Play:
     seen: dict[StatementRef, str] = field(default_factory=dict)
     words: dict[StatementRef, VoteWord | None] = field(default_factory=dict)
     audits: dict[StatementRef, Audit] = field(default_factory=dict)
+    lies: list[StatementRef] = field(default_factory=list)
     said: defaultdict[str, set[VotePlace]] = field(default_factory=lambda: defaultdict(set))
     log: list[tuple[Any, ...]] = field(default_factory=list)
     brought: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -209,7 +210,7 @@ class Play:
             return VoteWord.REJECT_START
         if audit.segment in claim.spoiled | claim.drifted:
             return VoteWord.REJECT_STATE
-        return VoteWord.REJECT_DELTA if claim.fault is Fault.SCALE else VoteWord.ACCEPT
+        return VoteWord.REJECT_DELTA if claim.fault in (Fault.SCALE, Fault.LENGTH) else VoteWord.ACCEPT
 
     def ask_for(self, audit: Audit) -> Shown:
         """What an auditor gets from the solver."""

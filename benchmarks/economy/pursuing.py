@@ -4,7 +4,7 @@ contests, as nodes do."""
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.economy.conduct import Audit, Fault
+from benchmarks.economy.conduct import PROOFS, Audit
 from benchmarks.economy.play import Play
 from protocol.spec.audit_draw import RANKS
 from protocol.spec.game import calls
@@ -22,7 +22,7 @@ from protocol.spec.game.enums import (
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.state import RunningDispute, StatementRef
 from protocol.spec.game.statement_refs import count_open_asks, count_open_disputes
-from protocol.spec.statements import COMPARED, VoteWord
+from protocol.spec.statements import VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]
 AUDITORS = (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER)
@@ -44,8 +44,8 @@ def _list_accusations(play: Play) -> Sends:
         is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
         if seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round or not is_decided:
             continue
-        if claim.fault.value is not None:
-            yield from prove(play, seer, ref, claim.fault.value)
+        if claim.fault in PROOFS:
+            yield from prove(play, seer, ref, PROOFS[claim.fault])
         elif not any(one.statement == ref and _is_pursued(play, one) for one in play.now.disputes.values()):
             yield seer, make_dispute(play, ref, seat.number)
 
@@ -90,10 +90,9 @@ def is_dispute_right(play: Play, ref: StatementRef) -> bool:
 # --- False votes --------------------------------------------------------------------------------------------
 def _list_asks(play: Play) -> Sends:
     """Who knows better asks who accepted what is false, or rejected what is right."""
-    for ref, word in play.words.items():
-        audit = play.get_audit(ref) if word in COMPARED else None
-        if audit is None or word is None:
-            continue
+    for ref in play.lies:
+        audit, word = play.get_audit(ref), play.words[ref]
+        assert audit is not None and word is not None
         knower = _find_knower(play, audit, word)
         seat = play.get_seat(audit.auditor)
         if knower is None or seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round:
@@ -159,6 +158,3 @@ def _list_contests(play: Play) -> Sends:
             yield solvers[0], calls.AnswerContest(number)
         elif contest.turn == ContestTurn.LEAF:
             yield solvers[0], calls.BringLeaf(number, is_right=True)
-
-
-__all__ = ["Fault", "list_duties", "make_ask", "make_dispute", "prove"]

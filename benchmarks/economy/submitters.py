@@ -1,16 +1,16 @@
 """Submitters that cheat: by their auditors, by the time at which they stop, by the terms of their task."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from benchmarks.economy.auditors import Says
 from benchmarks.economy.conduct import Agent, Claim, Conduct, Sends
 from benchmarks.economy.ground import SEGMENTS
 from benchmarks.economy.play import STRANGER, Play
 from benchmarks.economy.pursuing import make_dispute
-from benchmarks.economy.solvers import Forges
+from benchmarks.economy.signers import Forges
 from benchmarks.economy.table import SUBMITTER
 from protocol.spec.game import calls
-from protocol.spec.game.enums import GameOutcome, SeatRole
+from protocol.spec.game.enums import GameOutcome
 from protocol.spec.game.state import GameRound, StatementRef
 from protocol.spec.statements import VoteWord
 
@@ -139,6 +139,7 @@ AGENTS = (
         "reserves count before a draw can be sealed",
         ("audit_max", 6),
     ),
+    _trap("task with a long vocabulary", "one maximum over 40,000 entries", ("reduction", 40_000)),
     _trap("task with amounts of 2^96", "later calls would overflow", ("solver_pay", 1 << 96)),
     _trap("task with bonds of nothing", "slashes itself for nothing", ("dispute_bond", 0)),
     _trap("task without a block for a seal", "a grid as wide as the margin", ("draw_grid", 30)),
@@ -156,4 +157,3 @@ AGENTS = (
         known="The ring may be full by its terms alone",
     ),
 )
-__all__ = ["AGENTS", "SeatRole", "replace"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from benchmarks.economy import auditors, challengers, honest, solvers, submitters
+from benchmarks.economy import auditors, challengers, honest, signers, solvers, submitters
 from benchmarks.economy.conduct import HONEST, Agent, Outcome
 from benchmarks.economy.duties import play_task
 from benchmarks.economy.ground import (
@@ -22,14 +22,18 @@ from benchmarks.economy.play import EXTRAS, Play, name_parties
 from benchmarks.economy.table import SUBMITTER, Table, Wish
 from protocol.analysis.amounts import list_binding
 from protocol.spec.audit_draw import RANKS
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, get_late_draw
 from protocol.spec.game.money import check_money
 from protocol.spec.game.state import GameState
 from protocol.spec.game.terms import check_terms
 from protocol.spec.params import TOKEN_WEI
+from protocol.spec.program import Operation, require_valid
+from tests.protocol.spec.test_program import reduce_many
 
 AGENTS: tuple[Agent, ...] = (
-    *honest.AGENTS, *solvers.AGENTS, *auditors.AGENTS, *challengers.AGENTS, *submitters.AGENTS,
+    *honest.AGENTS, *solvers.AGENTS, *signers.AGENTS, *auditors.AGENTS, *challengers.AGENTS,
+    *submitters.AGENTS,
 )  # fmt: skip
 
 
@@ -125,13 +129,22 @@ def _hand(state: GameState, own: list[str], draw: int) -> tuple[bool, ...]:
 # --- Terms that nobody joins --------------------------------------------------------------------------------
 def _weigh_terms(agent: Agent) -> Worth:
     """A task that the contract refuses, or no node joins: its submitter has paid gas, and no model."""
-    terms = change_terms(make_terms(), dict(agent.changes))
-    refusal = check_terms(terms, LIMITS)
-    rules = [] if refusal else list_binding(check_money(terms, FIGURES))
-    broken = sorted({one.name for one in rules if not one.holds})
-    reasons = (refusal.name,) if refusal else tuple(f"not joined: {name}" for name in broken)
+    reasons, digest = find_reasons(dict(agent.changes)), make_word("postTask", agent.changes).hex()
     honest_wei = _weigh_honest((0, 0, 0), True, (0,))
-    lost = Fraction(-OTHER_GAS * GAS_PRICE)
-    net = lost if reasons else honest_wei
-    digest = make_word("postTask", agent.changes).hex()
+    net = Fraction(-OTHER_GAS * GAS_PRICE) if reasons else honest_wei
     return Worth(_round(net), _round(net - honest_wei), digest, reasons, (), 0)
+
+
+def find_reasons(changes: dict[str, int]) -> tuple[str, ...]:
+    """Why such a task is not posted, or not joined. reduction: terms of one node of its program."""
+    reduction = changes.pop("reduction", 1)
+    terms = change_terms(make_terms(), changes)
+    refusal = check_terms(terms, LIMITS)
+    if refusal is not None:
+        return (refusal.name,)
+    try:
+        require_valid(reduce_many(Operation.MAXIMUM_OF, reduction))
+    except InvalidInput as refused:
+        return (f"not joined: {refused}".split(",")[0],)
+    rules = list_binding(check_money(terms, FIGURES))
+    return tuple(f"not joined: {name}" for name in sorted({one.name for one in rules if not one.holds}))

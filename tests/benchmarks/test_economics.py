@@ -1,0 +1,186 @@
+"""The economics of the round: honest roles earn, cheats lose, and every known play has its agent.
+
+Short form of `./dev bench economics`: all agents play on the machine once, a handful on the contracts.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.economics import describe, does_fall_short
+from benchmarks.economy.chances import list_hands, list_outcomes
+from benchmarks.economy.conduct import Agent
+from benchmarks.economy.contracts import MoneyTwin, play_contracts
+from benchmarks.economy.duties import play_task
+from benchmarks.economy.ground import LIMITS, ROUNDS, make_terms
+from benchmarks.economy.play import Play
+from benchmarks.economy.table import Table
+from benchmarks.economy.worth import AGENTS, weigh
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.purse import PotKind
+from protocol.spec.game.terms import compute_escrow
+from tests.rounds.chain import RoundChain, open_round_chain
+from tests.rounds.twin import Disagreement
+
+DECISIONS = Path(__file__).resolve().parents[2] / "docs" / "decisions"
+PAGE = DECISIONS / "0032-economics-of-the-round.md"
+SHORT = 5
+"""rounds of a play here; a crash is in round 3."""
+ON_CHAIN = (
+    "solver that crashes when it is disputed", "pair that blames the start", "two tongues", "wrong start",
+    "contester that brings the leaf", "majority's wrong root", "task with amounts of 2^96",
+)  # fmt: skip
+
+
+@cache
+def play(name: str) -> Play:
+    """An agent's task on the machine."""
+    return play_task(get_agent(name), Table(replace(make_terms(), rounds=SHORT), LIMITS, 1))
+
+
+def get_agent(name: str) -> Agent:
+    return next(agent for agent in AGENTS if agent.name == name)
+
+
+def list_played() -> list[Agent]:
+    return [agent for agent in AGENTS if not agent.changes]
+
+
+# --- Every agent --------------------------------------------------------------------------------------------
+def test_every_agent_plays_and_does_what_no_other_does() -> None:
+    logs = {agent.name: repr(play(agent.name).log) for agent in list_played()}
+    logs |= {agent.name: repr(agent.changes) for agent in AGENTS if agent.changes}
+    names = {log: [name for name, other in logs.items() if other == log] for log in logs.values()}
+    assert not [same for same in names.values() if len(same) > 1]
+    assert len(AGENTS) == len({agent.name for agent in AGENTS}) >= 90
+
+
+@pytest.mark.parametrize("agent", list_played(), ids=lambda agent: agent.name)
+def test_a_play_ends_and_money_is_neither_made_nor_lost(agent: Agent) -> None:
+    state = play(agent.name).table.state
+    brought = sum(play(agent.name).brought.values())
+    assert state.is_closed and not state.seats
+    assert {pot.kind for pot in state.purse.wei} <= {PotKind.CREDIT, PotKind.BURNED}
+    assert state.purse.compute_total() == brought + compute_escrow(state.terms)
+
+
+@pytest.mark.parametrize("agent", [one for one in list_played() if one.is_honest], ids=lambda one: one.name)
+def test_honest_seats_are_never_closed(agent: Agent) -> None:
+    assert not [name for name in play(agent.name).convicted if not name.startswith("foe")]
+
+
+@pytest.mark.parametrize(
+    "agent", [one for one in list_played() if not one.is_honest], ids=lambda one: one.name
+)
+def test_cheats_close_nobody_but_themselves(agent: Agent) -> None:
+    assert not [name for name in play(agent.name).convicted if name.startswith("honest")]
+
+
+@pytest.mark.parametrize(
+    ("name", "closed"),
+    [
+        ("idle solver", {"own solver 0"}),
+        ("wrong carried moments", {"own solver 0"}),
+        ("griefing pair", {"own verifier 0", "own verifier 1"}),
+        ("pair that blames the start", {"own verifier 0", "own verifier 1"}),
+        ("majority's wrong root", {"own solver 0", "own solver 1", "own solver 2"}),
+        ("shielded cheat", {"own solver 0"}),
+        ("self-challenger", {"own solver 0"}),
+        ("withholder", set()),
+    ],
+)
+def test_who_is_proven_wrong_loses_the_seat(name: str, closed: set[str]) -> None:
+    assert closed <= play(name).convicted and bool(closed) == bool(play(name).convicted)
+
+
+# --- What it is worth ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "name",
+    ["honest solver", "honest submitter", "solver that crashes in training", "idle solver", "withholder",
+     "griefing pair", "flood of asks", "one false claim at the end", "task with windows of one block"],
+)  # fmt: skip
+def test_honest_work_earns_and_cheats_lose(name: str) -> None:
+    assert not does_fall_short(describe(get_agent(name), weigh(get_agent(name), range(1))))
+
+
+def test_what_wins_is_named() -> None:
+    hider = get_agent("hider, V 100")
+    found = describe(hider, weigh(hider, range(1)))
+    assert does_fall_short(found) and found["known"]
+    modest = get_agent("hider, V 10")
+    assert found["profit"] > describe(modest, weigh(modest, range(1)))["profit"]
+
+
+def test_outcomes_of_a_single_false_claim_are_all() -> None:
+    for own in ((0, 0), (2, 2)):
+        for foresight in (1, 2):
+            assert sum(one.chance for one in list_outcomes(own, foresight)) == 1
+    assert dict(list_hands(2, 6))[True, True, False] == Fraction(2 * 1 * 4, 6 * 5 * 4)
+    spared = [sum(one.chance for one in list_outcomes((0, 0), n) if one.drawn is None) for n in (1, 2)]
+    assert spared == [Fraction(8, 10), Fraction(96, 100)]
+    assert {agent.name for agent in AGENTS if agent.outcomes} >= {"one false claim at the end", "grinder"}
+    assert make_terms().rounds == ROUNDS
+
+
+# --- The page -----------------------------------------------------------------------------------------------
+def read_rows(page: Path) -> dict[str, list[str]]:
+    """Names of agents by the first cell of each row of the page's tables of plays."""
+    text = page.read_text().split("## Who plays what")[1].split("## Known and open")[0]
+    rows = (line.strip().strip("|").split("|") for line in text.splitlines() if line.startswith("| "))
+    return {cells[0].strip(): re.findall(r"`([^`]+)`", cells[1]) for cells in rows}
+
+
+def test_every_line_of_the_page_names_agents_that_play() -> None:
+    rows, names = read_rows(PAGE), {agent.name for agent in AGENTS}
+    assert len(rows) >= 60
+    assert not {row: set(agents) - names for row, agents in rows.items() if set(agents) - names}
+    assert not [row for row, agents in rows.items() if not agents and row not in ("line", "---")]
+    assert names == {name for agents in rows.values() for name in agents}
+
+
+def test_every_finding_and_open_entry_has_a_line() -> None:
+    text, rows = (DECISIONS / "0031-findings-closed.md").read_text(), " ".join(read_rows(PAGE))
+    findings = re.findall(r"^\| ((?:C|H|M|L)\d? [^|]+) \|", text, re.MULTILINE)
+    known = re.findall(r"^- \*([^*]+)\*", text.split("**Known and open**")[1], re.MULTILINE)
+    assert len(findings) >= 20 and known
+    assert not [one for one in findings if one.split(maxsplit=1)[1].strip() not in rows]
+    assert not [one for one in known if one.strip(".") not in rows]
+
+
+def test_whoever_may_win_is_an_entry_of_known_and_open() -> None:
+    known = PAGE.read_text().split("## Known and open")[1]
+    assert not [agent.name for agent in AGENTS if agent.known and agent.known not in known]
+
+
+# --- The contracts ------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
+    """The contracts on an Anvil of their own."""
+    with open_round_chain(tmp_path_factory.mktemp("economics"), LIMITS) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", ON_CHAIN)
+def test_contracts_say_what_the_machine_says(chain: RoundChain, name: str) -> None:
+    played = play_contracts(chain, get_agent(name), 2)
+    assert played["calls"] > 60 or get_agent(name).changes
+
+
+def test_a_difference_between_contracts_and_machine_ends_the_play(
+    chain: RoundChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = MoneyTwin._send
+
+    def lose_commit(self: MoneyTwin, call: GameCall, party: object) -> object:
+        is_lost = isinstance(call, calls.CommitRound)
+        return send(self, calls.Deposit(1) if is_lost else call, party)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MoneyTwin, "_send", lose_commit)
+    with pytest.raises(Disagreement):
+        play_contracts(chain, get_agent("honest solver"), 2)
