@@ -69,7 +69,9 @@ contract SeatChecksTest is SeatChecks {
         _checkLocked(1 + stakeWei % AMOUNT_MAX, isLeaving, isHeld, isOver, isAsked);
     }
 
-    function testFuzz_bonds_anyEnds_areConserved(bool firstFirst, bool isForfeit, bool isForfeitToo) external {
+    function testFuzz_bonds_anyEnds_areConserved(bool firstFirst, bool isForfeit, bool isForfeitToo)
+        external
+    {
         _checkBonds(firstFirst, isForfeit, isForfeitToo);
     }
 }

@@ -129,7 +129,9 @@ abstract contract PurseChecks {
         uint256[5] memory owed = _owed();
         for (uint8 i = 0; i < 2; ++i) {
             bool isPaying = i == m.account && (m.kind == TAKE || m.kind == WITHDRAW);
-            if (owed[i] < before[i]) assert(isPaying && (m.kind == WITHDRAW || before[i] - owed[i] == m.wei_));
+            if (owed[i] < before[i]) {
+                assert(isPaying && (m.kind == WITHDRAW || before[i] - owed[i] == m.wei_));
+            }
             bool isEmptied = i == m.from && m.kind >= GIVE;
             if (owed[2 + i] < before[2 + i]) assert(isEmptied && before[2 + i] - owed[2 + i] == m.wei_);
         }

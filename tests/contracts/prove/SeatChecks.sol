@@ -194,7 +194,8 @@ abstract contract SeatChecks {
         assert(purse.potOf(pot) == (firstFirst ? 60 : 30));
         questions.end(task, SEAT, firstFirst ? second : first, isForfeitToo, isForfeitToo ? HOLDER : OTHER);
         assert(purse.potOf(pot) == 0);
-        uint256 lostWei = (isForfeit ? (firstFirst ? 30 : 60) : 0) + (isForfeitToo ? (firstFirst ? 60 : 30) : 0);
+        uint256 lostWei =
+            (isForfeit ? (firstFirst ? 30 : 60) : 0) + (isForfeitToo ? (firstFirst ? 60 : 30) : 0);
         assert(purse.creditOf(OTHER) == 90 - lostWei && purse.creditOf(HOLDER) == lostWei / 2);
         assert(purse.burnPending() == lostWei - lostWei / 2);
     }

@@ -9,7 +9,9 @@ contract SeatProof is SeatChecks {
         _checkSlash(stakeWei, isLeaving);
     }
 
-    function check_seatLocked(uint256 stakeWei, bool isLeaving, bool isHeld, bool isOver, bool isAsked) external {
+    function check_seatLocked(uint256 stakeWei, bool isLeaving, bool isHeld, bool isOver, bool isAsked)
+        external
+    {
         _checkLocked(stakeWei, isLeaving, isHeld, isOver, isAsked);
     }
 
