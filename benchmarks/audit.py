@@ -256,8 +256,8 @@ def prepare_claim(bench: Bench, store: BlobStore, state: TrainingState) -> Claim
     delta = encode_delta(begin.weights, last.weights)
     root = build_delta_tree(delta).root
     store.put_delta(root, delta)
-    headers = (shelf.keep(one) for one in (state, noisy, last))
-    return Claim(*headers, shelf.keep(begin).weights_root, root)
+    start, own, final = (shelf.keep(one) for one in (state, noisy, last))
+    return Claim(start, own, final, shelf.keep(begin).weights_root, root)
 
 
 async def audit(bench: Bench, mine: BlobStore, client: BlobClient, peer: Peer, claim: Claim) -> None:
@@ -357,11 +357,11 @@ def write_claim(folder: Path, claim: Claim) -> None:
 def read_claim(folder: Path) -> Claim:
     """What `write_claim` wrote."""
     *headers, base, delta = json.loads((folder / "claim.json").read_text())
-    shown = (
+    start, end, last = (
         StateHeader(bytes.fromhex(w), bytes.fromhex(m), bytes.fromhex(v), local_step, global_step)
         for w, m, v, local_step, global_step in headers
     )
-    return Claim(*shown, bytes.fromhex(base), bytes.fromhex(delta))
+    return Claim(start, end, last, bytes.fromhex(base), bytes.fromhex(delta))
 
 
 def measure_memory(case: str) -> dict[str, float]:
