@@ -256,8 +256,8 @@ def prepare_claim(bench: Bench, store: BlobStore, state: TrainingState) -> Claim
     delta = encode_delta(begin.weights, last.weights)
     root = build_delta_tree(delta).root
     store.put_delta(root, delta)
-    start_header, end_header, last_header = (shelf.keep(one) for one in (state, noisy, last))
-    return Claim(start_header, end_header, last_header, shelf.keep(begin).weights_root, root)
+    start, own, final = (shelf.keep(one) for one in (state, noisy, last))
+    return Claim(start, own, final, shelf.keep(begin).weights_root, root)
 
 
 async def audit(bench: Bench, mine: BlobStore, client: BlobClient, peer: Peer, claim: Claim) -> None:

@@ -183,7 +183,7 @@ def _describe_chain(figures: Figures) -> list[str]:
         [outcome] = chain["collusion"]["outcomes"]
         lines += [
             "",
-            "With half of the verifiers on its side, who say in all their audits what it says,",
+            "With half of the verifiers on its side, who say in all audits of its claim what it says,",
             f"'{outcome['name']}' ended as {outcome['status'].lower()}; the accomplices lost "
             f"{chain['collusion']['accomplice_lost']} wei (a seat is {TINY_SEAT_WEI}),",
             "and the claim of the honest "
@@ -198,7 +198,7 @@ def _list_plays(figures: Figures) -> list[str]:
         "",
         "| # | attack | net, tokens |",
         "|---|---|---|",
-        *(f"| {play['number']} | {play['name']} | {play['net']:.1f} |" for play in figures["plays"]),
+        *(f"| {play['number']} | {play['name']} | {play['net']:.2f} |" for play in figures["plays"]),
     ]
 
 
@@ -212,9 +212,10 @@ def _describe_steer(figures: Figures) -> list[str]:
     return [
         *lines,
         f"{adaptive['steps']:,} steps. Riders stay inside the limits: nothing tells of them, and nothing",
-        "costs them anything. Drift stays inside the limits of each step: audits reject it, a void round",
-        "is honest work's, and no seat is lost. A sentence that the model shall say needs",
-        f"{POISON_NATS} nats (`docs/decisions/0011-chunks.md`); the best plan gained {share:.2%} of that.",
+        "costs them anything, unless honest noise on top carries them outside. Drift stays inside the",
+        "limits of each step: audits reject it, a void round is honest work's, and where the worst step is",
+        "at 1 or below no seat is lost. A sentence that the model shall say needs",
+        f"{POISON_NATS} nats (`docs/decisions/0011-chunks.md`); the best plan gained {share:.2g} of that.",
         f"Honest machines part by {honest['objective_spread_nats']:.2g} nats of it in the whole run,",
         f"and in one step by {honest['worst_step_excess']:.2g} of its limit.",
         "",
@@ -229,7 +230,7 @@ def _describe_plan(name: str, plan: dict[str, Any]) -> str:
     beyond = plan["objective_beyond_spread_round"]
     return (
         f"| {name} | {plan['accepted']} of {plan['audits']} | {plan['voided']} of {plan['rounds']} "
-        f"| {plan['step_excess']:.2g} | {plan['steer_in_learning_rates']:.2g} "
+        f"| {plan['step_excess']:.3g} | {plan['steer_in_learning_rates']:.2g} "
         f"| {plan['objective_nats']:+.2g} | {plan['heldout_nats']:+.2g} "
         f"| {'never' if beyond is None else beyond} |"
     )

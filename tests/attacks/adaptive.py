@@ -6,7 +6,8 @@ in each step of one segment of a round, inside the limits of that step, though t
 beyond them. A round of which an audit rejects a segment is void: the model goes on as an honest solver's.
 
 Nothing turns an eye on what stays inside the limits. So the figures are what it gains, and what it costs:
-claims that were void. Its seat is never in danger, since no step of it lies beyond the limits.
+claims that were void. Each step of drift lies inside the limits of a step, so that nobody disputes it and the
+seat is kept; whom honest noise on top carries outside in one step loses it.
 """
 
 from collections.abc import Callable, Iterator

@@ -111,7 +111,7 @@ def test_the_page_tells_what_was_measured(report: dict[str, Any]) -> None:
     assert "| 1,000 | 10 | 12 | 2 | 0.002 | 3 |" in page
     assert "| 5 | first | 6 | 100.0% | 30 | 30 | 0 | 0.12 | +0.5 | 25% | -47.1 | 50 | convicted |" in page
     assert "second < | 6 | 100.0% | 0.5 |" in page
-    assert "gained 1.00% of that" in page
+    assert "gained 0.01 of that" in page
     assert "| ride | 3 of 4 | 1 of 2 | 0.75 | 0.001 | -0.02 | +0.001 | never |" in page
 
 
