@@ -1,8 +1,8 @@
 """What does an audit cost beside the training that it checks: time, bytes over the wire, memory?
 
 An audit fetches the start of a segment over HTTPS, trains the segment, hashes and keeps its end, fetches the
-claimed end, judges every element, reduces what is left to a signed report and opens leaves of both ends: the
-functions of a verifier, on a party without a chain. Time: audits and bare training of the same segments in
+claimed end, the final weights and the pseudo-gradient, judges every element of all three and writes a word
+down: the functions of a verifier, without a chain. Time: audits and bare training of the same segments in
 turns, in one run. Bytes: payload is what the blobs hold, and is judged; what a relay between the two counts
 has requests, headers and TLS in it. Memory: the highest resident size (VmHWM) of a process that audits from
 a store, beside one that only trains; once as the demo is, once with a state that outweighs the step.
@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 from eth_account import Account
@@ -40,12 +39,12 @@ from benchmarks.setting import (
     read_standard_library,
     write_report,
 )
-from protocol.actions.attention import make_report
-from protocol.actions.party import Party
-from protocol.actions.replay import Comparison, train_stored
-from protocol.actions.report import sign_report
-from protocol.actions.states import keep_state, load_state, open_state, open_state_leaves
-from protocol.adapters.blobs import refer_state
+from protocol.actions.audit.judging import judge_ends, judge_work
+from protocol.actions.audit.records import EndsShown, WorkShown
+from protocol.actions.audit.room import AuditTask
+from protocol.actions.audit.states import StateShelf
+from protocol.adapters.blobs import BlobRef, refer_delta, refer_state, refer_tensor
+from protocol.adapters.chain.types import BoundaryProof
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.answers import NodeStatus
@@ -55,23 +54,26 @@ from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
 from protocol.adapters.wire.tls import load_or_create_identity
 from protocol.compute.calibrate import FLOORS, propose_limits
-from protocol.compute.compare import Distances, judge_state
+from protocol.compute.compare import Distances
 from protocol.compute.data import Corpus, get_batch
 from protocol.compute.determinism import pin_kernels
+from protocol.compute.digest import build_delta_tree, zero_root
 from protocol.compute.model import init_parameters, parameter_count
+from protocol.compute.outer import encode_delta
 from protocol.compute.program import with_program
 from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.spec.claim_tree import compute_carried_root
 from protocol.spec.containers import StateHeader, TrainingSpec
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
-from protocol.spec.schedule import compute_learning_rate
-from protocol.spec.statuses import AuditRef
+from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.typed_data import SigningDomain
 
 TURNS, MEMORY_TURNS = 12, 5
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 SEED = sha256(b"audit").digest()
 TIME_BAR, BYTES_BAR = 1.3, 2.0
-LIMITS = propose_limits([Distances(1e-6, 4e-6, 6e-6, 0, 0, 0)], FLOORS)
+"""Bytes: of two states. Since auditors judge the pseudo-gradient too, whose final weights are 4 bytes an
+element and which has 65 for 64, an audit moves 2.42."""
+LIMITS = propose_limits([Distances(1e-6, 4e-6, 6e-6, 0, 0, 0)], FLOORS).reject
 """What an audit costs does not hang on how wide they are."""
 MOVED = 1e-7
 """By how much the claimed first moment is off, in roots of the second; W and v are off by a unit or two in
@@ -80,19 +82,16 @@ the last place. With equal roots nothing would be fetched or compared."""
 
 SEGMENT = 1
 """The one that is audited, of round 0."""
-AUDIT = AuditRef(bytes(32), 0, 0, 0, 0)
-DRAWN_LEAVES = (0, 7)
 CASES = ("demo", "wide")
 """wide: the state takes more memory than the rest of a step; only memory is measured there."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A task, its data, and a key that signs reports."""
+    """A task and its data."""
 
     spec: TrainingSpec
     corpus: Corpus
-    key: AccountKey
 
     @property
     def parameters(self) -> int:
@@ -104,32 +103,45 @@ class Bench:
         """What a solver was dealt."""
         return partial(get_batch, self.corpus, self.spec, SEED, 0)
 
+    @property
+    def about(self) -> AuditTask:
+        """What an auditor knows of the task."""
+        segments = range(self.spec.schedule.total_steps // SEGMENT_STEPS)
+        rates = tuple(
+            compute_learning_rate_sum(self.spec.schedule, one, SEGMENT_STEPS, INNER_STEPS) for one in segments
+        )
+        steps, count = (INNER_STEPS, SEGMENT_STEPS), self.parameters
+        return AuditTask(
+            bytes(32), self.spec, self.corpus, count, *steps, zero_root(count), False, LIMITS, rates
+        )
+
     def train(self, state: TrainingState) -> TrainingState:
         """The segment that begins at `state`."""
         first = state.global_step % INNER_STEPS
         return train_segment(state, self.spec, self.batches, first, SEGMENT_STEPS)[0]
 
-    def sum_rates(self, state: StateHeader) -> int:
-        """L of the segment that begins at `state`, in units of 2^-64."""
-        steps = range(state.global_step, state.global_step + SEGMENT_STEPS)
-        rates = sum(compute_learning_rate(self.spec.schedule, step, step) for step in steps)
-        return int(rates * 2**LEARNING_RATE_FRACTION_BITS)
 
-    def open_party(self, store: BlobStore) -> Party:
-        """As much of an auditor as an audit needs."""
-        account = self.key.address.lower()
-        terms = SimpleNamespace(
-            parameter_count=self.parameters, segment_steps=SEGMENT_STEPS, accept=LIMITS.accept
-        )
-        party = SimpleNamespace(
-            store=store,
-            spec=SimpleNamespace(terms=terms, training=self.spec),
-            task=AUDIT.task,
-            account=account,
-            config=SimpleNamespace(home=store.folder),
-            round=lambda index: SimpleNamespace(draw_seed=SEED, solvers=(account,)),
-        )
-        return cast(Party, party)
+@dataclass(frozen=True)
+class Claim:
+    """What a solver shows of an audited segment: its start and end, the last boundary of the round, and the
+    pseudo-gradient. base: root of the weights that the round started from."""
+
+    start: StateHeader
+    end: StateHeader
+    last: StateHeader
+    base: bytes
+    delta: bytes
+
+    @property
+    def ends(self) -> EndsShown:
+        """As it is shown after the seal."""
+        end, last = (BoundaryProof(header, bytes(32), ()) for header in (self.end, self.last))
+        return EndsShown(end, last, WorkShown(self.delta, compute_carried_root(self.last), ()))
+
+    def list_ends(self, parameters: int) -> list[BlobRef]:
+        """What is fetched after the seal: a state, final weights, a pseudo-gradient."""
+        final = refer_tensor(self.last.weights_root, parameters)
+        return [*refer_state(self.end, parameters), final, refer_delta(self.delta, parameters)]
 
 
 def open_bench(case: str = "demo") -> Bench:
@@ -139,19 +151,19 @@ def open_bench(case: str = "demo") -> Bench:
     if case == "wide":
         model = replace(DEMO_MODEL, hidden_size=384, intermediate_size=1248, context_tokens=32)
         spec = with_program(replace(spec, model=model, sequences_per_step=1, sequence_tokens=32))
-    return Bench(spec, open_demo_corpus(data, spec), AccountKey(Account.create()))
+    return Bench(spec, open_demo_corpus(data, spec))
 
 
-def conclude(bench: Bench, party: Party, start: StateHeader, end: StateHeader, own: StateHeader) -> bytes:
-    """Judge the claimed end against the own one, all in the store; the signed report. Opens leaves too."""
-    begun, claimed, replayed = (open_state(party, header) for header in (start, end, own))
-    rates = bench.sum_rates(start)
-    verdict = judge_state(claimed, replayed, rates, LIMITS.accept, LIMITS.reject)
-    seen = Comparison(claimed, replayed, verdict)
-    report = make_report(party, AUDIT, SEGMENT, rates, begun, seen, "")
-    for header in (end, own):
-        open_state_leaves(party, header, (*DRAWN_LEAVES, verdict.leaf))
-    return sign_report(report, bench.key, DOMAIN)
+def replay(bench: Bench, shelf: StateShelf, start: StateHeader) -> StateHeader:
+    """The own end, in the store. Nobody but `train_segment` holds the start, as in an audit."""
+    place = (SEGMENT * SEGMENT_STEPS, SEGMENT_STEPS)
+    return shelf.keep(train_segment(shelf.load(start), bench.spec, bench.batches, *place)[0])
+
+
+def conclude(bench: Bench, shelf: StateShelf, claim: Claim, own: StateHeader) -> None:
+    """Judge the claimed end against the own one, and the pseudo-gradient; all in the store."""
+    assert judge_ends(bench.about, shelf, (0, SEGMENT), own, claim.end, is_exact=False) is None
+    assert judge_work(shelf, claim.base, claim.ends) is None
 
 
 # --- Time and bytes -----------------------------------------------------------------------------------------
@@ -230,63 +242,66 @@ async def open_auditor() -> AsyncIterator[tuple[BlobStore, BlobClient]]:
             yield store, client
 
 
-def prepare_claim(bench: Bench, store: BlobStore, state: TrainingState) -> tuple[StateHeader, StateHeader]:
-    """A segment's start and claimed end in the solver's store; the end lies off by float noise."""
-    end, party = bench.train(state), bench.open_party(store)
+def prepare_claim(bench: Bench, store: BlobStore, state: TrainingState) -> Claim:
+    """A claim in the solver's store; the end lies off by float noise."""
+    end, shelf = bench.train(state), StateShelf(store, bench.parameters)
     noisy = replace(
         end,
         weights=end.weights * (1 + 2.0**-23),
         first_moment=end.first_moment + MOVED * end.second_moment.sqrt(),
         second_moment=end.second_moment * (1 + 2.0**-21),
     )
-    return keep_state(party, state), keep_state(party, noisy)
+    last = replace(noisy, weights=noisy.weights * (1 + 2.0**-20))
+    begin = begin_round(init_parameters(bench.spec.model, 1), 0)
+    delta = encode_delta(begin.weights, last.weights)
+    root = build_delta_tree(delta).root
+    store.put_delta(root, delta)
+    start_header, end_header, last_header = (shelf.keep(one) for one in (state, noisy, last))
+    return Claim(start_header, end_header, last_header, shelf.keep(begin).weights_root, root)
 
 
-async def audit(
-    bench: Bench, mine: BlobStore, client: BlobClient, peer: Peer, start: StateHeader, end: StateHeader
-) -> bytes:
-    """The whole audit; returns its report."""
-    party = bench.open_party(mine)
-    for ref in refer_state(start, bench.parameters):
+async def audit(bench: Bench, mine: BlobStore, client: BlobClient, peer: Peer, claim: Claim) -> None:
+    """The whole audit."""
+    shelf = StateShelf(mine, bench.parameters)
+    await shelf.fetch(client, [peer], claim.start)
+    own = replay(bench, shelf, claim.start)
+    for ref in claim.list_ends(bench.parameters):
         await client.fetch(peer, ref)
-    own = train_stored(party, start, SEGMENT, bench.batches, train_segment)
-    for ref in refer_state(end, bench.parameters):
-        await client.fetch(peer, ref)
-    return conclude(bench, party, start, end, own)
+    conclude(bench, shelf, claim, own)
 
 
 async def measure_time_and_bytes(bench: Bench, turns: int) -> dict[str, object]:
     """Ratios of audit to training by turn, and bytes of an audit over those of the state."""
     ratios, moved, seconds = list[float](), list[float](), list[float]()
-    state_bytes, report_bytes = 12 * bench.parameters, 0
+    state_bytes = 12 * bench.parameters
     state = bench.train(begin_round(init_parameters(bench.spec.model, 1), 0))
     async with open_wire() as wire:
-        start, end = prepare_claim(bench, wire.store, state)
-        payload = count_payload(bench, start, end) / state_bytes
+        claim = prepare_claim(bench, wire.store, state)
         for turn in range(turns):
             async with open_auditor() as (mine, client):
+                # Everybody has the model that the round starts from.
+                base = refer_tensor(claim.base, bench.parameters)
+                mine.put_tensor(claim.base, wire.store.get(base))
                 bare = 0.0 if turn % 2 else time_training(bench, state)
                 before, began = await wire.count_bytes(), time.perf_counter()
-                report = await audit(bench, mine, client, wire.peer, start, end)
+                await audit(bench, mine, client, wire.peer, claim)
                 seconds.append(time.perf_counter() - began)
                 bare = bare or time_training(bench, state)
                 ratios.append(seconds[-1] / bare)
                 moved.append((await wire.count_bytes() - before) / state_bytes)
-                report_bytes = len(report)
     return {
         "time_ratio": statistics.median(ratios),
         "time_ratios": ratios,
         "audit_seconds": statistics.median(seconds),
         "wire_over_state": max(moved),
-        "payload_over_state": payload,
+        "payload_over_state": count_payload(bench, claim) / state_bytes,
         "state_bytes": state_bytes,
-        "report_bytes": report_bytes,
     }
 
 
-def count_payload(bench: Bench, start: StateHeader, end: StateHeader) -> int:
+def count_payload(bench: Bench, claim: Claim) -> int:
     """Bytes of the blobs that an audit fetches."""
-    refs = {*refer_state(start, bench.parameters), *refer_state(end, bench.parameters)}
+    refs = {*refer_state(claim.start, bench.parameters), *claim.list_ends(bench.parameters)}
     return sum(ref.size_bytes for ref in refs)
 
 
@@ -316,21 +331,37 @@ def run_worker(folder: Path, case: str, is_audit: bool) -> None:
     """In a process of its own: train a stored segment, or audit it; prints the peaks before and after."""
     pin_kernels(1)
     bench = open_bench(case)
-    party = bench.open_party(BlobStore(folder, is_durable=False))
-    start, end = (
-        StateHeader(bytes.fromhex(w), bytes.fromhex(m), bytes.fromhex(v), local_step, global_step)
-        for w, m, v, local_step, global_step in json.loads((folder / "headers.json").read_text())
-    )
+    shelf = StateShelf(BlobStore(folder, is_durable=False), bench.parameters)
+    claim = read_claim(folder)
     forget_peak()
     base = read_peak_bytes()
     if is_audit:
-        own = train_stored(party, start, SEGMENT, bench.batches, train_segment)
-        conclude(bench, party, start, end, own)
+        conclude(bench, shelf, claim, replay(bench, shelf, claim.start))
     else:
-        # As in `train_stored`, nobody else holds the start.
+        # As in `replay`, nobody else holds the start.
         steps = (SEGMENT * SEGMENT_STEPS, SEGMENT_STEPS)
-        own_state, _ = train_segment(load_state(party, start), bench.spec, bench.batches, *steps)
+        own_state, _ = train_segment(shelf.load(claim.start), bench.spec, bench.batches, *steps)
     print(json.dumps([base, read_peak_bytes()]))
+
+
+def write_claim(folder: Path, claim: Claim) -> None:
+    """For a process of its own."""
+    headers = [
+        [h.weights_root.hex(), h.first_moment_root.hex(), h.second_moment_root.hex()]
+        + [h.local_step, h.global_step]
+        for h in (claim.start, claim.end, claim.last)
+    ]
+    (folder / "claim.json").write_text(json.dumps([*headers, claim.base.hex(), claim.delta.hex()]))
+
+
+def read_claim(folder: Path) -> Claim:
+    """What `write_claim` wrote."""
+    *headers, base, delta = json.loads((folder / "claim.json").read_text())
+    start, end, last = (
+        StateHeader(bytes.fromhex(w), bytes.fromhex(m), bytes.fromhex(v), local_step, global_step)
+        for w, m, v, local_step, global_step in headers
+    )
+    return Claim(start, end, last, bytes.fromhex(base), bytes.fromhex(delta))
 
 
 def measure_memory(case: str) -> dict[str, float]:
@@ -341,12 +372,7 @@ def measure_memory(case: str) -> dict[str, float]:
     found: dict[str, list[float]] = {"train": [], "audit": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        headers = [
-            [h.weights_root.hex(), h.first_moment_root.hex(), h.second_moment_root.hex()]
-            + [h.local_step, h.global_step]
-            for h in prepare_claim(bench, BlobStore(folder, is_durable=False), state)
-        ]
-        (folder / "headers.json").write_text(json.dumps(headers))
+        write_claim(folder, prepare_claim(bench, BlobStore(folder, is_durable=False), state))
         for kind in ("train", "audit") * MEMORY_TURNS:
             command = [sys.executable, "-m", "benchmarks.audit", "--worker", name, case, kind]
             done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -18,8 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 from eth_account import Account
 
@@ -33,8 +32,8 @@ from benchmarks.setting import (
     read_standard_library,
     write_report,
 )
-from protocol.actions.party import Party, share_interpreter
-from protocol.actions.states import keep_state, load_state
+from protocol.actions.audit.states import StateShelf
+from protocol.actions.runtime.config import share_interpreter
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.keys import AccountKey
@@ -46,11 +45,12 @@ from protocol.compute.model import init_parameters, parameter_count
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec import codec, merkle
+from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
 from protocol.spec.containers import StateHeader, TrainingSpec
 from scripts.devnet import CHAIN_ID, give_coin, run_anvil
 
-COMMIT_CALLDATA_BYTES = 4 + 32 * 16
-"""A commitment: task, round, two roots, and the first boundary with its path."""
+COMMIT_CALLDATA_BYTES = 4 + 32 * 6
+"""A commitment: task, round, base root, beacon, claim root, number of segments."""
 SOLVER = "0x" + "11" * 20
 DOMAIN = bytes(32)
 
@@ -75,7 +75,7 @@ class Bench:
 
     spec: TrainingSpec
     get_batch: GetBatch
-    party: Party
+    shelf: StateShelf
     send_commit: SendCommit
     inner_steps: int
     segment_steps: int
@@ -101,7 +101,7 @@ async def run_round(bench: Bench, begin: TrainingState, timings: Timings) -> Non
     """A bare round and the same round with its commitment, either first in turn, then replays of its
     segments. Appends to `timings`."""
     # Solvers find boundary 0 hashed and kept: it is the merged model, with moments of zero.
-    first = keep_state(bench.party, begin)
+    first = bench.shelf.keep(begin)
     is_bare_first = len(timings.bare) % 2 == 0
     bare = train_bare(bench, begin) if is_bare_first else []
     started = time.perf_counter()
@@ -133,7 +133,7 @@ async def commit_round(bench: Bench, begin: TrainingState, first: StateHeader) -
         kept = []
         for start in range(0, bench.inner_steps, bench.segment_steps):
             state, _ = train_segment(state, bench.spec, bench.get_batch, start, bench.segment_steps)
-            kept.append(keeper.submit(keep_state, bench.party, state))
+            kept.append(keeper.submit(bench.shelf.keep, state))
         delta = encode_delta(begin.weights, state.weights)
         headers = [first, *(future.result() for future in kept)]
     await bench.send_commit(make_claim(bench, delta, headers))
@@ -147,22 +147,26 @@ def measure(call: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> tu
 
 
 def make_claim(bench: Bench, delta: bytes, headers: list[StateHeader]) -> bytes:
-    """Pseudo-gradient, claim tree and the bytes of the call, as `protocol/actions/claim.py` makes them."""
+    """Pseudo-gradient, claim tree and the bytes of the call, as `protocol/actions/merge/claim.py` makes
+    them."""
     root = build_delta_tree(delta).root
-    bench.party.store.put_delta(root, delta)
+    bench.shelf.store.put_delta(root, delta)
     roots = [codec.compute_state_root(header) for header in headers]
     leaves = [
         codec.compute_boundary_leaf(DOMAIN, 0, SOLVER, i, secrets.token_bytes(32), state_root)
         for i, state_root in enumerate(roots)
     ]
-    return (root + merkle.compute_root(leaves)).ljust(COMMIT_CALLDATA_BYTES, b"\1")
+    leaves.append(
+        compute_work_leaf(DOMAIN, 0, SOLVER, len(roots) - 1, root, compute_carried_root(headers[-1]))
+    )
+    return merkle.compute_root(leaves).ljust(COMMIT_CALLDATA_BYTES, b"\1")
 
 
 def replay(bench: Bench, start: StateHeader, inner_step: int) -> None:
     """An auditor's work on one segment: read and check the start, train, hash and keep the end."""
-    state = load_state(bench.party, start)
+    state = bench.shelf.load(start)
     end, _ = train_segment(state, bench.spec, bench.get_batch, inner_step, bench.segment_steps)
-    keep_state(bench.party, end)
+    bench.shelf.keep(end)
 
 
 async def measure_overhead(inner_steps: int, segment_steps: int, rounds: int) -> dict[str, object]:
@@ -175,18 +179,11 @@ async def measure_overhead(inner_steps: int, segment_steps: int, rounds: int) ->
         async with open_commit_sender() as send_commit:
             for number in range(rounds + 1):
                 timings = Timings() if number == 1 else timings
-                party = make_party(Path(folder, str(number)), spec)
-                bench = Bench(spec, batches, party, send_commit, inner_steps, segment_steps)
+                store = BlobStore(Path(folder, str(number)), is_durable=False)
+                shelf = StateShelf(store, parameter_count(spec.model))
+                bench = Bench(spec, batches, shelf, send_commit, inner_steps, segment_steps)
                 await run_round(bench, state, timings)
     return summarise(timings, spec, inner_steps, segment_steps)
-
-
-def make_party(folder: Path, spec: TrainingSpec) -> Party:
-    """As much of a party as keeping states needs."""
-    terms = SimpleNamespace(parameter_count=parameter_count(spec.model))
-    return cast(
-        Party, SimpleNamespace(store=BlobStore(folder, is_durable=False), spec=SimpleNamespace(terms=terms))
-    )
 
 
 def summarise(

@@ -176,17 +176,6 @@ def summarize_honest() -> dict[str, Any]:
     }
 
 
-def summarize_steering() -> dict[str, Any]:
-    """By chunk length and stage: the worst movements of one step, in units of lr and of the update's norm."""
-    report = read_report("steering", "--stages", "0", "--steps", "0", "--cost-rounds", "3")
-    names = ("ordinary_weight_lr", "worst_weight_lr", "update_norm", "poison_gain_nats")
-    return {
-        f"{model} chunk {row['chunk_terms']} step {row['step']}": {name: row[name] for name in names}
-        for model, rows in report["single_steps"].items()
-        for row in rows
-    }
-
-
 def main() -> None:
     """Measures and prints the report's path."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -213,7 +202,6 @@ def main() -> None:
         "tokens_per_s_vs_plain_by_chunk": speed,
         **measure_trace(setting, max(3, arguments.steps // 3)),
         **summarize_honest(),
-        "steering": summarize_steering(),
     }
     print(report)
     print(write_report("program", report))

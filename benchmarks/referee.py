@@ -1,10 +1,9 @@
 """What does it cost to have the chain judge, and does it always judge rightly?
 
 Gas of whole transactions that prove one element of a product sum of each chunk length, in a real step; every
-kind of fault planted in training and taken to its conviction by whole nodes over a real Anvil; honest claims
-disputed with demands, false proofs, silence, floods and last-second moves; cases judged by both referees, the
-contract and Python. What a dispute about a large step took comes from the last report of
-benchmarks/large_dispute.py, which the full form runs where there is none. Writes build/referee/report.json.
+kind of fault planted in training and taken to its conviction by whole nodes over a real Anvil; honest parties
+harassed with disputes, demands, silence, proofs of what is right, floods, last-second moves and contests;
+cases judged by both referees, the contract and Python. Writes build/referee/report.json.
 """
 
 import argparse
@@ -12,16 +11,18 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from eth_account import Account
 
 from benchmarks.program import SCALARS, make_setting
 from benchmarks.referee_vectors import compare_verdicts
-from benchmarks.setting import BUILD, read_report, write_report
+from benchmarks.setting import BUILD, write_report
 from protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
@@ -36,15 +37,15 @@ from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import CHUNK_TERMS, Operation, Program
 from protocol.spec.program_codec import compute_program_root
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
-from tests.e2e.faults import FAULTS, Ending, convict_all
-from tests.e2e.harassment import FULL_RAIDS, QUICK_RAIDS, harass_all
+from tests.e2e_rounds.cheating import allow_cheating
+from tests.e2e_rounds.faults import FAULTS, convict_all
+from tests.e2e_rounds.raids import QUICK_RAIDS, RAIDS, raid
 
 MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
 """The demo's; sums over its tokens are as long as the longest chunk."""
 SEQUENCES, TOKENS = 32, 128
 SAMPLES = 12
 VECTORS, QUICK_VECTORS = 100_000, 5_000
-LARGE = "large_dispute"
 QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
 
 
@@ -115,9 +116,10 @@ def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
 def measure_faults(faults: list[str]) -> dict[str, Any]:
     """Plant each fault, and see how the dispute about it ends."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+        allow_cheating(monkeypatch)
         endings = asyncio.run(convict_all(Path(folder), faults))
-    wrong = [ending.fault for ending in endings if not is_right(ending)]
+    wrong = [ending.fault for ending in endings if not ending.is_right]
     proven = [ending for ending in endings if ending.gas]
     return {
         "tried": len(endings),
@@ -129,34 +131,39 @@ def measure_faults(faults: list[str]) -> dict[str, Any]:
             "wall_s": round((time.monotonic() - started) / len(endings), 1),
         },
         "gas_by_fault": {ending.fault: ending.gas for ending in proven},
-        "fetched_mb": max((ending.fetched_mb for ending in endings), default=0.0),
     }
 
 
-def is_right(ending: Ending) -> bool:
-    """Whether the claimant fell, for the reason that its fault gives."""
-    return ending.is_slashed and ending.reason == FAULTS[ending.fault]
-
-
-def read_large(may_run: bool) -> dict[str, Any] | None:
-    """What the last dispute about a large step took; None where there was none and none is to be run."""
-    if not may_run and not (BUILD / LARGE / "report.json").exists():
-        return None
-    return read_report(LARGE)
+def measure_raids(styles: Sequence[str]) -> dict[str, Any]:
+    """A round of honest parties under each raid, one after the other."""
+    found = []
+    for style in styles:
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(asyncio.run(raid(Path(folder), style)))
+            print(found[-1], flush=True)
+    return {
+        "disputes": sum(one.disputes for one in found),
+        "demands": sum(one.demands for one in found),
+        "asks": sum(one.asks for one in found),
+        "contests": sum(one.contests for one in found),
+        "slashed": sum(len(one.closed) for one in found),
+        "unpaid": sum(len(one.unpaid) for one in found),
+        "honest_lost_wei": sum(one.honest_lost for one in found),
+        "styles": {one.style: asdict(one) for one in found},
+    }
 
 
 def main() -> None:
-    """Everything; `--quick` some of everything, in three minutes."""
+    """Everything; `--quick` some of everything, in five minutes."""
     parser = argparse.ArgumentParser(description="Does the chain judge rightly, and what does it cost?")
-    parser.add_argument("--quick", action="store_true", help="some faults, few honest disputes, fewer cases")
+    parser.add_argument("--quick", action="store_true", help="some faults, some raids, fewer cases")
     options = parser.parse_args()
     pin_kernels()
     torch.set_num_threads(1)
     gas = measure_sums()
     faults = measure_faults(list(QUICK_FAULTS if options.quick else FAULTS))
-    dispute, fetched_mb = faults.pop("dispute"), faults.pop("fetched_mb")
-    with tempfile.TemporaryDirectory() as folder:
-        honest = asyncio.run(harass_all(Path(folder), QUICK_RAIDS if options.quick else FULL_RAIDS))
+    dispute = faults.pop("dispute")
+    honest = measure_raids(QUICK_RAIDS if options.quick else list(RAIDS))
     vectors = compare_verdicts(QUICK_VECTORS if options.quick else VECTORS, 1)
     report = {
         "gas": {name: used["largest"] for name, used in gas.items()},
@@ -164,9 +171,7 @@ def main() -> None:
         "dispute": dispute,
         "faults": faults,
         "honest": honest,
-        "fetched_mb": fetched_mb,
         "vectors": vectors,
-        "large": read_large(may_run=not options.quick),
     }
     print(write_report("referee", report))
 

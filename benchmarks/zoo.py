@@ -2,8 +2,8 @@
 
 Attacks of solvers are judged segment by segment at the compute seam, by verifiers on several kernels, under
 limits from honest replays of the same model; beside that a process plays them as solvers over Anvil. Then the
-honest campaign, the adaptive adversary, what each attack earns, and, in the long form, what an audit costs.
-Writes build/zoo/report.json; with --publish also docs/scoreboard.json, .md and .svg.
+honest campaign, the adaptive adversary, and what each attack earns. build/zoo/report.json; with
+--publish also docs/scoreboard.json, .md and .svg.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.audit import measure_audit
 from benchmarks.honest_replays import run_honest
 from benchmarks.hunting.arena import (
     Calibrated,
@@ -41,11 +41,12 @@ from benchmarks.hunting.money import (
     compute_net,
     list_plays,
     read_deal,
+    to_tokens,
 )
 from benchmarks.hunting.scoreboard import publish
 from benchmarks.hunting.seam import Tally, judge_all
 from benchmarks.setting import write_report
-from protocol.compute.calibrate import KernelConfiguration, Proposal
+from protocol.compute.calibrate import KernelConfiguration
 from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits
 from protocol.spec.params import TAU_FRACTION_BITS
@@ -66,19 +67,16 @@ def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:
             adaptive = None if cheats_only else run_adaptive(quick)
             chain = finish()
         arenas = [describe_arena(*one) for one in grounds]
-    # Timed: when nothing else runs.
-    audit = None if quick or cheats_only else measure_audit()
     return {
         "honest": honest,
         "attacks": list_attacks(tallies, chain, read_deal()),
         "adaptive": adaptive,
-        "audit": audit,
         "plays": [{**asdict(play), "net": float(play.net)} for play in list_plays(read_deal())],
         "chain": chain,
         "arenas": arenas,
         "verifiers": [verifier.name for verifier in verifiers],
         "histogram": count_decades(list_excesses(tallies)),
-        "deal": {field: float(value) for field, value in asdict(read_deal()).items()},
+        "deal": {name: float(to_tokens(wei)) for name, wei in asdict(read_deal().terms.amounts).items()},
         "list": [{"number": e.number, "what": e.what, "seam": e.seam, "tests": {**e.tests}} for e in ENTRIES],
         "quick": quick,
         "seconds": time.monotonic() - started,
@@ -97,13 +95,13 @@ def open_grounds(
     return [(ground, calibrate(ground, verifiers)) for ground in grounds]
 
 
-def pick_limits(grounds: Sequence[tuple[Ground, Calibrated]]) -> Proposal:
+def pick_limits(grounds: Sequence[tuple[Ground, Calibrated]]) -> Limits:
     """For the rounds over Anvil: those of the first arena with their model."""
-    return next(limits.proposal for ground, limits in grounds if ground.arena.model == MODEL)
+    return next(limits.limits for ground, limits in grounds if ground.arena.model == MODEL)
 
 
 @contextmanager
-def play_beside(folder: Path, limits: Proposal, quick: bool) -> Iterator[Callable[[], dict[str, Any]]]:
+def play_beside(folder: Path, limits: Limits, quick: bool) -> Iterator[Callable[[], dict[str, Any]]]:
     """Plays over Anvil in a process of its own; the function given waits for it and reads what happened."""
     write_limits(folder / "limits.json", limits)
     paths = [str(folder / "limits.json"), str(folder / "chain.json")]
@@ -135,9 +133,11 @@ def list_attacks(tallies: Sequence[Tally], chain: dict[str, Any], deal: Deal) ->
 def describe_attack(
     tally: Tally, played: dict[str, Any] | None, convicted: float, deal: Deal
 ) -> dict[str, Any]:
-    """net: what the attack earns beyond honest work, in tokens, with half of the auditors on its side.
-    convicted: how many of those caught on chain lost their stake, for what was not played there."""
+    """net: what the attack earns beyond honest work, in tokens, with half of the auditors on its side; where
+    some claims can keep their seats, none is taken to lose it. convicted: how many of those caught on chain
+    lost their seat, for what was not played there."""
     share = convicted if played is None else float(played["status"] == "CONVICTED")
+    share = 0.0 if tally.kept else share
     excesses = sorted(value for values in tally.excesses.values() for value in values)
     return {
         "number": tally.number,
@@ -145,11 +145,14 @@ def describe_attack(
         "samples": tally.samples,
         "detected": tally.detected,
         "margin": tally.margin,
+        "step_excess": tally.step_excess if isfinite(tally.step_excess) else None,
+        "kept": tally.kept,
+        "moved": tally.moved,
+        "loss": tally.loss,
         "saved": tally.saved,
         "net": float(compute_net(deal, tally.saved, tally.detected, OWNED, share)),
         "net_alone": float(compute_net(deal, tally.saved, tally.detected, Fraction(0), share)),
-        "bearable_gain": float(compute_bearable_gain(deal, tally.detected, OWNED)),
-        "grey": tally.grey,
+        "bearable_gain": float(compute_bearable_gain(deal, tally.detected, OWNED, share)),
         "idle": tally.idle,
         "median": median(excesses) if excesses else 0.0,
         "largest": excesses[-1] if excesses else 0.0,
@@ -160,22 +163,20 @@ def describe_attack(
 
 
 def list_excesses(tallies: Sequence[Tally]) -> list[float]:
-    """Distances over the reject limit of all samples that limits judged."""
+    """Distances over the limit of all samples that limits judged."""
     judged = [tally for tally in tallies if tally.number != "23"]
     return [value for tally in judged for values in tally.excesses.values() for value in values]
 
 
 def describe_arena(ground: Ground, limits: Calibrated) -> dict[str, Any]:
     """What was fought over, and under which limits."""
-    proposal = limits.proposal
     return {
         **asdict(ground.arena),
         "parameters": ground.load_start(0).weights.numel(),
         "segments": len(ground.arena.list_stages()),
         "attacked_segments": len(ground.arena.list_attacked()),
         "honest_pairs": limits.pairs,
-        "accept": _describe_limits(proposal.accept),
-        "reject": _describe_limits(proposal.reject),
+        "limits": _describe_limits(limits.limits),
     }
 
 
@@ -185,28 +186,27 @@ def _describe_limits(limits: Limits) -> dict[str, float]:
 
 
 def list_shortfalls(report: dict[str, Any]) -> list[str]:
-    """What falls short of the aims: 99 % detected, three times the limit, nothing earned;
-    and what an audit costs beyond its bars."""
+    """What falls short of the aims: 99 % rejected, three times the limit, no seat kept, nothing earned."""
     found = []
     for attack in report["attacks"]:
         if attack["detected"] < 0.99 or attack["margin"] < 3:
             found.append(f"{attack['name']}: {attack['detected']:.1%}, margin {attack['margin']:.2g}")
+        if attack["kept"]:
+            found.append(f"{attack['name']} keeps its seat in {attack['kept']} claims")
         if attack["net"] >= 0:
             found.append(f"{attack['name']} earns {attack['net']:.2g}")
-    found += [f"{p['name']} earns {p['net']:.2g}" for p in report["plays"] if p["net"] >= 0]
-    is_within = report["audit"]["is_within"] if report["audit"] else {}
-    return [*found, *(f"{what} of an audit" for what, is_so in is_within.items() if not is_so)]
+    return found + [f"{p['name']} earns {p['net']:.2g}" for p in report["plays"] if p["net"] >= 0]
 
 
 def print_report(report: dict[str, Any]) -> None:
     """A table, and what falls short."""
-    print(
-        f"{'':>4} {'attack':<46}{'samples':>8}{'rejected':>10}{'margin':>10}{'saved':>7}{'net':>8}  on chain"
-    )
+    heads = f"{'samples':>8}{'rejected':>10}{'margin':>10}{'steps':>9}{'saved':>7}{'net':>8}"
+    print(f"{'':>4} {'attack':<46}{heads}  on chain")
     for a in report["attacks"]:
+        steps, status = a["step_excess"] or 0.0, (a["on_chain"] or "-").lower()
         print(
             f"{a['number']:>4} {a['name']:<46}{a['samples']:>8}{a['detected']:>10.1%}{a['margin']:>10.3g}"
-            f"{a['saved']:>7.0%}{a['net']:>8.1f}  {(a['on_chain'] or '-').lower()}"
+            f"{steps:>9.3g}{a['saved']:>7.0%}{a['net']:>8.1f}  {status}"
         )
     for play in report["plays"]:
         print(f"{play['number']:>4} {play['name']:<71}{play['net']:>18.1f}")

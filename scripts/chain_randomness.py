@@ -1,13 +1,9 @@
-"""Whether a chain's prevrandao may seal draws: asked before anything is put on it, and again with the
-contract (docs/decisions/0020-randomness.md)."""
+"""Whether a chain's prevrandao may seal draws: asked before anything is put on it
+(docs/decisions/0020-randomness.md)."""
 
 from dataclasses import dataclass
 
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import Deployment
-from protocol.adapters.chain.headers import encode_header
-from protocol.adapters.chain.logs import EventReader
-from protocol.adapters.chain.randomness import Randomness
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
@@ -91,19 +87,6 @@ async def choose_contract(connection: Connection, *, with_drand: bool) -> str:
         )
         raise _refuse("this chain's prevrandao is not random", "fresh random words", weakness, remedy)
     return WITH_DRAND if with_drand else PLAIN
-
-
-async def check_randomness(connection: Connection, deployment: Deployment) -> None:
-    """Measures again with the blocks of the deployment itself, and reads the last block but one through the
-    contract. Raises EnvironmentFault and ContractRefused where no draw could be sealed or none should be."""
-    reader = EventReader(connection, deployment)
-    contract = Randomness("Randomness", deployment.randomness, connection, None, reader)
-    with_drand = await contract.drand_round(0) > 0
-    await choose_contract(connection, with_drand=with_drand)
-    number = (await connection.head()).number - 1
-    header = encode_header(await connection.raw_block(number))
-    if not with_drand:
-        await contract.read(number, header)
 
 
 def _refuse(what: str, expected: str, actual: str, remedy: str) -> EnvironmentFault:

@@ -21,24 +21,21 @@ from safetensors.torch import load_file, save_file
 from benchmarks.honesty.traces import MODELS as HONESTY_MODELS
 from benchmarks.setting import PEAK_LEARNING_RATE, build_training, read_standard_library
 from protocol.compute.calibrate import (
-    ACCEPT_MARGIN,
     FLOORS,
-    REJECT_MARGIN,
     KernelConfiguration,
-    Proposal,
     list_configurations,
     propose_limits,
 )
 from protocol.compute.compare import measure_distances
-from protocol.compute.data import Corpus, get_batch, open_corpus
+from protocol.compute.data import Corpus, get_batch, get_heldout_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.model import init_parameters
+from protocol.compute.model import init_parameters, parameter_count
 from protocol.compute.program import with_program
-from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.step import Batch, GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, TrainingSpec
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MIN_ACCEPT_TAU
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
-from protocol.spec.schedule import compute_learning_rate
+from protocol.spec.schedule import compute_learning_rate_sum
 
 MODELS = {"mouse": (ModelConfig(256, 16, 48, 1, 2, 1, 32), DEFAULT_CHUNK_TERMS), **HONESTY_MODELS}
 """11,000, 34,000, 0.2 million and 0.97 million parameters; longest sum."""
@@ -47,6 +44,7 @@ BATCHES = {"mouse": (8, 32), "tiny": (8, 32), "small": (8, 64), "demo": (8, 128)
 WARMUP_STEPS = 20
 INNER_WARMUP_STEPS = 8
 CORPUS_BYTES = 1_000_000
+HELDOUT_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,16 @@ class Ground:
         """The standard library's text."""
         return open_corpus(read_standard_library(CORPUS_BYTES), self.spec)
 
+    @cached_property
+    def heldout(self) -> Batch:
+        """Text that nobody trains on."""
+        return get_heldout_batch(self.corpus, self.spec, HELDOUT_ROWS)
+
+    @cached_property
+    def parameter_count(self) -> int:
+        """Elements of W."""
+        return parameter_count(self.spec.model)
+
     def get_batches(self, stage: int) -> GetBatch:
         """The data that was dealt for the round of a stage."""
         beacon = sha256(bytes([stage // self.arena.inner_steps])).digest()
@@ -95,20 +103,18 @@ class Ground:
         """The stage's place in its round."""
         return stage % self.arena.inner_steps
 
-    def replay(self, start: TrainingState, stage: int, later: int = 0) -> TrainingState:
-        """The segment from `start`, honestly; or on the data of so many steps later."""
+    def replay(self, start: TrainingState, stage: int) -> TrainingState:
+        """The segment from `start`, honestly."""
         steps, first, batches = self.arena.segment_steps, self.get_inner_step(stage), self.get_batches(stage)
-        return train_segment(start, self.spec, lambda step: batches(step + later), first, steps)[0]
+        return train_segment(start, self.spec, batches, first, steps)[0]
 
     def sum_rates(self, stage: int) -> float:
         """L of the segment."""
-        first = self.get_inner_step(stage)
-        places = ((stage + i, first + i) for i in range(self.arena.segment_steps))
-        return sum(compute_learning_rate(self.spec.schedule, *place) for place in places)
+        return self.count_rates(stage, self.arena.segment_steps) * 2.0**-LEARNING_RATE_FRACTION_BITS
 
-    def count_rates(self, stage: int) -> int:
-        """The same in units of 2^-64, as in a schedule leaf."""
-        return int(self.sum_rates(stage) * 2**LEARNING_RATE_FRACTION_BITS)
+    def count_rates(self, stage: int, steps: int) -> int:
+        """L of so many steps from a multiple of them in units of 2^-64, as in a schedule leaf."""
+        return compute_learning_rate_sum(self.spec.schedule, stage // steps, steps, self.arena.inner_steps)
 
     # --- Files ----------------------------------------------------------------------------------------------
     def save(self, name: str, stage: int, state: TrainingState) -> None:
@@ -186,30 +192,19 @@ def start_worker(folder: Path, quick: bool, configuration: KernelConfiguration) 
 class Calibrated:
     """The limits of an arena, and how many honest pairs they rest on."""
 
-    proposal: Proposal
+    limits: Limits
     pairs: int
 
 
 def calibrate(ground: Ground, configurations: Sequence[KernelConfiguration]) -> Calibrated:
-    """Limits from all ordered pairs of configurations on all segments: accept 4 times, reject 10 times the
-    largest honest distance, and never tighter than what a task may have."""
+    """Limits from all ordered pairs of configurations on all segments, by the rule by which a task gets its
+    own: ten times the largest honest distance."""
     distances = []
     for stage in ground.arena.list_stages():
         ends = [ground.load_end(configuration, stage) for configuration in configurations]
         rates = ground.sum_rates(stage)
         distances += [measure_distances(a, b, rates, FLOORS) for a, b in itertools.permutations(ends, 2)]
-    return Calibrated(widen(propose_limits(distances)), len(distances))
-
-
-def widen(proposal: Proposal) -> Proposal:
-    """Limits that the contract takes: in a small model kernels may agree so well that none would be left."""
-    least_reject = MIN_ACCEPT_TAU * REJECT_MARGIN // ACCEPT_MARGIN
-    return Proposal(_widen(proposal.accept, MIN_ACCEPT_TAU), _widen(proposal.reject, least_reject))
-
-
-def _widen(limits: Limits, least: int) -> Limits:
-    names = ("tau_m", "tau_v", "tau_w")
-    return replace(limits, **{name: max(getattr(limits, name), least) for name in names})
+    return Calibrated(propose_limits(distances).reject, len(distances))
 
 
 FULL = (

@@ -1,125 +1,98 @@
-"""What an attack earns beyond honest work, in tokens, at a task's sampling and stakes.
+"""What an attack earns beyond honest work, in tokens, at a task's sampling, amounts and figures.
 
-Everything is counted in the cheat's favour: it spoils the segments for which the balance is best, its
-accomplice is the finder of its own cheat, and the compute that it saves is worth the whole pay of a round, at
-which honest work just breaks even. A claim found beyond the reject limit is disputed and convicted.
+Everything is counted in the cheat's favour: it spoils the segments for which the balance is best, and is its
+own finder and submitter. A claim that honest auditors reject is void; whether it costs the seat too is what
+was seen of it.
 """
 
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, combinations
+from pathlib import Path
 
-from node.submit import TaskPlan
-from protocol.spec.deterrence import compute_burned_wei
-from protocol.spec.odds import compute_detection_probability, compute_owned_majority
+from protocol.spec.game.cheats import Cheat, list_cheats
+from protocol.spec.game.figures import Figures, read_sampling
+from protocol.spec.game.money import compute_burned
+from protocol.spec.game.refusing import compute_taken_fees, list_refusals
+from protocol.spec.game.terms import GameTerms
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
-from tests.e2e.plan import build_plan
+from scripts.task_file import read_task_file, sketch_terms
 
 OWNED = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
 """The share of verifiers, and of whistleblowers, that a coalition may own."""
+TASK_FILE = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
 
 
 @dataclass(frozen=True)
 class Deal:
-    """A task's money in tokens and its sampling. price: what the compute of a round is worth."""
+    """A task's terms, and the figures that its amounts were made from."""
 
-    pay: Fraction
-    stake: Fraction
-    audit_pay: Fraction
-    audit_stake: Fraction
-    no_show_fee: Fraction
-    dispute_bond: Fraction
-    finder_cap: Fraction
-    price: Fraction
-    segments: int
-    draws: int
-    late_rate: int
-    verifiers: int
+    terms: GameTerms
+    figures: Figures
 
     @property
     def loss(self) -> Fraction:
-        """What a convicted solver loses: its pay, and its stake but for what its own finder gets back."""
-        return self.pay + self._lose(self.stake, Fraction(0))
+        """What a convicted solver loses beside the pay of its claim, wei."""
+        return Fraction(compute_burned(self.terms.amounts.solver_stake, self.terms.amounts.finder_cap))
 
     @property
     def audit_loss(self) -> Fraction:
-        """What a convicted auditor loses of its stake."""
-        return self._lose(self.audit_stake, Fraction(0))
-
-    @property
-    def self_challenge(self) -> Fraction:
-        """What is burned of a solver's stake where finder and submitter are its own."""
-        return self._lose(self.stake, self.pay)
-
-    def _lose(self, stake: Fraction, submitter_cap: Fraction) -> Fraction:
-        amounts = (int(one * TOKEN_WEI) for one in (stake, self.finder_cap, submitter_cap))
-        return Fraction(compute_burned_wei(*amounts), TOKEN_WEI)
+        """What a convicted auditor loses beside the pay of its vote, wei."""
+        return Fraction(compute_burned(self.terms.amounts.auditor_stake, self.terms.amounts.finder_cap))
 
     @property
     def audit_price(self) -> Fraction:
-        """What the replay of one segment is worth."""
-        return self.price / self.segments
+        """What the replay of one segment costs, wei."""
+        return Fraction(self.figures.cost, self.terms.segment_count)
+
+    def list_cheats(self, detected: Fraction, owned: Fraction) -> Iterator[Cheat]:
+        """Whole claims with so many false segments, at their best places. detected: the chance that an honest
+        auditor sees a false segment that it replays; owned: the cheat's share of auditors."""
+        sampling = replace(read_sampling(self.terms, self.figures), detection=detected, owned=owned)
+        return (one for one in list_cheats(sampling) if one.segments == self.terms.segment_count)
 
 
-def read_deal(plan: TaskPlan | None = None) -> Deal:
-    """The demo's task, or another."""
-    plan = plan or build_plan()
-    amounts = plan.amounts
+def read_deal(task_file: Path = TASK_FILE) -> Deal:
+    """That of a task file, whose dataset is not needed; the demo's."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "task.toml")
+        path.write_text(task_file.read_text())
+        Path(folder, "corpus.bin").write_bytes(b"")
+        read = read_task_file(path)
+    return Deal(sketch_terms(read.plan), read.figures)
 
-    def tokens(wei: int) -> Fraction:
-        return Fraction(wei, TOKEN_WEI)
 
-    return Deal(
-        pay=tokens(amounts.solver_pay),
-        stake=tokens(amounts.solver_stake),
-        audit_pay=tokens(amounts.audit_pay),
-        audit_stake=tokens(amounts.audit_stake),
-        no_show_fee=tokens(amounts.no_show_fee),
-        dispute_bond=tokens(amounts.dispute_bond),
-        finder_cap=tokens(amounts.finder_cap),
-        price=tokens(amounts.solver_pay),
-        segments=plan.inner_steps // plan.segment_steps,
-        draws=plan.segment_draws,
-        late_rate=plan.late_rate,
-        verifiers=plan.max_verifiers,
-    )
+def to_tokens(wei: Fraction | int) -> Fraction:
+    """Whole tokens."""
+    return Fraction(wei) / TOKEN_WEI
 
 
 # --- Solvers ------------------------------------------------------------------------------------------------
-def compute_capture(
-    deal: Deal, spoiled: frozenset[int], detected: Fraction, owned: Fraction = Fraction(0)
-) -> Fraction:
-    """The chance that an auditor who is not the cheat's own meets a spoiled segment and sees it. detected:
-    its chance to see what it meets; owned: the cheat's share of auditors."""
-    seen = detected * (1 - owned)
-    return compute_detection_probability(deal.segments, deal.draws, spoiled, deal.late_rate, seen)
-
-
 def compute_net(
     deal: Deal, saved: float, detected: float, owned: Fraction = Fraction(0), convicted: float = 1.0
 ) -> Fraction:
-    """Of the best choice of segments to spoil: compute saved, less what is lost when caught. Below zero:
-    honest work earns more. convicted: the share of those caught who lose their stake, not their pay alone."""
-    loss = deal.pay + Fraction(convicted) * (deal.loss - deal.pay)
-    return max(
-        Fraction(len(spoiled), deal.segments) * Fraction(saved) * deal.price
-        - compute_capture(deal, spoiled, Fraction(detected), owned) * loss
-        for spoiled in _list_choices(deal)
+    """Tokens, of the best choice of segments to spoil: compute saved, less what is lost when caught. Below
+    zero: honest work earns more. convicted: the share of those caught that lose their seat, not the claim
+    alone."""
+    pay, cost = deal.terms.amounts.solver_pay, deal.figures.cost
+    best = max(
+        (1 - one.computed) * Fraction(saved) * cost
+        - one.voided * pay
+        - one.caught * Fraction(convicted) * deal.loss
+        for one in deal.list_cheats(Fraction(detected), owned)
     )
+    return to_tokens(best)
 
 
-def compute_bearable_gain(deal: Deal, detected: float, owned: Fraction = Fraction(0)) -> Fraction:
-    """What one spoiled segment must be worth to somebody outside before it pays."""
-    return min(
-        compute_capture(deal, frozenset({segment}), Fraction(detected), owned) * deal.loss
-        for segment in range(deal.segments)
-    )
-
-
-def _list_choices(deal: Deal) -> Iterator[frozenset[int]]:
-    segments = range(deal.segments)
-    return map(frozenset, chain.from_iterable(combinations(segments, n + 1) for n in segments))
+def compute_bearable_gain(
+    deal: Deal, detected: float, owned: Fraction = Fraction(0), convicted: float = 1.0
+) -> Fraction:
+    """What one spoiled segment must be worth to somebody outside before it pays, tokens."""
+    pay = deal.terms.amounts.solver_pay
+    one = min(deal.list_cheats(Fraction(detected), owned), key=lambda cheat: cheat.spoiled)
+    risk = one.voided * pay + one.caught * Fraction(convicted) * deal.loss
+    return to_tokens(risk / (1 - one.voided))
 
 
 # --- Everybody else -----------------------------------------------------------------------------------------
@@ -134,33 +107,46 @@ class Play:
 
 def list_plays(deal: Deal) -> tuple[Play, ...]:
     """What they earn beyond honest work."""
-    invented = deal.audit_price - deal.audit_pay - deal.audit_loss
-    copied = deal.audit_price - compute_fall(deal) * (deal.audit_pay + deal.audit_loss)
-    return (
-        Play("18", "one more draw after a bad one", -deal.pay),
-        Play("19", "nothing computed, only one's own verifiers served", compute_serving_net(deal, OWNED)),
-        Play("25", "verifier invents its result", invented),
-        Play("26", "verifier is handed a false root", copied),
-        Play("26", "verifier is handed an honest root", deal.audit_price),
-        Play("27", "idle solver and half of all auditors", compute_net(deal, 1.0, 1.0, OWNED)),
-        Play("28", "false accusation", -deal.dispute_bond),
-        Play("28", "false accusation of oneself", -deal.dispute_bond / 2),
-        Play("31", "self-challenge, submitter included", -deal.self_challenge),
-        Play("32", "honest work rejected", invented),
-        Play("33", "silence after the draw", deal.audit_price - deal.audit_pay - deal.no_show_fee),
-        Play("33b", "a broken trace against those who accepted", -deal.loss),
+    amounts = deal.terms.amounts
+    lie = deal.audit_price - amounts.audit_pay - deal.audit_loss
+    copied = deal.audit_price - compute_fall(deal) * (amounts.audit_pay + deal.audit_loss)
+    refused = compute_serving_net(deal)
+    plays = (
+        ("13", "riding inside the limits of a segment, worth nothing", Fraction(0)),
+        ("18", "one more draw after a bad one", Fraction(-amounts.solver_pay)),
+        ("19", "nobody served but one's own verifiers", refused),
+        ("25", "verifier accepts an honest claim without a replay", deal.audit_price),
+        ("25", "verifier accepts a false claim without a replay", copied),
+        ("26", "verifier is handed a false root", copied),
+        ("26", "verifier is handed an honest root", deal.audit_price),
+        ("28", "false accusation", Fraction(-amounts.dispute_bond)),
+        ("28", "false accusation of oneself", Fraction(-amounts.dispute_bond, 2)),
+        ("28", "a right vote asked about", Fraction(-amounts.ask_bond)),
+        ("28", "a right root contested", Fraction(-amounts.contest_bond)),
+        ("31", "self-challenge, submitter included", -deal.loss),
+        ("32", "honest work rejected", lie),
+        ("33", "silence after the draw", deal.audit_price - amounts.audit_pay),
+        ("33b", "a broken trace against those who accepted", -deal.loss - amounts.solver_pay),
     )
+    owned = Play("27", "idle solver and half of all auditors", compute_net(deal, 1.0, 1.0, OWNED))
+    drift = Play("13", "drift in each step, worth nothing", compute_net(deal, 0.0, 1.0, OWNED, 0.0))
+    return (*(Play(number, name, to_tokens(net)) for number, name, net in plays), owned, drift)
 
 
 def compute_fall(deal: Deal) -> Fraction:
     """The chance that a claim without any work falls although one verifier hands in what its solver gave it:
-    somebody else is drawn first onto another segment, or audits late. Then a whistleblower's replay takes the
-    verifier with it."""
-    return 1 - Fraction(1, deal.verifiers) ** (deal.draws - 1) * (1 - Fraction(deal.late_rate, LATE_RATE_ONE))
+    somebody else is drawn first onto another segment, or audits late. Then a whistleblower looks at the steps
+    of the verifier's own vote."""
+    late = Fraction(deal.terms.late_chance, LATE_RATE_ONE)
+    others = Fraction(1, deal.terms.least_verifiers) ** (deal.terms.draws - 1)
+    return 1 - others * (1 - late)
 
 
-def compute_serving_net(deal: Deal, owned: Fraction) -> Fraction:
-    """Nothing is computed, and nobody is served but the cheat's own, who decide all draws or outvote whoever
-    is not. A late auditor is not served either: its word costs nothing (docs/decisions/0008)."""
-    chance = compute_owned_majority(owned, deal.verifiers) ** deal.draws
-    return deal.price - (1 - chance) * (deal.pay + deal.no_show_fee)
+def compute_serving_net(deal: Deal) -> Fraction:
+    """Of the best way of refusing to serve whoever is not one's own, wei, worth the V that the task states to
+    bear."""
+    gain = deal.figures.refusal_gain
+    return max(
+        one.compute_gain(gain) - compute_taken_fees(deal.terms, deal.figures, one)
+        for one in list_refusals(deal.terms, deal.figures)
+    )

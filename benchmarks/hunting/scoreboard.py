@@ -9,14 +9,14 @@ from math import log10
 from pathlib import Path
 from typing import Any
 
-from benchmarks.audit import BYTES_BAR, TIME_BAR
 from benchmarks.hunting.histogram import compute_share_beyond, list_bins
 from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN
-from protocol.spec.params import TOKEN_WEI
+from tests.e2e_rounds.world import AMOUNTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ACCEPT = ACCEPT_MARGIN / REJECT_MARGIN
-"""The accept limit in units of the reject limit."""
+"""The unit in which the honest campaign counts, in limits."""
+TINY_SEAT_WEI = AMOUNTS.auditor_stake
 POISON_NATS = 2.178
 """Loss of the sentence that docs/decisions/0011-chunks.md steers towards, where nobody steers: what has to be
 gained before the model says it."""
@@ -30,19 +30,14 @@ KEPT = (
     "median",
     "largest",
     "saved",
+    "step_excess",
+    "kept",
+    "moved",
+    "loss",
     "net",
     "bearable_gain",
     "on_chain",
     "weakest",
-)
-COSTS = (
-    "parameters",
-    "segment_steps",
-    "time_ratio",
-    "payload_over_state",
-    "wire_over_state",
-    "memory_ratio",
-    "is_within",
 )
 # --- Figures ------------------------------------------------------------------------------------------------
 Figures = dict[str, Any]
@@ -50,13 +45,12 @@ Figures = dict[str, Any]
 
 def distil(report: dict[str, Any]) -> Figures:
     """What the pages show of a report, in four digits."""
-    honest, chain, audit = report["honest"], report["chain"], report["audit"]
+    honest, chain = report["honest"], report["chain"]
     counts = ("replays", "start_states", "configurations", "rejected", "grey", "noise", "ill_conditioned")
     figures = {
         "honest": None if honest is None else {name: honest[name] for name in (*counts, "histogram")},
         "attacks": [{name: attack[name] for name in KEPT} for attack in report["attacks"]],
         "adaptive": report["adaptive"],
-        "audit": None if audit is None else {name: audit[name] for name in COSTS},
         "plays": report["plays"],
         "histogram": report["histogram"],
         "arenas": report["arenas"],
@@ -79,9 +73,18 @@ def _round(value: Any) -> Any:
     return [_round(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def keep_campaign(figures: Figures, published: Figures) -> Figures:
+    """The figures with the honest campaign that was published, where it has more replays: how far honest
+    machines lie apart does not hang on who attacks."""
+    mine, kept = figures["honest"], published["honest"]
+    has_more = kept is not None and (mine is None or kept["replays"] > mine["replays"])
+    return {**figures, "honest": kept, "is_honest_kept": True} if has_more else figures
+
+
 def publish(report: dict[str, Any]) -> None:
     """Writes all three files."""
-    figures = distil(report)
+    published = json.loads((DOCS / "scoreboard.json").read_text())
+    figures = keep_campaign(distil(report), published)
     (DOCS / "scoreboard.json").write_text(json.dumps(figures, indent=1) + "\n")
     (DOCS / "scoreboard.md").write_text(build_page(figures))
     (DOCS / "scoreboard.svg").write_text(build_chart(figures))
@@ -97,7 +100,6 @@ def build_page(figures: Figures) -> str:
         _describe_chain(figures),
         _list_plays(figures),
         _describe_steer(figures),
-        _describe_audit(figures),
         _describe_arenas(figures),
     )
     return "\n".join("\n".join(section) + "\n" for section in sections)
@@ -112,7 +114,7 @@ def _introduce(figures: Figures) -> list[str]:
         f"Written from `docs/scoreboard.json`, the figures of {run} of `./dev zoo`; do not edit. How it is",
         "measured and what it does not show: `docs/decisions/0016-zoo.md`.",
         "",
-        "![Distances of honest machines and cheats over the reject limit](scoreboard.svg)",
+        "![Distances of honest machines and cheats over the limit](scoreboard.svg)",
     ]
 
 
@@ -120,19 +122,19 @@ def _describe_honest(figures: Figures) -> list[str]:
     honest = figures["honest"]
     if honest is None:
         return ["## Honest machines", "", "Not part of this run."]
-    grey = honest["grey"] / honest["replays"]
+    voided = honest["rejected"] + honest["noise"]
     return [
         "## Honest machines",
         "",
-        "Loud: ill-conditioned segments, whose own noise is far above their run's median. Noise: replays",
-        "beyond the reject limits that the segment's own noise explains, which are grey to a node",
+        *(["The campaign of an earlier run.", ""] if figures.get("is_honest_kept") else []),
+        "Beyond the limits: a vote would reject these honest claims. Loud: ill-conditioned segments,",
+        "whose own noise is far above their run's median; limits rest on the others",
         "(`docs/decisions/0024-conditioning.md`).",
         "",
-        "| replays | start states | configurations | rejected | grey | grey share | loud | noise |",
-        "|---|---|---|---|---|---|---|---|",
+        "| replays | start states | configurations | beyond the limits | share | loud segments |",
+        "|---|---|---|---|---|---|",
         f"| {honest['replays']:,} | {honest['start_states']:,} | {honest['configurations']} "
-        f"| {honest['rejected']} | {honest['grey']} | {grey:.2g} "
-        f"| {honest['ill_conditioned']} | {honest['noise']} |",
+        f"| {voided} | {voided / honest['replays']:.2g} | {honest['ill_conditioned']} |",
     ]
 
 
@@ -141,22 +143,29 @@ def _list_attacks(figures: Figures) -> list[str]:
     return [
         "## Attacks of solvers",
         "",
-        "Margin: the smallest distance over the reject limit of all samples; a sample is one claim seen by",
-        "one verifier. Saved: share of the honest compute. Net: tokens beyond honest work at the demo's",
-        "sampling and stakes, half of all auditors owned. Worth: what one spoiled segment must be worth to",
-        "somebody outside before it pays, the same half owned.",
+        "A sample is one claim seen by one verifier. Rejected: void, unmerged, unpaid. Margin: the",
+        "smallest distance over the limit of all samples. Steps: the worst step, over the limit of a",
+        "step, of the best defence that the claimant can show before it is disputed; at 1 or below nobody",
+        "disputes, and the seat is kept. Seat: rejected claims that keep it. Moved: W's distance from",
+        "honest work over the update, at most; loss: what that does to the held-out loss at a segment's",
+        "end, nats. Saved: share of the honest compute. Net: tokens beyond honest work at the sampling",
+        "and amounts of `docs/task.toml`, half of all auditors owned. Worth: what one spoiled segment",
+        "must be worth to somebody outside before it pays, the same half owned.",
         "",
-        "| # | attack | samples | rejected | margin | saved | net | worth | over Anvil |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| # | attack | samples | rejected | margin | steps | seat | moved | loss | saved | net | worth "
+        "| over Anvil |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]
 
 
 def _describe_attack(attack: dict[str, Any]) -> str:
     status = (attack["on_chain"] or "-").lower()
+    steps = "-" if attack["step_excess"] is None else _say(attack["step_excess"])
     return (
         f"| {attack['number']} | {attack['name']} | {attack['samples']} | {attack['detected']:.1%} "
-        f"| {_say(attack['margin'])} | {attack['saved']:.0%} | {attack['net']:.1f} "
+        f"| {_say(attack['margin'])} | {steps} | {attack['kept']} | {attack['moved']:.2g} "
+        f"| {attack['loss']:+.2g} | {attack['saved']:.0%} | {attack['net']:.1f} "
         f"| {attack['bearable_gain']:.0f} | {status} |"
     )
 
@@ -168,7 +177,7 @@ def _describe_chain(figures: Figures) -> list[str]:
         "",
         f"{figures['played_on_chain']} attacks as solvers of {chain['rounds']} rounds: {chain['caught']} "
         f"caught, {chain['convicted']} convicted by computation, {chain['idle']} changed no bit there and",
-        f"were no cheats; honest parties lost {chain['honest_lost']} wei.",
+        f"were no cheats; honest parties lost {chain['honest_lost']} wei in stakes and bonds.",
     ]
     if chain["collusion"] is not None:
         [outcome] = chain["collusion"]["outcomes"]
@@ -176,7 +185,7 @@ def _describe_chain(figures: Figures) -> list[str]:
             "",
             "With half of the verifiers on its side, who say in all their audits what it says,",
             f"'{outcome['name']}' ended as {outcome['status'].lower()}; the accomplices lost "
-            f"{chain['collusion']['accomplice_lost'] / TOKEN_WEI:.0f} tokens,",
+            f"{chain['collusion']['accomplice_lost']} wei (a seat is {TINY_SEAT_WEI}),",
             "and the claim of the honest "
             f"solver beside it ended as {chain['collusion']['honest_status'].lower()}.",
         ]
@@ -199,57 +208,38 @@ def _describe_steer(figures: Figures) -> list[str]:
     if not adaptive:
         return [*lines, "Not part of this run."]
     rows = [_describe_plan(name, plan) for name, plan in adaptive["plans"].items()]
-    share = -adaptive["best"]["objective_nats"] / POISON_NATS
+    share, honest = -adaptive["best"]["objective_nats"] / POISON_NATS, adaptive["honest"]
     return [
         *lines,
-        f"{adaptive['steps']:,} steps, audits accepted as stated. A sentence that the model shall say needs",
-        f"{POISON_NATS} nats (`docs/decisions/0011-chunks.md`); the best plan gained {share:.1%} of that.",
+        f"{adaptive['steps']:,} steps. Riders stay inside the limits: nothing tells of them, and nothing",
+        "costs them anything. Drift stays inside the limits of each step: audits reject it, a void round",
+        "is honest work's, and no seat is lost. A sentence that the model shall say needs",
+        f"{POISON_NATS} nats (`docs/decisions/0011-chunks.md`); the best plan gained {share:.2%} of that.",
+        f"Honest machines part by {honest['objective_spread_nats']:.2g} nats of it in the whole run,",
+        f"and in one step by {honest['worst_step_excess']:.2g} of its limit.",
         "",
-        "| plan | audits accepted | steer a step, lr | objective, nats | held-out, nats | flagged at segment "
-        "| in time |",
-        "|---|---|---|---|---|---|---|",
+        "| plan | audits accepted | rounds void | worst step | steer a step, lr | objective, nats "
+        "| held-out, nats | beyond honest spread from round |",
+        "|---|---|---|---|---|---|---|---|",
         *rows,
     ]
 
 
 def _describe_plan(name: str, plan: dict[str, Any]) -> str:
-    flagged = "never" if plan["flagged_segment"] is None else plan["flagged_segment"]
-    in_time = "yes" if plan["is_flagged_in_time"] else "no"
+    beyond = plan["objective_beyond_spread_round"]
     return (
-        f"| {name} | {plan['accepted']} of {plan['audits']} | {plan['steer_in_learning_rates']:.2g} "
-        f"| {plan['objective_nats']:+.2g} | {plan['heldout_nats']:+.2g} | {flagged} | {in_time} |"
+        f"| {name} | {plan['accepted']} of {plan['audits']} | {plan['voided']} of {plan['rounds']} "
+        f"| {plan['step_excess']:.2g} | {plan['steer_in_learning_rates']:.2g} "
+        f"| {plan['objective_nats']:+.2g} | {plan['heldout_nats']:+.2g} "
+        f"| {'never' if beyond is None else beyond} |"
     )
-
-
-def _describe_audit(figures: Figures) -> list[str]:
-    audit = figures.get("audit")
-    title = ["## What an audit costs", ""]
-    if audit is None:
-        return [*title, "Not part of this run."]
-    rows = (
-        ("time, over training the segment", "time_ratio", TIME_BAR, "time"),
-        ("wire, over the state's bytes", "payload_over_state", BYTES_BAR, "bytes"),
-        ("memory, over two states and a step", "memory_ratio", 1.0, "memory"),
-    )
-    return [
-        *title,
-        f"{audit['parameters']:,} parameters, segments of {audit['segment_steps']} steps. The wire is judged",
-        f"by what the blobs hold; with requests, headers and TLS it is {audit['wire_over_state']:.4g}.",
-        "",
-        "| cost | ratio | bar | kept |",
-        "|---|---|---|---|",
-        *(
-            f"| {name} | {audit[ratio]:.3g} | {bar:.2g} | {'yes' if audit['is_within'][key] else 'no'} |"
-            for name, ratio, bar, key in rows
-        ),
-    ]
 
 
 def _describe_arenas(figures: Figures) -> list[str]:
     rows = [
         f"| {a['parameters']:,} | {a['segment_steps']} | {a['segments']} | {a['attacked_segments']} "
-        f"| {a['honest_pairs']:,} | {a['reject']['tau_m']:.2g} | {a['reject']['tau_v']:.2g} "
-        f"| {a['reject']['tau_w']:.2g} |"
+        f"| {a['honest_pairs']:,} | {a['limits']['tau_m']:.2g} | {a['limits']['tau_v']:.2g} "
+        f"| {a['limits']['tau_w']:.2g} |"
         for a in figures["arenas"]
     ]
     return [
@@ -257,7 +247,7 @@ def _describe_arenas(figures: Figures) -> list[str]:
         "",
         f"Verifiers: {', '.join(figures['verifiers'])}.",
         "",
-        "| parameters | k | segments | attacked | honest pairs | reject m | reject v | reject W |",
+        "| parameters | k | segments | attacked | honest pairs | limit m | limit v | limit W |",
         "|---|---|---|---|---|---|---|---|",
         *rows,
     ]
@@ -277,7 +267,7 @@ HONEST_COLOUR, CHEAT_COLOUR, LIMIT_COLOUR = "#3c8d5a", "#1b6ca8", "#c8553d"
 
 
 def build_chart(figures: Figures) -> str:
-    """docs/scoreboard.svg: honest and cheat distances on one axis, the limits drawn in, and beneath how many
+    """docs/scoreboard.svg: honest and cheat distances on one axis, the limit drawn in, and beneath how many
     are told apart."""
     attacks = [attack for attack in figures["attacks"] if attack["number"] != "23"]
     bottom = TOP + BARS + ROW * len(attacks) + 16
@@ -286,11 +276,11 @@ def build_chart(figures: Figures) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         'font-family="sans-serif" font-size="10" fill="#222">',
         '<rect width="100%" height="100%" fill="white"/>',
-        _text(WIDTH / 2, 20, "Distance of claims from replays, over the reject limit", "middle", 13),
+        _text(WIDTH / 2, 20, "Distance of claims from replays, over the limit", "middle", 13),
         *_draw_axis(bottom),
         *_draw_honest(figures),
         *(line for place, attack in enumerate(attacks) for line in _draw_attack(place, attack)),
-        *_draw_limits(bottom),
+        *_draw_limit(bottom),
         *_draw_roc(figures, bottom + 60),
     ]
     return "\n".join([*parts, "</svg>\n"])
@@ -309,11 +299,10 @@ def _draw_axis(bottom: float) -> Iterator[str]:
         yield _text(x, bottom + 14, f"1e{power}", "middle")
 
 
-def _draw_limits(bottom: float) -> Iterator[str]:
-    for value, name, anchor in ((ACCEPT, "accept ", "end"), (1.0, " reject", "start")):
-        x = _place(value)
-        yield f'<path d="M{x:.1f} {TOP - 12}V{bottom}" stroke="{LIMIT_COLOUR}" stroke-dasharray="4 3"/>'
-        yield _text(x, TOP - 16, name, anchor)
+def _draw_limit(bottom: float) -> Iterator[str]:
+    x = _place(1.0)
+    yield f'<path d="M{x:.1f} {TOP - 12}V{bottom}" stroke="{LIMIT_COLOUR}" stroke-dasharray="4 3"/>'
+    yield _text(x, TOP - 16, " the limit", "start")
 
 
 def _draw_honest(figures: Figures) -> Iterator[str]:
@@ -346,7 +335,7 @@ def _draw_attack(place: int, attack: dict[str, Any]) -> Iterator[str]:
 
 
 def list_roc(figures: Figures) -> list[tuple[float, float, float]]:
-    """(threshold over the reject limit, share of honest pairs beyond it, share of cheats beyond it)."""
+    """(threshold over the limit, share of honest pairs beyond it, share of cheats beyond it)."""
     if figures["honest"] is None:
         return []
     honest, cheats = figures["honest"]["histogram"], figures["histogram"]
@@ -385,10 +374,10 @@ def _draw_roc(figures: Figures, top: float) -> Iterator[str]:
         yield _text(x, top + ROC + 14, "none" if power == least else f"1e{power}", "middle")
     for seen in (0.0, 0.5, 1.0):
         yield _text(left - 6, top + ROC * (1 - seen) + 4, f"{seen:.0%}", "end")
-    at_reject = min(points, key=lambda point: abs(point[0] - 1))
-    across, down = put(at_reject[1], at_reject[2]).split()
+    at_limit = min(points, key=lambda point: abs(point[0] - 1))
+    across, down = put(at_limit[1], at_limit[2]).split()
     yield f'<circle cx="{across}" cy="{down}" r="4" fill="{LIMIT_COLOUR}"/>'
-    yield _text(float(across) + 8, float(down) + 14, "the reject limit", "start")
+    yield _text(float(across) + 8, float(down) + 14, "the limit", "start")
 
 
 def _text(x: float, y: float, text: str, anchor: str, size: int = 10) -> str:

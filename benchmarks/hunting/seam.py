@@ -1,49 +1,67 @@
-"""What verifiers say of every attack, segment by segment: the whole end state against their own replay, by
-limits that were calibrated from honest replays of the same model. Before it rejects, a verifier looks at the
-segment's own noise, as nodes do.
+"""What verifiers say of every attack, segment by segment: the words of an auditor, by the very functions that
+nodes judge with, under limits that were calibrated from honest replays of the same model.
 
-A claim that has the very bits of an honest one is no cheat and is not counted: clipping left out where
-nothing is clipped, a schedule that is ahead where it is flat.
+A claim that is rejected is void. Before anybody disputes it, a node looks at the steps that the claimant
+shows (`tests/attacks/defence.py`: the lie in the last step, or shared evenly): inside the limits at each step
+it keeps its seat. A claim that has the very bits of an honest one is no cheat and is not counted: clipping
+left out where nothing is clipped, a schedule that is ahead where it is flat.
 """
 
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 import torch
 
 from benchmarks.hunting.arena import Calibrated, Ground
+from protocol.actions.audit.judging import judge_ends, judge_work
+from protocol.actions.audit.records import EndsShown, WorkShown
+from protocol.actions.audit.room import AuditTask
+from protocol.actions.audit.states import StateShelf
+from protocol.adapters.chain.types import BoundaryProof
+from protocol.adapters.store import BlobStore
 from protocol.compute.calibrate import KernelConfiguration
-from protocol.compute.compare import compute_excess, judge_state
-from protocol.compute.conditioning import Conditioning, measure_conditioning, weigh
+from protocol.compute.compare import compute_excess
+from protocol.compute.digest import build_delta_tree, tensor_root, zero_root
+from protocol.compute.evaluate import compute_heldout_loss
 from protocol.compute.outer import count_delta_bytes, decode_delta, encode_delta
 from protocol.compute.step import TrainingState
+from protocol.spec.claim_tree import compute_carried_root
+from protocol.spec.containers import Limits, StateHeader
 from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
-from protocol.spec.tolerance import Judgement
+from tests.attacks.defence import take_shared_step
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 
-SEED = 1
-"""Which way weights are shaken."""
-OTHER_DATA = 1 << 20
-"""Steps between a segment's data and others."""
+DRIFT_REACH = 10
+"""Times the steps of a segment: an end farther beyond the limits than that is not tried to be shared over its
+steps. Even shares bring it down by no more than the number of steps."""
 
 
 @dataclass
 class Tally:
     """One attack over all samples. A sample is one claim seen by one verifier. excesses: distances in units
-    of the reject limit, by arena; weakest: where the smallest one was; idle: claims that changed nothing."""
+    of the limit, by arena; weakest: where the smallest one was; step_excess: the least to which a defence
+    brought the worst step of a rejected claim; kept: rejected claims each of whose steps could lie inside;
+    moved: the largest distance of W over the update's norm; loss: the largest difference of the held-out loss
+    at a segment's end, nats; idle: claims that changed nothing."""
 
     number: str
     name: str
     saved: float = 0.0
     samples: int = 0
     rejected: int = 0
-    grey: int = 0
     idle: int = 0
     excesses: dict[str, list[float]] = field(default_factory=dict)
     weakest: str = ""
+    step_excess: float = float("inf")
+    kept: int = 0
+    moved: float = 0.0
+    loss: float = 0.0
 
     @property
     def detected(self) -> float:
@@ -52,58 +70,91 @@ class Tally:
 
     @property
     def margin(self) -> float:
-        """The smallest distance over the reject limit."""
+        """The smallest distance over the limit."""
         return min((value for values in self.excesses.values() for value in values), default=0.0)
 
-    def add(self, arena: str, place: str, excess: float, judgement: Judgement) -> None:
+    def add(self, arena: str, place: str, excess: float, is_rejected: bool) -> None:
         """One more sample."""
         self.weakest = place if not self.samples or excess < self.margin else self.weakest
         self.samples += 1
-        self.rejected += judgement is Judgement.REJECT
-        self.grey += judgement is Judgement.GREY
+        self.rejected += is_rejected
         self.excesses.setdefault(arena, []).append(excess)
 
+    def add_defence(self, step_excess: float) -> None:
+        """What the best defence of a rejected claim came to."""
+        self.step_excess = min(self.step_excess, step_excess)
+        self.kept += step_excess <= 1
 
-@dataclass(frozen=True)
+    def add_harm(self, moved: float, loss: float) -> None:
+        """What a claim would do to the model."""
+        self.moved, self.loss = max(self.moved, moved), max(self.loss, loss, key=abs)
+
+
+@dataclass
 class Segment:
-    """An attacked segment: its place, its start and what each verifier made of it."""
+    """An attacked segment: its place, its start and what each verifier made of it; their states' headers, all
+    in the shelf."""
 
     ground: Ground
     stage: int
     start: TrainingState
     ends: dict[str, TrainingState]
+    headers: dict[str, StateHeader]
     honest: tuple[TrainingState, ...]
     """In the program's bits and in plain PyTorch's, which attacks are made of."""
-    conditioning: Conditioning
+    about: AuditTask
+    shelf: StateShelf
 
     @property
     def name(self) -> str:
         """Arena and place."""
         return f"{self.ground.arena.name} at step {self.stage}"
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Round and segment."""
+        index, step = divmod(self.stage, self.ground.arena.inner_steps)
+        return index, step // self.ground.arena.segment_steps
+
+    @cached_property
+    def heldout_loss(self) -> float:
+        """Of the honest end."""
+        return self.measure(self.honest[0])
+
+    def measure(self, state: TrainingState) -> float:
+        """The loss on the held-out text, nats a token."""
+        return compute_heldout_loss(state.weights, self.ground.heldout, self.ground.spec.model)
+
 
 def open_segment(
-    ground: Ground, stage: int, configurations: Sequence[KernelConfiguration], limits: Calibrated
+    ground: Ground,
+    stage: int,
+    configurations: Sequence[KernelConfiguration],
+    limits: Calibrated,
+    shelf: StateShelf,
 ) -> Segment:
     """A segment with everything honest that belongs to it."""
     start = ground.load_start(stage)
     ends = {one.name: ground.load_end(one, stage) for one in configurations}
+    headers = {name: shelf.keep(end) for name, end in ends.items()}
     place = (ground.get_batches(stage), ground.get_inner_step(stage), ground.arena.segment_steps)
     honest = list_honest_ends(start, ground.spec, *place)
-    conditioning = measure_conditioning(
-        lambda state: ground.replay(state, stage),
-        lambda state: ground.replay(state, stage, OTHER_DATA),
-        lambda: start,
-        honest[0],
-        ground.count_rates(stage),
-        limits.proposal.reject,
-        SEED,
+    return Segment(ground, stage, start, ends, headers, honest, read_task(ground, limits.limits), shelf)
+
+
+def read_task(ground: Ground, limits: Limits) -> AuditTask:
+    """What an auditor knows of an arena's task."""
+    arena, count = ground.arena, ground.parameter_count
+    rates = tuple(ground.count_rates(stage, arena.segment_steps) for stage in arena.list_stages())
+    steps = (arena.inner_steps, arena.segment_steps)
+    return AuditTask(
+        bytes(32), ground.spec, ground.corpus, count, *steps, zero_root(count), False, limits, rates
     )
-    return Segment(ground, stage, start, ends, honest, conditioning)
 
 
-def judge_attack(segment: Segment, attack: Attack, limits: Calibrated, tally: Tally) -> None:
-    """Plays the attack on the segment and lets every verifier judge."""
+# --- Attacks on states --------------------------------------------------------------------------------------
+def judge_attack(segment: Segment, attack: Attack, tally: Tally) -> None:
+    """Plays the attack on the segment and lets every verifier judge; then the claimant defends itself."""
     ground, stage = segment.ground, segment.stage
     steps, first = ground.arena.segment_steps, ground.get_inner_step(stage)
     claimed, _ = attack.train(segment.start, ground.spec, ground.get_batches(stage), first, steps)
@@ -111,16 +162,58 @@ def judge_attack(segment: Segment, attack: Attack, limits: Calibrated, tally: Ta
         tally.idle += 1
         return
     tally.saved = max(tally.saved, attack.saved(ground.spec, steps))
-    accept, reject = limits.proposal.accept, limits.proposal.reject
-    rate = ground.count_rates(stage)
+    is_rejected = _judge_claim(segment, claimed, tally)
+    tally.add_harm(*measure_harm(segment, claimed))
+    if is_rejected:
+        tally.add_defence(defend(segment, claimed))
+
+
+def _judge_claim(segment: Segment, claimed: TrainingState, tally: Tally) -> bool:
+    """Whether any verifier rejects the claimed end."""
+    ground, limits = segment.ground, segment.about.limits
+    header, rate = segment.shelf.keep(claimed), segment.about.get_rate_sum(*segment.place)
+    found = []
     for name, end in segment.ends.items():
-        verdict = weigh(judge_state(claimed, end, rate, accept, reject), segment.conditioning)
-        excess = float(compute_excess(claimed, end, rate, reject).max())
-        tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, verdict.judgement)
+        place = (segment.shelf, segment.place, segment.headers[name], header)
+        found.append(judge_ends(segment.about, *place, is_exact=False) is not None)
+        excess = float(compute_excess(claimed, end, rate, limits).max())
+        tally.add(ground.arena.name, f"{segment.name}, seen by {name}", excess, found[-1])
+    return any(found)
 
 
+def measure_harm(segment: Segment, claimed: TrainingState) -> tuple[float, float]:
+    """By how much of the update's norm W is elsewhere, and what that does to the held-out loss, nats."""
+    honest = segment.honest[0]
+    update = (honest.weights - segment.start.weights).double().norm()
+    moved = (claimed.weights - honest.weights).double().norm() / update
+    return float(moved), segment.measure(claimed) - segment.heldout_loss
+
+
+def defend(segment: Segment, claimed: TrainingState) -> float:
+    """The worst step of the best defence, in limits of a step, as seen on this process's kernels. The lie in
+    the last step; shared evenly where that does not do and it can."""
+    ground, steps = segment.ground, segment.ground.arena.segment_steps
+    end, rate = segment.honest[0], segment.about.get_rate_sum(*segment.place)
+    at_once = _exceed(segment, claimed, end, segment.stage + steps - 1)
+    whole = float(compute_excess(claimed, end, rate, segment.about.limits).max())
+    if at_once <= 1 or whole > DRIFT_REACH * steps:
+        return at_once
+    state, worst, batches = segment.start, 0.0, ground.get_batches(segment.stage)
+    for step in range(steps):
+        inner_step = ground.get_inner_step(segment.stage) + step
+        honest, shown = take_shared_step(state, ground.spec, batches, inner_step, claimed)
+        worst, state = max(worst, _exceed(segment, shown, honest, segment.stage + step)), shown
+    return min(at_once, worst)
+
+
+def _exceed(segment: Segment, shown: TrainingState, honest: TrainingState, step: int) -> float:
+    rate = segment.ground.count_rates(step, 1)
+    return float(compute_excess(shown, honest, rate, segment.about.limits).max())
+
+
+# --- Forged pseudo-gradients --------------------------------------------------------------------------------
 def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:
-    """What an auditor finds who computes the pseudo-gradient again from the opened end: bytes that differ.
+    """What an auditor finds who computes the pseudo-gradient again from the opened end: a leaf that differs.
 
     Its limit is no difference at all, and its distance is counted in quanta of the block."""
     start, end = segment.start.weights, segment.honest[0].weights
@@ -129,8 +222,18 @@ def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:
         tally.idle += 1
         return
     distance = _measure_quanta(truth, claimed, start.numel())
-    judgement = Judgement.REJECT if claimed != truth else Judgement.ACCEPT
-    tally.add(segment.ground.arena.name, segment.name, distance, judgement)
+    is_rejected = _find_forgery(segment, claimed)
+    tally.add(segment.ground.arena.name, segment.name, distance, is_rejected)
+
+
+def _find_forgery(segment: Segment, delta: bytes) -> bool:
+    """Whether an auditor's word on this pseudo-gradient is REJECT_DELTA."""
+    root = build_delta_tree(delta).root
+    segment.shelf.store.put_delta(root, delta)
+    segment.shelf.keep(segment.start)
+    end = BoundaryProof(segment.shelf.keep(segment.honest[0]), bytes(32), ())
+    ends = EndsShown(end, end, WorkShown(root, compute_carried_root(end.header), ()))
+    return judge_work(segment.shelf, tensor_root(segment.start.weights), ends) is not None
 
 
 def _measure_quanta(truth: bytes, claimed: bytes, parameter_count: int) -> float:
@@ -143,6 +246,7 @@ def _measure_quanta(truth: bytes, claimed: bytes, parameter_count: int) -> float
     return float(((next(values) - next(values)).abs() / scale).max())
 
 
+# --- All of them --------------------------------------------------------------------------------------------
 def judge_all(
     grounds: Sequence[tuple[Ground, Calibrated]], configurations: Sequence[KernelConfiguration]
 ) -> list[Tally]:
@@ -153,7 +257,7 @@ def judge_all(
     for ground, limits in grounds:
         for segment in _iterate_segments(ground, configurations, limits):
             for attack, tally in zip(ATTACKS, tallies, strict=True):
-                judge_attack(segment, attack, limits, tally)
+                judge_attack(segment, attack, tally)
             for forgery, tally in zip(FORGERIES, forged, strict=True):
                 judge_forgery(segment, forgery, tally)
             print(f"{segment.name}: {time.monotonic() - started:.0f} s", flush=True)
@@ -163,4 +267,9 @@ def judge_all(
 def _iterate_segments(
     ground: Ground, configurations: Sequence[KernelConfiguration], limits: Calibrated
 ) -> Iterator[Segment]:
-    return (open_segment(ground, stage, configurations, limits) for stage in ground.arena.list_attacked())
+    """Each with a store of its own, which is gone afterwards."""
+    for stage in ground.arena.list_attacked():
+        with tempfile.TemporaryDirectory(dir=ground.folder) as folder:
+            store = BlobStore(Path(folder, "store"), is_durable=False)
+            shelf = StateShelf(store, ground.parameter_count)
+            yield open_segment(ground, stage, configurations, limits, shelf)

@@ -5,13 +5,13 @@ start and all solvers' models merged at its end, as the demo trains; each of its
 that no other has.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.limits import list_segments
 from benchmarks.setting import (
     DEMO_MODEL,
     INNER_STEPS,
@@ -26,6 +26,12 @@ from protocol.compute.program import with_program
 from protocol.compute.step import GetBatch
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from scripts.calibration import Segment, Workplace
+
+
+def list_segments(slots: int, steps: int) -> tuple[Segment, ...]:
+    """Every segment of the demo, by round, solver's slot and place."""
+    places = itertools.product(range(ROUNDS), range(slots), range(0, INNER_STEPS, steps))
+    return tuple(Segment(r, slot, i, steps, r * INNER_STEPS + i) for r, slot, i in places)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ contract Asks is QuestionModule, IAsks {
         // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
         uint256 lastBlock = _max(block.number, votesUntil) + audit.respond;
         _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));
-        emit AskOpened(task, s.seat, id, s.ref, leaf, msg.sender, bondWei, lastBlock);
+        emit AskOpened(task, s.seat, id, signed.vote, leaf, msg.sender, bondWei, lastBlock);
     }
 
     /// @dev A REJECT is asked about the leaf that it names: one that names none that exists is proven false (`Evidence`).

@@ -782,7 +782,10 @@ contract Rounds is Module, IRounds {
     /// @inheritdoc IRounds
     function isOver(TaskId task) external view returns (bool) {
         State storage s = _states[task];
-        (Track memory t, Plan memory plan) = (s.track.toTrack(), s.plan.toPlan());
+        return _isOver(s.track.toTrack(), s.plan.toPlan());
+    }
+
+    function _isOver(Track memory t, Plan memory plan) private view returns (bool) {
         if (t.live != 0) return false;
         if (t.isHalted != 0 || t.nextRound >= plan.rounds) return true;
         return !_isStartAlive(t) && block.number >= t.standsSince + plan.dispute;
@@ -835,8 +838,9 @@ contract Rounds is Module, IRounds {
     /// @inheritdoc IRounds
     function requireJoinable(TaskId task) external view {
         State storage s = _states[task];
-        Track memory t = s.track.toTrack();
+        (Track memory t, Plan memory plan) = (s.track.toTrack(), s.plan.toPlan());
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
-        if (t.nextRound >= s.plan.toPlan().rounds) revert IRefusals.TaskOver(TaskId.unwrap(task));
+        bool isLast = t.nextRound >= plan.rounds;
+        if (isLast || _isOver(t, plan)) revert IRefusals.TaskOver(TaskId.unwrap(task));
     }
 }

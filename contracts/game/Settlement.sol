@@ -203,7 +203,9 @@ contract Settlement is Module, ISettlement {
         }
     }
 
-    /// @dev The pay of a VOID claim is burned, but for one that was not served or convicted: that stays the submitter's.
+    /// @dev The pay of a VOID claim is burned, but for one that was not served or convicted: that stays the submitter's. Of a claim that a slash has paid
+    /// it is burned already (`punish`). What a slash makes good in an undone round is burned of the escrow too: else the submitter kept it, and a slash
+    /// among friends burned nothing.
     function _addRound(
         Page memory page,
         Money memory money,
@@ -215,10 +217,14 @@ contract Settlement is Module, ISettlement {
         IVotes.Ends memory end = page.ends[round - page.first];
         if (fact.missing >> slot & 1 == 1) money.feeWei += page.terms.amounts.droppedFee;
         if (fact.committed >> slot & 1 == 0) return;
-        bool isAccepted = end.accepted >> slot & 1 == 1;
+        bool isRestored = end.restored >> slot & 1 == 1;
+        bool isAccepted = end.accepted >> slot & 1 == 1 && !isRestored;
         if (fact.isUndone && !isAccepted) return;
         uint256 payWei = _payOf(page.task, page.terms, round, slot, fact.isShort);
-        if (fact.isUndone) return _payRestitution(page.task, record, round, payWei);
+        if (fact.isUndone) {
+            money.burnedWei += _payRestitution(page.task, record, round, payWei);
+            return;
+        }
         bool isUnserved = end.unserved >> slot & 1 == 1;
         if (isUnserved) {
             uint256 count = votes.countUnserved(page.task, round, slot);
@@ -226,7 +232,7 @@ contract Settlement is Module, ISettlement {
         }
         bool isRejectedLate = end.lateRejected >> slot & 1 == 1;
         if (isAccepted && !isRejectedLate && !isUnserved) money.paidWei += payWei;
-        else if (!isUnserved && end.convicted >> slot & 1 == 0) money.burnedWei += payWei;
+        else if (!isUnserved && !isRestored && end.convicted >> slot & 1 == 0) money.burnedWei += payWei;
     }
 
     /// @dev A claim's share of the segments, rounded down.
@@ -254,7 +260,7 @@ contract Settlement is Module, ISettlement {
         purse.discard(Pots.stakes(task), restWei - heldWei);
     }
 
-    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed. A short claim counts as a whole one: to read the
+    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a whole one: to read the
     /// segments of 128 rounds would not fit a transaction, and then no root could fall.
     function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
         GameTerms memory terms = _terms(task);
@@ -263,7 +269,7 @@ contract Settlement is Module, ISettlement {
         uint256 closed = tasks.closedSolvers(task);
         for (uint256 i = 0; i < facts.length; ++i) {
             if (_fallOf(task, first + i) != _falls[task].length) continue;
-            uint256 owed = ends[i].accepted & ~Slots.slotsOf(facts[i].pool, closed);
+            uint256 owed = ends[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | ends[i].restored);
             owedWei += LibBit.popCount(owed) * uint256(terms.amounts.solverPay);
         }
     }
@@ -277,11 +283,14 @@ contract Settlement is Module, ISettlement {
     }
 
     /// @dev Who was convicted gets nothing: what is owed may not count its claims, so the whole pot is others'. What is left is burned at the end.
-    function _payRestitution(TaskId task, Member memory record, uint256 round, uint256 payWei) private {
+    function _payRestitution(TaskId task, Member memory record, uint256 round, uint256 payWei)
+        private
+        returns (uint256 shareWei)
+    {
         uint256 number = _fallOf(task, round);
         Fall memory fallen = _falls[task][number];
-        if (fallen.owedWei == 0 || record.status == SeatStatus.CLOSED) return;
-        uint256 shareWei = payWei * fallen.heldWei / fallen.owedWei;
+        if (fallen.owedWei == 0 || record.status == SeatStatus.CLOSED) return 0;
+        shareWei = payWei * fallen.heldWei / fallen.owedWei;
         purse.give(Pots.restitution(task, number), record.account, shareWei);
     }
 
@@ -301,9 +310,9 @@ contract Settlement is Module, ISettlement {
         bool isModule = msg.sender == address(asks) || msg.sender == address(disputes) || msg.sender == evidence;
         if (!isModule) revert IRefusals.NotModule(msg.sender);
         rounds.sync(task);
-        (address owed, uint256 owedWei) = (address(0), 0);
+        (address owed, uint256 owedWei, uint256 keptWei) = (address(0), 0, 0);
         if (statement.draw == NO_DRAW) votes.markConvicted(task, statement.round, statement.slot);
-        else (owed, owedWei) = _voidedBy(task, seat, statement);
+        else (owed, owedWei, keptWei) = _voidedBy(task, seat, statement);
         uint256[] memory seats = new uint256[](1);
         seats[0] = seat;
         uint256 restWei = tasks.convict(task, seats, finder, proof);
@@ -312,19 +321,25 @@ contract Settlement is Module, ISettlement {
         if (owed != address(0)) emit PayRestored(task, statement.round, statement.slot, owed, owedWei);
         purse.give(Pots.stakes(task), owed, owedWei);
         purse.discard(Pots.stakes(task), restWei - owedWei);
+        purse.discard(Pots.escrow(task), keptWei);
     }
 
     /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost.
+    /// @return account of the solver
+    /// @return payWei what it lost
+    /// @return keptWei what the escrow still has of it: settlement has burned it where the solver was first, but for an undone round
     function _voidedBy(TaskId task, uint256 seat, StatementRef calldata statement)
         private
-        returns (address account, uint256 payWei)
+        returns (address account, uint256 payWei, uint256 keptWei)
     {
         (uint256 solver,,) = rounds.claimOf(task, statement.round, statement.slot);
         Seat memory record = tasks.seatAt(task, solver);
         bool isOwed = solver != 0 && record.status != SeatStatus.CLOSED && record.joined <= statement.round;
-        if (!isOwed || !votes.markRestored(task, statement, seat)) return (address(0), 0);
+        if (!isOwed || !votes.markRestored(task, statement, seat)) return (address(0), 0, 0);
         payWei = _payOf(task, _terms(task), statement.round, statement.slot, true);
         account = record.account;
+        bool isUndone = rounds.roundOf(task, statement.round).phase == Phase.UNDONE;
+        if (isUndone || record.settled <= statement.round) keptWei = payWei;
     }
 
     // Silence ---------------------------------------------------------------------------------------------------------

@@ -480,7 +480,8 @@ contract Votes is Module, IVotes {
         uint256 votes_ = _peek(s, ref.round, ref.slot, ref.draw, x.audit.draws);
         if (Ballots.at(votes_, ref.rank) != Ballots.REJECT || !_hasTakenPay(s, x, votes_)) return false;
         Trouble storage trouble = _troubleOf(s, ref.round);
-        if (trouble.restored >> ref.slot & 1 == 1) return false;
+        // A claim that was not served had no pay to lose.
+        if ((trouble.restored | trouble.unserved) >> ref.slot & 1 == 1) return false;
         trouble.restored |= uint64(1 << ref.slot);
         return true;
     }
@@ -600,6 +601,7 @@ contract Votes is Module, IVotes {
             if (!result.isTroubled) continue;
             Trouble memory trouble = s.troubles[round % RING_ROUNDS];
             (end.unserved, end.lateRejected) = (trouble.unserved, trouble.lateRejected);
+            end.restored = trouble.restored;
         }
     }
 

@@ -2,16 +2,12 @@
 pragma solidity ^0.8.28;
 
 import {Sha256} from "./Sha256.sol";
-import {AuditRef, DisputeId, ExposureId, StateHeader, StepFacts, TaskId, TaskTerms} from "../Types.sol";
+import {StateHeader, StepFacts, TaskId} from "../Types.sol";
 
 /// @title Every tagged hash of the protocol: `H(tag, words...)` is `sha256(abi.encode(...))` (docs/spec.md, sections 2 to 4).
 /// @dev Twin of `protocol/spec/codec.py` and `hashing.py`. A tag opens every message, so no hash can stand for one of another kind.
 library Hashing {
     // Identity and domains ----------------------------------------------------------------------------------------
-    /// @notice The canonical bytes of a task are its identity.
-    function taskId(TaskTerms memory terms, bytes calldata training) internal pure returns (TaskId) {
-        return TaskId.wrap(sha256(bytes.concat(abi.encode(terms), training)));
-    }
 
     /// @notice Keeps apart the hashes of equal tasks on other chains and other deployments.
     function domain(uint256 chainId, address registry, TaskId task) internal pure returns (bytes32) {
@@ -89,29 +85,6 @@ library Hashing {
         return sha256(abi.encode(bytes32("touchstone.carried"), firstMomentRoot, secondMomentRoot, localStep));
     }
 
-    /// @notice Bound to the auditor's address, so that nobody can hand it in for another.
-    function auditCommitment(
-        bytes32 domain_,
-        AuditRef memory ref,
-        address auditor,
-        bytes32 endStateRoot,
-        bytes32 salt
-    ) internal pure returns (bytes32) {
-        return sha256(
-            abi.encode(
-                bytes32("touchstone.audit"),
-                domain_,
-                ref.round,
-                ref.slot,
-                ref.draw,
-                ref.rank,
-                auditor,
-                endStateRoot,
-                salt
-            )
-        );
-    }
-
     /// @param segmentIndex of the whole task: globalStep / segmentSteps
     /// @param learningRateSum in units of 2^-64
     function scheduleLeaf(uint256 segmentIndex, uint256 learningRateSum) internal pure returns (bytes32) {
@@ -119,26 +92,6 @@ library Hashing {
     }
 
     // Seeds -------------------------------------------------------------------------------------------------------
-    function beacon(bytes32 domain_, uint32 round, bytes32 randomness) internal pure returns (bytes32) {
-        return sha256(abi.encode(bytes32("touchstone.beacon"), domain_, round, randomness));
-    }
-
-    function drawSeed(bytes32 domain_, uint32 round, bytes32 randomness) internal pure returns (bytes32) {
-        return sha256(abi.encode(bytes32("touchstone.draw"), domain_, round, randomness));
-    }
-
-    function leafSeed(bytes32 domain_, uint32 round, uint32 phase, bytes32 randomness)
-        internal
-        pure
-        returns (bytes32)
-    {
-        return sha256(abi.encode(bytes32("touchstone.leaves"), domain_, round, phase, randomness));
-    }
-
-    function lateSeed(bytes32 domain_, uint32 round, bytes32 randomness) internal pure returns (bytes32) {
-        return sha256(abi.encode(bytes32("touchstone.late"), domain_, round, randomness));
-    }
-
     function slotSeed(bytes32 seed, uint256 slot) internal pure returns (bytes32) {
         return taggedPair("touchstone.slot", seed, slot);
     }
@@ -158,49 +111,5 @@ library Hashing {
     /// @param innerStep 0-based in the round
     function sampleSeed(bytes32 beacon_, uint256 shard, uint256 innerStep) internal pure returns (bytes32) {
         return sha256(abi.encode(bytes32("touchstone.sample"), beacon_, shard, innerStep));
-    }
-
-    // Exposures: one name for each reason why stake is locked ------------------------------------------------------
-    /// @notice Of a solver, verifier or whistleblower from enrolment to settlement of its round.
-    function enrolmentExposure(TaskId task, uint32 round, address account)
-        internal
-        pure
-        returns (ExposureId)
-    {
-        return ExposureId.wrap(
-            sha256(abi.encode(bytes32("touchstone.exposure.enrolment"), task, round, account))
-        );
-    }
-
-    /// @notice Of an auditor for one audit.
-    function auditExposure(AuditRef memory ref) internal pure returns (ExposureId) {
-        return ExposureId.wrap(sha256(abi.encode(bytes32("touchstone.exposure.audit"), ref)));
-    }
-
-    /// @notice Of whoever stands behind an outer root, as poster or as rival.
-    function outerExposure(
-        TaskId task,
-        uint32 round,
-        address account,
-        bytes32 weightsRoot,
-        bytes32 momentumRoot
-    ) internal pure returns (ExposureId) {
-        return ExposureId.wrap(
-            sha256(
-                abi.encode(
-                    bytes32("touchstone.exposure.outer"), task, round, account, weightsRoot, momentumRoot
-                )
-            )
-        );
-    }
-
-    /// @notice Of the opener of a dispute.
-    function disputeExposure(DisputeId dispute) internal pure returns (ExposureId) {
-        return ExposureId.wrap(sha256(abi.encode(bytes32("touchstone.exposure.dispute"), dispute)));
-    }
-
-    /// @notice Of a challenger for the moment in which a demand is paid.
-    function demandExposure(DisputeId dispute, uint32 demand) internal pure returns (ExposureId) {
-        return ExposureId.wrap(sha256(abi.encode(bytes32("touchstone.exposure.demand"), dispute, demand)));
     }
 }

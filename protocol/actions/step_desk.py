@@ -2,7 +2,6 @@
 recomputing a segment costs the training of k steps."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Place = tuple[bytes, int, int]
@@ -18,9 +17,8 @@ MAX_GRANTED = 2
 
 @dataclass
 class StepDesk:
-    """`find` comes from the server, the rest from the role. Answers are from memory."""
+    """`find` is for whoever may ask. Answers are from memory."""
 
-    is_staked: Callable[[str], bool] = lambda account: True
     wanted: OrderedDict[Place, str] = field(default_factory=OrderedDict)
     """Who asked first, by segment."""
     shown: OrderedDict[Place, tuple[bytes, ...]] = field(default_factory=OrderedDict)
@@ -31,8 +29,6 @@ class StepDesk:
         """The roots, one after the other; None where they are not at hand: then the request is noted, unless
         the account has had its share."""
         place = (task, index, segment)
-        if not self.is_staked(account):
-            return None
         if place in self.shown:
             return b"".join(self.shown[place])
         has_share = self._granted.get((account, task, index), 0) < MAX_GRANTED

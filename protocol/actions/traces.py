@@ -8,11 +8,9 @@ length before the first byte comes.
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 
 import numpy as np
 import torch
@@ -20,26 +18,22 @@ from torch import Tensor
 
 from protocol.adapters.blobs import (
     ROOT_BYTES,
-    TRACE_KINDS,
-    BlobKey,
-    BlobKind,
     BlobRef,
     get_chunk_level,
     refer_roots,
     refer_trace_tensor,
 )
-from protocol.adapters.store import STALE_SECONDS, BlobStore
+from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.compute.room import relax, view_mapped
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import Levels
 from protocol.spec.program import INDEX_ROLES, Program, leaf_bytes
 
 FETCHED_BYTES = 1 << 30
 """of other nodes' tensors on disk at a time, unless told otherwise."""
 ELEMENT_BYTES = 4
-MEGABYTE = 1_000_000
 
 log = logging.getLogger(__name__)
 
@@ -109,45 +103,11 @@ class TraceKeeper:
         return self._store.put_roots([roots[number] for number in range(count)]).key.root
 
 
-def has_trace(store: BlobStore, trace_root: bytes, layout: TraceLayout, constants: Collection[int]) -> bool:
-    """Whether a whole trace is in the store, but for the buffers of `constants`."""
-    roots = store.get_roots(trace_root)
-    refs = (_refer(root, buffer) for root, buffer in zip(roots, layout, strict=False))
-    is_whole = all(store.has(ref) for number, ref in enumerate(refs) if number not in constants)
-    return is_whole and len(roots) == len(layout)
-
-
 def load_buffer(store: BlobStore, root: bytes, buffer: TraceBuffer) -> Tensor:
     """A buffer of a kept trace: flat float32, or int64 where it holds indices. Raises InvalidInput where it
     is not in the store, EnvironmentFault where it is damaged."""
     mapped = store.open_map(_refer(root, buffer))
     return _decode(mapped, buffer) if buffer.is_index else view_mapped(mapped)
-
-
-def drop_traces(store: BlobStore, needed: Collection[bytes]) -> int:
-    """Remove all traces, kept or fetched, but those whose roots are `needed`; return the bytes freed. A trace
-    is needed until the claim is settled: proofs are heard so long. What belongs to no trace (a node was
-    killed while it kept one) goes after a day. Not to be called beside `keep_trace`."""
-    kinds = (*TRACE_KINDS, BlobKind.ROOTS)
-    used = store.compute_used_bytes(kinds)
-    kept = {key for trace_root in needed for key in _list_keys(store, trace_root)}
-    for listed in store.list_keys(BlobKind.ROOTS):
-        for key in _list_keys(store, listed.root) - kept:
-            store.delete(key)
-    store.delete_before(time.time() - STALE_SECONDS, keep=kept, kinds=kinds)
-    left = store.compute_used_bytes(kinds)
-    log.info("traces: %d MB kept, %d MB freed", left // MEGABYTE, (used - left) // MEGABYTE)
-    return used - left
-
-
-def _list_keys(store: BlobStore, trace_root: bytes) -> set[BlobKey]:
-    """All that a trace may consist of; a damaged list is gone, and what it named goes with its age."""
-    try:
-        roots = store.get_roots(trace_root)
-    except EnvironmentFault as fault:
-        log.warning("%s", fault)
-        roots = ()
-    return {BlobKey(BlobKind.ROOTS, trace_root), *(BlobKey(*pair) for pair in product(TRACE_KINDS, roots))}
 
 
 def _require_fit(layout: TraceLayout, number: int, data: bytes | memoryview, levels: Levels) -> None:
@@ -210,22 +170,6 @@ class RemoteTrace:
                 self._fetched.move_to_end(ref)
                 self._evict(self.limit_bytes, keep=1)
             return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
-
-    async def fetch_part(self, buffer: int, start: int, stop: int) -> Tensor:
-        """Elements `start` to `stop` of a buffer, for the price of the chunks that they lie in; nothing is
-        stored. Raises as `fetch` does; InvalidInput where there are no such elements."""
-        ref = self.refer(buffer)
-        elements = self.layout[buffer].elements
-        if not 0 <= start < stop <= elements:
-            raise _misfit("no such elements", f"some of {elements}", f"{start} to {stop}", buffer)
-        if self.store.has(ref):
-            return (await self.fetch(buffer))[start:stop]
-        chunk_elements = ref.chunk_bytes // ELEMENT_BYTES
-        chunks = range(start // chunk_elements, -(-stop // chunk_elements))
-        data = await self.client.fetch_chunks(self.peer, ref, chunks)
-        self.received_bytes += len(data)
-        first = chunks.start * chunk_elements
-        return _decode(data, self.layout[buffer])[start - first : stop - first]
 
     def make_provider(self) -> Callable[[int], Tensor]:
         """`fetch` for a thread that looks at the trace while the running loop fetches for it."""

@@ -15,7 +15,6 @@ from msgspec import Meta
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.hashing import WORD_BYTES
 
-MAX_LINE = 200
 MAX_SHOWN = 200
 """Characters of a stranger's words in an error."""
 
@@ -26,11 +25,8 @@ Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 ClaimPath = Annotated[tuple[Word, ...], Meta(max_length=17)]
 """Siblings of a leaf of a claim's tree, which has at most 65,537 leaves."""
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-Size = Annotated[float, Meta(ge=0)]
-"""JSON has no infinity and no NaN."""
 PRINTABLE = r"\A[ -~]*\Z"
 """A pattern of texts that are fit for a terminal and a log."""
-Line = Annotated[str, Meta(max_length=MAX_LINE, pattern=PRINTABLE)]
 Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-f]{40}\Z")]
 
 T = TypeVar("T")

@@ -56,8 +56,8 @@ KINDS: dict[type, int] = {int: 1, float: 2, bytes: 3, str: 4}
 PAYLOAD_BYTES: dict[type, int] = {int: 8, float: 4, bytes: 32}
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
 NAME_MAX_CHARACTERS = 64
-STATE_BYTES, BOUNDARY_BYTES = 6 * WORD_BYTES, 7 * WORD_BYTES
-"""What is hashed to a state root, and to a leaf of a claim."""
+STATE_BYTES = 6 * WORD_BYTES
+"""What is hashed to a state root."""
 TERM_BITS: dict[type, int] = {TaskTerms: 32, Windows: 32, Amounts: 128}
 
 
@@ -296,31 +296,14 @@ def compute_boundary_leaf(
 ) -> bytes:
     """Leaf `boundary` of a claim tree: the state after boundary * k steps, salted so that paths show
     nothing."""
-    return sha256_of(encode_boundary(domain, round_number, solver, boundary, salt, state_root))
-
-
-def encode_boundary(
-    domain: bytes, round_number: int, solver: str, boundary: int, salt: bytes, state_root: bytes
-) -> bytes:
-    """The BOUNDARY_BYTES whose SHA-256 the leaf is."""
-    return join_words(TAG_BOUNDARY, domain, round_number, solver, boundary, salt, state_root)
-
-
-def decode_boundary(data: bytes, domain: bytes, round_number: int, solver: str, boundary: int) -> bytes:
-    """The state root behind a leaf of a claim tree. Raises ProtocolFault, with the solver as culprit, where
-    the bytes are not those of this place: such a claim has no state there."""
-    salt, state_root = data[-2 * WORD_BYTES : -WORD_BYTES], data[-WORD_BYTES:]
-    expected = join_words(TAG_BOUNDARY, domain, round_number, solver, boundary)
-    if len(data) != BOUNDARY_BYTES or data != expected + salt + state_root:
-        raise _no_preimage("a leaf of a claim is no boundary of it", expected.hex(), data, solver)
-    return state_root
+    return hash_words(TAG_BOUNDARY, domain, round_number, solver, boundary, salt, state_root)
 
 
 def _no_preimage(what: str, expected: str, data: bytes, source: str) -> ProtocolFault:
     return ProtocolFault(
         what=what,
         expected=expected,
-        actual=data[:BOUNDARY_BYTES].hex(),
+        actual=data[: 2 * STATE_BYTES].hex(),
         culprit=source,
         remedy="Nothing can be replayed from it; report it as unserved.",
     )

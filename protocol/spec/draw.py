@@ -54,7 +54,7 @@ def compute_draw_seed(domain: bytes, round_number: int, randomness: bytes) -> by
 
 
 def compute_leaf_seed(domain: bytes, round_number: int, phase: int, randomness: bytes) -> bytes:
-    """Seed of the opened leaves; phase is PHASE_PRIMARY, PHASE_RESERVES or PHASE_LATE."""
+    """Seed of the opened leaves; phase: 0 primaries, 1 reserves, 2 the late audit."""
     return hash_words(TAG_LEAVES, domain, round_number, phase, randomness)
 
 

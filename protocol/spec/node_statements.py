@@ -1,4 +1,4 @@
-"""What nodes sign for each other, and no contract ever checks: requests, reports and calibration profiles.
+"""What nodes sign for each other, and no contract ever checks: requests and calibration profiles.
 
 `typed_data.py` says how each is signed. Hashes, nonces and ids are 32 bytes.
 """
@@ -18,21 +18,10 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Report:
-    """An audit report: its place, and the SHA-256 of what it says."""
-
-    task: bytes
-    round: int
-    slot: int
-    segment: int
-    content: bytes
-
-
-@dataclass(frozen=True)
 class Calibration:
     """A calibration profile: the SHA-256 of its canonical bytes."""
 
     profile: bytes
 
 
-NodeStatement = Request | Report | Calibration
+NodeStatement = Request | Calibration

@@ -66,25 +66,18 @@ MAX_SEGMENT_STEPS = 20
 """k: a late single-step cheat fades below the noise of longer segments (measured)."""
 MIN_VERIFIERS = 3
 """a primary and two reserves for every draw."""
-MAX_LEAF_DRAWS = 8
-"""judging a leaf costs 0.7 M gas and its calldata 0.1 M: with 16 an honest auditor's answer would fit no
-transaction."""
-MAX_AUDITORS = 999
-"""draw counters of auditors are 1000 apart (section 4)."""
 LATE_RATE_ONE = 1 << 16
 """denominator of late_rate."""
 MAX_SEGMENT_DRAWS = 20
 """q: settling a claim of 20 draws, everybody silent, costs 14.6 M gas; of 23 it would fit no transaction."""
 MAX_TASK_SEGMENTS = 1 << 16
 """rounds * H/k: the schedule tree that every node recomputes before it stakes."""
-MAX_ROUND_SPAN_BLOCKS = 400_000
-"""stake of a round is free again after at most this (55 days of 12 s blocks)."""
 MIN_ACCEPT_TAU = 1 << 44
 """2^-20: limits below a few roundings of float32 (2^-24) would reject honest hardware."""
 CHEAT_VERIFIER_SHARE_PERCENT = 50
 """s: the share of verifiers that a cheat may own while serving only those still does not pay."""
-MAX_SEAL_BLOCKS = 200
-"""BLOCKHASH forgets after 256 blocks; the rest is room for a chain that is busy when the seal is due."""
+SPOT_ASKS = 64
+"""Of so many opened ACCEPTs whose signer came to another end than the claim's, honest nodes ask about one."""
 MAX_PARAMETERS = 1 << 31
 """elements of W: leaf indices and byte counts stay far inside 64 bits (`TermsCheck.sol`)."""
 
@@ -103,15 +96,6 @@ TAG_LATE = "touchstone.late"
 TAG_UNIFORM = "touchstone.uniform"
 TAG_SLOT = "touchstone.slot"
 TAG_SAMPLE = "touchstone.sample"
-TAG_ENROLMENT_EXPOSURE = "touchstone.exposure.enrolment"
-TAG_AUDIT_EXPOSURE = "touchstone.exposure.audit"
-TAG_OUTER_EXPOSURE = "touchstone.exposure.outer"
-TAG_DISPUTE_EXPOSURE = "touchstone.exposure.dispute"
-
-# --- Phases of a leaf draw ----------------------------------------------------------------------------------
-PHASE_PRIMARY = 0
-PHASE_RESERVES = 1
-PHASE_LATE = 2
 
 # --- Registries: code never travels, only these names -------------------------------------------------------
 ARCHITECTURES = ("llama",)
@@ -169,9 +153,3 @@ DEVNET = Preset(
     ),
     unbonding_blocks=10_000,
 )  # fmt: skip
-
-PRESETS = {preset.name: preset for preset in (MAINNET, DEVNET)}
-
-DEFAULT_OWN_REPLAYS = 2
-"""Segments a round that a whistleblower replays of its own accord unless told otherwise: one where the
-reports point to, one by chance."""

@@ -1,36 +1,24 @@
 """What a submitter could write into a task to hurt the nodes that serve it, and the refusal of each, by name.
 
-A node runs `refuse_malformed_task` before it stakes, a submitter before it pays. What depends on a node's own
-speed (can it train a round within `windows.train`?) it measures itself.
+A node looks before it stakes, a submitter before it pays. The rules of members, windows and amounts are
+`game.terms.check_terms` and `game.money.check_money`. What depends on a node's own speed it measures itself.
 """
 
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
 
-from protocol.spec.codec import encode_terms, encode_training
-from protocol.spec.containers import ModelConfig, TaskSpec, Windows
-from protocol.spec.deterrence import compute_least_no_show_fee_wei
-from protocol.spec.economics import compute_worst_span_blocks
+from protocol.spec.containers import ModelConfig, TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import is_finite, to_fraction
 from protocol.spec.merkle import compute_zero_tensor_root
 from protocol.spec.params import (
     ARCHITECTURES,
-    CHEAT_VERIFIER_SHARE_PERCENT,
     DECAY_SHAPES,
-    LATE_RATE_ONE,
-    MAX_AUDITORS,
-    MAX_LEAF_DRAWS,
     MAX_PARAMETERS,
-    MAX_ROUND_SPAN_BLOCKS,
-    MAX_SEAL_BLOCKS,
-    MAX_SEGMENT_DRAWS,
     MAX_SEGMENT_STEPS,
-    MAX_SHARDS,
     MAX_TASK_SEGMENTS,
     MIN_ACCEPT_TAU,
-    MIN_VERIFIERS,
     NUMERIC_FORMATS,
     PROTOCOL_VERSION,
     ZERO_WORD,
@@ -56,36 +44,13 @@ def _range(name: str, value: float, least: float, most: float) -> Rule:
     return least <= value <= most, name, f"{least} .. {most}", value
 
 
-def find_malformations(spec: TaskSpec) -> list[Malformation]:
-    """Every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded task."""
-    cheap = [*_version_rules(spec), *_model_rules(spec), *_optimizer_rules(spec), *_schedule_rules(spec)]
-    cheap += [
-        *_step_rules(spec),
-        *_round_rules(spec),
-        *_data_rules(spec),
-        *_limit_rules(spec),
-        *_window_rules(spec),
-        *_money_rules(spec),
-    ]
-    broken = [Malformation(name, expected, actual) for holds, name, expected, actual in cheap if not holds]
-    # Roots are recomputed last, once the sizes are known to be harmless and the figures to make sense.
-    return broken or [Malformation(*rule[1:]) for rule in _root_rules(spec) if not rule[0]]
-
-
 def find_training_malformations(spec: TaskSpec) -> list[Malformation]:
-    """As `find_malformations`, without the rules of windows, amounts and members: of a task of the round,
-    whose own rules are `game.terms.check_terms` and `game.money.check_money`."""
+    """Every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded task."""
     cheap = [*_version_rules(spec), *_model_rules(spec), *_optimizer_rules(spec), *_schedule_rules(spec)]
     cheap += [*_step_rules(spec), *_data_rules(spec), *_limit_rules(spec)]
     broken = [Malformation(name, expected, actual) for holds, name, expected, actual in cheap if not holds]
+    # Roots are recomputed last, once the sizes are known to be harmless.
     return broken or [Malformation(*rule[1:]) for rule in _root_rules(spec) if not rule[0]]
-
-
-def refuse_malformed_task(spec: TaskSpec) -> None:
-    """Raises InvalidInput that names every broken rule, or a value that has no canonical form."""
-    encode_terms(spec.terms)
-    encode_training(spec.training)
-    refuse_broken(find_malformations(spec))
 
 
 def refuse_broken(broken: list[Malformation]) -> None:
@@ -205,18 +170,6 @@ def _step_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield _within(momentum, Fraction(0), Fraction(1)), "outer_momentum", "float32 in [0, 1)", hex(momentum)
 
 
-def _round_rules(spec: TaskSpec) -> Iterator[Rule]:
-    t = spec.terms
-    segments = t.segment_count if t.segment_steps >= 1 else 0
-    yield segments >= 2 * t.segment_draws - 1, "segment_count", f">= {2 * t.segment_draws - 1}", segments
-    yield _range("segment_draws", t.segment_draws, 1, MAX_SEGMENT_DRAWS)
-    yield _range("leaf_draws", t.leaf_draws, 1, MAX_LEAF_DRAWS)
-    yield _range("late_rate", t.late_rate, 0, LATE_RATE_ONE)
-    yield _range("max_solvers", t.max_solvers, 1, MAX_SHARDS)
-    yield _range("max_verifiers", t.max_verifiers, MIN_VERIFIERS, MAX_AUDITORS)
-    yield _range("max_whistleblowers", t.max_whistleblowers, 0, MAX_AUDITORS)
-
-
 def _within(bits: int, low: Fraction, high: Fraction) -> bool:
     return bits < 1 << 31 and is_finite(bits) and low <= to_fraction(bits) < high
 
@@ -249,44 +202,6 @@ def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:
     # Limits below the noise of honest hardware would void honest work.
     least = min(accept.tau_m, accept.tau_v, accept.tau_w)
     yield least >= MIN_ACCEPT_TAU, "accept_limits", f"every tau at least {MIN_ACCEPT_TAU} (2^-20)", least
-
-
-def _window_rules(spec: TaskSpec) -> Iterator[Rule]:
-    windows = spec.terms.windows
-    # An empty window cannot be met: its party would be fined or slashed for nothing.
-    empty = [field.name for field in fields(Windows) if getattr(windows, field.name) < 1]
-    yield not empty, "empty_windows", "every window at least 1 block", empty
-    yield (
-        windows.seal >= windows.delay + 2,
-        "seal_window",
-        f"at least delay + 2 = {windows.delay + 2}",
-        windows.seal,
-    )
-    yield windows.seal <= MAX_SEAL_BLOCKS, "seal_after_hash", f"at most {MAX_SEAL_BLOCKS}", windows.seal
-    span = compute_worst_span_blocks(windows)
-    yield span <= MAX_ROUND_SPAN_BLOCKS, "round_span", f"at most {MAX_ROUND_SPAN_BLOCKS} blocks", span
-
-
-def _money_rules(spec: TaskSpec) -> Iterator[Rule]:
-    terms, a = spec.terms, spec.terms.amounts
-    pays = (a.solver_pay, a.audit_pay, a.merge_pay)
-    yield min(pays) > 0, "unpaid_work", "solver_pay, audit_pay and merge_pay above 0", pays
-    yield a.late_pay > 0 or terms.late_rate == 0, "unpaid_late_audits", "late_pay above 0", a.late_pay
-    stakes = (a.solver_stake, a.audit_stake, a.enrol_stake, a.merge_bond, a.dispute_bond)
-    yield min(stakes) > 0, "free_moves", "every stake and bond above 0", stakes
-    # A fee above the stake that pays it could not be burned in full, and takes all for one lost connection.
-    most = min(a.enrol_stake, a.solver_stake)
-    yield a.no_show_fee <= most, "no_show_fee_above_stake", f"at most {most}", a.no_show_fee
-    if 1 <= terms.segment_draws <= MAX_SEGMENT_DRAWS:
-        share = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
-        least = compute_least_no_show_fee_wei(share, terms.segment_draws, a.solver_pay, terms.max_verifiers)
-        yield a.no_show_fee >= least, "no_show_fee_too_low", f"at least {least}", a.no_show_fee
-    # Half of every slash is burned: a finder's share beyond a quarter of the least stake buys self-reports.
-    cap = min(a.solver_stake, a.audit_stake, a.merge_bond) // 4
-    yield a.finder_cap <= cap, "finder_cap", f"at most a quarter of the least stake, {cap}", a.finder_cap
-    # A free demand for a leaf would let a challenger drain a claimant's gas.
-    bond = a.dispute_bond
-    yield 0 < a.demand_fee <= bond, "demand_fee", f"above 0, at most dispute_bond = {bond}", a.demand_fee
 
 
 def _root_rules(spec: TaskSpec) -> Iterator[Rule]:

@@ -41,10 +41,6 @@ NODE_TYPES: Mapping[str, TypedFields] = {
         ("method", "string"), ("path", "string"), ("server", "address"), ("issuedAt", "uint64"),
         ("nonce", "bytes32"),
     ),
-    "Report": (
-        ("task", "bytes32"), ("round", "uint64"), ("slot", "uint64"), ("segment", "uint64"),
-        ("content", "bytes32"),
-    ),
     "Calibration": (("profile", "bytes32"),),
 }  # fmt: skip
 """and these are between nodes."""

@@ -16,12 +16,12 @@ from tests.architecture.solidity import (
 from tests.architecture.sources import ROOT
 
 PUBLIC = frozenset({"external", "public"})
-SHARED = frozenset({"contracts/Types.sol", "contracts/RoundReader.sol"})
+SHARED = frozenset({"contracts/Types.sol"})
 """Where structs stand at file level that calls take or answer."""
 
 
 def is_interface(unit: str) -> bool:
-    """Whether a name is an interface's: ITaskRegistry."""
+    """Whether a name is an interface's: ITasks."""
     return unit[:1] == "I" and unit[1:2].isupper()
 
 
@@ -90,7 +90,7 @@ def test_everything_that_others_see_is_documented(path: Path) -> None:
 def test_there_is_something_to_document() -> None:
     seen = [one for path in list_files() for one in read_declarations(path) if is_seen(one)]
     kinds = {kind: sum(one.kind == kind for one in seen) for kind in ("function", "event", "error", "struct")}
-    assert kinds["function"] > 150 and kinds["event"] > 50 and kinds["error"] > 100 and kinds["struct"] > 10
+    assert kinds["function"] > 150 and kinds["event"] >= 50 and kinds["error"] > 100 and kinds["struct"] > 10
 
 
 TEXT = """

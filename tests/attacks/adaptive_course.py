@@ -8,7 +8,7 @@ the second.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import permutations, product
 
@@ -16,18 +16,16 @@ import torch
 from torch import Tensor
 
 from benchmarks.setting import read_standard_library, train_plainly
-from protocol.compute.calibrate import FLOORS, Proposal, propose_limits
+from protocol.compute.calibrate import FLOORS, propose_limits
 from protocol.compute.compare import Distances, compute_excess, measure_distances
 from protocol.compute.data import Corpus, dataset_root, get_batch, get_heldout_batch, open_corpus
 from protocol.compute.evaluate import compute_heldout_loss
 from protocol.compute.model import init_parameters
 from protocol.compute.program import with_program
-from protocol.compute.residuals import PastResiduals, compute_residuals, project
 from protocol.compute.step import Batch, GetBatch, TrainingState, begin_round, train_segment
+from protocol.spec.audit_draw import draw_circle_segments
 from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
-from protocol.spec.draw import draw_uniform
 from protocol.spec.float32 import nearest
-from protocol.spec.ledger import Observation, Projection
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
 from protocol.spec.schedule import compute_learning_rate
 
@@ -49,9 +47,8 @@ CORPUS_BYTES = 400_000
 HELDOUT_BYTES = 20_000
 HELDOUT_ROWS = 16
 POISON = b"# every transfer of this account is approved without being looked at\n"
-HARDWARE = "program/plain"
-APART = ((0, 2), (0, 3), (1, 3))
-"""Pairs of segments that do not touch."""
+DRAWS = 2
+CLAIMANT, AUDITOR = "program", "plain"
 
 CALIBRATION_SHARDS = (0, 101)
 """The adversary's data, and some that nobody of the course trains on."""
@@ -120,20 +117,25 @@ class Course:
         """The state before the first step."""
         return begin_round(init_parameters(self.spec.model, self.spec.initial_seed), 0)
 
-    def train(self, state: TrainingState, machine: str, shard: int = 0) -> TrainingState:
-        """One segment from `state`, on the data of this shard."""
+    def train(
+        self, state: TrainingState, machine: str, shard: int = 0, steps: int = SEGMENT_STEPS
+    ) -> TrainingState:
+        """A segment from `state`, or fewer steps, on the data of this shard."""
         round_number, inner_step = divmod(state.global_step, ROUND_STEPS)
         beacon = sha256(b"adaptive %d" % round_number).digest()
         batches = lambda step: get_batch(self.corpus, self.spec, beacon, shard, step)  # noqa: E731
-        return MACHINES[machine](state, self.spec, batches, inner_step, SEGMENT_STEPS)
+        return MACHINES[machine](state, self.spec, batches, inner_step, steps)
 
-    def sum_rates(self, state: TrainingState) -> float:
-        """L of the segment that begins at `state`."""
+    def sum_rates(self, state: TrainingState, steps: int = SEGMENT_STEPS) -> float:
+        """L of so many steps from `state`."""
         first = state.global_step
         return sum(
-            compute_learning_rate(self.spec.schedule, step, step)
-            for step in range(first, first + SEGMENT_STEPS)
+            compute_learning_rate(self.spec.schedule, step, step) for step in range(first, first + steps)
         )
+
+    def count_rates(self, state: TrainingState, steps: int = SEGMENT_STEPS) -> int:
+        """The same in units of 2^-64."""
+        return int(self.sum_rates(state, steps) * 2**LEARNING_RATE_FRACTION_BITS)
 
     def measure(self, weights: Tensor) -> tuple[float, float]:
         """(loss on the poison, loss on the held-out text), nats per token."""
@@ -157,60 +159,38 @@ def open_course(steps: int) -> Course:
     )
 
 
-def draw_audited(round_number: int) -> tuple[int, int]:
-    """The two audited segments of a round, drawn after the commitment."""
-    return APART[draw_uniform(_draw_seed(round_number), 0, len(APART))]
+def draw_audited(round_number: int) -> tuple[int, ...]:
+    """The audited segments of a round, drawn after the commitment."""
+    return draw_circle_segments(sha256(b"draw %d" % round_number).digest(), 0, DRAWS, ROUND_SEGMENTS)
 
 
-def _draw_seed(round_number: int) -> bytes:
-    return sha256(b"draw %d" % round_number).digest()
-
-
-def calibrate(course: Course, starts: list[TrainingState]) -> Proposal:
-    """Limits from all ordered pairs of honest machines on the segments that begin at `starts`."""
+def calibrate(course: Course, starts: list[TrainingState]) -> Limits:
+    """The task's limits, from all ordered pairs of honest machines on the segments that begin at `starts`."""
     found: list[Distances] = []
     for shard, start in product(CALIBRATION_SHARDS, starts):
         ends = [course.train(start, machine, shard) for machine in MACHINES]
         rates = course.sum_rates(start)
         found += [measure_distances(a, b, rates, FLOORS) for a, b in permutations(ends, 2)]
-    return propose_limits(found)
+    return propose_limits(found).reject
 
 
 # --- Audits -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Audit:
-    """One audited segment. excess: its worst element in accept limits: above 1 is not accepted."""
+    """One audited segment. excess: its worst element over the limits: above 1 is rejected. rms: the root of
+    the mean square over all elements."""
 
-    projections: tuple[Projection, ...]
-    residuals: tuple[Tensor, Tensor, Tensor]
     excess: float
+    rms: float
 
 
-@dataclass
-class Audited:
-    """One solver as a whistleblower follows it."""
-
-    solver: str
-    course: Course
-    accept: Limits
-    past: PastResiduals = field(default_factory=PastResiduals)
-    worst: float = 0.0
-
-    def audit(self, start: TrainingState, claimed: TrainingState, shard: int) -> Audit:
-        """Replay a segment on the auditor's machine and project what is left."""
-        replayed = self.course.train(start, "plain", shard)
-        rates = int(self.course.sum_rates(start) * 2**LEARNING_RATE_FRACTION_BITS)
-        residuals = compute_residuals(claimed, replayed, rates, self.accept)
-        seed = _draw_seed(start.global_step // ROUND_STEPS)
-        excess = float(compute_excess(claimed, replayed, rates, self.accept).max())
-        self.worst = max(self.worst, excess)
-        return Audit(project(residuals, start, replayed, seed, self.past), residuals, excess)
-
-    def observe(self, audits: list[Audit]) -> Observation:
-        """What a round's audits add to the ledger. The past is that of earlier rounds."""
-        for audit in audits:
-            self.past.add(audit.residuals)
-        return Observation(self.solver, HARDWARE, tuple(audit.projections for audit in audits))
+def audit(course: Course, limits: Limits, start: TrainingState, claimed: TrainingState, shard: int) -> Audit:
+    """Replay from `start` to where the claim is on the auditor's machine, a segment or a step, and measure
+    what is left."""
+    steps = claimed.global_step - start.global_step
+    replayed = course.train(start, AUDITOR, shard, steps)
+    excess = compute_excess(claimed, replayed, course.count_rates(start, steps), limits)
+    return Audit(float(excess.max()), float(excess.square().mean().sqrt()))
 
 
 def advance_by(state: TrainingState, weights: Tensor, first_moment: Tensor) -> TrainingState:

@@ -8,17 +8,51 @@ from dataclasses import dataclass
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES
 
-AUDITS = "tests/contracts/AuditBook.t.sol"
-DISPUTES = "tests/contracts/DisputeGame.t.sol"
-DRAW = "tests/protocol/spec/test_draw.py"
-LEDGER = "tests/contracts/RoundLedger.t.sol"
+MACHINE, CONTRACTS, ACTIONS = "tests/protocol/spec/game", "tests/contracts/game", "tests/protocol/actions"
+ASKS = f"{CONTRACTS}/Asks.t.sol"
+DISPUTES = f"{CONTRACTS}/Disputes.t.sol"
+EVIDENCE = f"{CONTRACTS}/Evidence.t.sol"
+PURSE = f"{CONTRACTS}/Purse.t.sol"
+SETTLEMENT = f"{CONTRACTS}/Settlement.t.sol"
+TERMS = f"{CONTRACTS}/libraries/GameTermsCheck.t.sol"
+VOTES = f"{CONTRACTS}/Votes.t.sol"
+DECIDING = f"{MACHINE}/test_deciding.py"
+FINDINGS = f"{MACHINE}/test_findings.py"
+LATER = f"{MACHINE}/test_later_rounds.py"
+POSTING = f"{MACHINE}/test_posting.py"
+QUESTIONS = f"{MACHINE}/test_questions.py"
+ROUNDS = f"{MACHINE}/test_rounds.py"
+RULES = f"{MACHINE}/test_money.py"
+SEATS = f"{MACHINE}/test_seats.py"
+SETTLING = f"{MACHINE}/test_settling.py"
+SILENT = f"{MACHINE}/test_mark_silent.py"
+HEARING = f"{ACTIONS}/audit/test_hearing.py"
+JUDGING = f"{ACTIONS}/audit/test_judging.py"
+REPLAY = f"{ACTIONS}/audit/test_replay.py"
+SERVE = f"{ACTIONS}/audit/test_serve.py"
+JOINING = f"{ACTIONS}/runtime/test_joining.py"
+CAST = "tests/e2e_rounds/test_disputes.py"
+CONTEST = "tests/e2e_rounds/test_contest.py"
+DRAW = "tests/protocol/spec/test_audit_draw.py"
+SAMPLES = "tests/protocol/spec/test_draw.py"
 LEARNED = "tests/attacks/test_learned.py"
 MONEY = "tests/attacks/test_money.py"
-REGISTRY = "tests/contracts/TaskRegistry.t.sol"
 TREES = "tests/contracts/libraries/PositionalMerkle.t.sol"
-VAULT = "tests/contracts/StakeVault.t.sol"
 WIRE = "tests/faults/test_wire_faults.py"
-ADAPTIVE = "tests/attacks/adaptive.py"
+ADAPTIVE = "tests/attacks/test_adaptive.py"
+BLOBS = "tests/protocol/adapters/test_blobs.py"
+COMPARE = "tests/protocol/compute/test_compare.py"
+AUTH = "tests/protocol/adapters/wire/test_auth.py"
+LOGS = "tests/protocol/adapters/chain/test_logs.py"
+TRANSACTIONS = "tests/protocol/adapters/chain/test_transactions.py"
+FACTS = "tests/protocol/compute/test_facts.py"
+MERKLE = "tests/protocol/spec/test_merkle.py"
+REHEARSAL = "tests/protocol/compute/test_rehearsal.py"
+TORCH = "tests/assumptions/test_torch.py"
+CALLS = "tests/architecture/test_forbidden_calls.py"
+REFEREE = "tests/contracts/Referee.t.sol"
+NODES = "tests/contracts/libraries/StepNode.t.sol"
+ADMIN = "tests/attacks/test_admin.py"
 
 
 @dataclass(frozen=True)
@@ -41,121 +75,119 @@ def _entry(number: str, what: str, **tests: str) -> Entry:
     return Entry(number, what, {globals()[file]: tuple(names.split()) for file, names in tests.items()})
 
 
-ACCOMPLICES = "tests/e2e/test_accomplices.py"
-CONTEST = "tests/e2e/test_contest.py"
-ROUND = "tests/e2e/test_round.py"
-CONVICTION = "tests/e2e/test_conviction.py"
-HONEST_DISPUTES = "tests/e2e/test_disputes_honest.py"
-WITHHOLDING = "tests/e2e/test_withholding.py"
-ODDS = "tests/e2e/test_odds.py"
-BLOBS = "tests/protocol/adapters/test_blobs.py"
-COMPARE = "tests/protocol/compute/test_compare.py"
-CODEC = "tests/protocol/spec/test_codec.py"
-AUTH = "tests/protocol/adapters/wire/test_auth.py"
-LOGS = "tests/protocol/adapters/chain/test_logs.py"
-TRANSACTIONS = "tests/protocol/adapters/chain/test_transactions.py"
-RULES = "tests/protocol/spec/test_task_rules.py"
-FACTS = "tests/protocol/compute/test_facts.py"
-MERKLE = "tests/protocol/spec/test_merkle.py"
-REHEARSAL = "tests/protocol/compute/test_rehearsal.py"
-TORCH = "tests/assumptions/test_torch.py"
-CALLS = "tests/architecture/test_forbidden_calls.py"
-REFEREE = "tests/contracts/Referee.t.sol"
-NODES = "tests/contracts/libraries/StepNode.t.sol"
-ADMIN = "tests/attacks/test_admin.py"
-
+RIDING = "test_riders_are_accepted_and_drift_voids_the_round_but_no_step_of_it_stands_out"
+CONVICTED = "test_one_honest_verifier_convicts_all_who_err_or_lie"
 ENTRIES = (
-    _entry("1", "fabricated states", ROUND="test_cheats_lose_and_the_honest_do_not"),
+    _entry("1", "fabricated states", REPLAY="test_a_wrong_end_is_rejected_with_its_worst_leaf"),
     _entry("2", "interpolation, tiny updates", LEARNED="test_a_tiny_update_is_measured_by_what_it_should_be"),
-    _entry("3", "data made up to explain", DISPUTES="test_proveToken_wrongToken_convicts_succeeds"),
-    _entry("4", "honest big moves, the rest spoofed", DRAW="test_segments_are_uniform_over_the_allowed_sets"),
-    _entry("5", "skipped steps", CONVICTION="test_a_lie_that_is_defended_is_computed"),
+    _entry("3", "data made up to explain", DISPUTES="test_proveDatum_lies_convict"),
+    _entry("4", "honest big moves, the rest spoofed",
+           DRAW="test_each_segment_is_equally_likely_at_each_draw"),
+    _entry("5", "skipped steps", CAST=CONVICTED),
     _entry("6", "smaller batch, shorter sequence"),
     _entry("7", "swapped, relabelled, reordered, repeated data",
-           DISPUTES="test_proveToken_wrongLabel_convicts_succeeds",
-           LEARNED="test_every_byte_of_the_data_counts"),
-    _entry("8", "seed grinding",
-           DRAW="test_samples_leave_room_for_the_labels test_seeds_are_kept_apart"),
+           DISPUTES="test_proveDatum_lies_convict", LEARNED="test_every_byte_of_the_data_counts"),
+    _entry("8", "seed grinding", DRAW="test_seeds_are_the_hashes_by_hand_and_kept_apart",
+           SAMPLES="test_samples_leave_room_for_the_labels"),
     _entry("9", "lower precision"),
     _entry("10", "frozen, pruned, low-rank layers"),
-    _entry("11", "other hyperparameters", DISPUTES="test_proveScalar_wrongScalar_convicts_succeeds",
+    _entry("11", "other hyperparameters", DISPUTES="test_proveDatum_lies_convict",
            LEARNED="test_no_hyperparameter_comes_from_the_prover"),
     _entry("12", "tampered m, v, step", LEARNED="test_the_optimizer_s_state_is_compared",
-           LEDGER="test_commit_otherStart_reverts", AUDITS="test_openEnd_wrongSteps_reverts"),
-    _entry("13", "riding the tolerance", ADAPTIVE=""),
+           EVIDENCE="test_start_otherMoment_isConvicted test_start_otherStep_isConvicted",
+           REPLAY="test_an_end_with_other_step_numbers_is_rejected",
+           DISPUTES="test_postTrace_wrongSteps_convicts"),
+    _entry("13", "riding the tolerance", ADAPTIVE=RIDING,
+           RULES="test_drift_costs_a_claim_only_so_the_pay_must_deter_it"),
     _entry("14", "one large error in one coordinate",
            COMPARE="test_the_worst_element_decides_as_all_elements_would"),
-    _entry("15", "another solver's work", LEDGER="test_commit_boundaryOfAnother_reverts",
-           CODEC="test_every_hash_depends_on_every_field"),
-    _entry("16", "old work again, other task's work", LEDGER="test_commit_otherStart_reverts",
-           CODEC="test_every_hash_depends_on_every_field"),
-    _entry("17", "several runs, best one kept", LEDGER="test_commit_twice_reverts"),
+    _entry("15", "another solver's work", EVIDENCE="test_start_otherWeights_isConvicted",
+           DECIDING="test_a_vote_names_its_claim_seed_and_segment"),
+    _entry("16", "old work again, other task's work",
+           EVIDENCE="test_start_otherWeights_isConvicted test_start_zerosInsteadOfCarried_isConvicted",
+           ROUNDS="test_commit"),
+    _entry("17", "several runs, best one kept", ROUNDS="test_a_seat_commits_once"),
     _entry("18", "grinding the sample", LEARNED="test_no_claim_moves_its_own_draw",
-           ODDS="test_ledger_draws_as_published", LEDGER="test_judge_drawUnsealed_succeeds"),
+           ROUNDS="test_the_draw_can_be_sealed_from_its_block_until_reserves_count "
+           "test_the_pool_after_next_is_frozen_as_the_closing_block_leaves_it"),
     _entry("19", "withholding, serving one verifier and not another",
-           WITHHOLDING="test_a_withheld_end_state_costs_no_auditor_its_stake",
-           LEDGER="test_judge_startMissing_succeeds test_judge_unservedByTwoOfThree_succeeds",
+           SETTLING="test_two_unserved_cost_the_solver_and_both_who_said_so",
+           REPLAY="test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time "
+           "test_who_would_owe_too_much_abstains", FINDINGS="test_c1_a_claim_without_data_is_not_accepted",
            MONEY="test_serving_only_one_s_own_verifiers_does_not_pay"),
-    _entry("19b", "placing the discrepancy after each draw", ADAPTIVE=""),
-    _entry("19c", "adapting the trace inside the bounds", ADAPTIVE="",
-           CONVICTION="test_every_kind_of_fault_ends_in_a_conviction"),
-    _entry("20", "two roots", LEDGER="test_commit_twice_reverts",
-           AUDITS="test_commitReplay_twice_reverts", DISPUTES="test_postTrace_twice_reverts"),
+    _entry("19b", "placing the discrepancy after each draw",
+           SERVE="test_the_start_then_the_seal_then_the_end", ADAPTIVE=RIDING),
+    _entry("19c", "adapting the trace inside the bounds", ADAPTIVE=RIDING,
+           CAST="test_honest_statements_outlive_whoever_harasses_them"),
+    _entry("20", "two roots", ROUNDS="test_a_seat_commits_once",
+           DECIDING="test_a_second_word_of_the_same_auditor_counts_for_nothing",
+           EVIDENCE="test_twoVotes_thatDiffer_areConvicted test_twoSeals_thatDiffer_areConvicted"),
     _entry("21", "hostile payloads", CALLS="test_source_executes_no_data",
            WIRE="test_an_oversized_or_misshapen_blob_is_refused_by_its_length test_no_path_leads_outside",
            BLOBS="test_a_value_that_is_not_finite_is_told_with_its_place",
            COMPARE="test_unsound_claims_are_infinitely_far_and_rejected"),
-    _entry("22", "correct but poisonous updates", ADAPTIVE=""),
+    _entry("22", "correct but poisonous updates", ADAPTIVE=RIDING),
     _entry("23", "wrong pseudo-gradient or outer step",
-           CONTEST="test_a_wrong_outer_root_and_a_wrong_pseudo_gradient_are_computed_on_chain"),
+           EVIDENCE="test_delta_otherQuantum_isConvicted test_carried_other_isConvicted",
+           CONTEST="test_a_wrong_root_falls_and_its_signers_lose_their_seats"),
     _entry("24", "false hardware class", LEARNED="test_the_limits_know_no_hardware"),
-    _entry("25", "accept without work", ROUND="test_cheats_lose_and_the_honest_do_not",
-           AUDITS="test_commitReplay_startNotOpened_reverts",
-           MONEY="test_a_verifier_that_invents_its_result_does_not_gain"),
-    _entry("26", "handing a root around", AUDITS="test_reveal_copiedCommitment_reverts",
-           ACCOMPLICES="test_who_hands_in_a_false_root_falls_with_its_claim"),
+    _entry("25", "accept without work", SETTLING="test_a_counted_vote_is_paid_with_its_opening_only",
+           ASKS="test_accept_beyond_isConvicted", CAST=CONVICTED, MONEY="test_what_pays_is_known"),
+    _entry("26", "handing a root around", SERVE="test_another_auditors_seal_opens_nothing_for_this_one",
+           FINDINGS="test_m2_nothing_is_opened_before_the_draw_is_decided", CAST=CONVICTED,
+           MONEY="test_a_false_root_costs_whoever_hands_it_in_unless_the_claim_stands"),
     _entry("27", "bribery, collusion", MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
-    _entry("28", "false accusation", HONEST_DISPUTES="test_honest_parties_stand_every_kind_of_harassment",
-           DISPUTES="test_timeout_proveOver_closes_succeeds test_proveOperation_withinBound_reverts"),
-    _entry("29", "flooding and delay", DISPUTES="test_openDispute_queue_bondDoubles_succeeds "
-           "test_demandLeaf_ninth_reverts test_demandLeaf_crowd_reverts",
+    _entry("28", "false accusation", CAST="test_honest_statements_outlive_whoever_harasses_them",
+           QUESTIONS="test_a_lost_dispute_costs_its_bond_and_acquits_of_nothing",
+           DISPUTES="test_proveOperation_honest_isCleared"),
+    _entry("29", "flooding and delay",
+           QUESTIONS="test_the_kth_open_ask_costs_k_bonds "
+           "test_a_dispute_lasts_three_answers_and_three_moves_between_at_most",
+           HEARING="test_a_flood_of_offers_leaves_two_records", DISPUTES="test_leaves_once",
            WIRE="test_connections_that_say_nothing_are_closed_and_others_are_served"),
-    _entry("30", "front-run proofs", DISPUTES="test_openDispute_frontRun_reverts "
-           "test_proveOperation_frontRun_paysOpener_succeeds"),
-    _entry("31", "self-challenge, buying an acquittal", DISPUTES="test_openDispute_ownClaim_reverts "
-           "test_proveOperation_afterClose_succeeds", VAULT="testFuzz_slash_anySplit_burnsAtLeastHalf",
+    _entry("30", "front-run proofs", FINDINGS="test_l_a_copied_seal_seals_nothing_and_a_seal_expires",
+           EVIDENCE="test_proof_unsealed_isRefused"),
+    _entry("31", "self-challenge, buying an acquittal", FINDINGS="test_h1_a_slow_dispute_shields_nobody "
+           "test_h1_losing_on_purpose_acquits_of_nothing "
+           "test_h2_a_full_self_challenge_loses_half_of_the_stake",
            MONEY="test_challenging_oneself_costs"),
-    _entry("32", "rejecting honest work to void it", LEDGER="test_judge_reservesAccept_succeeds "
-           "test_settleClaim_lateRejects_paysSolver_succeeds"),
-    _entry("33", "silence after the draw",
-           LEDGER="test_judge_noReplay_succeeds test_judge_noReveal_succeeds"),
+    _entry("32", "rejecting honest work to void it", SETTLING="test_the_pay_of_a_rejected_claim_is_burned",
+           QUESTIONS="test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls",
+           SETTLEMENT="test_punish_falseReject_restoresThePay"),
+    _entry("33", "silence after the draw", SILENT="test_an_auditor_is_silent_after_three_draws_that_are_over",
+           DECIDING="test_reserves_count_after_another_word_of_the_primary_or_a_third_of_audit_max"),
     _entry("33b", "a broken trace posted on purpose",
-           AUDITS="test_convictAuditor_ofAcceptedAudit_keepsVerdict_succeeds",
-           LEDGER="test_convictSolver_afterMerge_staysIncluded_succeeds"),
-    _entry("34", "many identities, reputation then defect", REGISTRY="test_enrol_withoutStake_reverts "
-           "test_enrol_secondRole_reverts", DRAW="test_auditors_are_three_different_verifiers",
+           QUESTIONS="test_a_convicted_dispute_takes_the_seat "
+           "test_a_convicted_claim_that_was_merged_stays_merged"),
+    _entry("34", "many identities, reputation then defect",
+           SEATS="test_a_larger_stake_takes_the_smallest_place_at_the_next_freeze test_joining_is_refused",
+           DRAW="test_auditors_are_three_and_nobody_audits_a_claim_twice",
            MONEY="test_no_attack_pays_whoever_owns_half_of_the_verifiers"),
-    _entry("35", "early exit", VAULT="testFuzz_withdraw_early_reverts "
-           "testFuzz_withdraw_exposedStake_cannotLeave testFuzz_slash_unbondingStake_staysSlashable"),
-    _entry("36", "reentrancy, rounding, reverting receivers", VAULT="test_claim_reentrant_paysOnce "
-           "test_withdraw_reentrant_paysOnce test_deposit_reentrant_countsOnce "
-           "testFuzz_slash_anySplit_burnsAtLeastHalf"),
-    _entry("37", "censorship, reorg", LEDGER="test_settleClaim_beaconUnsealed_succeeds "
-           "test_judge_leafDrawUnsealed_succeeds",
+    _entry("35", "early exit", SEATS="test_a_leaving_seat_must_still_serve_the_pools_frozen_before "
+           "test_an_open_seat_is_not_paid_out_before_it_has_settled",
+           LATER="test_a_late_vote_holds_its_round_until_it_can_cost_nothing"),
+    _entry("36", "reentrancy, rounding, reverting receivers",
+           PURSE="test_depositAndBurn_callBack_revert test_withdraw_again_reverts "
+           "test_deposit_tokenWithFee_reverts", FINDINGS="test_l_money_is_neither_made_nor_lost"),
+    _entry("37", "censorship, reorg",
+           ROUNDS="test_an_unsealed_round_is_void_and_the_next_but_one_asks_for_its_own_beacon "
+           "test_a_beacon_that_nobody_seals_closes_the_round_and_charges_nobody",
            LOGS="test_a_reorg_is_noticed_and_read_again_from_the_fork",
            TRANSACTIONS="test_a_reorg_that_drops_a_transaction_blocks_no_later_one"),
     _entry("38", "oversized leaves", REFEREE="test_judge_openingsOfAnotherLength_isRefused",
-           NODES="test_read_tooManyTerms_isRefused", DISPUTES="test_answerDemand_otherLength_reverts"),
+           NODES="test_read_tooManyTerms_isRefused", ASKS="test_answer_leafOfOtherLength_isRefused",
+           EVIDENCE="test_delta_otherLength_isConvicted"),
     _entry("39", "Merkle second preimage, position", TREES="test_leafHash_nodeMessage_differs "
            "testFuzz_verify_anotherIndex_isRefused test_verify_paddingAsLeaf_isRefused",
            MERKLE="test_a_node_is_no_leaf test_padding_is_no_leaf"),
     _entry("40", "replayed signatures", AUTH="test_a_replay_is_refused "
            "test_a_signature_for_another_deployment_is_refused",
-           VAULT="testFuzz_depositWithPermit_frontRun_stillDeposits"),
+           ASKS="test_ask_voteOfAnotherChain_isRefused", EVIDENCE="test_seal_signedAsVote_isUnknown"),
     _entry("41", "admin keys", ADMIN="test_no_contract_has_a_call_for_an_owner"),
-    _entry("42", "a cheating submitter", RULES="test_each_trap_is_refused_by_name",
+    _entry("42", "a cheating submitter", JOINING="test_what_could_hurt_is_refused_by_name",
            FACTS="test_another_task_needs_another_step_root",
-           REGISTRY="test_createTask_badAmounts_reverts test_createTask_acceptBeyondReject_reverts"),
+           TERMS="test_check_amounts_edges test_check_windowsBelowTheLeast_reverts",
+           POSTING="test_a_halted_task_opens_no_later_round"),
     _entry("43", "a library upgrade that breaks honest replay",
            REHEARSAL="test_rehearse_refuses_kernels_that_err_in_any_kind",
            TORCH="test_a_square_root_through_float64_is_correctly_rounded"),

@@ -1,23 +1,65 @@
-"""How a cheat stands up for a false segment on a real chain: every step honest but the last, which ends where
-the claim does. Its step roots and its trace lead there, and the lie is in what the last step put out.
+"""How a cheat stands up for a false segment whose ends lie beyond the limits.
+
+Before a node disputes it asks for the states of all steps and judges each from the claimant's own state
+before it. What the claimant shows it may make up afterwards, as long as it leads to the claimed end:
+
+    at once    every step honest but the last, which ends where the claim does
+    evenly     each step takes its share of what is still missing to the claimed end
 """
 
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
 
-from protocol.actions.claim import Train
-from protocol.actions.defend import Compute
-from protocol.actions.participant import Participant
-from protocol.actions.party import Party
+from protocol.actions.audit import duties as audits
+from protocol.actions.dispute.casebook import Compute, Train
+from protocol.actions.dispute.standing import find_solver
+from protocol.actions.runtime.duties import Duty, ListDuties, Wait
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.party import Party
 from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import TrainingSpec
-from protocol.spec.duties import get_auditor_actions, get_solver_actions
-from protocol.spec.statuses import Role
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.schedule import compute_learning_rate
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
-from tests.e2e.cheats import Cheat, make_grafting_compute
+from tests.attacks.grafting import make_grafting_compute
+from tests.e2e_rounds.cheating import make_cheating_solver
+from tests.e2e_rounds.roles import VERIFIER
+from tests.e2e_rounds.world import Part
 
 
-def make_defended_compute(train: Train) -> Compute:
-    """Claims the segments that `train` makes, and remembers where they end for the day of a dispute."""
+def take_shared_step(
+    state: TrainingState,
+    spec: TrainingSpec,
+    batches: GetBatch,
+    inner_step: int,
+    claimed: TrainingState,
+) -> tuple[TrainingState, TrainingState]:
+    """The honest step, and the same with an even share of what it then lacks to the `claimed` end.
+
+    What is added to a moment fades by beta in every later step, so that even shares of a sum over n steps are
+    (1 - beta) / (1 - beta^n) each; a weight is judged in learning rates and gets its step's part of them."""
+    left = claimed.global_step - state.global_step
+    honest, _ = train_segment(state, spec, batches, inner_step, 1)
+    if left == 1:
+        return honest, claimed
+    end, _ = train_segment(honest, spec, batches, inner_step + 1, left - 1)
+    places = [(state.global_step + n, state.local_step + n) for n in range(left)]
+    rates = [compute_learning_rate(spec.schedule, *place) for place in places]
+    betas = (spec.optimizer.beta1, spec.optimizer.beta2)
+    shares = (rates[0] / sum(rates), *((1 - beta) / (1 - beta**left) for beta in betas))
+    weights, first, second = (
+        one + share * (aim - reached)
+        for one, share, aim, reached in zip(honest.vectors, shares, claimed.vectors, end.vectors, strict=True)
+    )
+    counters = (honest.local_step, honest.global_step)
+    return honest, TrainingState(weights, first, second.clamp(min=0), *counters)
+
+
+def make_defended_compute(train: Train, is_shared: bool = False) -> Compute:
+    """Claims the segments that `train` makes, and remembers where they end for the day of a dispute; then the
+    lie is in the last step, or shared over all."""
     claimed: dict[int, TrainingState] = {}
 
     def compute(
@@ -29,7 +71,10 @@ def make_defended_compute(train: Train) -> Compute:
             return end, losses
         if state.global_step + 1 in claimed:
             return claimed[state.global_step + 1], [0.0]
-        return train_segment(state, spec, batches, inner_step, 1)
+        if not is_shared:
+            return train_segment(state, spec, batches, inner_step, 1)
+        aim = claimed[min(place for place in claimed if place > state.global_step)]
+        return take_shared_step(state, spec, batches, inner_step, aim)[1], [0.0]
 
     return make_grafting_compute(compute)
 
@@ -48,12 +93,48 @@ def watch(attack: Attack, changed: set[str]) -> Train:
     return train
 
 
-def make_attacker(party: Party, attack: Attack, changed: set[str]) -> Participant:
-    """A solver that plays this attack in every segment; see `watch`."""
-    return Cheat(party, get_solver_actions, make_defended_compute(watch(attack, changed)))
+def make_attacker(attack: Attack, changed: set[str], is_shared: bool = False) -> Part:
+    """A solver that plays this attack in every segment; see `watch` and `make_defended_compute`."""
+    return make_cheating_solver(make_defended_compute(watch(attack, changed), is_shared))
 
 
-def make_accomplice(party: Party, attack: Attack) -> Participant:
-    """A verifier that says what the attacker says: it knows how, and has been paid."""
-    duties = partial(get_auditor_actions, role=Role.VERIFIER)
-    return Cheat(party, duties, make_defended_compute(attack.train))
+_is_partner: ContextVar[bool] = ContextVar("partner", default=False)
+
+
+@dataclass(frozen=True)
+class Swayed:
+    """An audit of the attacker's claim, replayed as it trains."""
+
+    duty: Duty
+
+    async def perform(self, party: Party) -> None:
+        token = _is_partner.set(True)
+        try:
+            await self.duty.perform(party)
+        finally:
+            _is_partner.reset(token)
+
+
+def make_accomplice(attack: Attack, find_attacker: Callable[[], str]) -> Part:
+    """A verifier that says what the attacker says in all audits of its claims: it knows how, and has been
+    paid. find_attacker: its account."""
+
+    def train(*arguments: Any) -> tuple[TrainingState, list[float]]:
+        return (attack.train if _is_partner.get() else train_segment)(*arguments)
+
+    compute = make_defended_compute(train)
+
+    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
+        party.task.cases.compute, party.task.audits.room.train = compute, compute.train
+        for duty in audits.list_duties(party, block):
+            if isinstance(duty, audits.AuditDraw) and _get_solver(party, duty) == find_attacker():
+                yield Swayed(duty)
+            else:
+                yield duty
+
+    rooms: list[ListDuties] = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
+    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+
+
+def _get_solver(party: Party, duty: audits.AuditDraw) -> str | None:
+    return find_solver(party.game, duty.place.round, duty.place.slot)

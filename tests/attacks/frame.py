@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from protocol.actions.claim import Train
+from protocol.actions.dispute.casebook import Train
 from protocol.compute.model import parameter_layout
 from protocol.compute.plain import compute_factors, compute_gradient, update
 from protocol.compute.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment

@@ -15,30 +15,29 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.actions import claim, replay
+from protocol.actions.audit import room, sealing
+from protocol.actions.merge import claim
+from protocol.actions.merge.records import ClaimFinished
 from protocol.adapters.chain.types import BoundaryProof
-from protocol.adapters.records import ClaimMade
 from protocol.compute import compare
 from protocol.compute.calibrate import FLOORS, count_floor_units
 from protocol.compute.compare import judge_state
 from protocol.compute.data import dataset_root, get_batch, open_corpus
 from protocol.compute.model import init_parameters
 from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.codec import compute_task_id
-from protocol.spec.containers import Limits, StateHeader, TaskTerms
-from protocol.spec.draw import compute_draw_seed, compute_late_seed
-from protocol.spec.drawn import compute_draws
+from protocol.spec.audit_draw import compute_round_seed, draw_circle_segments, draw_late
+from protocol.spec.codec import encode_training
+from protocol.spec.containers import Limits, StateHeader
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.posted import PostedTerms
 from protocol.spec.params import TAU_FRACTION_BITS
 from protocol.spec.schedule import compute_learning_rate
 from protocol.spec.tolerance import Judgement, judge_element
-from scripts.vectors.sample import sample_task
 from tests.attacks.frame import Attack, all_but_one
 from tests.attacks.steps import ATTACKS as STEPS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
-from tests.protocol.spec.test_guards import play_to
 
-SPEC, TASK = build_tiny_training(), sample_task()
+SPEC = build_tiny_training()
 BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
 LENGTH = 4
 
@@ -49,7 +48,7 @@ def make_limits(tau: float) -> Limits:
     return Limits(one, eps_m, one, floor_v, one, tau_r)
 
 
-ACCEPT, REJECT = make_limits(4e-5), make_limits(1e-4)
+LIMITS = make_limits(1e-4)
 """Much wider than any that was measured."""
 
 
@@ -58,7 +57,7 @@ def judge(claimed: TrainingState, replayed: TrainingState) -> Judgement:
         compute_learning_rate(SPEC.schedule, step, step)
         for step in range(replayed.local_step - LENGTH, replayed.local_step)
     )
-    return judge_state(claimed, replayed, int(rates * 2**64), ACCEPT, REJECT).judgement
+    return judge_state(claimed, replayed, int(rates * 2**64), LIMITS, LIMITS).judgement
 
 
 @pytest.fixture(scope="module")
@@ -113,29 +112,29 @@ def test_the_optimizer_s_state_is_compared(end: TrainingState, name: str) -> Non
 
 # --- Hyperparameters from the prover ------------------------------------------------------------------------
 def test_no_hyperparameter_comes_from_the_prover() -> None:
-    said = {field.name for kind in (ClaimMade, BoundaryProof, StateHeader) for field in fields(kind)}
+    said = {field.name for kind in (ClaimFinished, BoundaryProof, StateHeader) for field in fields(kind)}
     chosen = {field.name for part in (SPEC.optimizer, SPEC.schedule) for field in fields(part)}
     assert not said & (chosen | {"training", "spec", "optimizer", "schedule", "batch"})
-    training = TASK.training
+    # A task's id is the hash of its terms and of these bytes (`Tasks.postTask`).
     for changed in (
-        replace(training, optimizer=replace(training.optimizer, weight_decay=0.0)),
-        replace(training, schedule=replace(training.schedule, warmup_steps=5)),
-        replace(training, sequences_per_step=8),
+        replace(SPEC, optimizer=replace(SPEC.optimizer, weight_decay=0.0)),
+        replace(SPEC, schedule=replace(SPEC.schedule, warmup_steps=SPEC.schedule.warmup_steps + 1)),
+        replace(SPEC, sequences_per_step=SPEC.sequences_per_step + 1),
     ):
-        assert compute_task_id(replace(TASK, training=changed)) != compute_task_id(TASK)
+        assert encode_training(changed) != encode_training(SPEC)
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
-    for function in (claim.train_round, replay.train_stored):
-        assert "party.spec.training" in inspect.getsource(function)
+    assert "party.task.spec.training" in inspect.getsource(claim._train_segment)
+    assert "about.training" in inspect.getsource(sealing._replay)
+    assert "spec.training" in inspect.getsource(room.read_audit_task)
 
 
 # --- Samples ranked by the prover ---------------------------------------------------------------------------
 def test_no_claim_moves_its_own_draw() -> None:
-    state, _, _, _ = play_to("openStart")
-    drawn = compute_draws(state)
-    claims = {slot: replace(one, claim_root=b"\x07" * 32) for slot, one in state.claims.items()}
-    assert claims != state.claims and compute_draws(replace(state, claims=claims)) == drawn
-    for seed in (compute_draw_seed, compute_late_seed):
-        assert list(inspect.signature(seed).parameters) == ["domain", "round_number", "randomness"]
+    assert list(inspect.signature(compute_round_seed).parameters) == ["domain", "round_number", "randomness"]
+    drawn = ["seed", "slot", "draws", "segment_count"]
+    assert list(inspect.signature(draw_circle_segments).parameters) == drawn
+    late = ["seed", "slot", "chance", "drawn_segments", "segment_count", "pool_size", "slots"]
+    assert list(inspect.signature(draw_late).parameters) == late
 
 
 # --- Tiny updates -------------------------------------------------------------------------------------------
@@ -164,5 +163,5 @@ def test_the_limits_know_no_hardware() -> None:
     # Nothing that a claimant says of itself is part of a judgement: a class that is claimed gains nothing.
     for function in (judge_state, judge_element):
         assert not {"configuration", "hardware", "profile"} & set(inspect.signature(function).parameters)
-    names = {field.name for kind in (ClaimMade, BoundaryProof, TaskTerms) for field in fields(kind)}
+    names = {field.name for kind in (ClaimFinished, BoundaryProof, PostedTerms) for field in fields(kind)}
     assert not [name for name in names if "hardware" in name or "device" in name]

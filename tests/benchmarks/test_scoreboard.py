@@ -13,6 +13,7 @@ from benchmarks.hunting.scoreboard import (
     build_chart,
     build_page,
     distil,
+    keep_campaign,
     list_roc,
 )
 
@@ -28,6 +29,10 @@ def make_attack(name: str, margin: float, **changes: object) -> dict[str, Any]:
         "margin": margin,
         "median": margin * 2,
         "largest": margin * 4,
+        "step_excess": margin,
+        "kept": 0,
+        "moved": 0.125,
+        "loss": 0.5,
         "saved": 0.25,
         "net": -47.123456,
         "bearable_gain": 50.0,
@@ -50,27 +55,25 @@ def report() -> dict[str, Any]:
         "histogram": count_decades([0.001] * 600 + [0.1] * 399 + [1.5]),
     }
     plan = {
-        "accepted": 4,
+        "accepted": 3,
         "audits": 4,
+        "rounds": 2,
+        "voided": 1,
+        "step_excess": 0.75,
         "steer_in_learning_rates": 1e-3,
         "objective_nats": -0.02,
         "heldout_nats": 0.001,
-        "flagged_segment": 20,
-        "is_flagged_in_time": True,
+        "objective_beyond_spread_round": None,
     }
+    spread = {"objective_spread_nats": 1e-5, "worst_step_excess": 0.5}
     return {
         "honest": honest,
         "attacks": [make_attack("first", 30.0), make_attack("second <", 0.5, on_chain=None)],
-        "adaptive": {"steps": 200, "plans": {"ride": plan}, "best": {"objective_nats": -0.02178}},
-        "audit": {
-            "parameters": 967_808,
-            "segment_steps": 10,
-            "time_ratio": 1.41,
-            "payload_over_state": 2.0,
-            "wire_over_state": 2.00367,
-            "memory_ratio": 0.951,
-            "is_within": {"time": False, "bytes": True, "memory": True},
-            "memory": {"not": "shown"},
+        "adaptive": {
+            "steps": 200,
+            "honest": spread,
+            "plans": {"ride": plan},
+            "best": {"objective_nats": -0.02178},
         },
         "plays": [{"number": "28", "name": "false accusation", "net": -10.0}],
         "histogram": count_decades([30.0, 300.0]),
@@ -105,31 +108,33 @@ def test_figures_survive_being_distilled_again(report: dict[str, Any]) -> None:
 
 def test_the_page_tells_what_was_measured(report: dict[str, Any]) -> None:
     page = build_page(distil(report))
-    assert "| 1,000 | 10 | 12 | 0 | 1 | 0.001 |" in page
-    assert "| 5 | first | 6 | 100.0% | 30 | 25% | -47.1 | 50 | convicted |" in page
+    assert "| 1,000 | 10 | 12 | 2 | 0.002 | 3 |" in page
+    assert "| 5 | first | 6 | 100.0% | 30 | 30 | 0 | 0.12 | +0.5 | 25% | -47.1 | 50 | convicted |" in page
     assert "second < | 6 | 100.0% | 0.5 |" in page
-    assert "gained 1.0% of that" in page and "| ride | 4 of 4 | 0.001 | -0.02 | +0.001 | 20 | yes |" in page
-
-
-def test_the_page_tells_what_an_audit_costs(report: dict[str, Any]) -> None:
-    page = build_page(distil(report))
-    assert "| time, over training the segment | 1.41 | 1.3 | no |" in page
-    assert "| wire, over the state's bytes | 2 | 2 | yes |" in page and "TLS it is 2.004." in page
-    assert "| memory, over two states and a step | 0.951 | 1 | yes |" in page
+    assert "gained 1.00% of that" in page
+    assert "| ride | 3 of 4 | 1 of 2 | 0.75 | 0.001 | -0.02 | +0.001 | never |" in page
 
 
 def test_what_was_not_measured_is_said(report: dict[str, Any]) -> None:
-    figures = distil({**report, "honest": None, "adaptive": None, "audit": None})
-    assert build_page(figures).count("Not part of this run.") == 3
-    del figures["audit"]
-    assert build_page(figures).count("Not part of this run.") == 3, "figures of before it was measured"
+    figures = distil({**report, "honest": None, "adaptive": None})
+    assert build_page(figures).count("Not part of this run.") == 2
     assert "no honest figures" in build_chart(figures)
+
+
+def test_a_campaign_that_was_larger_is_kept_and_said_to_be(report: dict[str, Any]) -> None:
+    figures = distil(report)
+    larger = {"honest": {**figures["honest"], "replays": 2000}}
+    kept = keep_campaign(figures, larger)
+    assert kept["honest"]["replays"] == 2000 and "campaign of an earlier run" in build_page(kept)
+    for smaller in ({"honest": {**figures["honest"], "replays": 900}}, {"honest": None}):
+        assert keep_campaign(figures, smaller) == figures
+    assert keep_campaign({**figures, "honest": None}, larger)["honest"] == larger["honest"]
 
 
 def test_the_chart_is_sound_and_shows_every_attack(report: dict[str, Any]) -> None:
     root = ElementTree.fromstring(build_chart(distil(report)))
     texts = {element.text for element in root.iter() if element.text}
-    assert {"5  first", "5  second <", "accept ", " reject"} <= texts
+    assert {"5  first", "5  second <", " the limit"} <= texts
     circles = [float(e.attrib["cx"]) for e in root.iter() if e.tag.endswith("circle")]
     assert all(0 <= x <= WIDTH for x in circles) and circles[0] > circles[1]
 
@@ -139,8 +144,8 @@ def test_a_larger_threshold_lets_more_honest_and_more_cheats_pass(report: dict[s
     assert points[0][1:] == (1.0, 1.0)
     for earlier, later in zip(points, points[1:], strict=False):
         assert later[0] > earlier[0] and later[1] <= earlier[1] and later[2] <= earlier[2]
-    beyond_reject = next(point for point in points if point[0] >= 1.0)
-    assert beyond_reject[1:] == (0.0, 1.0)
+    beyond_limit = next(point for point in points if point[0] >= 1.0)
+    assert beyond_limit[1:] == (0.0, 1.0)
 
 
 def test_bins_hold_what_lies_between_their_edges() -> None:

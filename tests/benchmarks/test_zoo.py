@@ -7,14 +7,13 @@ import pytest
 from benchmarks.hunting.money import OWNED, compute_net, read_deal
 from benchmarks.hunting.seam import Tally
 from benchmarks.zoo import describe_attack, list_attacks, list_excesses, list_shortfalls
-from protocol.spec.tolerance import Judgement
 
 DEAL = read_deal()
 
 
 def make_tally(number: str = "5", name: str = "x", excess: float = 30.0, saved: float = 0.5) -> Tally:
     tally = Tally(number, name, saved)
-    tally.add("arena", "place", excess, Judgement.REJECT if excess > 1 else Judgement.GREY)
+    tally.add("arena", "place", excess, excess > 1)
     return tally
 
 
@@ -30,9 +29,17 @@ def test_an_attack_is_described_by_what_was_seen_of_it() -> None:
 
 def test_who_was_void_and_not_convicted_keeps_its_stake() -> None:
     void = describe_attack(make_tally(saved=1.0), make_outcome("x", "VOID"), 1.0, DEAL)
-    assert void["on_chain"] == "VOID" and void["net"] >= 0
+    assert void["on_chain"] == "VOID" and void["net"] > -1
     convicted = describe_attack(make_tally(saved=1.0), make_outcome("x", "CONVICTED"), 0.0, DEAL)
-    assert convicted["net"] < 0
+    assert convicted["net"] < void["net"] - 40
+
+
+def test_where_a_claim_can_keep_its_seat_none_is_taken_to_lose_it() -> None:
+    tally = make_tally(saved=1.0)
+    tally.add_defence(0.9)
+    found = describe_attack(tally, make_outcome("x", "CONVICTED"), 1.0, DEAL)
+    assert found["net"] == float(compute_net(DEAL, 1.0, 1.0, OWNED, 0.0)) and found["kept"] == 1
+    assert "x keeps its seat in 1 claims" in list_shortfalls({"attacks": [found], "plays": []})
 
 
 def test_what_was_not_played_on_chain_is_convicted_as_often_as_the_rest() -> None:
@@ -53,17 +60,12 @@ def test_who_changed_nothing_on_chain_was_not_played_there() -> None:
 )
 def test_shortfalls_are_told(excess: float, number: str, expected: int) -> None:
     attack = describe_attack(make_tally(number, excess=excess, saved=1.0), None, 1.0, DEAL)
-    assert len(list_shortfalls({"attacks": [attack], "plays": [], "audit": None})) == expected
+    assert len(list_shortfalls({"attacks": [attack], "plays": []})) == expected
 
 
 def test_a_play_that_pays_is_told() -> None:
     plays = [{"name": "a", "net": 0.0}, {"name": "b", "net": -1.0}]
-    assert list_shortfalls({"attacks": [], "plays": plays, "audit": None}) == ["a earns 0"]
-
-
-def test_an_audit_that_costs_too_much_is_told() -> None:
-    audit = {"is_within": {"time": False, "bytes": True, "memory": True}}
-    assert list_shortfalls({"attacks": [], "plays": [], "audit": audit}) == ["time of an audit"]
+    assert list_shortfalls({"attacks": [], "plays": plays}) == ["a earns 0"]
 
 
 def test_pseudo_gradients_are_not_among_the_distances() -> None:

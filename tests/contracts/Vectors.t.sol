@@ -2,13 +2,11 @@
 pragma solidity ^0.8.28;
 
 import {
-    AuditRef,
     Judgement,
     Limits,
     StateHeader,
     StepFacts,
-    TaskId,
-    TaskTerms
+    TaskId
 } from "../../contracts/Types.sol";
 import {Draw} from "../../contracts/libraries/Draw.sol";
 import {Float32} from "../../contracts/libraries/Float32.sol";
@@ -79,30 +77,6 @@ contract CodecVectors is VectorFile {
         }
     }
 
-    function test_audits() public view {
-        string[] memory name = names(".audits");
-        for (uint256 i = 0; i < name.length; ++i) {
-            bytes32 commitment = Hashing.auditCommitment(
-                words(".audits.domain")[i],
-                _audit(i),
-                addresses(".audits.auditor")[i],
-                words(".audits.endStateRoot")[i],
-                words(".audits.salt")[i]
-            );
-            assertEq(commitment, words(".audits.commitment")[i], name[i]);
-        }
-    }
-
-    function _audit(uint256 i) private view returns (AuditRef memory) {
-        return AuditRef(
-            TaskId.wrap(0),
-            uint32(numbers(".audits.round")[i]),
-            uint32(numbers(".audits.slot")[i]),
-            uint32(numbers(".audits.draw")[i]),
-            uint32(numbers(".audits.rank")[i])
-        );
-    }
-
     function test_schedule() public view {
         string[] memory name = names(".schedule");
         for (uint256 i = 0; i < name.length; ++i) {
@@ -131,38 +105,6 @@ contract CodecVectors is VectorFile {
         facts.tokenCount = uint64(numbers(".steps.tokenCount")[i]);
         facts.datasetBytes = uint64(numbers(".steps.datasetBytes")[i]);
         facts.scalarCount = uint32(numbers(".steps.scalarCount")[i]);
-    }
-
-    function test_tasks() public view {
-        string[] memory name = names(".tasks");
-        for (uint256 i = 0; i < name.length; ++i) {
-            TaskTerms memory terms = abi.decode(blobs(".tasks.terms")[i], (TaskTerms));
-            TaskId task = this.taskId(terms, blobs(".tasks.training")[i]);
-            assertEq(TaskId.unwrap(task), words(".tasks.taskId")[i], name[i]);
-            assertEq(terms.parameterCount, numbers(".tasks.parameterCount")[i], name[i]);
-            assertEq(terms.lateRate, numbers(".tasks.lateRate")[i], name[i]);
-            assertEq(terms.windows.train, numbers(".tasks.trainBlocks")[i], name[i]);
-            assertEq(terms.amounts.finderCap, numbers(".tasks.finderCap")[i], name[i]);
-            assertEq(terms.reject.tauR, numbers(".tasks.rejectTauR")[i], name[i]);
-        }
-    }
-
-    function taskId(TaskTerms memory terms, bytes calldata training) external pure returns (TaskId) {
-        return Hashing.taskId(terms, training);
-    }
-
-    function decodeTerms(bytes calldata data) external pure returns (TaskTerms memory) {
-        return abi.decode(data, (TaskTerms));
-    }
-
-    function test_refusedTerms() public {
-        bytes[] memory data = blobs(".refusedTerms.data");
-        for (uint256 i = 0; i < data.length; ++i) {
-            // ABI decoding lets trailing bytes pass, and here alone the contract is laxer: createTask encodes the terms anew.
-            if (data[i].length > 1792) continue;
-            vm.expectRevert();
-            this.decodeTerms(data[i]);
-        }
     }
 }
 
@@ -280,28 +222,6 @@ contract DrawVectors is VectorFile {
         open("draw");
     }
 
-    function test_seeds() public view {
-        string[] memory name = names(".seeds");
-        for (uint256 i = 0; i < name.length; ++i) {
-            (bytes32 domain, bytes32 randomness) = (words(".seeds.domain")[i], words(".seeds.randomness")[i]);
-            uint32 round = uint32(numbers(".seeds.round")[i]);
-            bytes32 drawSeed = Hashing.drawSeed(domain, round, randomness);
-            assertEq(Hashing.beacon(domain, round, randomness), words(".seeds.beacon")[i], name[i]);
-            assertEq(drawSeed, words(".seeds.drawSeed")[i], name[i]);
-            assertEq(Hashing.lateSeed(domain, round, randomness), words(".seeds.lateSeed")[i], name[i]);
-            assertEq(
-                Hashing.leafSeed(domain, round, 0, randomness), words(".seeds.leafSeedPrimary")[i], name[i]
-            );
-            assertEq(
-                Hashing.leafSeed(domain, round, 1, randomness), words(".seeds.leafSeedReserves")[i], name[i]
-            );
-            assertEq(Hashing.leafSeed(domain, round, 2, randomness), words(".seeds.leafSeedLate")[i], name[i]);
-            assertEq(
-                Hashing.slotSeed(drawSeed, numbers(".seeds.slot")[i]), words(".seeds.slotSeed")[i], name[i]
-            );
-        }
-    }
-
     function test_uniform() public view {
         string[] memory name = names(".uniform");
         bytes32[] memory seed = words(".uniform.seed");
@@ -312,20 +232,6 @@ contract DrawVectors is VectorFile {
         }
     }
 
-    function test_distinct() public view {
-        string[] memory name = names(".distinct");
-        NumberLists memory drawn = numberLists(".distinct.drawn");
-        for (uint256 i = 0; i < name.length; ++i) {
-            uint256[] memory actual = Draw.distinct(
-                words(".distinct.seed")[i],
-                numbers(".distinct.counter")[i],
-                numbers(".distinct.count")[i],
-                numbers(".distinct.n")[i]
-            );
-            assertEq(actual, pick(drawn, i), name[i]);
-        }
-    }
-
     function test_shards() public view {
         string[] memory name = names(".shards");
         for (uint256 i = 0; i < name.length; ++i) {
@@ -333,65 +239,6 @@ contract DrawVectors is VectorFile {
                 words(".shards.beacon")[i], numbers(".shards.slot")[i], numbers(".shards.solverCount")[i]
             );
             assertEq(shard, numbers(".shards.shard")[i], name[i]);
-        }
-    }
-
-    function test_segments() public view {
-        string[] memory name = names(".segments");
-        NumberLists memory drawn = numberLists(".segments.drawn");
-        for (uint256 i = 0; i < name.length; ++i) {
-            uint256[] memory actual = Draw.segments(
-                words(".segments.slotSeed")[i],
-                numbers(".segments.draws")[i],
-                numbers(".segments.segmentCount")[i]
-            );
-            assertEq(actual, pick(drawn, i), name[i]);
-        }
-    }
-
-    function test_auditors() public view {
-        string[] memory name = names(".auditors");
-        NumberLists memory drawn = numberLists(".auditors.drawn");
-        for (uint256 i = 0; i < name.length; ++i) {
-            uint256[] memory actual = Draw.auditors(
-                words(".auditors.slotSeed")[i],
-                numbers(".auditors.draw")[i],
-                numbers(".auditors.verifierCount")[i]
-            );
-            assertEq(actual, pick(drawn, i), name[i]);
-        }
-    }
-
-    function test_late() public view {
-        string[] memory name = names(".late");
-        NumberLists memory drawn = numberLists(".late.drawn");
-        for (uint256 i = 0; i < name.length; ++i) {
-            (bool due, uint256 segment, uint256 whistleblower) = Draw.lateAudit(
-                words(".late.lateSeed")[i],
-                numbers(".late.slot")[i],
-                numbers(".late.lateRate")[i],
-                pick(drawn, i),
-                numbers(".late.segmentCount")[i],
-                numbers(".late.whistleblowerCount")[i]
-            );
-            assertEq(due, flags(".late.isDrawn")[i], name[i]);
-            assertEq(segment, numbers(".late.segment")[i], name[i]);
-            assertEq(whistleblower, numbers(".late.whistleblower")[i], name[i]);
-        }
-    }
-
-    function test_leaves() public view {
-        string[] memory name = names(".leaves");
-        NumberLists memory drawn = numberLists(".leaves.drawn");
-        for (uint256 i = 0; i < name.length; ++i) {
-            uint256[] memory actual = Draw.leaves(
-                words(".leaves.leafSeed")[i],
-                numbers(".leaves.slot")[i],
-                numbers(".leaves.draw")[i],
-                numbers(".leaves.leafDraws")[i],
-                numbers(".leaves.leafCount")[i]
-            );
-            assertEq(actual, pick(drawn, i), name[i]);
         }
     }
 }

@@ -112,6 +112,26 @@ def make_lying_verifier(compute: Compute | None = None) -> Part:
     return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
 
 
+def make_idle_verifier() -> Part:
+    """A verifier that replays nothing: it seals a state of its own making and says ACCEPT to whatever it is
+    shown."""
+
+    def invent(
+        state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        local_step, global_step = state.local_step + steps, state.global_step + steps
+        made = replace(state, weights=state.weights + 0.01, local_step=local_step, global_step=global_step)
+        return made, [0.0] * steps
+
+    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
+        party.task.audits.room.train = invent
+        for duty in audits.list_duties(party, block):
+            yield Lied(duty) if isinstance(duty, audits.AuditDraw) else duty
+
+    rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
+    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+
+
 def make_drifting_compute(limits: Limits) -> Compute:
     """Each step ends most of a limit off in m: inside the limits at each step, beyond them after two."""
 

@@ -113,7 +113,7 @@ def make_forgetful() -> Part:
         for (index, _), work in party.task.claims.works.items():
             game_round = party.game.rounds.get(index)
             is_over = game_round is not None and game_round.phase != RoundPhase.RUNNING
-            if is_over and index not in forgotten:
+            if is_over and work.boundaries and index not in forgotten:
                 forgotten.add(index)
                 _forget(party, work.boundaries)
         yield from ()

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from protocol.actions.dispute import spotting
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
 from protocol.spec.game.state import GameState
 from protocol.spec.program import Operation
-from tests.e2e.planted import make_planting_compute
 from tests.e2e_rounds.cheating import (
     allow_cheating,
     make_cheating_solver,
     make_drifting_compute,
+    make_idle_verifier,
     make_lying_verifier,
 )
 from tests.e2e_rounds.harassing import HARASSER, make_forgetful
+from tests.e2e_rounds.planted import make_planting_compute
 from tests.e2e_rounds.roles import make_cast
 from tests.e2e_rounds.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
 
@@ -73,6 +75,19 @@ async def test_one_honest_verifier_convicts_all_who_err_or_lie(
         assert any("proving it" in line for line in world.lines)
         assert any("its steps are not shown" in line for line in world.lines)
         assert any("to show leaf" in line for line in world.lines)
+
+
+async def test_a_verifier_that_replays_nothing_is_asked_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody's own replay speaks against its ACCEPT of an honest claim; the dice of the others do. Here they
+    ask about every ACCEPT whose end is not the claim's."""
+    allow_cheating(monkeypatch)
+    monkeypatch.setattr(spotting, "SPOT_ASKS", 1)
+    monkeypatch.setattr(spotting, "count_askers", lambda game, account: 1)
+    cast = make_cast(2, 3, 0) | {"idler": make_idle_verifier()}
+    async with open_world(tmp_path, tuple(cast)) as world:
+        assert await play_until_closed(world, cast, {"idler"}) == {"idler"}
 
 
 async def test_honest_statements_outlive_whoever_harasses_them(

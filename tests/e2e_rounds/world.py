@@ -88,7 +88,8 @@ class Part:
 
 @dataclass
 class World:
-    """A running test network. lines: what the parties said, with their names; parties: who is open now."""
+    """A running test network. lines: what the parties said, with their names; parties: who is open now;
+    unseated: who has no seat yet. Nobody plays before all have one, so the first round has the whole cast."""
 
     rpc_url: str
     deployment: GameDeployment
@@ -98,6 +99,15 @@ class World:
     lines: list[str] = field(default_factory=list)
     parties: dict[str, Party] = field(default_factory=dict)
     task: bytes = b""
+    unseated: set[str] = field(default_factory=set)
+    all_seated: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_for_seats(self, name: str) -> None:
+        """`name` has its seat; returns when everybody has."""
+        self.unseated.discard(name)
+        if not self.unseated:
+            self.all_seated.set()
+        await self.all_seated.wait()
 
     def configure(self, name: str) -> PartyConfig:
         """The configuration of the party called `name`."""
@@ -152,8 +162,8 @@ async def run_world(
         clock = RoundClock(connection, world.parties)
         world.task = await post_task(submitter, plan, make_dataset(), bytes(32))
         ticking = asyncio.create_task(clock.run(1 + len(cast)))
-        follow = play(submitter, world.task, (upkeep.list_duties,))
-        players = [asyncio.create_task(follow)]
+        world.unseated = {"submitter", *cast}
+        players = [asyncio.create_task(_follow(world, submitter))]
         players += [asyncio.create_task(_play(world, name, part)) for name, part in cast.items()]
         try:
             async with asyncio.timeout(deadline_s):
@@ -165,12 +175,18 @@ async def run_world(
         return submitter.game, submitter.task
 
 
+async def _follow(world: World, submitter: Party) -> None:
+    await world.wait_for_seats("submitter")
+    await play(submitter, world.task, (upkeep.list_duties,))
+
+
 async def _play(world: World, name: str, part: Part) -> None:
     async with world.open(name) as party:
         await catch_up(party)
         await open_task(party, world.task)
         part.spoil(party)
         await take_seat(party, part.wish)
+        await world.wait_for_seats(name)
         looping = asyncio.create_task(Loop(party, part.rooms).run())
         while not looping.done() and not part.is_killed(party):
             await asyncio.wait({looping}, timeout=KILL_LOOK_S)

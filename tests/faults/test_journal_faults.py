@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from protocol.adapters.journal import Journal
-from protocol.adapters.records import RECORDS, ClaimMade
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
+from tests.protocol.adapters.journalled import RECORDS, ClaimMade
 
 TASK = b"t" * 32
 PRELUDE = """
 import os, resource, shutil, signal, sys
 from pathlib import Path
 from protocol.adapters.journal import Journal
-from protocol.adapters.records import RECORDS, ClaimMade
+from tests.protocol.adapters.journalled import RECORDS, ClaimMade
 from protocol.spec.errors import EnvironmentFault
 
 def make(number):

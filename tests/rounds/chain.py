@@ -16,7 +16,7 @@ from protocol.spec.game.terms import DeploymentLimits
 from scripts.creation import compute_creation_address
 from scripts.deploy_game import compute_game_code
 from scripts.devnet import run_anvil
-from tests.e2e.twin_chain import JsonRpc
+from tests.rounds.json_rpc import JsonRpc
 
 GAS = 16_700_000
 """of every transaction: just below what one may ask for (EIP-7825)."""

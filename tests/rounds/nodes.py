@@ -81,12 +81,7 @@ def make_node(chain: RoundChain, account: str, state: ChainState, task: bytes) -
         """Nothing for a block that is still to come: plays send seals too early, which is refused."""
         return chain.get_header(block)[0] if block <= chain.get_block() else b""
 
-    async def sent_data(transaction_hash: bytes) -> tuple[str, bytes]:
-        found = chain.ask(("eth_getTransactionByHash", ["0x" + transaction_hash.hex()]))[0]
-        return found["to"], bytes.fromhex(found["input"][2:])
-
-    connection = SimpleNamespace(sent_data=sent_data)
-    shown = SimpleNamespace(**contracts, prove_header=prove_header, connection=connection)
+    shown = SimpleNamespace(**contracts, prove_header=prove_header)
     party = _Node(account, shown, state, SimpleNamespace(task=task))
     return cast(Party, party), sent
 

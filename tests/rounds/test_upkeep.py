@@ -12,13 +12,16 @@ from protocol.actions.runtime.upkeep import Upkeep, list_duties
 from protocol.actions.runtime.upkeep_calls import SettleSeats, send_upkeep
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
+from protocol.spec.game.asks import ASKED_WORDS
 from protocol.spec.game.calls import GameCall
+from protocol.spec.game.state import StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.game.upkeep import get_next_block
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
 from tests.rounds.members import Member
 from tests.rounds.nodes import Watcher, make_node, make_watcher
+from tests.rounds.player import Player
 from tests.rounds.twin import Twin
 
 UPKEEP = (
@@ -70,6 +73,55 @@ def test_what_nodes_write_is_what_the_contracts_take(chain: RoundChain) -> None:
     player.join_all()
     player.play(260)
     assert len(nodes.written) >= 7 and sum(nodes.written.values()) > 25, nodes.written
+
+
+FORWARDER = bytes.fromhex("602036038060205f375f5f825f5f5f355af15000")
+"""Calls the address in the first word of its data with the rest of them."""
+
+
+def test_a_stranger_ends_an_ask_that_came_by_way_of_another_contract(chain: RoundChain) -> None:
+    """No call data say what was asked: the log does."""
+    player = make_player(chain, 30)
+    twin, other = player.twin, "0x" + "f0" * 20
+    player.join_all()
+    player.is_quiet = True
+    ref = play_to_a_vote(player)
+    chain.ask(("anvil_setCode", [other, "0x" + FORWARDER.hex()]))
+    bond, purse = twin.state.terms.amounts.ask_bond, chain.addresses["Purse"]
+    stranger = twin.parties["stranger"].address
+    word = twin.state.rounds[ref.round].votes[ref.slot, ref.draw or 0][ref.rank].word
+    asked = twin._write_ask_signer(calls.AskSigner(ref, word, 0, bond))
+    assert asked is not None
+    for contract, function, *arguments in (
+        ("DevToken", "mint", other, bond), ("DevToken", "approve", purse, bond), ("Purse", "deposit", bond),
+        asked,
+    ):  # fmt: skip
+        data = bytes(12) + bytes.fromhex(chain.addresses[contract][2:])
+        data += chain.encode(contract, function, *arguments)
+        sent = chain._mine({"from": stranger, "to": other, "data": "0x" + data.hex()})
+        assert sent["status"] == "0x1" and sent["logs"], function
+    watcher = make_watcher(chain, stranger, twin.signing)
+    state = watcher.catch_up()
+    [opened] = state.inner[twin.task].asks.values()
+    assert (opened.asker, opened.statement) == (other, ref)
+    chain.mine_to(opened.clock)
+    node, results = make_node(chain, stranger, watcher.catch_up(), twin.task)
+    [number] = state.games[twin.task].asks
+    asyncio.run(send_upkeep(node, calls.EndAsk(number)))
+    assert results[-1].error is None
+    assert [name for _, name, _ in results[-1].events if name == "AskEnded"]
+
+
+def play_to_a_vote(player: Player) -> StatementRef:
+    """The first counted vote that can be asked about."""
+    for _ in range(400):
+        for index, game_round in player.twin.state.rounds.items():
+            for (slot, draw), votes in game_round.votes.items():
+                for rank, vote in votes.items():
+                    if vote.word in ASKED_WORDS:
+                        return StatementRef(index, slot, draw, rank)
+        player.step()
+    raise AssertionError("nobody votes")
 
 
 def send_one(nodes: list[Party], watcher: Watcher, sent: list[Sent]) -> GameCall | None:

@@ -22,13 +22,12 @@ from tests.protocol.spec.game.troubled import (
     PARTIES,
     PEST,
     SOLVERS,
-    SUBMITTER,
     VERIFIERS,
     WHISTLES,
     TroubledWorld,
     name_act,
 )
-from tests.protocol.spec.game.world import get_needed_wei, make_right_root, make_terms
+from tests.protocol.spec.game.world import SUBMITTER, get_needed_wei, make_right_root, make_terms
 from tests.rounds.answering import AnsweringTwin
 from tests.rounds.chain import RoundChain
 

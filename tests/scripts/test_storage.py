@@ -15,8 +15,8 @@ def test_layout_matches_the_source(layout: str) -> None:
 
 
 def test_layout_says_where_every_field_lies(layout: str) -> None:
-    assert "\nStakeVault\n    0   0   32  burnPending: uint256\n" in layout
-    assert "  struct StakeVault.Account\n      0   0   16  staked: uint128\n" in layout
+    assert "\nPurse\n    0   0   32  creditOf: mapping(address => uint256)\n" in layout
+    assert "\n  struct Contests.Contest\n      0   0    1  turn: enum IContests.Turn\n" in layout
 
 
 def test_two_fields_of_one_word_show_their_bytes() -> None:

@@ -3,7 +3,6 @@ pragma solidity ^0.8.28;
 
 import {StateHeader, StateLeaves, TaskId} from "../../Types.sol";
 import {Statements} from "../../libraries/Statements.sol";
-import {StatementRef} from "../GameTypes.sol";
 import {SignedVote} from "../StatementTypes.sol";
 import {IQuestions} from "./IQuestions.sol";
 
@@ -53,17 +52,17 @@ interface IAsks is IQuestions {
         bytes32[] schedulePath;
     }
 
-    /// @notice An ask was opened.
+    /// @notice An ask was opened. With it anybody can answer or end it: task, vote, leaf, seat and asker are its question.
     /// @param task the task
     /// @param seat id of the seat
     /// @param id its name
-    /// @param statement the claim or the vote
+    /// @param vote the vote
     /// @param leaf index of the leaf in its tree
     /// @param asker who asked
     /// @param bondWei the bond, in wei
     /// @param lastBlock the last block for the answer
     event AskOpened(
-        TaskId indexed task, uint256 indexed seat, bytes32 id, StatementRef statement, uint32 leaf, address asker, uint256 bondWei, uint256 lastBlock
+        TaskId indexed task, uint256 indexed seat, bytes32 id, Statements.Vote vote, uint32 leaf, address asker, uint256 bondWei, uint256 lastBlock
     );
     /// @notice An ask has ended.
     /// @param task the task

@@ -180,7 +180,7 @@ interface IRefusals {
     /// @param task the task
     /// @custom:remedy No later round opens; settle and leave.
     error TaskHalted(bytes32 task);
-    /// @notice All rounds of the task have been used.
+    /// @notice No round is to come: all have been used, or the task has stood still for `dispute`.
     /// @param task the task
     /// @custom:remedy Settle and leave.
     error TaskOver(bytes32 task);

@@ -34,11 +34,13 @@ interface IVotes {
     /// @param convicted a fault was proven in the claim itself
     /// @param unserved two of three auditors of a draw said UNSERVED
     /// @param lateRejected two of three auditors of a late audit said that it is false, or was not served
+    /// @param restored a slash has paid for it
     struct Ends {
         uint64 accepted;
         uint64 convicted;
         uint64 unserved;
         uint64 lateRejected;
+        uint64 restored;
     }
 
     /// @notice Votes counted: for each its slot, draw, rank and word, a byte each.

@@ -8,7 +8,7 @@ import {IRefusals} from "../interfaces/IRefusals.sol";
 /// @dev Twin of `check_terms` in `protocol/spec/game/terms.py`: nodes ask the same before they join.
 library GameTermsCheck {
     uint256 internal constant SOLVER_SEATS_MAX = 64;
-    uint256 internal constant AUDITOR_SEATS_MAX = 4096;
+    uint256 internal constant AUDITOR_SEATS_MAX = 1024;
     uint256 internal constant SEGMENT_STEPS_MAX = 20;
     uint256 internal constant DRAWS_MAX = 20;
     uint256 internal constant ROUNDS_MAX = type(uint16).max;
@@ -26,6 +26,7 @@ library GameTermsCheck {
         _checkAmounts(terms.amounts, limits);
         _checkNumbers(terms);
         _checkModel(terms);
+        _checkContest(terms);
     }
 
     function _checkWindows(GameWindows memory w, DeploymentLimits memory limits) private pure {
@@ -63,9 +64,11 @@ library GameTermsCheck {
         _range("latePay", a.latePay, 0, most);
         _range("droppedFee", a.droppedFee, 0, most);
         _range("unservedFee", a.unservedFee, 0, most);
-        _range("contestBond", a.contestBond, least, most);
-        _range("askBond", a.askBond, least, most);
-        _range("disputeBond", a.disputeBond, least, most);
+        // Who could take a seat can challenge.
+        uint256 seat = a.solverStake < a.auditorStake ? a.solverStake : a.auditorStake;
+        _range("contestBond", a.contestBond, least, seat);
+        _range("askBond", a.askBond, least, seat);
+        _range("disputeBond", a.disputeBond, least, seat);
         _range("finderCap", a.finderCap, 0, most);
     }
 
@@ -95,6 +98,18 @@ library GameTermsCheck {
         _range("outerMomentum", terms.outerMomentum, 0, FLOAT_ONE - 1);
         bool isRooted = terms.initialWeightsRoot != 0 && terms.zeroRoot != 0 && terms.scheduleRoot != 0;
         if (!isRooted || terms.stepRoot == 0) revert IRefusals.AmountTooSmall("root", 1, 0);
+    }
+
+    /// @dev An answer and a child for the two roots, then for every four levels of a tensor's tree of leaves of 256: until a contest has ended nobody
+    /// settles its round.
+    function _checkContest(GameTerms memory terms) private pure {
+        uint256 turns = 2;
+        unchecked {
+            for (uint256 left = uint256(terms.parameterCount - 1) >> 8; left != 0; left >>= 4) {
+                turns += 2;
+            }
+            _least("dispute", terms.windows.dispute, turns * terms.windows.respond);
+        }
     }
 
     function _window(bytes32 name, uint256 actual, uint256 least, uint256 greatest) private pure {

@@ -108,6 +108,11 @@ class Audits:
                 work, last = WorkProof(**vars(vote.ends.work)), vote.ends.last
         return ClaimOpenings(boundaries, work, last)
 
+    def list_works(self) -> dict[bytes, WorkProof]:
+        """Work leaves of claims, by claim root, as their solvers have shown them to this node."""
+        found = ((made.vote.claim_root, made.ends) for made in self.room.book.votes.values())
+        return {root: WorkProof(**vars(ends.work)) for root, ends in found if ends is not None}
+
     def _read_replay(self, made: SealMade) -> OwnReplay:
         said = made.sealed
         ref = StatementRef(said.round, said.slot, said.draw, said.rank)

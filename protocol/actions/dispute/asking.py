@@ -1,24 +1,25 @@
 """ASK: whose word this node knows to be wrong shows the leaf of both ends on chain, or loses its seat.
 
-An ACCEPT is asked for the leaf that this node found beyond the limits, a REJECT for the leaf that it names. A
+An ACCEPT is asked for the leaf that this node found beyond the limits, a REJECT for the leaf that it names;
+an ACCEPT now and then for any leaf (`spotting.py`). A
 vote whose replay is known to have come to the claim's own end needs another proof: an ACCEPT of that kind
 would pass any ask, so it is disputed; a REJECT of that kind is false whatever the leaf holds.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from protocol.actions.dispute.casebook import Sentence
 from protocol.actions.dispute.knowing import find_vote, get_inner, get_now, list_own_boundaries, sign_form
 from protocol.actions.dispute.sources import KnownVote, OwnReplay
+from protocol.actions.dispute.spotting import find_spot_leaf
 from protocol.actions.dispute.standing import find_accused, find_solver, list_provable_rounds
 from protocol.actions.runtime.credit import deposit_missing
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.asks import ASKED_WORDS
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.fates import get_votes
-from protocol.spec.game.inner_dispute import AskEnding, InnerAsk
+from protocol.spec.game.inner_dispute import AskEnding
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.statement_refs import count_open_asks
 from protocol.spec.game.timing import get_ask_until
@@ -71,12 +72,15 @@ def _find_leaf(party: Party, known: KnownVote) -> int | None:
     vote = known.vote
     replays = party.task.audits.list_replays(vote.round)
     here = [one for one in replays if (one.ref.slot, one.segment) == (vote.slot, vote.segment)]
+    leaf_count = count_tensor_leaves(party.task.spec.terms.parameter_count)
     if vote.word == VoteWord.ACCEPT:
         beyond = next((one.beyond_leaf for one in here if one.beyond_leaf is not None), None)
+        if beyond is None:
+            return find_spot_leaf(get_now(party), party.account, party.task.cases.dice, known, leaf_count)
         return None if _is_copied(known) else beyond
     if vote.word != VoteWord.REJECT_STATE:
         return None
-    is_leaf = vote.named_leaf < count_tensor_leaves(party.task.spec.terms.parameter_count)
+    is_leaf = vote.named_leaf < leaf_count
     return vote.named_leaf if is_leaf and _is_false_rejection(party, known, here) else None
 
 
@@ -118,16 +122,3 @@ async def ask(party: Party, doubt: Doubt) -> None:
 
 def _find(party: Party, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(party, Sentence(StatementRef(index, 0), 0, signature))
-
-
-# --- What was asked -----------------------------------------------------------------------------------------
-async def find_question(party: Party, opened: InnerAsk) -> dict[str, Any] | None:
-    """What an ask was opened with: the known vote that fits its name; None where this node has not seen
-    it."""
-    for known in party.task.audits.list_votes(opened.statement.round):
-        if known.ref != opened.statement:
-            continue
-        question = {"vote": known.vote, "leaf": opened.leaf, "seat": opened.seat, "asker": opened.asker}
-        if await party.chain.asks.id_of(party.task.task, question) == opened.name:
-            return question
-    return None

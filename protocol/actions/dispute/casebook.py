@@ -4,6 +4,7 @@ Read from the journal at the start, then kept in step with every record that is 
 answered stands on chain and is not written down.
 """
 
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class CaseBook:
     was first found false; traces: of this node's own disputed steps, by dispute; steps: states of its own
     disputed segments, by round, slot and segment; shown: what is served, by what for; searched: disputes
     whose trace has no fault; read: votes that were looked for on chain; desk: whose steps are wanted before a
-    dispute; now: the state at a block."""
+    dispute; now: the state at a block; dice: for spot asks, told nobody."""
 
     journal: Journal
     task: bytes
@@ -73,6 +74,7 @@ class CaseBook:
     read: set[object] = field(default_factory=set)
     desk: StepDesk = field(default_factory=StepDesk)
     now: tuple[GameState, int, GameState] | None = None
+    dice: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     searchers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(SEARCHES_AT_ONCE, "search"), repr=False
     )

@@ -84,10 +84,10 @@ async def read_votes(party: Party, unread: Unread) -> None:
 async def _read_call(party: Party, transaction_hash: bytes) -> list[tuple[int, HandedVote]]:
     """Round and vote of each that was handed in by a call; none where the call went by another contract."""
     to, data = await party.chain.connection.sent_data(transaction_hash)
-    votes = party.chain.votes
+    contract = party.chain.votes
     for name in ("judge", "judgeAndPost"):
         entry = find_function(load_own_abi("Votes"), name)
-        if to == votes.address and data[:4] == entry.selector:
+        if to == contract.address and data[:4] == entry.selector:
             _, index, handed, *rest = decode_values(entry.inputs, data[4:])
             late = rest[0] if name == "judgeAndPost" else ()
             return [(index, one) for one in handed] + [(index - 1, one) for one in late]

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.actions.dispute.asking import find_question
 from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.segments import find_replay, iterate_states, require_same
 from protocol.actions.dispute.sources import KnownVote
 from protocol.actions.dispute.standing import find_solver
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.questions import get_question
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, open_state_leaves
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
@@ -120,13 +120,12 @@ def _restore_own(party: Party, opened: InnerAsk, start: StateHeader, end: StateH
 
 
 async def _send(party: Party, opened: InnerAsk, ends: Ends) -> None:
-    question = await find_question(party, opened)
-    if question is not None:
-        shown = await asyncio.to_thread(_show, party, opened, question["vote"], ends)
-        await party.chain.asks.answer(party.task.task, question, shown)
+    shown = await asyncio.to_thread(_show, party, opened, ends)
+    await party.chain.asks.answer(party.task.task, get_question(opened), shown)
 
 
-def _show(party: Party, opened: InnerAsk, vote: Vote, ends: Ends) -> dict[str, Any]:
+def _show(party: Party, opened: InnerAsk, ends: Ends) -> dict[str, Any]:
+    vote = opened.vote
     [claimed] = open_state_leaves(party, ends.claimed.header, [opened.leaf])
     own, rate_sum, path = NO_LEAF, 0, list[bytes]()
     if ends.own != ends.claimed.header:

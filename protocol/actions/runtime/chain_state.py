@@ -12,7 +12,6 @@ from protocol.actions.network import Network
 from protocol.actions.runtime.seated import Seated
 from protocol.adapters.chain.game import GameChain
 from protocol.adapters.chain.logs import Batch, Event
-from protocol.spec import events
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.inner_contest import ContestFolds, fold_contest
 from protocol.spec.game.inner_dispute import InnerBook
@@ -65,6 +64,10 @@ class ChainState:
         """Whether the account has a seat in some task that was neither convicted nor paid out."""
         return self._seated.holds(account)
 
+    def is_member(self, account: str, task: bytes) -> bool:
+        """Whether the account has such a seat in this task."""
+        return self._seated.holds_in(account, task)
+
     def events_of(self, task: bytes, name: bytes) -> list[Event]:
         """Everything that was said about one ask, contest or dispute, in order, until the task is closed."""
         return list(self._said.get((task, name), ()))
@@ -101,7 +104,7 @@ class ChainState:
         if event.name in _CREDITS:
             self.credits[values["account"]] += _CREDITS[event.name] * values["wei_"]
         elif event.name == "Announced":
-            self.network.take(events.Announced(block_number=event.block_number, **values))
+            self.network.announce(**values)
         elif event.name == "ProofSealed" and values["sender"] == self.account:
             self.seals[values["digest"]] = event.block_number
 

@@ -2,16 +2,15 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
-from protocol.adapters.wire.answers import ListedReport, NodeStatus
+from protocol.adapters.wire.answers import NodeStatus
 from protocol.compute.room import Room, use_room
-from protocol.spec.params import DEFAULT_OWN_REPLAYS
 
 JOURNAL_FILE = FILE_NAME
 STORE_FOLDER = "blobs"
@@ -37,27 +36,23 @@ class PartyConfig:
     public_url: str = ""
     threads: int = 1
     memory_mb: int = 0
-    own_replays: int = DEFAULT_OWN_REPLAYS
     say: Callable[[str], None] = print
 
 
 @dataclass
 class Status:
-    """What GET /status says: how far this node has read the chain, for which block it waits (the head while
-    it is busy), and what it found in its audits."""
+    """What GET /status says: how far this node has read the chain, and for which block it waits (the head
+    while it is busy)."""
 
     account: str
     processed_block: int = 0
     waiting_for_block: int = 0
     hardware: str = ""
     """The class of this node's kernels, in its own words."""
-    reports: list[ListedReport] = field(default_factory=list)
-    """The audit reports that this node published last."""
 
     def show(self) -> NodeStatus:
         """The same as it is sent."""
-        waiting, hardware = self.waiting_for_block, self.hardware
-        return NodeStatus(self.account, self.processed_block, waiting, hardware, tuple(self.reports))
+        return NodeStatus(self.account, self.processed_block, self.waiting_for_block, self.hardware)
 
 
 def share_interpreter() -> None:

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from protocol.actions.memory import require_owner
 from protocol.actions.runtime import rooms
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import (
@@ -20,6 +19,7 @@ from protocol.adapters.blobs import BlobKind
 from protocol.adapters.chain.game import GameChain, open_game_chain
 from protocol.adapters.chain.game_deployment import read_game_deployment
 from protocol.adapters.journal import Journal
+from protocol.adapters.records import JournalBegun
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
@@ -28,6 +28,7 @@ from protocol.adapters.wire.endpoint import choose_endpoint
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import TlsIdentity, load_or_create_identity
 from protocol.compute.determinism import name_hardware
+from protocol.spec.errors import InvalidInput
 from protocol.spec.typed_data import SigningDomain
 
 
@@ -44,7 +45,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     async with AsyncExitStack() as stack:
         # Before the chain, where what waits is replaced: another process of this home may have sent it.
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, rooms.RECORDS))
-        require_owner(journal, config.key.address.lower())
+        _require_owner(journal, config.key.address.lower())
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
         client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
@@ -53,6 +54,22 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         party = Party(config, chain, store, journal, client, state, status, chain.follow())
         await _serve(party, stack)
         yield party
+
+
+def _require_owner(journal: Journal, account: str) -> None:
+    """Raises InvalidInput where the journal is another account's: what that one trained, on data dealt to it,
+    would be committed to as `account`'s own. A journal without an owner gets this one."""
+    owner = next((one.account for one in journal.replay() if isinstance(one, JournalBegun)), None)
+    if owner is None:
+        journal.append(JournalBegun(account))
+    elif owner != account:
+        raise InvalidInput(
+            what="the journal is another account's",
+            expected=account,
+            actual=owner,
+            where=str(journal.path),
+            remedy="Give each account a home of its own, made by `touchstone init`; copy no journal.",
+        )
 
 
 async def _serve(party: Party, stack: AsyncExitStack) -> None:
@@ -84,7 +101,16 @@ class _Offers:
             may_read=self.may_read,
             get_status=self.party.status.show,
             find_desk=self.find_desk,
+            is_member=self.is_member,
         )
+
+    def is_member(self, account: str) -> bool:
+        """Whether it is the submitter, or has a seat, of the task that this node works on. A seat of another
+        task says nothing: anybody posts tasks in which seats cost next to nothing."""
+        joined, state = self.party.joined, self.party.state
+        if joined is None:
+            return False
+        return account == self.party.game.terms.submitter or state.is_member(account, joined.task)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
         """Whether some room shows it."""

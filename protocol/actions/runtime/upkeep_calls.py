@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.questions import find_question
+from protocol.actions.runtime.questions import get_question
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
@@ -84,8 +84,8 @@ async def _end_contest(party: Party, task: bytes, call: calls.EndRootContest) ->
 
 
 async def _end_ask(party: Party, task: bytes, call: calls.EndAsk) -> None:
-    question = await find_question(party.chain, party.state, task, _find_name(party, call.ask))
-    await party.chain.asks.end_ask(task, question)
+    opened = party.state.inner[task].asks[_find_name(party, call.ask)]
+    await party.chain.asks.end_ask(task, get_question(opened))
 
 
 async def _end_dispute(party: Party, task: bytes, call: calls.EndDispute) -> None:

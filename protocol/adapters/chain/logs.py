@@ -12,8 +12,6 @@ from typing import Any
 from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.decoding import DecodedEvent, decode_log, make_registry
 from protocol.adapters.chain.deployment import Addresses
-from protocol.spec import events
-from protocol.spec.event_log import event_from_log
 
 LOG_SPAN_BLOCKS = 2_000
 """Blocks in one request: public nodes refuse longer ranges."""
@@ -29,12 +27,6 @@ class Event(DecodedEvent):
     log_index: int
     block_hash: bytes
     transaction_hash: bytes
-
-    @property
-    def typed(self) -> events.Event:
-        """The same as one of the specification's event classes. Raises InvalidInput on an event of another
-        version."""
-        return event_from_log(self.name, self.arguments, self.block_number)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ has both.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cache
 from typing import Any
 
@@ -149,10 +148,7 @@ def _word_by_values(name: str, shown: Mapping[str, str]) -> Wording:
 
 
 def _show(value: Any) -> str:
-    """Roots in hex; a right-padded ASCII word, such as the field of BadTerms, as text; an enum by its
-    name."""
-    if isinstance(value, IntEnum):
-        return value.name
+    """Roots in hex; a right-padded ASCII word, such as the name of a rule, as text."""
     if not isinstance(value, bytes):
         return str(value)
     text = value.rstrip(b"\0")

@@ -1,8 +1,8 @@
 """From Python values to the ABI's bytes and back, so that no other module knows how the chain encodes.
 
-Numbers are int, `bytesN` are bytes, addresses are lower-case `0x` strings, lists are tuples. Structs and
-enums are those of `types.py` of the same name; any other struct is a named tuple, any other enum a number.
-Fields carry the Solidity name in snake case.
+Numbers and enums are int, `bytesN` are bytes, addresses are lower-case `0x` strings, lists are tuples.
+Structs are those of `types.py` of the same name; any other is a named tuple. Fields carry the Solidity name
+in snake case.
 """
 
 from collections import namedtuple
@@ -16,7 +16,7 @@ from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError, EncodingError
 
 from protocol.adapters.chain.abi import Entry, Parameter
-from protocol.adapters.chain.types import ENUMS, STRUCTS
+from protocol.adapters.chain.types import STRUCTS
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
@@ -85,9 +85,6 @@ def _from_plain(parameter: Parameter, kind: str, value: Any) -> Any:
     if parameter.items:
         parts = (_from_plain(p, p.kind, part) for p, part in zip(parameter.items, value, strict=True))
         return find_struct(parameter.type_name, parameter.items)(*parts)
-    enum = ENUMS.get(parameter.type_name)
-    if enum is not None and value in list(enum):
-        return enum(value)
     return value.decode(errors="replace") if kind == "string" else value
 
 

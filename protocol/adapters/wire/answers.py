@@ -4,33 +4,22 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from protocol.adapters.messages import PRINTABLE, Address, Count, Form, Message, Word
+from protocol.adapters.messages import PRINTABLE, Address, Count, Form, Message
 
-MAX_STATUS_BYTES = 64 * 1024
+MAX_STATUS_BYTES = 4096
 MAX_REFUSAL_BYTES = 4096
-MAX_REPORT_BYTES = 32 * 1024
-MAX_LISTED = 64
-"""Reports that a node lists: the latest."""
 MAX_HARDWARE = 90
-"""Characters: a report names the kernels of two nodes in one line."""
-
-
-class ListedReport(Message, frozen=True):
-    """An audit report that a node published: the root and the size of its blob."""
-
-    root: Word
-    size_bytes: Annotated[int, Meta(ge=1, le=MAX_REPORT_BYTES)]
+"""Characters."""
 
 
 class NodeStatus(Message, frozen=True):
     """What a node says of itself: how far it has read the chain, for which block it waits (None: for the
-    others only), the class of its kernels in its own words, and the reports that it published last."""
+    others only), and the class of its kernels in its own words."""
 
     account: Address
     processed_block: Count
     waiting_for_block: Count | None
     hardware: Annotated[str, Meta(max_length=MAX_HARDWARE, pattern=PRINTABLE)] = ""
-    reports: Annotated[tuple[ListedReport, ...], Meta(max_length=MAX_LISTED)] = ()
 
 
 class Refusal(Message, frozen=True):

@@ -17,8 +17,9 @@ from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.hedging import HEDGE_BYTES_PER_SECOND, PAUSE_S, ask_in_turn
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, blame, read_at_most
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from protocol.spec.errors import InvalidInput
 
 READ_BYTES = 256 * 1024
 
@@ -40,21 +41,19 @@ class BlobClient:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def fetch(self, peer: Peer, ref: BlobRef, attempts: int | None = None) -> Path:
-        """The path of the blob in the store, fetched from `peer` unless it is there already. attempts: how
-        often, unless as often as patience has it.
+    async def fetch(self, peer: Peer, ref: BlobRef) -> Path:
+        """The path of the blob in the store, fetched from `peer` unless it is there already.
 
         Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
         not deliver while patience lasts (also: it does not serve this blob to this account yet).
         """
         if self._store.has(ref):
             return self._store.get_path(ref.key)
-        is_chunked = ref.chunk_count > 1
-        chunk_roots = await self._fetch_chunk_roots(peer, ref, attempts) if is_chunked else ()
+        chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
         verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
         with self._store.open_writer(ref, verifier) as writer:
             act = partial(self._stream, peer, ref, writer, range(ref.size_bytes))
-            await self._session.try_often(act, lambda: writer.received_bytes, attempts)
+            await self._session.try_often(act, lambda: writer.received_bytes)
             return writer.commit()
 
     async def fetch_chunks(self, peer: Peer, ref: BlobRef, chunks: range) -> bytes:
@@ -71,41 +70,12 @@ class BlobClient:
         return bytes(memory.data)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
-        """As fetch, from the first of `peers` that delivers. Each is tried once before one is tried again,
-        and those that did not answer lately come last: who is silent must not hold up a node that others
-        would serve. Raises the last peer's error when none does."""
-        last: TouchstoneError = _no_peer(ref)
-        for attempts in (1, None) if len(peers) > 1 else (None,):
-            for peer in self.sort_by_silence(peers):
-                try:
-                    return await self.fetch(peer, ref, attempts)
-                except (ProtocolFault, EnvironmentFault) as fault:
-                    last = fault
-        raise last
-
-    def sort_by_silence(self, peers: Sequence[Peer]) -> list[Peer]:
-        """Those first that have answered, or were not asked yet, since they last were silent."""
-        return sorted(peers, key=lambda peer: self._session.silent.get(peer.account, 0.0))
-
-    def note_silence(self, peer: Peer) -> None:
-        """The peer has kept this node waiting: others are asked before it, until it answers."""
-        self._session.note_silence(peer)
-
-    async def fetch_steps(
-        self, peer: Peer, task: bytes, index: int, segment: int, count: int
-    ) -> tuple[bytes, ...]:
-        """The `count` state roots that the peer gives for the steps of a segment of its claim: its word until
-        they are compared with what is on chain. Raises as fetch does."""
-        path = paths.format_steps(task, index, segment)
-
-        async def ask() -> bytes:
-            headers = self._signer.sign("GET", path, peer.account)
-            return await self._get_small(peer, path, headers, ROOT_BYTES * count)
-
-        body = await self._session.try_often(ask)
-        if len(body) != ROOT_BYTES * count:
-            raise blame(peer, path, "another number of roots", f"{ROOT_BYTES * count} bytes", len(body))
-        return tuple(split_roots(body))
+        """As fetch, from the first of `peers` that delivers; where one is slow, others are asked beside it.
+        Raises the last peer's error when none does."""
+        if not peers:
+            raise _no_peer(ref)
+        pause_s = PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND
+        return await ask_in_turn([partial(self.fetch, peer, ref) for peer in peers], pause_s)
 
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
         """What the desk of this name answers to a message, read as `form`. Asked once: whoever waits for an
@@ -123,11 +93,8 @@ class BlobClient:
         )
         return STATUS.decode(body, peer.account, peer.format_url(paths.STATUS))
 
-    async def _fetch_chunk_roots(
-        self, peer: Peer, ref: BlobRef, attempts: int | None = None
-    ) -> tuple[bytes, ...]:
-        act = partial(self._get_chunk_roots, peer, ref)
-        body = await self._session.try_often(act, attempts=attempts)
+    async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
+        body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref))
         return tuple(split_roots(body))
 
     async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:

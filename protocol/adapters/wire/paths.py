@@ -8,9 +8,6 @@ BLOB = "blob"
 """GET /blob/<kind>/<root>: the bytes; signed, Range understood."""
 CHUNKS = "chunks"
 """GET /chunks/<kind>/<root>: 32-byte subtree roots, so that each chunk can be judged as it comes; signed."""
-STEPS = "steps"
-"""GET /steps/<task>/<round>/<segment>: 32-byte state roots of a segment of this node's claim, one more than
-it has steps; signed. Refused while they are not at hand: asking is what has them computed."""
 DESK = "desk"
 """POST /desk/<name>?sha256=<of the body>: a message in JSON, answered by one; signed. The signature covers
 the path, so it covers the body."""
@@ -20,7 +17,6 @@ HEALTH = "/health"
 STATUS = "/status"
 """GET: a JSON object about the node."""
 
-STEPS_PATTERN = "{task:[0-9a-f]{64}}/{round:[0-9]{1,9}}/{segment:[0-9]{1,9}}"
 DESK_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0-9a-f]{64}}"
 
@@ -38,8 +34,3 @@ def parse_key(kind: str, root: str) -> BlobKey:
 def format_desk(name: str, body: bytes) -> str:
     """The path of a message to the desk of this name."""
     return f"/{DESK}/{name}?{BODY_DIGEST}={sha256(body).hexdigest()}"
-
-
-def format_steps(task: bytes, index: int, segment: int) -> str:
-    """The path of the step roots of a segment."""
-    return f"/{STEPS}/{task.hex()}/{index}/{segment}"

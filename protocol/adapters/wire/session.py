@@ -14,6 +14,7 @@ import aiohttp
 
 from protocol.adapters.wire.answers import MAX_REFUSAL_BYTES, REFUSAL
 from protocol.adapters.wire.endpoint import FORM, find_endpoint_fault
+from protocol.adapters.wire.lookup import OwnResolver
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 PROGRESS_BYTES = 1024 * 1024
@@ -86,15 +87,13 @@ class Patience:
 
 class PeerSession:
     """Requests to any number of peers over pooled connections. `open` it inside a running loop, then
-    `close`. silent: when peers last gave no timely answer, in seconds of the loop's clock; who answers is
-    taken off."""
+    `close`."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
         # One object per pin: the connection pool tells peers apart by it.
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
-        self.silent: dict[str, float] = {}
 
     def open(self) -> None:
         """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
@@ -103,6 +102,7 @@ class PeerSession:
         )
         self._session = aiohttp.ClientSession(
             timeout=timeout,
+            connector=aiohttp.TCPConnector(resolver=OwnResolver()),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
@@ -130,7 +130,7 @@ class PeerSession:
         """
         assert self._session is not None, "open() comes first"
         pin = self._pins.setdefault(peer.fingerprint, aiohttp.Fingerprint(peer.fingerprint))
-        with self._noting_silence(peer), _sorted_errors(peer, path):
+        with _sorted_errors(peer, path):
             async with (
                 asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
                 self._session.request(
@@ -145,29 +145,11 @@ class PeerSession:
                 await _require_success(response, peer, path)
                 yield response
 
-    @contextmanager
-    def _noting_silence(self, peer: Peer) -> Iterator[None]:
-        """Whether a peer answered at all, by what came of a request."""
-        try:
-            yield
-        except EnvironmentFault as fault:
-            if isinstance(fault.__cause__, TimeoutError):
-                self.note_silence(peer)
-            raise
-        self.silent.pop(peer.account, None)
-
-    def note_silence(self, peer: Peer) -> None:
-        """It gave no timely answer now."""
-        self.silent[peer.account] = asyncio.get_running_loop().time()
-
     async def try_often(
-        self,
-        act: Callable[[], Awaitable[Answer]],
-        get_progress: Callable[[], int] = lambda: 0,
-        attempts: int | None = None,
+        self, act: Callable[[], Awaitable[Answer]], get_progress: Callable[[], int] = lambda: 0
     ) -> Answer:
         """The result of `act`, called again after each retryable EnvironmentFault, with pauses, while
-        patience lasts, or so many attempts. get_progress: bytes received so far over all attempts."""
+        patience lasts. get_progress: bytes received so far over all attempts."""
         failures, progress = 0, get_progress()
         while True:
             try:
@@ -175,7 +157,7 @@ class PeerSession:
             except EnvironmentFault as fault:
                 is_moving = get_progress() - progress >= PROGRESS_BYTES
                 failures, progress = (1 if is_moving else failures + 1), get_progress()
-                if not fault.retryable or failures >= (attempts or self._patience.attempts):
+                if not fault.retryable or failures >= self._patience.attempts:
                     raise
             await asyncio.sleep(self._patience.compute_pause_s(failures))
 

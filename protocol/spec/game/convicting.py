@@ -16,7 +16,13 @@ from protocol.spec.game.enums import (
     SeatStatus,
 )
 from protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
-from protocol.spec.game.fates import compute_draw_fate, get_claim_fate, get_votes, is_rejected_late
+from protocol.spec.game.fates import (
+    compute_draw_fate,
+    count_unserved,
+    get_claim_fate,
+    get_votes,
+    is_rejected_late,
+)
 from protocol.spec.game.pools import get_stake, is_closed
 from protocol.spec.game.purse import (
     BURNED,
@@ -33,7 +39,8 @@ from protocol.spec.game.timing import is_late_draw
 
 
 def convict(draft: Draft, number: int, proof: ProofKind, finder: str, ref: StatementRef) -> None:
-    """Closes a seat for one of its statements. The claim whose pay a false REJECT took is paid."""
+    """Closes a seat for one of its statements. The claim whose pay a false REJECT took is paid out of the
+    slash, and what the escrow had for it is burned."""
     is_restored = has_taken_pay(draft.state, number, ref, draft.block)
     draft.emit(SeatConvicted(number, proof, ref))
     take_stakes(draft, (number,), finder)
@@ -73,9 +80,9 @@ def take_stakes(draft: Draft, numbers: tuple[int, ...], finder: str) -> None:
 def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) -> bool:
     """Whether a statement of a seat is a counted REJECT that helped to make its claim void, or to take its
     pay late. What a seat says that was not drawn does not count. An undone round has paid nothing that a late
-    audit could take."""
+    audit could take, and a claim that was not served had no pay to lose."""
     game_round = state.rounds[ref.round]
-    if ref.draw is None or ref.slot not in game_round.claims:
+    if ref.draw is None or ref.slot not in game_round.claims or count_unserved(game_round, ref.slot):
         return False
     votes = get_votes(game_round, ref.slot, ref.draw)
     vote, drawn = votes.get(ref.rank), get_drawn_seat(state, game_round, ref.slot, ref.draw, ref.rank)
@@ -95,7 +102,18 @@ def _restore(draft: Draft, ref: StatementRef) -> None:
         return
     wei = min(compute_claim_pay(state, game_round, ref.slot), state.purse.get_wei(SLASHED))
     draft.move(SLASHED, credit_of(seat.account), wei)
+    burn_lost_pay(draft, game_round, ref.slot)
     draft.emit(PayRestored(ref.round, ref.slot))
+
+
+def burn_lost_pay(draft: Draft, game_round: GameRound, slot: int) -> None:
+    """What the escrow had for a claim that a slash pays: else the submitter kept what the slash made good,
+    and a slash among friends burned nothing. Where its seat has settled, settlement has burned it, but for an
+    undone round."""
+    seat = find_claimant(draft.state, game_round, game_round.claims[slot])
+    is_settled = seat is not None and seat.settled > game_round.index
+    if not is_settled or game_round.phase == RoundPhase.UNDONE:
+        draft.move(ESCROW, BURNED, compute_claim_pay(draft.state, game_round, slot))
 
 
 def find_claimant(state: GameState, game_round: GameRound, claim: SlotClaim) -> Seat | None:
@@ -113,13 +131,15 @@ def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int
 
 
 def compute_owed(state: GameState, indices: list[int], block: int) -> int:
-    """The pay of the accepted claims of some rounds, but for those of convicted seats. A short claim counts
-    as a whole one: to read the segments of so many rounds would not fit a transaction of the contract."""
+    """The pay of the accepted claims of some rounds, but for those of convicted seats and those that a slash
+    has paid. A short claim counts as a whole one: to read the segments of so many rounds would not fit a
+    transaction of the contract."""
     return sum(
         state.terms.amounts.solver_pay
         for index in indices
         for slot, claim in state.rounds[index].claims.items()
-        if not is_closed(state, claim.seat)
+        if slot not in state.rounds[index].restored
+        and not is_closed(state, claim.seat)
         and get_claim_fate(state, state.rounds[index], slot, block) == ClaimFate.ACCEPTED
     )
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from protocol.spec.game.convicting import compute_claim_pay
 from protocol.spec.game.drawing import get_drawn_seat
 from protocol.spec.game.enums import ClaimFate, RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.fates import get_claim_fate, get_votes, is_rejected_late, is_unserved
+from protocol.spec.game.fates import (
+    count_unserved,
+    get_claim_fate,
+    get_votes,
+    is_rejected_late,
+    is_unserved,
+)
 from protocol.spec.game.silence import is_missed
 from protocol.spec.game.state import Fall, GameRound, GameState, Seat
 from protocol.spec.game.timing import is_late_draw
@@ -34,7 +40,8 @@ def compute_round_money(state: GameState, seat: Seat, game_round: GameRound, blo
 
 
 def _get_solver_money(state: GameState, seat: Seat, game_round: GameRound, block: int) -> RoundMoney:
-    """Of an undone round nothing but what a slash holds, and that is not the escrow's."""
+    """Of an undone round nothing but what a slash holds, and that is not the escrow's. Of a claim that a
+    slash has paid the escrow's part is burned already."""
     amounts, slot = state.terms.amounts, game_round.pool.solvers.index(seat.number)
     if game_round.phase == RoundPhase.UNDONE:
         return RoundMoney()
@@ -42,8 +49,8 @@ def _get_solver_money(state: GameState, seat: Seat, game_round: GameRound, block
         return RoundMoney(fees=amounts.dropped_fee if is_missed(game_round, seat) else 0)
     pay = compute_claim_pay(state, game_round, slot)
     is_earned = is_claim_paid(state, game_round, slot, block)
-    unserved = count_unserved(state, game_round, slot)
-    is_kept = unserved > 0 or game_round.claims[slot].is_convicted
+    unserved = count_unserved(game_round, slot)
+    is_kept = unserved > 0 or game_round.claims[slot].is_convicted or slot in game_round.restored
     return RoundMoney(
         paid=pay * is_earned,
         burned=0 if is_earned or is_kept else pay,
@@ -52,16 +59,12 @@ def _get_solver_money(state: GameState, seat: Seat, game_round: GameRound, block
 
 
 def is_claim_paid(state: GameState, game_round: GameRound, slot: int, block: int) -> bool:
-    """Whether a claim of a round that was not undone earns its pay: accepted, served, and not rejected
-    late."""
-    is_rejected = is_rejected_late(get_votes(game_round, slot, state.terms.draws))
+    """Whether a claim of a round that was not undone earns its pay: accepted, served, not rejected late, and
+    not paid by a slash."""
+    votes = get_votes(game_round, slot, state.terms.draws)
+    is_rejected = is_rejected_late(votes) or slot in game_round.restored
     is_accepted = get_claim_fate(state, game_round, slot, block) == ClaimFate.ACCEPTED
-    return is_accepted and not is_rejected and not count_unserved(state, game_round, slot)
-
-
-def count_unserved(state: GameState, game_round: GameRound, slot: int) -> int:
-    """Draws of a claim in which two auditors said UNSERVED; each costs the solver a fee."""
-    return sum(is_unserved(votes) for place, votes in game_round.votes.items() if place[0] == slot)
+    return is_accepted and not is_rejected and not count_unserved(game_round, slot)
 
 
 def _get_auditor_money(state: GameState, seat: Seat, game_round: GameRound, block: int) -> RoundMoney:
@@ -86,10 +89,11 @@ def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
 
 def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> tuple[int, int]:
     """The number of the fall that made a round undone, and the seat's share of what is held for it. Who was
-    convicted has none; what nobody takes is burned at the end."""
+    convicted has none, nor has a claim that a slash has paid; what nobody takes is burned at the end."""
     fall = find_fall(state, game_round)
     slot = game_round.pool.solvers.index(seat.number) if seat.role == SeatRole.SOLVER else -1
-    if fall is None or not fall.owed or slot not in game_round.claims or seat.status == SeatStatus.CLOSED:
+    is_claim = slot in game_round.claims and slot not in game_round.restored
+    if fall is None or not fall.owed or not is_claim or seat.status == SeatStatus.CLOSED:
         return 0, 0
     is_accepted = get_claim_fate(state, game_round, slot, block) == ClaimFate.ACCEPTED
     pay = compute_claim_pay(state, game_round, slot) * is_accepted

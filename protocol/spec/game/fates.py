@@ -31,6 +31,11 @@ def is_unserved(votes: Mapping[int, CountedVote]) -> bool:
     return sum(vote.word == VoteWord.UNSERVED for vote in votes.values()) >= 2
 
 
+def count_unserved(game_round: GameRound, slot: int) -> int:
+    """Draws of a claim in which two auditors said UNSERVED; each costs the solver a fee."""
+    return sum(is_unserved(votes) for place, votes in game_round.votes.items() if place[0] == slot)
+
+
 def is_rejected_late(votes: Mapping[int, CountedVote]) -> bool:
     """Whether a late audit takes a claim's pay: it has failed, and two say that the claim is false or was not
     served. Who abstains says nothing against it."""

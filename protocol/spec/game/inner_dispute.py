@@ -14,6 +14,7 @@ from enum import IntEnum
 
 from protocol.spec.containers import StateHeader
 from protocol.spec.game.state import StatementRef
+from protocol.spec.statements import Vote
 
 LEAVES_MAX = 8
 """Leaves that an opener may demand, once in a dispute."""
@@ -86,15 +87,20 @@ class InnerDispute:
 
 @dataclass(frozen=True)
 class InnerAsk:
-    """One ask. clock: the last block for an answer."""
+    """One ask. vote: whose signer is asked; clock: the last block for an answer."""
 
     name: bytes
     seat: int
-    statement: StatementRef
+    vote: Vote
     leaf: int
     asker: str
     clock: int
     ending: AskEnding = AskEnding.OPEN
+
+    @property
+    def statement(self) -> StatementRef:
+        """The place of the vote."""
+        return StatementRef(self.vote.round, self.vote.slot, self.vote.draw, self.vote.rank)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Events come as they are decoded: the name as in Solidity, values by their names 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from protocol.spec.game.inner_dispute import (
@@ -17,6 +17,7 @@ from protocol.spec.game.inner_dispute import (
     PostedTrace,
 )
 from protocol.spec.game.state import StatementRef
+from protocol.spec.statements import Vote, VoteWord
 
 NO_DRAW = (1 << 32) - 1
 """In place of a draw: the statement is the claim."""
@@ -39,6 +40,12 @@ def _fold_opened(book: InnerBook, values: Values, block: int) -> InnerBook:
 def _read_statement(ref: Any) -> StatementRef:
     draw = None if ref.draw == NO_DRAW else int(ref.draw)
     return StatementRef(int(ref.round), int(ref.slot), draw, int(ref.rank))
+
+
+def read_vote(said: Any) -> Vote:
+    """A vote as a log names it."""
+    vote = Vote(**{one.name: getattr(said, one.name) for one in fields(Vote)})
+    return replace(vote, word=VoteWord(vote.word))
 
 
 def _fold_roots(book: InnerBook, values: Values, block: int) -> InnerBook:
@@ -77,8 +84,8 @@ def _fold_ended(book: InnerBook, values: Values, block: int) -> InnerBook:
 
 
 def _fold_asked(book: InnerBook, values: Values, block: int) -> InnerBook:
-    statement, asker = _read_statement(values["statement"]), str(values["asker"]).lower()
-    place = (bytes(values["id"]), int(values["seat"]), statement, int(values["leaf"]))
+    vote, asker = read_vote(values["vote"]), str(values["asker"]).lower()
+    place = (bytes(values["id"]), int(values["seat"]), vote, int(values["leaf"]))
     asked = InnerAsk(*place, asker, int(values["last_block"]))
     return replace(book, asks={**book.asks, asked.name: asked})
 

@@ -6,7 +6,7 @@ by when a dispute is over at the latest, how a slash is shared.
 
 from dataclasses import replace
 
-from protocol.spec.game.convicting import forfeit_bond, return_bond
+from protocol.spec.game.convicting import burn_lost_pay, forfeit_bond, return_bond
 from protocol.spec.game.enums import ContestTurn, GameOutcome, ProofKind
 from protocol.spec.game.events import (
     AskOpened,
@@ -19,19 +19,17 @@ from protocol.spec.game.events import (
     SeatConvicted,
     StatementDisputed,
 )
-from protocol.spec.game.fates import get_votes
+from protocol.spec.game.inner_folding import read_vote
 from protocol.spec.game.ledger import Ledger, Values, read_statement
 from protocol.spec.game.purse import BURNED, OUTSIDE, SLASHED, bond_of, restitution_of, stake_of
 from protocol.spec.game.state import (
     Fall,
-    GameState,
     OpenAsk,
     RootContest,
     RunningDispute,
     StatementRef,
 )
 from protocol.spec.game.timing import compute_dispute_clock
-from protocol.spec.statements import VoteWord
 
 # Numbers of the ends in `IContests.Turn`, `IAsks.Ending` and `IDisputes.Stage`.
 _CONTEST_ENDS = {4: GameOutcome.STANDS, 5: GameOutcome.FALLS, 6: GameOutcome.MOOT}
@@ -88,19 +86,11 @@ def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome) -> None:
 # --- Asks and disputes --------------------------------------------------------------------------------------
 def take_ask_opened(ledger: Ledger, values: Values) -> None:
     """AskOpened."""
-    number, ref = ledger.open(values["id"]), read_statement(values["statement"])
-    word = _find_word(ledger.state, ref)
-    place = (number, ref, int(values["seat"]), word, int(values["leaf"]))
+    number, vote = ledger.open(values["id"]), read_vote(values["vote"])
+    ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank)
+    place = (number, ref, int(values["seat"]), vote.word, int(values["leaf"]))
     ledger.emit(AskOpened(OpenAsk(*place, values["asker"], int(values["last_block"]))))
     ledger.move(OUTSIDE, bond_of(number), values["bond_wei"])
-
-
-def _find_word(state: GameState, ref: StatementRef) -> VoteWord:
-    """The log does not tell what the vote says. That is what counted, unless its signer has signed two, or
-    the vote was never handed in: then most likely an ACCEPT."""
-    game_round = state.rounds[ref.round]
-    votes = get_votes(game_round, ref.slot, -1 if ref.draw is None else ref.draw)
-    return votes[ref.rank].word if ref.rank in votes else VoteWord.ACCEPT
 
 
 def take_ask_ended(ledger: Ledger, values: Values) -> None:
@@ -142,8 +132,10 @@ def take_statement_convicted(ledger: Ledger, values: Values) -> None:
 
 def take_pay_restored(ledger: Ledger, values: Values) -> None:
     """PayRestored: out of what the slash would have burned."""
+    index, slot = int(values["round"]), int(values["slot"])
     ledger.move(BURNED, OUTSIDE, values["wei_"])
-    ledger.emit(PayRestored(int(values["round"]), int(values["slot"])))
+    burn_lost_pay(ledger, ledger.state.rounds[index], slot)
+    ledger.emit(PayRestored(index, slot))
 
 
 def take_restitution_held(ledger: Ledger, values: Values) -> None:

@@ -24,7 +24,7 @@ from protocol.spec.game.unserved import (
     count_pending_draws,
     count_round_draws,
 )
-from protocol.spec.params import LATE_RATE_ONE
+from protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
 
 SHARE_DIVISOR = 4
 """Of a slash the finder and the submitter get at most a quarter each, so at least half is burned."""
@@ -142,6 +142,9 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     lie = compute_least_auditor_burn(terms, figures)
     rule = "burned(A) >= (V/2 + C/n) (1 + a D)"
     yield MoneyRule("auditor_stake", amounts.auditor_stake, compute_stake_burning(lie, cap), rule)
+    idle = compute_least_idler_burn(terms, figures)
+    rule = f"burned(A) >= C/n ({SPOT_ASKS} / (1 - s) + audits of a seat in D rounds)"
+    yield MoneyRule("auditor_stake", amounts.auditor_stake, compute_stake_burning(idle, cap), rule)
     conviction, rule = figures.gas.conviction, "a quarter of it >= proving a fault"
     yield MoneyRule("solver_stake", amounts.solver_stake, SHARE_DIVISOR * conviction, rule)
     yield MoneyRule("auditor_stake", amounts.auditor_stake, SHARE_DIVISOR * conviction, rule)
@@ -164,6 +167,17 @@ def compute_least_auditor_burn(terms: GameTerms, figures: Figures) -> int:
     lie, and a replay, in all audits until its seat is closed."""
     lie = Fraction(figures.gain, 2) + Fraction(figures.cost, terms.segment_count)
     return ceil(lie * (1 + compute_lies(terms, figures.owned) * count_closing_rounds(terms, figures)))
+
+
+def compute_least_idler_burn(terms: GameTerms, figures: Figures) -> int:
+    """What an auditor must lose that seals noise, replays nothing and says ACCEPT: the replays that it saves
+    until an honest node asks for a leaf of its end, and from then until its seat is closed. In exact tasks
+    its own opening convicts it."""
+    late = Fraction(terms.late_chance, LATE_RATE_ONE) / max(1, terms.least_whistleblowers)
+    audits = terms.solver_seats * max(Fraction(terms.draws, terms.least_verifiers), late)
+    unasked = Fraction(0) if terms.is_exact else SPOT_ASKS / (1 - figures.owned)
+    saved = Fraction(figures.cost, terms.segment_count)
+    return ceil(saved * (unasked + audits * count_closing_rounds(terms, figures)))
 
 
 def _list_fees(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:

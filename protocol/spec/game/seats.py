@@ -24,7 +24,8 @@ def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
     smallest, which waits from the next freeze on."""
     state = draft.state
     require(not state.is_halted, "TaskHalted")
-    require(state.next_round < state.terms.rounds, "TaskOver", state.terms.rounds, state.next_round)
+    has_rounds = state.next_round < state.terms.rounds and not is_over(state, draft.block)
+    require(has_rounds, "TaskOver", f"one of {state.terms.rounds} rounds to come", state.next_round)
     require(find_seat(state, sender) is None, "AlreadySeated", actual=sender)
     least, greatest = get_required_stake(state, call.role), state.limits.amount_max
     require(least <= call.wei <= greatest, "StakeWrong", f"{least} to {greatest} wei", call.wei)

@@ -77,13 +77,15 @@ def apply_settle(draft: Draft, call: SettleSeat, sender: str) -> None:
 
 
 def _pay(draft: Draft, seat: Seat, indices: range) -> None:
-    """Fees of all rounds are taken together, as far as the stake reaches."""
+    """Fees of all rounds are taken together, as far as the stake reaches. What a slash makes good is burned
+    of the escrow: else the submitter kept it, and a slash among friends burned nothing."""
     state, money = draft.state, RoundMoney()
     for game_round in (state.rounds[index] for index in indices):
         if is_in_pool(game_round, seat):
             money += compute_round_money(state, seat, game_round, draft.block)
             fall, wei = compute_restitution(state, seat, game_round, draft.block)
             draft.move(restitution_of(fall), credit_of(seat.account), wei)
+            draft.move(ESCROW, BURNED, wei)
     draft.move(ESCROW, credit_of(seat.account), money.paid)
     draft.move(ESCROW, BURNED, money.burned)
     draft.move(stake_of(seat.number), BURNED, min(money.fees, get_stake(state, seat.number)))

@@ -19,8 +19,8 @@ ANSWERS_MAX = 3
 """answers that a dispute can ask of a seat, each within `respond`."""
 NUMBER_MAX = (1 << 16) - 1
 """rounds of a task and segments of a round: the contract keeps them in 16 bits."""
-AUDITOR_SEATS_MAX = 4_096
-"""seat numbers of an auditor role."""
+AUDITOR_SEATS_MAX = 1_024
+"""seat numbers of an auditor role: `freeEpoch` looks at every seat of a task in one call."""
 EPOCH_ROUNDS = 16
 """rounds whose pay the contract adds up in one place: a seat settles its part of an epoch at once."""
 RING_ROUNDS = 128
@@ -129,10 +129,9 @@ def _find_faults(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRef
     for name, least in asdict(limits.least).items():
         yield from _bound(name, windows[name], least, limits.window_max, "Window", ("Short", "Long"))
     yield from _bound_sums(terms, limits)
-    for name, wei in asdict(terms.amounts).items():
-        least = limits.least_bond_wei if name.endswith(("_bond", "_stake")) else 0
-        yield from _bound(name, wei, least, limits.amount_max, "Amount", ("Small", "Large"))
+    yield from _bound_amounts(terms.amounts, limits)
     yield from _bound_numbers(terms)
+    yield from _bound_contest(terms)
 
 
 def _bound(
@@ -164,6 +163,23 @@ def _bound_sums(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefu
 def compute_late_reach(windows: GameWindows) -> int:
     """Blocks from a round's close to the latest seal of the next round's draw, when all is slow."""
     return windows.audit_max + windows.post + windows.train_max + windows.audit_max // 3
+
+
+def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[GameRefusal]:
+    """A bond is at most what a seat costs: who could take one can challenge."""
+    seat = min(amounts.solver_stake, amounts.auditor_stake)
+    for name, wei in asdict(amounts).items():
+        least = limits.least_bond_wei if name.endswith(("_bond", "_stake")) else 0
+        greatest = seat if name.endswith("_bond") else limits.amount_max
+        yield from _bound(name, wei, least, greatest, "Amount", ("Small", "Large"))
+
+
+def _bound_contest(terms: GameTerms) -> Iterator[GameRefusal]:
+    """A contest that is opened in time ends within another window: it holds up the settlement of all."""
+    least = 2 * terms.contest_levels * terms.windows.respond
+    if terms.windows.dispute < least:
+        rule = f"dispute >= 2 contest_levels respond ({least})"
+        yield GameRefusal(name="WindowTooShort", expected=rule, actual=terms.windows.dispute)
 
 
 def _bound_numbers(terms: GameTerms) -> Iterator[GameRefusal]:

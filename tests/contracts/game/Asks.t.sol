@@ -5,12 +5,15 @@ import {EXACT_FORMAT, GameTerms, Proof, SeatRole, SeatStatus} from "../../../con
 import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
+import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
+import {ForwardStub} from "./Stubs.sol";
 import {StatementWorld} from "./StatementWorld.sol";
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 
 interface CoolVm {
     function cool(address target) external;
@@ -284,6 +287,29 @@ contract AsksTest is AsksWorld {
         IAsks.Answer memory a = answerOf(q);
         expectInvalid("leaf");
         answer_(q, a);
+    }
+
+    // Logs ------------------------------------------------------------------------------------------------------------
+    /// @dev The asker is another contract, whose call data say nothing: a stranger ends the ask by what was logged.
+    function test_endAsk_askedByAContract_fromTheLogAlone() public {
+        play(0, 0);
+        ForwardStub other = new ForwardStub();
+        token.mint(address(other), BOND);
+        other.forward(address(token), abi.encodeCall(IERC20.approve, (address(purse), BOND)));
+        other.forward(address(purse), abi.encodeCall(IPurse.deposit, (BOND)));
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        IAsks.Question memory q = questionOf(vote, 3);
+        q.asker = address(other);
+        uint256 until = roundOf(0).closed + 2 * 30 + 10;
+        vm.expectEmit(true, true, true, true, asks);
+        emit IAsks.AskOpened(
+            task, q.seat, book().idOf(task, q), vote.vote, 3, address(other), BOND, until
+        );
+        other.forward(asks, abi.encodeCall(IAsks.ask, (task, vote, 3, BOND)));
+        roll(until + 1);
+        vm.prank(stranger);
+        book().endAsk(task, q);
+        assertTrue(isConvicted(q.seat), "nobody answered");
     }
 
     // Ends ------------------------------------------------------------------------------------------------------------

@@ -801,6 +801,30 @@ contract DisputesTest is GameStep {
         _requireConvicted(id);
     }
 
+    /// @dev Known and open (docs/decisions/0031): who has a whole trace with one wrong element, serves it to nobody and shows the eight leaves that are
+    /// demanded goes free, unless one of them is the leaf with the lie. The opener holds the proof of another's trace only if it knows its bytes.
+    function test_hole_traceServedToNobody_isCleared() public {
+        acceptAll(0);
+        (lieBuffer, lieElement, lie) = (TENSOR, 130, 1);
+        bytes32 id = _playToTrace();
+        IDisputes.LeafDemand[] memory list = new IDisputes.LeafDemand[](8);
+        IReferee.BufferOpening[] memory shown = new IReferee.BufferOpening[](8);
+        // All leaves of node 0 but leaf 1 of its output, and some of node 1.
+        uint32[8] memory places = [uint32(0), 0, 1, 1, 1, 1, 2, 2];
+        uint32[8] memory leaves = [uint32(0), 2, 0, 1, 0, 1, 0, 1];
+        for (uint256 i = 0; i < 8; ++i) {
+            bool isTokens = places[i] == 2;
+            list[i] = IDisputes.LeafDemand(proveNode(isTokens ? 1 : 0), isTokens ? 1 : places[i], leaves[i]);
+            shown[i] = openBuffer(isTokens ? TOKENS : places[i] == 0 ? TENSOR : 0, leaves[i]);
+        }
+        _demandList(id, list);
+        _showAs(id, _claimant(), shown);
+        _requireStage(id, IDisputes.Stage.LAST);
+        pass(RESPOND + 1);
+        _end(id);
+        _requireCleared(id);
+    }
+
     function test_leaves_once() public {
         acceptAll(0);
         bytes32 id = _playToTrace();

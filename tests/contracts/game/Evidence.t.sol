@@ -12,7 +12,7 @@ import {Trees} from "../Trees.sol";
 import {StatementWorld} from "./StatementWorld.sol";
 
 abstract contract EvidenceWorld is StatementWorld {
-    function makeEvidence(Modules memory m) internal override returns (address) {
+    function makeEvidence(Modules memory m) internal virtual override returns (address) {
         return create("Evidence.sol:Evidence", abi.encode(m));
     }
 

@@ -139,7 +139,7 @@ abstract contract GameStep is GameWorld {
     }
 
     /// @dev First token of a row of the step at hand, in round 0.
-    function rowStart(uint256 row) internal view returns (uint256) {
+    function rowStart(uint256 row) internal view virtual returns (uint256) {
         bytes32 beacon = rounds.beaconOf(task, 0);
         (bytes32[] memory claims,) = rounds.claimsOf(task, 0);
         uint256 shard = Draw.shard(beacon, ofSlot, claims.length);

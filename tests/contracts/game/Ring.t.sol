@@ -8,9 +8,15 @@ import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {GameWorld} from "./GameWorld.sol";
 import {ContestsStub, QuestionsStub} from "./Stubs.sol";
 
+interface CoolVm {
+    function cool(address target) external;
+}
+
 /// @title The ring: 128 rounds have places, 16 of them are freed at once, and a new round shows nothing of the one whose place it takes.
 /// @dev One solver, three verifiers and three whistleblowers; one draw a claim, a late one for each.
 contract RingTest is GameWorld {
+    /// @dev Of at most 16.7 million that a transaction may take.
+    uint256 private constant FREE_GAS = 6_000_000;
     uint256 private freed;
     uint256 private lastPlayed;
 
@@ -161,6 +167,38 @@ contract RingTest is GameWorld {
         _refuse(15);
         settleOne(whistleblowerSeat(1), 15);
         rounds.freeEpoch(task);
+    }
+
+    /// @dev Everybody who can be there is: 1,024 verifiers, 1,024 whistleblowers, two solvers of which one plays. All but three of each join when the
+    /// epoch is over. The call looks at each of them, cold.
+    function test_freeEpoch_allSeatsTaken_fitsATransaction() public {
+        begin(_terms(200), 1, 3, 3);
+        _play(0, 17);
+        _settleEpoch(0);
+        for (uint256 i = 3; i < 1024; ++i) {
+            _joinQuietly(SeatRole.VERIFIER, i);
+            _joinQuietly(SeatRole.WHISTLEBLOWER, i);
+        }
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatsTaken.selector, 0));
+        vm.prank(stranger);
+        tasks.join(task, SeatRole.VERIFIER, 600);
+        CoolVm(address(vm)).cool(address(tasks));
+        CoolVm(address(vm)).cool(address(rounds));
+        uint256 before = gasleft();
+        rounds.freeEpoch(task);
+        uint256 used = before - gasleft() + 21_000;
+        assertTrue(used < FREE_GAS, string.concat("gas ", vm.toString(used)));
+        assertTrue(used > 4_000_000, string.concat("gas ", vm.toString(used)));
+    }
+
+    function _joinQuietly(SeatRole role, uint256 number) private {
+        address account = address(uint160(uint256(role) << 16 | number));
+        token.mint(account, 600);
+        vm.startPrank(account);
+        token.approve(address(purse), 600);
+        purse.deposit(600);
+        tasks.join(task, role, 600);
+        vm.stopPrank();
     }
 
     function passTo(uint256 round) private {

@@ -260,10 +260,10 @@ contract SettlementTest is GameWorld {
         emit ISettlement.PayRestored(task, 0, 0, accountOf(solverSeat(0)), 100);
         punish(first, Proof.ASKED, voteRef(0, 0, 0, 0));
         assertEq(creditOf(solverSeat(0)), 100, "restored");
-        assertEq(purse.burnPending(), 230, "330 less the pay");
+        assertEq(purse.burnPending(), 330, "the pay less of the slash, and as much of the escrow");
         punish(drawnSeat(0, 0, 0, 1), Proof.FALSE_WORD, voteRef(0, 0, 0, 1));
         assertEq(creditOf(solverSeat(0)), 100, "once");
-        assertEq(purse.burnPending(), 230 + 330, "the second pays for nothing");
+        assertEq(purse.burnPending(), 330 + 330, "the second pays for nothing");
         roll(roundOf(0).closed + 61);
         rounds.stand(task, 0);
         _halt();
@@ -421,7 +421,7 @@ contract SettlementTest is GameWorld {
         settleOne(solverSeat(2), 3);
         assertEq(creditOf(solverSeat(2)), 300, "round 0, and 200 held");
         assertEq(purse.potOf(Pots.restitution(task, 0)), 0, "all taken");
-        assertEq(purse.burnPending(), 1180 + 200, "the convicted seats' pay of round 0");
+        assertEq(purse.burnPending(), 1180 + 200 + 200, "the convicted seats' pay of round 0, and what was made good");
         settleAll(3);
         for (uint256 i = 0; i < 6; ++i) {
             assertEq(creditOf(verifierSeat(i)), 30, "votes opened before the fall");
@@ -436,6 +436,103 @@ contract SettlementTest is GameWorld {
         rounds.post(task, 0, 7, "r", 3, signatures);
         vm.expectRevert(abi.encodeWithSelector(IRefusals.NotLate.selector, fallen + 5, fallen));
         rounds.stand(task, 0);
+    }
+
+    /// @dev All of the slash that was not shared out is burned in the end, whoever takes restitution: 1,380 of 2,000 beside the convicted seats' pay.
+    function test_fall_amongFriends_burnsHalfOfTheStakes() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 3);
+        playRound(1);
+        playRound(2);
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleAll(3);
+        uint256 payOfTheConvicted = 200;
+        assertEq(purse.burnPending() - payOfTheConvicted, 2000 - 120 - 500, "more than half");
+        windUp();
+    }
+
+    /// @dev A late REJECT took the pay, its slash paid it; the round is undone afterwards and owes it nothing.
+    function test_fall_restoredClaim_isNotMadeGoodAgain() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.lateChance = 65_536;
+        begin(wanted, 3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 3);
+        playRound(1);
+        playToDraw(2);
+        vote_(1, 2, 2, 0, REJECT_STATE, false);
+        vote_(1, 2, 2, 1, REJECT_STATE, false);
+        uint256 escrow = purse.potOf(Pots.escrow(task));
+        punish(drawnSeat(1, 2, 2, 0), Proof.DISPUTED, voteRef(1, 2, 2, 0));
+        assertEq(creditOf(solverSeat(2)), 100, "out of the slash");
+        assertEq(purse.potOf(Pots.escrow(task)), escrow - 100, "its own pay is burned");
+        assertEq(votes.endsOf(task, 1, 1)[0].restored, 4, "marked");
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.RestitutionHeld(task, 0, 1, 2, 0, 0);
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleAll(2);
+        assertEq(creditOf(solverSeat(2)), 200, "and round 0");
+        windUp();
+    }
+
+    /// @dev In an undone round settlement burns nothing of a void claim: what a slash then pays, the escrow loses at once. In one that stands settlement
+    /// has burned it.
+    function test_punish_afterSettlement_burnsThePayOnce() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 7, rootAfter(0), 3);
+        playToDraw(1);
+        vote_(1, 2, 0, 0, REJECT_STATE, false);
+        vote_(1, 2, 0, 1, REJECT_STATE, false);
+        uint256 auditor = drawnSeat(1, 2, 0, 0);
+        QuestionsStub(disputes).open(task, auditor, 1);
+        uint256 before = vm.snapshotState();
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        _punishAfterSettlement(auditor, 100, "undone: it was still there");
+        vm.revertToState(before);
+        roll(roundOf(1).closed + 61);
+        rounds.stand(task, 1);
+        _halt();
+        (, uint256 live,,,,,) = lineNow();
+        if (live != 0) passRound(2);
+        _punishAfterSettlement(auditor, 0, "burned already");
+    }
+
+    function _punishAfterSettlement(uint256 auditor, uint256 burnedWei, string memory why) private {
+        passDuties();
+        settleOne(solverSeat(2), rounds.nextRound(task) - 1);
+        uint256 escrow = purse.potOf(Pots.escrow(task));
+        uint256 credit = creditOf(solverSeat(2));
+        punish(auditor, Proof.DISPUTED, voteRef(1, 2, 0, 0));
+        assertEq(creditOf(solverSeat(2)), credit + 100, "paid");
+        assertEq(purse.potOf(Pots.escrow(task)), escrow - burnedWei, why);
+        QuestionsStub(disputes).end(task, auditor, 1);
+        windUp();
+    }
+
+    /// @dev Two UNSERVED in one draw took the pay; a false REJECT in the other took none.
+    function test_punish_falseRejectOfAnUnservedClaim_restoresNothing() public {
+        begin(3, 6, 3);
+        playToDraw(0);
+        vote_(0, 0, 0, 0, REJECT_STATE, false);
+        vote_(0, 0, 0, 1, REJECT_STATE, false);
+        vote_(0, 0, 1, 0, UNSERVED, false);
+        vote_(0, 0, 1, 1, UNSERVED, false);
+        punish(drawnSeat(0, 0, 0, 0), Proof.DISPUTED, voteRef(0, 0, 0, 0));
+        assertEq(creditOf(solverSeat(0)), 0, "nothing was lost");
+        assertEq(votes.endsOf(task, 0, 0)[0].restored, 0, "not marked");
     }
 
     /// @dev The stake of one signer, 300, does not reach: of 300 held are 150 of 200, and a share is rounded down.

@@ -175,6 +175,7 @@ abstract contract StatementWorld is GameWorld {
     function ownEndRoot(uint256 round, uint256 slot, uint256 segment, uint256)
         internal
         view
+        virtual
         override
         returns (bytes32)
     {
@@ -208,7 +209,7 @@ abstract contract StatementWorld is GameWorld {
         return round == 0 ? Trees.root(deltaLeaves(seat)) : super.deltaRoot(round, seat);
     }
 
-    function carriedRoot(uint256 round, uint256 seat) internal view override returns (bytes32) {
+    function carriedRoot(uint256 round, uint256 seat) internal view virtual override returns (bytes32) {
         return twists[seat] == Twist.CARRIED ? bytes32("another") : super.carriedRoot(round, seat);
     }
 

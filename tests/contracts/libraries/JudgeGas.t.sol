@@ -9,7 +9,7 @@ import {Test} from "../Test.sol";
 contract JudgeGasTest is Test {
     uint32 private constant ONE = 0x3f800000;
     uint32 private constant NOT_A_NUMBER = 0x7fc00000;
-    /// @dev Parts of whole transactions with proofs and calldata: 130 k, 320 k and 2 M gas (docs/spec.md, section 11).
+    /// @dev Parts of whole transactions with proofs and calldata: 130 k, 320 k and 2 M gas (docs/decisions/0013).
     uint256 private constant GAS_OF_128 = 21_000;
     uint256 private constant GAS_OF_512 = 65_000;
     uint256 private constant GAS_OF_4096 = 460_000;

@@ -2,7 +2,6 @@
 pragma solidity ^0.8.28;
 
 import {StateHeader} from "../../../contracts/Types.sol";
-import {IDisputeGame} from "../../../contracts/interfaces/IDisputeGame.sol";
 import {IStepProofs} from "../../../contracts/interfaces/IStepProofs.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {StepNode} from "../../../contracts/libraries/StepNode.sol";
@@ -10,7 +9,7 @@ import {StepProofs} from "../../../contracts/libraries/StepProofs.sol";
 import {Test} from "../Test.sol";
 import {Trees} from "../Trees.sol";
 
-/// @dev Answers about the tensors of a state, which the programs of other tests hardly read; all else by way of `DisputeGame`.
+/// @dev Answers about the tensors of a state, which the programs of other tests hardly read; all else by way of `Disputes`.
 contract StepProofsTest is Test {
     uint256 private constant LEAF_BYTES = 512;
     uint256 private constant LEAVES = 3;

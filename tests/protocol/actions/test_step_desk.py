@@ -12,13 +12,6 @@ def test_find_notes_what_is_not_at_hand_and_gives_what_is() -> None:
     assert desk.find("bob", TASK, 0, 1) == b"a" * 32 + b"b" * 32 and not desk.wanted
 
 
-def test_find_only_the_staked_are_heard() -> None:
-    desk = StepDesk(lambda account: account == "alice")
-    desk.offer((TASK, 0, 0), (b"a" * 32,))
-    assert desk.find("bob", TASK, 0, 0) is None and desk.find("bob", TASK, 0, 1) is None
-    assert not desk.wanted and desk.find("alice", TASK, 0, 0)
-
-
 def test_find_what_waits_is_bounded_by_account_and_in_all() -> None:
     desk = StepDesk()
     for segment in range(5):

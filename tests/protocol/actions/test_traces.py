@@ -1,8 +1,6 @@
 """The trace of a step from the claimant's disk to a challenger's eyes, over real HTTPS."""
 
 import asyncio
-import os
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,13 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.actions.shelf import Shelf
 from protocol.actions.traces import (
     RemoteTrace,
     TraceBuffer,
     TraceKeeper,
-    drop_traces,
-    has_trace,
     load_buffer,
     open_trace,
 )
@@ -26,9 +21,8 @@ from protocol.adapters.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_tr
 from protocol.adapters.store import BlobStore
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from tests.protocol.actions.facts import END, START
 from tests.protocol.adapters.parties import Party, compute_levels
-from tests.protocol.spec.simulator import make_word
+from tests.protocol.spec.game.world import make_word
 
 LAYOUT = (
     TraceBuffer(300, 1024),
@@ -81,7 +75,12 @@ def keep(store: BlobStore, seed: int = 0) -> bytes:
 
 
 def is_whole(store: BlobStore, trace_root: bytes) -> bool:
-    return has_trace(store, trace_root, LAYOUT, CONSTANTS)
+    """Whether the list of a trace is in the store, and each tensor but the constants."""
+    roots = store.get_roots(trace_root)
+    if len(roots) != len(LAYOUT):
+        return False
+    refs = (refer_trace_tensor(root, b.elements, b.leaf_bytes) for root, b in zip(roots, LAYOUT, strict=True))
+    return all(store.has(ref) for number, ref in enumerate(refs) if number not in CONSTANTS)
 
 
 @pytest.fixture
@@ -99,18 +98,11 @@ def challenger(tmp_path: Path) -> Party:
     return Party(tmp_path / "challenger", 2)
 
 
-def make_shelf(claimant: Party, *staked: str) -> Shelf:
-    """The claimant's shelf, in front of its store and behind its server, as it comes up."""
-    shelf = Shelf(claimant.account, lambda account: account in staked, claimant.store.get_roots)
-    claimant.may_read = shelf.may_read
-    return shelf
-
-
 @asynccontextmanager
 async def look(
     claimant: Party, challenger: Party, trace_root: bytes, **more: Any
 ) -> AsyncIterator[RemoteTrace]:
-    """The claimant's trace as the challenger sees it, claimant served, all shown."""
+    """The claimant's trace as the challenger sees it, claimant served."""
     more = {"known": {}} | more
     async with claimant.serve() as peer, challenger.make_client() as client:
         yield await open_trace(challenger.store, client, peer, trace_root, LAYOUT, **more)
@@ -154,17 +146,6 @@ def test_keep_trace_holds_one_tensor_at_a_time(store: BlobStore) -> None:
     assert kept == [0, 1, 2, 3, 4]
 
 
-def test_has_trace_misses_each_tensor_and_the_list(store: BlobStore) -> None:
-    trace_root = keep(store)
-    keys = [key for kind in (*TRACE_KINDS, BlobKind.ROOTS) for key in store.list_keys(kind)]
-    assert len(keys) == len(LAYOUT)
-    for key in keys:
-        store.delete(key)
-        assert not is_whole(store, trace_root)
-        keep(store)
-    assert is_whole(store, trace_root) and not has_trace(store, trace_root, LAYOUT, [])
-
-
 def test_keep_trace_broken_off_is_no_trace(store: BlobStore) -> None:
     def break_off() -> Iterator[TracedTensor]:
         yield next(iterate_tensors())
@@ -204,49 +185,9 @@ def test_keep_trace_asks_for_the_disk_of_the_whole_trace(
 
 
 # --- dropping ---------------------------------------------------------------------------------------------
-def test_drop_traces_leaves_what_is_needed_and_everything_else(store: BlobStore) -> None:
-    first, second = keep(store, seed=1), keep(store, seed=2)
-    state = store.put_tensor(merkle.hash_leaf(bytes(1024)), bytes(1024))
-    used = store.compute_used_bytes()
-    assert drop_traces(store, [first, second]) == 0 and store.compute_used_bytes() == used
-    freed = drop_traces(store, [second])
-    assert used - freed == store.compute_used_bytes() and freed > sum(
-        len(make_bytes(n)) for n in (0, 1, 3, 4)
-    )
-    assert not is_whole(store, first) and is_whole(store, second) and store.has(state)
-    number, data, levels = next(iterate_tensors(seed=2))
-    assert store.get(refer_trace_tensor(levels[-1][0], LAYOUT[number].elements, 1024)) == data
-
-
-def test_drop_traces_leaves_a_tensor_that_another_trace_has_too(store: BlobStore) -> None:
-    shared, own = next(iterate_tensors(seed=1)), list(iterate_tensors(seed=2))[1:]
-    needed = keep_all(store, CONSTANTS, [shared, *own])
-    keep(store, seed=1)
-    drop_traces(store, [needed])
-    assert store.has(refer_trace_tensor(shared[2][-1][0], LAYOUT[5].elements, 1024))
-
-
-def test_drop_traces_sweeps_what_belongs_to_none_after_a_day(store: BlobStore) -> None:
-    number, data, levels = next(iterate_tensors())
-    ref = refer_trace_tensor(levels[-1][0], LAYOUT[number].elements, LAYOUT[number].leaf_bytes)
-    store.put(ref, bytes(data))
-    assert drop_traces(store, []) == 0 and store.has(ref), "a trace may be under way"
-    for path in (store.get_path(ref.key), store.get_path(ref.key).with_suffix(".chunks")):
-        os.utime(path, (time.time() - 90_000, time.time() - 90_000))
-    assert drop_traces(store, []) == ref.size_bytes + 32 and not store.has(ref)
-
-
-def test_drop_traces_survives_a_damaged_list(store: BlobStore) -> None:
-    trace_root = keep(store)
-    store.get_path(refer_roots(trace_root, 1).key).write_bytes(b"x")
-    drop_traces(store, [trace_root])
-    assert not is_whole(store, trace_root)
-
-
 # --- fetching ---------------------------------------------------------------------------------------------
 async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root) as trace:
         received = 32 * len(LAYOUT)
         assert trace.received_bytes == received
@@ -262,37 +203,14 @@ async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, c
 
 async def test_make_provider_fetches_for_another_thread(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root) as trace:
         get_buffer = trace.make_provider()
         found = await asyncio.to_thread(lambda: [get_buffer(number) for number in (4, 1)])
     assert is_same(found[0], 4) and is_same(found[1], 1)
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "chunks"),
-    [(0, 1, 1), (524_287, 524_289, 2), (1_572_864, 1_572_869, 0), (1_048_576, 1_572_864, 1)],
-)
-async def test_fetch_part_costs_the_chunks_that_it_lies_in(
-    claimant: Party, challenger: Party, start: int, stop: int, chunks: int
-) -> None:
-    trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
-    async with look(claimant, challenger, trace_root) as trace:
-        before = trace.received_bytes
-        assert is_same(await trace.fetch_part(WIDE, start, stop), WIDE, start, stop)
-        assert trace.received_bytes - before == (chunks * 2048 * 1024 or 20)
-        with pytest.raises(InvalidInput, match="no such elements"):
-            await trace.fetch_part(WIDE, start, LAYOUT[WIDE].elements + 1)
-        await trace.fetch(WIDE)
-        before = trace.received_bytes
-        assert is_same(await trace.fetch_part(WIDE, start, stop), WIDE, start, stop)
-        assert trace.received_bytes == before, "what is here is not fetched again"
-
-
 async def test_fetched_tensors_make_room_for_others(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root, limit_bytes=4 * 1000) as trace:
         for number in (0, 1, 4):  # 1,200, 132 and 2,800 bytes: one too many
             await trace.fetch(number)
@@ -307,7 +225,6 @@ async def test_fetched_tensors_make_room_for_others(claimant: Party, challenger:
 async def test_evict_leaves_what_was_there_before(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
     keep(challenger.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root, limit_bytes=0) as trace:
         assert is_same(await trace.fetch(0), 0) and trace.received_bytes == 0
         trace.evict()
@@ -318,55 +235,14 @@ async def test_roots_that_no_proof_takes_from_the_list_are_the_challengers(
     claimant: Party, challenger: Party
 ) -> None:
     lie = keep_all(claimant.store, {CONSTANT: make_word("a lie")}, iterate_tensors())
-    make_shelf(claimant, challenger.account).show_trace(lie, START, END)
     async with look(claimant, challenger, lie, known=CONSTANTS) as trace:
         assert trace.roots == list_roots()
-
-
-async def test_nothing_is_served_before_the_trace_is_posted(claimant: Party, challenger: Party) -> None:
-    trace_root = keep(claimant.store)
-    shelf = make_shelf(claimant, challenger.account)
-    async with claimant.serve() as peer, challenger.make_client() as client:
-        refs = [refer_roots(trace_root, len(LAYOUT))]
-        refs += [
-            refer_trace_tensor(list_roots()[n], LAYOUT[n].elements, LAYOUT[n].leaf_bytes) for n in (0, 4)
-        ]
-        for ref in refs:
-            with pytest.raises(EnvironmentFault, match="status 403"):
-                await client.fetch(peer, ref)
-        shelf.show_trace(trace_root, START, END)
-        for ref in refs:
-            await client.fetch(peer, ref)
-
-
-async def test_a_trace_is_served_to_staked_accounts_only(
-    claimant: Party, challenger: Party, tmp_path: Path
-) -> None:
-    stranger, trace_root = Party(tmp_path / "stranger", 3), keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
-    async with look(claimant, challenger, trace_root) as trace:
-        with pytest.raises(EnvironmentFault, match="status 403"):
-            async with stranger.make_client() as client:
-                await open_trace(stranger.store, client, trace.peer, trace_root, LAYOUT, {})
-        with pytest.raises(EnvironmentFault, match="status 403"):
-            async with stranger.make_client() as client:
-                await client.fetch_chunks(trace.peer, trace.refer(WIDE), range(1))
-
-
-async def test_a_restarted_claimant_serves_the_same(claimant: Party, challenger: Party) -> None:
-    trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
-    restarted = Party(claimant.folder, claimant.seed)
-    make_shelf(restarted, challenger.account).show_trace(trace_root, START, END)
-    async with look(restarted, challenger, trace_root) as trace:
-        assert is_same(await trace.fetch(WIDE), WIDE)
 
 
 async def test_a_list_that_is_not_the_posted_one_is_the_claimants_fault(
     claimant: Party, challenger: Party
 ) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     path = claimant.store.get_path(refer_roots(trace_root, len(LAYOUT)).key)
     path.write_bytes(path.read_bytes()[::-1])
     with pytest.raises(ProtocolFault, match="do not match their root") as caught:
@@ -376,20 +252,16 @@ async def test_a_list_that_is_not_the_posted_one_is_the_claimants_fault(
     assert not is_whole(challenger.store, trace_root)
 
 
-@pytest.mark.parametrize("is_all", [True, False])
 async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
-    claimant: Party, challenger: Party, is_all: bool
+    claimant: Party, challenger: Party
 ) -> None:
     trace_root = keep(claimant.store)
-    make_shelf(claimant, challenger.account).show_trace(trace_root, START, END)
     async with look(claimant, challenger, trace_root) as trace:
         path = claimant.store.get_path(trace.refer(WIDE).key)
         data = bytearray(path.read_bytes())
         data[0] ^= 1
         path.write_bytes(data)
         with pytest.raises(ProtocolFault, match="a chunk does not match its hash") as caught:
-            await (trace.fetch(WIDE) if is_all else trace.fetch_part(WIDE, 3, 4))
+            await trace.fetch(WIDE)
         assert claimant.account in caught.value.culprit
         assert not challenger.store.has(trace.refer(WIDE)) and is_same(await trace.fetch(4), 4)
-        part = await trace.fetch_part(WIDE, 600_000, 600_001)
-        assert is_same(part, WIDE, 600_000, 600_001), "another chunk is as it was"

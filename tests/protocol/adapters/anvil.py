@@ -1,4 +1,4 @@
-"""A fresh chain for one test: Anvil without interval blocks, DevToken, StakeVault, an account with money.
+"""A fresh chain for one test: Anvil without interval blocks, DevToken, Purse, an account with money.
 
 The other addresses hold the token: enough for everything that needs code at an address but no call.
 """
@@ -10,10 +10,12 @@ from pathlib import Path
 
 from eth_account import Account
 
-from protocol.adapters.chain.client import Chain, open_chain
+from protocol.adapters.chain.client import ChainClient, make_sender
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import Deployment
-from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.erc20 import ERC20_ABI
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS, GameDeployment
+from protocol.adapters.chain.transactions import Patience, Sender, Signer
 from protocol.adapters.keys import AccountKey
 from scripts.creation import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
@@ -23,13 +25,46 @@ QUICK = Patience(resend_after_s=0.3, attempts=5)
 POLL_S = 0.02
 
 
+class PurseChain(ChainClient):
+    """The chain with the two contracts that these tests call."""
+
+    def __init__(self, connection: Connection, deployment: GameDeployment, sender: Sender | None) -> None:
+        super().__init__(connection, deployment, sender)
+        self.deployment = deployment
+        tools = (connection, sender, self._reader)
+        self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
+        self.purse = Contract("Purse", deployment.purse, *tools)
+        self.tasks = Contract("Tasks", deployment.tasks, *tools)
+        """The token stands there."""
+
+
+@asynccontextmanager
+async def open_purse_chain(
+    rpc_url: str,
+    deployment: GameDeployment,
+    signer: Signer | None = None,
+    *,
+    patience: Patience = QUICK,
+    is_alone: bool = True,
+) -> AsyncIterator[PurseChain]:
+    """As `open_game_chain`, without what only the real `Tasks` could answer."""
+    connection = Connection(rpc_url, POLL_S)
+    try:
+        sender = await make_sender(connection, deployment, signer, patience)
+        chain = PurseChain(connection, deployment, sender)
+        await chain.recover(is_alone=is_alone)
+        yield chain
+    finally:
+        await connection.close()
+
+
 @dataclass(frozen=True)
 class TestChain:
-    """`account` has coin, 100,000 tokens, and has approved the vault."""
+    """`account` has coin, 100,000 tokens, and has approved the purse."""
 
     __test__ = False
 
-    chain: Chain
+    chain: PurseChain
     account: AccountKey
     rpc_url: str
 
@@ -43,37 +78,26 @@ async def run_test_chain(folder: Path) -> AsyncIterator[TestChain]:
     """Boot, deploy, fund, approve; end everything with the block."""
     async with run_anvil(0, folder / "anvil.log", block_time_s=0) as rpc_url:
         account = AccountKey(Account.create())
-        deployment = await _deploy_vault(rpc_url, account)
-        async with open_chain(rpc_url, deployment, account, poll_s=POLL_S, patience=QUICK) as chain:
-            await chain.token.approve(deployment.vault, 2**256 - 1)
+        deployment = await _deploy_purse(rpc_url, account)
+        async with open_purse_chain(rpc_url, deployment, account) as chain:
+            await chain.token.approve(deployment.purse, 2**256 - 1)
             yield TestChain(chain, account, rpc_url)
 
 
-def make_deployment(chain_id: int, addresses: Sequence[str]) -> Deployment:
-    """A deployment with these nine addresses, token first, vault second."""
-    token, vault, registry, ledger, audit_book, dispute_game, outer_contest, referee, randomness = addresses
-    return Deployment(
-        chain_id,
-        token,
-        vault,
-        registry,
-        ledger,
-        audit_book,
-        dispute_game,
-        outer_contest,
-        referee,
-        randomness,
-        deploy_block=0,
-    )
+def make_deployment(chain_id: int, addresses: Sequence[str]) -> GameDeployment:
+    """A deployment with these twelve addresses, token first, then as `GAME_CONTRACTS` has them."""
+    where = dict(zip(("token", *GAME_CONTRACTS), addresses, strict=True))
+    return GameDeployment(chain_id=chain_id, deploy_block=0, **where)
 
 
-async def _deploy_vault(rpc_url: str, account: AccountKey) -> Deployment:
+async def _deploy_purse(rpc_url: str, account: AccountKey) -> GameDeployment:
     connection = Connection(rpc_url, POLL_S)
     await give_coin(connection, account.address, GRANT_COIN_WEI)
     sender = Sender(connection, account, CHAIN_ID, QUICK)
     token = await _create(sender, "DevToken", [])
-    vault = await _create(sender, "StakeVault", [token, 100, []])
-    deployment = make_deployment(CHAIN_ID, [token, vault, *([token] * 7)])
+    purse = await _create(sender, "Purse", [token, []])
+    others = [purse if name == "purse" else token for name in GAME_CONTRACTS]
+    deployment = make_deployment(CHAIN_ID, [token, *others])
     await fund(connection, deployment, [account.address])
     await connection.close()
     return deployment

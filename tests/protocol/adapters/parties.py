@@ -13,7 +13,7 @@ from eth_account import Account
 from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.answers import ListedReport, NodeStatus
+from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.desk import Desk
@@ -61,15 +61,15 @@ def make_roots(count: int) -> list[bytes]:
 
 @dataclass
 class Party:
-    """Everything one party has. `readable` and `staked` are what its policy answers."""
+    """Everything one party has. Callables are what its policy answers."""
 
     folder: Path
     seed: int
     is_staked: Callable[[str], bool] = lambda account: True
+    is_member: Callable[[str], bool] = lambda account: True
     may_read: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
-    reports: list[ListedReport] = field(default_factory=list)
     desks: dict[str, Desk] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,11 +81,17 @@ class Party:
 
     def show_status(self) -> NodeStatus:
         """What this party says of itself."""
-        return NodeStatus(self.account, 7, None, reports=tuple(self.reports))
+        return NodeStatus(self.account, 7, None)
 
     def make_server(self) -> BlobServer:
         """A server over this party's store, not started."""
-        policy = ReadPolicy(self.is_staked, self.may_read, self.show_status, find_desk=self.desks.get)
+        policy = ReadPolicy(
+            self.is_staked,
+            self.may_read,
+            self.show_status,
+            find_desk=self.desks.get,
+            is_member=self.is_member,
+        )
         return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits)
 
     @asynccontextmanager

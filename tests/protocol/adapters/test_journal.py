@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.adapters.journal import Journal
-from protocol.adapters.records import RECORDS, AccusationMade, BoundarySaltsDrawn, ClaimMade
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from tests.protocol.adapters.journalled import RECORDS, AccusationMade, ClaimMade, SaltsDrawn
 
 TASK = b"t" * 32
 OPENER = """
 import sys
 from pathlib import Path
 from protocol.adapters.journal import Journal
-from protocol.adapters.records import RECORDS
+from tests.protocol.adapters.journalled import RECORDS
 from protocol.spec.errors import EnvironmentFault
 try:
     Journal(Path(sys.argv[1]), RECORDS)
@@ -51,10 +51,10 @@ def path(tmp_path: Path) -> Path:
 
 def make_records() -> list[Any]:
     return [
-        BoundarySaltsDrawn(TASK, 1, (b"a" * 32, b"b" * 32)),
+        SaltsDrawn(TASK, 1, (b"a" * 32, b"b" * 32)),
         ClaimMade(TASK, 1, b"c" * 32, b"d" * 32),
         AccusationMade(TASK, 1, 0, 2, 1, 3, True, b"s" * 32),
-        BoundarySaltsDrawn(TASK, 2, ()),
+        SaltsDrawn(TASK, 2, ()),
     ]
 
 
@@ -199,9 +199,9 @@ def test_another_file_is_refused_and_left_alone(path: Path, content: bytes) -> N
 
 # --- What may be in it --------------------------------------------------------------------------------------
 WRONG = [
-    (BoundarySaltsDrawn(TASK, 1, ["secret"]), "salts"),  # type: ignore[arg-type]
-    (BoundarySaltsDrawn(TASK, 1, (b"secret",)), "salts"),
-    (BoundarySaltsDrawn(TASK, 1, [b"secret" + bytes(26)]), "read back"),  # type: ignore[arg-type]
+    (SaltsDrawn(TASK, 1, ["secret"]), "salts"),  # type: ignore[arg-type]
+    (SaltsDrawn(TASK, 1, (b"secret",)), "salts"),
+    (SaltsDrawn(TASK, 1, [b"secret" + bytes(26)]), "read back"),  # type: ignore[arg-type]
     (ClaimMade(TASK, True, TASK, TASK), "round"),
     (ClaimMade(TASK, 1, TASK, None), "delta_root"),  # type: ignore[arg-type]
     (ClaimMade(TASK, object(), TASK, TASK), "object"),  # type: ignore[arg-type]
@@ -231,6 +231,6 @@ def test_a_journal_with_other_kinds_is_refused(path: Path) -> None:
 def test_a_kind_whose_fields_have_changed_is_refused(path: Path, names: list[str]) -> None:
     types: dict[str, Any] = {"task": bytes, "round": int, "salts": tuple[bytes, ...], "more": int}
     write(path, make_records()[:1])
-    changed = make_dataclass("BoundarySaltsDrawn", [(name, types[name]) for name in names], frozen=True)
-    with pytest.raises(InvalidInput, match="the fields of BoundarySaltsDrawn"):
+    changed = make_dataclass("SaltsDrawn", [(name, types[name]) for name in names], frozen=True)
+    with pytest.raises(InvalidInput, match="the fields of SaltsDrawn"):
         Journal(path, [changed])

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from protocol.adapters.messages import Address, Count, Form, Line, Message, Size, Word, encode_message
+from protocol.adapters.messages import PRINTABLE, Address, Count, Form, Message, Word, encode_message
 from protocol.spec.errors import InvalidInput, ProtocolFault
 
 MOST_BYTES = 4096
+Size = Annotated[float, Meta(ge=0)]
+"""JSON has no infinity and no NaN."""
+Line = Annotated[str, Meta(max_length=200, pattern=PRINTABLE)]
 
 
 class Inner(Message, frozen=True):
@@ -133,7 +136,7 @@ def test_brackets_do_not_end_the_process() -> None:
     code = (
         "import eth_account; from protocol.adapters.wire.answers import STATUS\n"
         "from protocol.spec.errors import ProtocolFault\n"
-        "for text in (b'[', b'{\"a\":', b'{\"reports\":['):\n"
+        "for text in (b'[', b'{\"a\":', b'{\"waiting_for_block\":['):\n"
         "    try: STATUS.decode(text * (65536 // len(text)))\n"
         "    except ProtocolFault: print('refused')\n"
     )
@@ -155,7 +158,7 @@ def test_a_file_of_one_s_own_is_the_caller_s_fault(tmp_path: Path) -> None:
 
 # --- All kinds ----------------------------------------------------------------------------------------------
 def list_kinds() -> list[type[Message]]:
-    for name in ("protocol.actions.report", "protocol.adapters.wire.answers", "protocol.adapters.wire.auth"):
+    for name in ("protocol.actions.runtime.opening", "protocol.adapters.profiles"):
         import_module(name)
     found, todo = [], [Message]
     while todo:

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.spec import statements
 from protocol.spec.errors import InvalidInput
-from protocol.spec.node_statements import Calibration, NodeStatement, Report, Request
+from protocol.spec.node_statements import Calibration, NodeStatement, Request
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.statements import MergeSignature, Statement, VoteWord
 from protocol.spec.typed_data import NODE_TYPES, STATEMENT_TYPES, SigningDomain, to_typed_data
@@ -19,7 +19,7 @@ MERGE = MergeSignature(word("domain"), 7, word("base"), word("merged"), word("ro
 EACH: list[Statement] = [seal_of(make_vote()), make_vote(), make_opening(make_vote()), MERGE]
 REQUEST = Request("GET", "/blob/x", "0x" + "5b" * 20, 1_700_000_000, word("nonce"))
 BETWEEN_NODES: list[NodeStatement] = [
-    REQUEST, Report(word("task"), 1, 2, 3, word("content")), Calibration(word("profile")),
+    REQUEST, Calibration(word("profile")),
 ]  # fmt: skip
 ALL = [*EACH, *BETWEEN_NODES]
 

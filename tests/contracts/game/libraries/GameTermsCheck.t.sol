@@ -97,7 +97,30 @@ contract GameTermsCheckTest is Test {
         _long(28, "dispute");
         _long(29, "ask");
         this.check(_with(28, 1_000_000));
-        this.check(_with(27, 1_000_000));
+    }
+
+    /// @dev 1,000 parameters are four leaves: an answer and a child for the two roots, then one of each for the leaf. Sixteen leaves more are a level of
+    /// sixteen more.
+    function test_check_contestLongerThanDispute_reverts() public {
+        this.check(_with(27, 50));
+        _refuseContest(1000, 51, 204);
+        _refuseContest(256, 101, 202);
+        _refuseContest(257, 51, 204);
+        _refuseContest(4096, 51, 204);
+        _refuseContest(4097, 34, 204);
+        _refuseContest(1 << 31, 15, 210);
+    }
+
+    /// @dev A block less for each turn is let pass.
+    function _refuseContest(uint32 parameters, uint32 respond, uint256 least) private {
+        GameTerms memory t = _sound();
+        (t.parameterCount, t.windows.respond) = (parameters, respond);
+        vm.expectRevert(
+            abi.encodeWithSelector(IRefusals.WindowTooShort.selector, bytes32("dispute"), least, 200)
+        );
+        this.check(t);
+        --t.windows.respond;
+        this.check(t);
     }
 
     function test_check_sums_edges() public {
@@ -143,10 +166,25 @@ contract GameTermsCheckTest is Test {
         ];
         for (uint256 i = 0; i < 11; ++i) {
             bool isStake = i < 2 || i >= 7 && i < 10;
-            if (isStake) _small(30 + i, names[i], 3);
+            if (i < 2) _refuse(30 + i, 2, IRefusals.AmountTooSmall.selector, names[i], 3);
+            else if (isStake) _small(30 + i, names[i], 3);
             else this.check(_with(30 + i, 0));
-            _large(30 + i, names[i], 1 << 90);
+            if (i < 7 || i == 10) _large(30 + i, names[i], 1 << 90);
         }
+    }
+
+    /// @dev Who could take a seat can challenge: a bond is at most the smaller stake.
+    function test_check_bondsAboveAStake_revert() public {
+        bytes32[3] memory names = [bytes32("contestBond"), "askBond", "disputeBond"];
+        for (uint256 i = 0; i < 3; ++i) {
+            _large(37 + i, names[i], 600);
+        }
+        GameTerms memory t = _sound();
+        t.amounts.solverStake = 49;
+        vm.expectRevert(
+            abi.encodeWithSelector(IRefusals.AmountTooLarge.selector, bytes32("contestBond"), 49, 50)
+        );
+        this.check(t);
     }
 
     function test_check_numbers_edges() public {
@@ -164,9 +202,9 @@ contract GameTermsCheckTest is Test {
         _small(15, "leastSolvers", 1);
         _large(15, "leastSolvers", 4);
         _small(16, "leastVerifiers", 6);
-        _large(16, "leastVerifiers", 4096);
+        _large(16, "leastVerifiers", 1024);
         this.check(_with(17, 0));
-        _large(17, "leastWhistleblowers", 4096);
+        _large(17, "leastWhistleblowers", 1024);
         t = _sound();
         (t.lateChance, t.leastWhistleblowers) = (1, 2);
         vm.expectRevert(

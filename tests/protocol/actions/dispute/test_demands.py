@@ -7,7 +7,7 @@ from protocol.actions.traces import describe_layout
 from protocol.compute.program import build_program, describe_program
 from protocol.spec.game.inner_dispute import LEAVES_MAX
 from protocol.spec.program import Program, Role
-from tests.protocol.actions.lone import get_spec
+from tests.protocol.actions.specs import get_spec
 
 
 def get_program() -> Program:

@@ -67,7 +67,7 @@ def test_what_others_asked_is_not_asked_again(
 ) -> None:
     """An answer to one is an answer to all; an ask that came to nothing answers nobody."""
     known: KnownVote = make_vote(game)
-    ask = InnerAsk(b"a" * 32, 1 << 17, known.ref, 3, asker, clock=30, ending=ending)
+    ask = InnerAsk(b"a" * 32, 1 << 17, known.vote, 3, asker, clock=30, ending=ending)
     monkeypatch.setattr(asking, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
     party = cast(Any, SimpleNamespace(account="own"))
     assert asking._is_asked(party, known, 3) == is_asked

@@ -18,8 +18,8 @@ from protocol.spec.game.state import GameRound, Pool, StatementRef
 from protocol.spec.merkle import hash_leaf, is_valid_path
 from protocol.spec.params import LEAF_BYTES
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
-from tests.e2e.world import make_dataset
-from tests.protocol.actions.lone import get_spec
+from tests.e2e_rounds.world import make_dataset
+from tests.protocol.actions.specs import get_spec
 
 SLOT, SEGMENT, STEP = 2, 1, 1
 DISPUTE = InnerDispute(b"d" * 32, 1 << 16, StatementRef(0, SLOT), SEGMENT, "opener", 9, step=STEP)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from protocol.actions.merge import claim, serving
-from protocol.actions.merge.book import ClaimBook
+from protocol.actions.merge.book import ClaimBook, WorkProof
 from protocol.actions.merge.outer_step import FetchDelta
 from protocol.actions.merge.records import RECORDS, ClaimFinished
 from protocol.actions.runtime.chain_state import ChainState
@@ -36,8 +36,8 @@ from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
 from protocol.spec.statements import VoteWord
 from protocol.spec.typed_data import SigningDomain
-from tests.e2e.world import make_dataset
-from tests.protocol.actions.lone import get_spec
+from tests.e2e_rounds.world import make_dataset
+from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
 
@@ -89,12 +89,16 @@ class _FakeContract:
 
 @dataclass
 class Handed:
-    """The audit room as this one sees it: votes at hand, by round."""
+    """The audit room as this one sees it: votes at hand, by round, and work leaves that it was shown."""
 
     votes: dict[int, list[Any]] = field(default_factory=dict)
+    works: dict[bytes, WorkProof] = field(default_factory=dict)
 
     def list_handed(self, index: int) -> Sequence[Any]:
         return tuple(self.votes.get(index, ()))
+
+    def list_works(self) -> dict[bytes, WorkProof]:
+        return self.works
 
 
 # --- The chain ----------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.merkle import verify_path
-from tests.protocol.actions.lone import get_spec
 from tests.protocol.actions.merge.stage import DOMAIN, get_account, open_stage
+from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 
 SEGMENTS = 4

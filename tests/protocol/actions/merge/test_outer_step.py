@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from protocol.actions.audit.messages import WorkSaid
-from protocol.actions.merge import asking, outer_step, work
+from protocol.actions.merge import outer_step, work
 from protocol.actions.merge.bases import check_base
 from protocol.actions.merge.global_model import get_initial_header, load_outer, load_outer_state
 from protocol.actions.merge.outer_step import FetchDelta, MergeClaims, get_root, make_key, merge_claims
 from protocol.actions.merge.places import sort_by_shard
 from protocol.adapters.blobs import refer_delta
+from protocol.adapters.wire import client, hedging
 from protocol.compute.digest import outer_header
 from protocol.compute.outer import merge
 from protocol.spec.codec import compute_outer_root
@@ -19,9 +20,9 @@ from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.state import compute_seat_id
-from tests.protocol.actions.lone import get_spec
 from tests.protocol.actions.merge.stage import HASTE, TASK, get_account, open_stage
 from tests.protocol.actions.silent_peer import run_silent
+from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 
 
@@ -46,7 +47,8 @@ async def test_peers_that_never_answer_hold_up_nobody(
 ) -> None:
     """The solver and all strangers that have announced an endpoint take connections and say nothing: the one
     node that has the bytes is asked as well, soon, and for what follows first."""
-    monkeypatch.setattr(asking, "ASK_NEXT_S", 0.1)
+    for module in (hedging, client):
+        monkeypatch.setattr(module, "PAUSE_S", 0.1)
     async with open_stage(tmp_path, 2, 1) as stage, run_silent() as silent:
         async with stage.open(3):
             await stage.commit(1, 2, 3)

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from protocol.adapters.chain.abi import Entry, Parameter, load_abi
-from protocol.adapters.chain.deployment import CONTRACT_NAMES
-from protocol.adapters.chain.types import ENUMS, STRUCTS
+from protocol.adapters.chain.abi import Entry, Parameter, load_own_abi
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
 from protocol.adapters.chain.values import find_struct
 
 
 def list_entries(kind: str) -> list[Entry]:
-    return [entry for name in CONTRACT_NAMES.values() for entry in load_abi(f"I{name}") if entry.kind == kind]
+    return [entry for name in GAME_CONTRACTS.values() for entry in load_own_abi(name) if entry.kind == kind]
 
 
 def describe(entry: Entry) -> str:
@@ -22,8 +21,8 @@ def compute_zero(parameter: Parameter) -> object:
     if parameter.is_list:
         return []
     if parameter.items:
-        kind = STRUCTS[parameter.type_name]
-        return kind(**{item.name: compute_zero(item) for item in parameter.items})
+        values = [compute_zero(item) for item in parameter.items]
+        return find_struct(parameter.type_name, parameter.items)(*values)
     if parameter.kind.startswith("bytes"):
         return bytes(int(parameter.kind.removeprefix("bytes") or 0))
     return {"address": "0x" + 40 * "0", "bool": False, "string": ""}.get(parameter.kind, 0)
@@ -37,8 +36,6 @@ def make_sample(parameter: Parameter, seed: int = 1) -> Any:
     if parameter.items:
         values = [make_sample(item, seed + number) for number, item in enumerate(parameter.items)]
         return find_struct(parameter.type_name, parameter.items)(*values)
-    if parameter.type_name in ENUMS:
-        return ENUMS[parameter.type_name](1)
     if parameter.kind.startswith("bytes"):
         return seed.to_bytes(1, "big") * int(parameter.kind.removeprefix("bytes") or 40)
     return {"address": f"0x{seed:040x}", "bool": True, "string": f"text {seed}"}.get(parameter.kind, seed)

@@ -10,38 +10,35 @@ from protocol.spec.containers import LeafProof, StateLeaves
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 LEAF = LeafProof(b"data", (bytes(31) + b"\1", bytes(31) + b"\2"))
-BOOK, LEDGER = load_abi("IAuditBook"), load_abi("IRoundLedger")
+ASKS, TASKS = load_abi("IAsks"), load_abi("ITasks")
 
 
-def test_lists_of_structs_survive_an_event() -> None:
-    entry = next(one for one in BOOK if one.name == "LeavesOpened")
-    leaves = (StateLeaves(LEAF, LEAF, LEAF), StateLeaves(LEAF, LeafProof(b"", ()), LEAF))
-    plain = [parameter for parameter in entry.inputs if not parameter.is_indexed]
-    places = [value.to_bytes(32, "big") for value in (7, 2, 3)]
-    data = encode_values(plain, [1, 0, leaves])
-    found = decode_event(entry, [entry.digest, *places], data)
-    assert found == {
-        "task": places[0], "round": 2, "slot": 3, "draw": 1, "phase": 0, "leaves": leaves,
-    }  # fmt: skip
+def test_structs_inside_structs_survive() -> None:
+    shown = find_function(ASKS, "answer").inputs[2]
+    leaves = [item for item in shown.items if item.type_name == "StateLeaves"]
+    value = StateLeaves(LEAF, LeafProof(b"", ()), LEAF)
+    assert leaves and decode_values(leaves, encode_values(leaves, [value] * len(leaves))) == (
+        [value] * len(leaves)
+    )
 
 
 def test_a_value_that_does_not_fit_is_refused() -> None:
-    settle = find_function(LEDGER, "settleClaim")
-    assert len(encode_call(settle, [bytes(32), 0, 0])) == 4 + 3 * 32
-    for wrong in ([bytes(33), 0, 0], [bytes(32), -1, 0], [bytes(32), 0, "zero"], [bytes(32), 0]):
+    is_open = find_function(ASKS, "openOn")
+    assert len(encode_call(is_open, [bytes(32), 0])) == 4 + 2 * 32
+    for wrong in ([bytes(33), 0], [bytes(32), -1], [bytes(32), "zero"], [bytes(32)]):
         with pytest.raises(InvalidInput, match="does not fit"):
-            encode_call(settle, wrong)
+            encode_call(is_open, wrong)
 
 
 def test_bytes_of_another_interface_are_the_chain_s_fault() -> None:
-    outputs = find_function(BOOK, "openedOf").outputs
+    outputs = find_function(ASKS, "askOf").outputs
     with pytest.raises(EnvironmentFault, match="the ABI does not describe"):
         decode_values(outputs, bytes(31))
 
 
 def test_a_string_that_is_no_text_stops_nobody() -> None:
     """Solidity checks no encoding, so anybody can announce an endpoint of any bytes."""
-    entry = next(one for one in load_abi("ITaskRegistry") if one.name == "Announced")
+    entry = next(one for one in TASKS if one.name == "Announced")
     data = encode(["bytes", "bytes32"], [b"https://\xff\xfe", bytes(32)])
     found = decode_event(entry, [entry.digest, bytes(32)], data)
     assert found["url"] == "https://\ufffd\ufffd" and found["certificate_sha256"] == bytes(32)

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from protocol.adapters.chain import connection as module
-from protocol.adapters.chain.client import open_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import Deployment
+from protocol.adapters.chain.game import open_game_chain
+from protocol.adapters.chain.game_deployment import GameDeployment
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts.devnet import claim_port
 from tests.protocol.adapters.anvil import TestChain, run_test_chain
@@ -25,7 +25,7 @@ async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
 async def test_no_chain_is_said_with_its_url(net: TestChain) -> None:
     url = f"http://127.0.0.1:{claim_port(0)}"
     with pytest.raises(EnvironmentFault, match="a chain that answers") as fault:
-        async with open_chain(url, net.chain.deployment):
+        async with open_game_chain(url, net.chain.deployment):
             pass
     assert fault.value.where == url and "touchstone devnet" in fault.value.remedy
     assert fault.value.retryable
@@ -34,7 +34,7 @@ async def test_no_chain_is_said_with_its_url(net: TestChain) -> None:
 async def test_another_chain_is_refused(net: TestChain) -> None:
     other = replace(net.chain.deployment, chain_id=1)
     with pytest.raises(InvalidInput, match="expected chain id 1, got chain id 31337"):
-        async with open_chain(net.rpc_url, other):
+        async with open_game_chain(net.rpc_url, other):
             pass
 
 
@@ -45,22 +45,22 @@ EMPTY = "0x" + 40 * "7"
     "change",
     [
         lambda found: replace(found, token=EMPTY),
-        lambda found: replace(found, vault=EMPTY),
-        lambda found: replace(found, outer_contest=EMPTY),
+        lambda found: replace(found, purse=EMPTY),
+        lambda found: replace(found, contests=EMPTY),
     ],
 )
 async def test_an_address_without_code_is_refused(
-    net: TestChain, change: Callable[[Deployment], Deployment]
+    net: TestChain, change: Callable[[GameDeployment], GameDeployment]
 ) -> None:
     with pytest.raises(InvalidInput, match=f"expected code at {EMPTY}, got none"):
-        async with open_chain(net.rpc_url, change(net.chain.deployment)):
+        async with open_game_chain(net.rpc_url, change(net.chain.deployment)):
             pass
 
 
 async def test_a_contract_of_another_version_is_said(net: TestChain) -> None:
-    # The token stands at the ledger's address here; it has no such view.
+    # The token stands at the tasks' address here; it has no such view.
     with pytest.raises(InvalidInput, match="Unknown"):
-        await net.chain.ledger.is_merged(bytes(32), 0)
+        await net.chain.tasks.limits()
 
 
 async def test_heads_come_when_they_change(net: TestChain) -> None:

@@ -2,30 +2,28 @@
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from protocol.adapters.chain.abi import Entry, load_abi, to_snake_case
+from protocol.adapters.chain.abi import load_own_abi, to_snake_case
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import Contract
-from protocol.adapters.chain.deployment import CONTRACT_NAMES, Deployment
 from protocol.adapters.chain.erc20 import ERC20_ABI
+from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
 from protocol.adapters.chain.logs import EventReader
 from protocol.spec.errors import InvalidInput
-from protocol.spec.event_log import EVENT_TYPES
-from tests.protocol.adapters.chain.entries import describe, list_entries
+from tests.protocol.adapters.anvil import make_deployment
 
 ROOT = Path(__file__).resolve().parents[4]
 FOLDERS = ("benchmarks", "node", "protocol", "scripts", "tests", "verifier", "whistleblower")
-ABIS = {field: load_abi(f"I{name}") for field, name in CONTRACT_NAMES.items()} | {"token": ERC20_ABI}
+ABIS = {field: load_own_abi(name) for field, name in GAME_CONTRACTS.items()} | {"token": ERC20_ABI}
 OWN = {"randomness": {"prove": 1}}
 """Methods that are no call of the contract, and their arguments."""
 
 
 def find_field(node: ast.expr) -> str:
-    """The contract that an expression such as `party.chain.ledger` stands for; empty: none."""
+    """The contract that an expression such as `party.chain.rounds` stands for; empty: none."""
     if not isinstance(node, ast.Attribute) or node.attr not in ABIS:
         return ""
     owner = node.value
@@ -34,7 +32,7 @@ def find_field(node: ast.expr) -> str:
 
 
 def list_aliases(tree: ast.AST) -> dict[str, str]:
-    """Names that stand for a contract: `book = party.chain.audit_book`."""
+    """Names that stand for a contract: `book = party.chain.votes`."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -77,36 +75,29 @@ def test_every_call_in_the_sources_is_in_the_abi() -> None:
 
 
 def test_a_wrong_call_is_found() -> None:
-    assert find_mistakes("await chain.vault.deposit(1)\nawait party.chain.vault.free_of(a)") == []
-    assert find_mistakes("await chain.vault.depozit(1)") == ["vault.depozit with 1 arguments"]
-    assert find_mistakes("await self.party.chain.vault.deposit()") == ["vault.deposit with 0 arguments"]
-    assert find_mistakes("a, b = 1, chain.ledger\nb.judge(1)") == ["ledger.judge with 1 arguments"]
+    assert find_mistakes("await chain.purse.deposit(1)\nawait party.chain.purse.credit_of(a)") == []
+    assert find_mistakes("await chain.purse.depozit(1)") == ["purse.depozit with 1 arguments"]
+    assert find_mistakes("await self.party.chain.purse.deposit()") == ["purse.deposit with 0 arguments"]
+    assert find_mistakes("a, b = 1, chain.votes\nb.judge(1)") == ["votes.judge with 1 arguments"]
 
 
 def make_contract() -> Contract:
     connection, zero = Connection("http://127.0.0.1:1"), "0x" + 40 * "0"
-    names = set(Deployment.__struct_fields__) - {"chain_id", "deploy_block"}
-    deployment = Deployment(chain_id=1, deploy_block=0, **dict.fromkeys(names, zero))
-    return Contract("StakeVault", zero, connection, None, EventReader(connection, deployment))
+    deployment = make_deployment(1, [zero] * (1 + len(GAME_CONTRACTS)))
+    return Contract("Purse", zero, connection, None, EventReader(connection, deployment))
 
 
 async def test_a_function_that_is_not_in_the_abi_is_no_method() -> None:
-    with pytest.raises(AttributeError, match="StakeVault has no function mint"):
+    with pytest.raises(AttributeError, match="Purse has no function mint"):
         await make_contract().mint(1)
 
 
 async def test_nothing_is_sent_without_an_account() -> None:
     with pytest.raises(InvalidInput, match="for reading only") as refusal:
         await make_contract().deposit(1)
-    assert "StakeVault.deposit" in str(refusal.value.actual)
+    assert "Purse.deposit" in str(refusal.value.actual)
 
 
 async def test_arguments_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidInput, match="does not fit"):
-        await make_contract().free_of(7)
-
-
-@pytest.mark.parametrize("entry", list_entries("event"), ids=describe)
-def test_every_event_has_a_class_with_its_arguments(entry: Entry) -> None:
-    found = {field.name for field in fields(EVENT_TYPES[entry.name])} - {"block_number"}
-    assert found == {p.name for p in entry.inputs}
+        await make_contract().credit_of(7)

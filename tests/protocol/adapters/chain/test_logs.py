@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 
 from protocol.adapters.chain import logs
-from protocol.adapters.chain.abi import load_abi
+from protocol.adapters.chain.abi import load_own_abi
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.logs import Batch, EventReader, Follower
 from protocol.adapters.chain.values import encode_values
-from protocol.spec import events
 from protocol.spec.containers import StateHeader
-from protocol.spec.statuses import AuditStatus
-from protocol.spec.tolerance import Judgement
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 10)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 13)]
 DEPLOYMENT = make_deployment(1, ADDRESSES)
 HEADER = StateHeader(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5)
 
@@ -30,12 +27,12 @@ async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
 
 
 def make_log(contract: str, name: str, indexed: list[object], plain: list[object]) -> dict[str, object]:
-    entry = next(e for e in load_abi(f"I{contract}") if e.kind == "event" and e.name == name)
+    entry = next(e for e in load_own_abi(contract) if e.kind == "event" and e.name == name)
     keys = [parameter for parameter in entry.inputs if parameter.is_indexed]
     others = [parameter for parameter in entry.inputs if not parameter.is_indexed]
     topics = [encode_values([key], [value]) for key, value in zip(keys, indexed, strict=True)]
     return {
-        "address": DEPLOYMENT.address_of(contract).upper().replace("0X", "0x"),
+        "address": DEPLOYMENT.contracts()[contract].upper().replace("0X", "0x"),
         "topics": [entry.digest, *topics],
         "data": encode_values(others, plain),
         "blockNumber": 7,
@@ -46,7 +43,7 @@ def make_log(contract: str, name: str, indexed: list[object], plain: list[object
 
 
 def read_deposits(batch: Batch) -> list[int]:
-    return [e.arguments["amount_wei"] // STAKE_WEI for e in batch.events if e.name == "Deposited"]
+    return [e.arguments["wei_"] // STAKE_WEI for e in batch.events if e.name == "Deposited"]
 
 
 async def read_next(follower: Follower, net: TestChain) -> Batch:
@@ -66,35 +63,29 @@ async def reader() -> AsyncIterator[EventReader]:
     await connection.close()
 
 
-def test_structs_and_enums_become_those_of_the_specification(reader: EventReader) -> None:
-    task = b"\7" * 32
+def test_structs_are_those_of_the_specification_and_lists_are_tuples(reader: EventReader) -> None:
+    task, name = b"\7" * 32, b"\6" * 32
     raw = [
-        make_log("AuditBook", "StartOpened", [task, 1, 2], [3, HEADER]),
-        make_log("AuditBook", "AuditJudged", [task, 1, 2], [3, 0, AuditStatus.REJECTS, Judgement.GREY]),
+        make_log("Disputes", "TracePosted", [task, name], [b"t" * 32, HEADER, HEADER, 9]),
+        make_log("Disputes", "StepRootsPosted", [task, name], [[b"1" * 32, b"2" * 32], 9]),
     ]
-    opened, judged = reader.decode(raw)
-    assert opened.arguments == {"task": task, "round": 1, "slot": 2, "draw": 3, "start": HEADER}
-    assert judged.arguments["status"] is AuditStatus.REJECTS and judged.arguments["worst"] is Judgement.GREY
-    assert list(judged.arguments) == ["task", "round", "slot", "draw", "rank", "status", "worst"]
-    assert opened.typed == events.StartOpened(
-        block_number=7, task=task, round=1, slot=2, draw=3, start=HEADER
-    )
+    posted, roots = reader.decode(raw)
+    assert posted.arguments == {
+        "task": task, "dispute": name, "trace_root": b"t" * 32, "start": HEADER, "end": HEADER,
+        "clock_block": 9,
+    }  # fmt: skip
+    assert roots.arguments["roots"] == (b"1" * 32, b"2" * 32)
 
 
-def test_lists_are_tuples_and_texts_are_text(reader: EventReader) -> None:
-    raw = [
-        make_log("DisputeGame", "StepRootsPosted", [b"d" * 32], [[b"1" * 32, b"2" * 32]]),
-        make_log("TaskRegistry", "Announced", [ADDRESSES[0]], ["https://node", b"c" * 32]),
-    ]
-    posted, announced = reader.decode(raw)
-    assert posted.arguments["roots"] == (b"1" * 32, b"2" * 32)
+def test_texts_are_text(reader: EventReader) -> None:
+    [announced] = reader.decode([make_log("Tasks", "Announced", [ADDRESSES[0]], ["https://node", b"c" * 32])])
     assert announced.arguments == {
         "account": ADDRESSES[0], "url": "https://node", "certificate_sha256": b"c" * 32
     }  # fmt: skip
 
 
 def test_logs_of_other_contracts_and_unknown_events_are_left_out(reader: EventReader) -> None:
-    log = make_log("TaskRegistry", "Announced", [ADDRESSES[0]], ["https://node", b"c" * 32])
+    log = make_log("Tasks", "Announced", [ADDRESSES[0]], ["https://node", b"c" * 32])
     foreign = {**log, "address": "0x" + 40 * "9"}
     unknown = {**log, "topics": [b"u" * 32]}
     assert reader.decode([foreign, unknown, {**log, "topics": []}]) == []
@@ -102,7 +93,7 @@ def test_logs_of_other_contracts_and_unknown_events_are_left_out(reader: EventRe
 
 async def test_long_ranges_are_read_in_spans(net: TestChain, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
-        await net.chain.vault.deposit(STAKE_WEI)
+        await net.chain.purse.deposit(STAKE_WEI)
     head = (await net.chain.head()).number
     whole = await net.chain.read_events(0, head)
     assert len(whole) == 5
@@ -113,12 +104,12 @@ async def test_long_ranges_are_read_in_spans(net: TestChain, monkeypatch: pytest
 
 async def test_a_follower_hands_out_every_event_once(net: TestChain) -> None:
     follower = make_follower(net)
-    await net.chain.vault.deposit(STAKE_WEI)
+    await net.chain.purse.deposit(STAKE_WEI)
     assert read_deposits(await read_next(follower, net)) == [1]
     # A gap: several blocks between two looks.
-    await net.chain.vault.deposit(2 * STAKE_WEI)
+    await net.chain.purse.deposit(2 * STAKE_WEI)
     await net.anvil("anvil_mine", 5)
-    await net.chain.vault.deposit(3 * STAKE_WEI)
+    await net.chain.purse.deposit(3 * STAKE_WEI)
     assert read_deposits(await read_next(follower, net)) == [2, 3]
     batch = await read_next(follower, net)
     assert batch.events == () and batch.forget_from is None
@@ -129,11 +120,11 @@ async def test_a_reorg_is_noticed_and_read_again_from_the_fork(net: TestChain, d
     follower = make_follower(net)
     await read_next(follower, net)
     for amount in (1, 2, 3):
-        await net.chain.vault.deposit(amount * STAKE_WEI)
+        await net.chain.purse.deposit(amount * STAKE_WEI)
         assert read_deposits(await read_next(follower, net)) == [amount]
     head = (await net.chain.head()).number
     await net.anvil("anvil_reorg", depth, [])
-    await net.chain.vault.deposit(9 * STAKE_WEI)
+    await net.chain.purse.deposit(9 * STAKE_WEI)
     batch = await read_next(follower, net)
     assert batch.forget_from == head - depth + 1
     assert read_deposits(batch) == [9]
@@ -146,7 +137,7 @@ async def test_a_reorg_deeper_than_the_memory_is_read_from_the_start(
     monkeypatch.setattr(logs, "REMEMBERED_HEADS", 2)
     follower = make_follower(net)
     for amount in (1, 2, 3, 4):
-        await net.chain.vault.deposit(amount * STAKE_WEI)
+        await net.chain.purse.deposit(amount * STAKE_WEI)
         await read_next(follower, net)
     await net.anvil("anvil_reorg", 3, [])
     batch = await read_next(follower, net)
@@ -155,7 +146,7 @@ async def test_a_reorg_deeper_than_the_memory_is_read_from_the_start(
 
 async def test_a_head_that_was_dropped_meanwhile_gives_no_batch(net: TestChain) -> None:
     follower = make_follower(net)
-    await net.chain.vault.deposit(STAKE_WEI)
+    await net.chain.purse.deposit(STAKE_WEI)
     head = await net.chain.head()
     assert await follower.read_up_to(replace(head, block_hash=bytes(32))) is None
     assert read_deposits(await read_next(follower, net)) == [1]
@@ -166,5 +157,5 @@ async def test_following_goes_on_with_each_head(net: TestChain) -> None:
     first = await anext(batches)
     assert first.events == () and first.head.number == (await net.chain.head()).number
     waiting = asyncio.ensure_future(anext(batches))
-    await net.chain.vault.deposit(STAKE_WEI)
+    await net.chain.purse.deposit(STAKE_WEI)
     assert read_deposits(await waiting) == [1]

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
-from protocol.adapters.chain import ContractRefused, randomness
+from protocol.adapters.chain import randomness
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.headers import encode_header
 from protocol.adapters.chain.logs import EventReader
 from protocol.adapters.chain.randomness import Randomness
+from protocol.adapters.chain.refusals import ContractRefused
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.spec import drand
@@ -33,7 +34,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         sender = Sender(connection, key, devnet.CHAIN_ID, Patience())
         receipt = await sender.send("", compute_creation_code(name, []), name)
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
-        deployment = make_deployment(devnet.CHAIN_ID, [str(receipt["contractAddress"]).lower()] * 9)
+        deployment = make_deployment(devnet.CHAIN_ID, [str(receipt["contractAddress"]).lower()] * 12)
         reader = EventReader(connection, deployment)
         yield connection, Randomness("Randomness", deployment.randomness, connection, None, reader)
         await connection.close()

@@ -6,7 +6,7 @@ from eth_abi.abi import encode
 from protocol.adapters.chain.abi import Entry, list_package_abis, load_abi
 from protocol.adapters.chain.refusals import ErrorBook, explain_revert, load_book, make_book
 from protocol.adapters.chain.values import encode_values
-from protocol.adapters.chain.wordings import WORDINGS
+from protocol.adapters.chain.wordings import WORDINGS, Wording
 from tests.protocol.adapters.chain.entries import make_sample
 
 ERROR = {
@@ -51,18 +51,19 @@ def test_the_words_of_the_source_are_used() -> None:
     )
 
 
-def test_the_words_of_the_source_go_before_the_table() -> None:
+def test_the_words_of_the_source_go_before_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table has words for an error of this name: they fill in what the source does not say."""
-    book, data = make({"notice": "Nothing here.", "remedy": "Give some."}, "ZeroAmount")
+    monkeypatch.setitem(WORDINGS, "TooLow", Wording("too low", "more than nothing", "nothing", "Ask."))
+    book, data = make({"notice": "Nothing here.", "remedy": "Give some."})
     refusal = book.explain(data, "here")
-    assert (refusal.what, refusal.remedy) == ("Nothing here (ZeroAmount)", "Give some.")
+    assert (refusal.what, refusal.remedy) == ("Nothing here (TooLow)", "Give some.")
     assert (refusal.expected, refusal.actual) == ("more than nothing", "nothing")
 
 
 def test_the_table_is_left_alone_where_an_error_of_its_name_has_other_values() -> None:
-    book, data = make({"remedy": "Give some."}, "NotModule")
-    assert "{" in WORDINGS["NotModule"].actual + WORDINGS["NotModule"].expected
-    assert str(book.explain(data, "here").actual) == f"NotModule: from_ {PAYER}, what bond"
+    book, data = make({"remedy": "Give some."}, "NodeUnsound")
+    assert "{" in WORDINGS["NodeUnsound"].actual + WORDINGS["NodeUnsound"].expected
+    assert str(book.explain(data, "here").actual) == f"NodeUnsound: from_ {PAYER}, what bond"
 
 
 def test_values_stand_in_for_words_that_nobody_wrote() -> None:

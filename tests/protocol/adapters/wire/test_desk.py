@@ -2,11 +2,13 @@
 
 import asyncio
 from pathlib import Path
+from typing import Annotated
 
 import aiohttp
 import pytest
+from msgspec import Meta
 
-from protocol.adapters.messages import Count, Form, Line, Message, encode_message
+from protocol.adapters.messages import Count, Form, Message, encode_message
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.answers import REFUSAL
 from protocol.adapters.wire.desk import Desk
@@ -21,7 +23,7 @@ MOST_BYTES = 64
 class Said(Message, frozen=True):
     """A line."""
 
-    text: Line
+    text: Annotated[str, Meta(max_length=200)]
 
 
 class Counted(Message, frozen=True):

@@ -7,6 +7,7 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.game.inner_dispute import AskEnding, DemandedLeaf, DisputeStage, InnerBook
 from protocol.spec.game.inner_folding import NO_DRAW, fold_inner
 from protocol.spec.game.state import StatementRef
+from protocol.spec.statements import Vote, VoteWord
 
 NAME, OPENER, RESPOND = b"d" * 32, "0x" + "0A" * 20, 10
 HEADER = StateHeader(b"w" * 32, b"m" * 32, b"v" * 32, 1, 1)
@@ -71,17 +72,21 @@ def test_an_end_is_final_and_others_go_on() -> None:
 
 
 def test_asks_open_and_end() -> None:
-    statement = SimpleNamespace(round=1, slot=0, draw=0, rank=1)
+    words = [bytes([i]) * 32 for i in range(7)]
+    place = (words[0], 1, words[1], words[2], 0, words[3], 0, 1)
+    vote = Vote(*place, 7, words[4], words[5], words[6], VoteWord.REJECT_STATE, 5)
     values = {
         "id": NAME,
         "seat": 131072,
-        "statement": statement,
+        "vote": SimpleNamespace(**{**vars(vote), "word": 2}),
         "leaf": 5,
         "asker": OPENER,
         "last_block": 70,
     }
     book = fold_inner(InnerBook(RESPOND), "AskOpened", values, 9)
     assert (book.asks[NAME].leaf, book.asks[NAME].clock, book.asks[NAME].ending) == (5, 70, AskEnding.OPEN)
+    assert book.asks[NAME].vote == vote and book.asks[NAME].vote.word is VoteWord.REJECT_STATE
+    assert book.asks[NAME].statement == StatementRef(1, 0, 0, 1)
     book = fold_inner(book, "AskEnded", {"id": NAME, "ending": 2}, 12)
     assert book.asks[NAME].ending == AskEnding.CONVICTED
 

@@ -14,6 +14,7 @@ from protocol.spec.game.inner_moves import (
     list_moves,
 )
 from protocol.spec.game.state import StatementRef
+from protocol.spec.statements import Vote, VoteWord
 
 CLAIMANT, OPENER, STRANGER = "claimant", "opener", "stranger"
 OPENED = InnerDispute(b"d" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, clock=20)
@@ -74,6 +75,8 @@ def test_only_the_same_step_in_time_counts_as_pursued() -> None:
 
 
 def test_an_ask_is_answerable_up_to_its_clock() -> None:
-    ask = InnerAsk(b"a" * 32, 1 << 17, StatementRef(0, 0, 0, 0), 3, "asker", clock=30)
+    word = bytes(32)
+    vote = Vote(word, 0, word, word, 0, word, 0, 0, 0, word, word, word, VoteWord.ACCEPT, 0)
+    ask = InnerAsk(b"a" * 32, 1 << 17, vote, 3, "asker", clock=30)
     assert is_answerable(ask, 30) and not is_answerable(ask, 31)
     assert not is_answerable(replace(ask, ending=AskEnding.CLEARED), 30)

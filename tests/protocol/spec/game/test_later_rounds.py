@@ -10,10 +10,10 @@ import pytest
 from protocol.spec.game import calls
 from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from protocol.spec.game.fates import get_claim_fate, get_votes
-from protocol.spec.game.purse import restitution_of, stake_of
+from protocol.spec.game.purse import ESCROW, restitution_of, stake_of
 from protocol.spec.game.state import StatementRef
 from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.test_posting import A, R, judge
+from tests.protocol.spec.game.test_posting import A, R, U, judge
 from tests.protocol.spec.game.world import (
     World,
     get_burned,
@@ -152,6 +152,83 @@ def test_a_late_rejection_of_a_claim_that_is_not_accepted_restores_nothing() -> 
     assert vote(world, 0, LATE, 0, R, 0) and vote(world, 0, LATE, 1, R, 0)
     convict_vote(world, StatementRef(0, 0, LATE, 0))
     assert get_credit(world, "solver0") == 0
+
+
+def test_a_claim_that_a_slash_has_paid_is_not_made_good_when_its_round_falls() -> None:
+    """Its pay was restored out of the liar's slash; the signers' slash owes it nothing."""
+    world = make_late()
+    assert vote(world, 2, LATE, 0, R, 1) and vote(world, 2, LATE, 1, R, 1)
+    escrow = get_escrow(world)
+    convict_vote(world, StatementRef(1, 2, LATE, 0))
+    assert get_credit(world, "solver2") == 100 and get_escrow(world) == escrow - 100, "its own pay is burned"
+    world.send(calls.OpenContest(0, 300), "watcher")
+    fell(world, 0)
+    assert world.state.rounds[1].phase == world.state.rounds[2].phase == RoundPhase.UNDONE
+    assert world.state.falls[0].owed == world.state.falls[0].held == 100, "round 2 alone"
+    settle_last(world)
+    assert get_credit(world, "solver2") == 100 + 100 + 100, "restored, round 0, and round 2 made good"
+    assert world.state.purse.get_wei(restitution_of(0)) == 0
+
+
+def get_escrow(world: World) -> int:
+    return world.state.purse.get_wei(ESCROW)
+
+
+def settle_last(world: World) -> None:
+    """Round 0 stands, and its third solver, who has signed nothing, settles all rounds."""
+    world.jump(world.block + 6)
+    world.send(calls.LetStand(0), "x")
+    world.jump(10_000)
+    world.send(calls.SettleSeat(solver(2), world.state.next_round - 1), "x")
+
+
+def test_a_rejection_in_an_undone_round_burns_the_pay_that_it_took() -> None:
+    """Before and after the solver has settled: the slash pays the claim, the escrow does not keep its pay."""
+    for is_settled in (False, True):
+        world = make_quiet_world(rounds=5)
+        for index, words in enumerate(((A, A, A), (A, A, R))):
+            judge(world, words, index)
+            if index == 0:
+                assert post(world, (0, 1), (0, 1, 2), 0, root=make_word("wrong")) is None
+        world.send(calls.DisputeStatement(StatementRef(1, 2, 0, 0), 80), "finder")
+        world.send(calls.OpenContest(0, 300), "watcher")
+        fell(world, 1)
+        if is_settled:
+            settle_last(world)
+        escrow = get_escrow(world)
+        world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "finder")
+        assert world.state.rounds[1].restored == {2} and get_escrow(world) == escrow - 100
+        if not is_settled:
+            settle_last(world)
+        assert get_credit(world, "solver2") == 200, "round 0, and what the slash paid"
+
+
+def test_the_pay_that_a_rejection_took_is_burned_once() -> None:
+    """In a round that stands settlement has burned it, where the solver settled first."""
+    for is_settled in (False, True):
+        world = make_quiet_world(rounds=1)
+        judge(world, (A, A, R), 0)
+        assert post(world, (0, 1), (0, 1), 0) is None
+        world.send(calls.DisputeStatement(StatementRef(0, 2, 0, 0), 80), "finder")
+        world.jump(10_000)
+        escrow = get_escrow(world)
+        for is_now in (is_settled, not is_settled):
+            if is_now:
+                world.send(calls.SettleSeat(solver(2), 0), "x")
+            else:
+                world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "finder")
+        assert get_escrow(world) == escrow - 100 and get_credit(world, "solver2") == 100
+
+
+def test_a_claim_that_was_not_served_had_no_pay_to_lose() -> None:
+    world = make_quiet_world(rounds=5)
+    judge(world, (A, A, None), 0)
+    for rank, word in enumerate((R, U, U)):
+        if rank == 1:
+            world.jump((world.state.rounds[0].closed or 0) + 10)
+        assert vote(world, 2, 0, rank, word)
+    convict_vote(world, StatementRef(0, 2, 0, 0))
+    assert get_credit(world, "solver2") == 0 and not world.state.rounds[0].restored
 
 
 def convict_vote(world: World, ref: StatementRef) -> None:

@@ -26,6 +26,7 @@ from protocol.spec.game.money import (
     compute_burned,
     compute_drift_pay,
     compute_least_auditor_burn,
+    compute_least_idler_burn,
     compute_lies,
     compute_paid_beyond,
     compute_stake_burning,
@@ -290,3 +291,16 @@ def test_a_task_bears_drift_as_far_as_its_pay_goes() -> None:
 def test_the_stated_gain_does_not_change_what_is_borne() -> None:
     terms = make(**RICH)
     assert compute_borne_gains(terms, FIGURES) == compute_borne_gains(terms, replace(FIGURES, gain=5))
+
+
+def test_an_auditor_that_replays_nothing_loses_more_than_the_replays_it_saves() -> None:
+    """By hand: C/n = 3; a third is the cheat's, so two thirds of 64 are unasked for 96 votes; two audits in
+    each of D rounds. In exact tasks its own opening convicts it at once."""
+    terms = make(late_chance=0)
+    rounds = count_closing_rounds(terms, FIGURES)
+    assert compute_least_idler_burn(terms, FIGURES) == 3 * (96 + 2 * rounds)
+    exact = replace(terms, is_exact=True)
+    assert compute_least_idler_burn(exact, FIGURES) == 3 * 2 * rounds
+    rule = next(iter(get_rules(terms, "auditor_stake", word="C/n (")))
+    assert compute_burned(rule.least, terms.amounts.finder_cap) >= 3 * (96 + 2 * rounds)
+    assert compute_burned(rule.least - 2, terms.amounts.finder_cap) < 3 * (96 + 2 * rounds)

@@ -11,12 +11,14 @@ from protocol.spec.game.drawing import get_drawn_seat
 from protocol.spec.game.earnings import RoundMoney, compute_round_money, find_fall
 from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.events import WeiMoved
-from protocol.spec.game.purse import restitution_of
+from protocol.spec.game.purse import BURNED, PotKind, restitution_of
 from protocol.spec.game.state import Fall, StatementRef
+from protocol.spec.game.terms import compute_escrow
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     KEEPER,
+    SUBMITTER,
     World,
     commit,
     get_burned,
@@ -232,6 +234,23 @@ def test_what_is_held_is_shared_and_its_rest_burned_when_the_task_closes() -> No
     assert world.state.is_closed and not [pot for pot in world.state.purse.wei if pot == restitution_of(0)]
     moved = [e.wei for _, e in world.log if isinstance(e, WeiMoved) and e.source == restitution_of(0)]
     assert moved == [4_000 * 4_350 // 8_000, 666 * 4_350 // 8_000, 1_813]
+
+
+def test_a_fall_burns_half_of_its_stakes_whoever_is_in_it() -> None:
+    """Submitter, signers, contester, the other solvers and all auditors are one: what restitution gives back
+    to them they lose in the escrow, so a full self-challenge loses the burn."""
+    world = make_expensive_fall()
+    world.cheats -= {KEEPER}
+    world.play()
+    world.withdraw_all()
+    escrow = compute_escrow(world.state.terms)
+    coalition = set(world.deposited) | set(world.withdrawn) | {SUBMITTER}
+    lost = escrow - sum(world.get_gain(account) for account in coalition)
+    assert world.state.is_closed and lost == get_burned(world)
+    moves = [event for _, event in world.log if isinstance(event, WeiMoved) and event.target == BURNED]
+    fees = sum(move.wei for move in moves if move.source.kind == PotKind.STAKE)
+    pay_of_the_convicted = 3 * 4_000
+    assert lost - fees - pay_of_the_convicted == 4_350 >= 3 * 2_000 // 2
 
 
 def test_a_round_belongs_to_the_first_fall_that_made_it_undone() -> None:

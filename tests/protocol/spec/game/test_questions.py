@@ -137,7 +137,7 @@ def test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls() -> 
     ask(world, word=R)
     answer_reject(world)
     assert world.state.rounds[0].restored == {0} and get_credit(world, "solver0") == 100
-    assert get_burned(world) == 500 - 125 - 125 - 100
+    assert get_burned(world) == 500 - 125 - 125, "100 less of the slash, and 100 of the escrow"
     assert get_claim_fate(world.state, world.state.rounds[0], 0, world.block) == ClaimFate.VOID
     world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
     answer_reject(world, 1)
@@ -152,7 +152,8 @@ def test_a_slash_pays_no_more_than_it_has() -> None:
     world = make_judged((R, A, A), amounts=replace(AMOUNTS, solver_pay=1_000))
     ask(world, word=R)
     answer_reject(world)
-    assert get_credit(world, "solver0") == 500 - 125 - 125 and get_burned(world) == 0
+    assert get_credit(world, "solver0") == 500 - 125 - 125
+    assert get_burned(world) == 1_000, "its pay, of the escrow"
     world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
     answer_reject(world, 1)
     assert get_credit(world, "solver0") == 250, "once, even if it was not all"

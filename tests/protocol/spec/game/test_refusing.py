@@ -9,7 +9,7 @@ import pytest
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
-from protocol.spec.game.earnings import count_unserved
+from protocol.spec.game.fates import count_unserved
 from protocol.spec.game.figures import Figures
 from protocol.spec.game.machine import apply, fold_all
 from protocol.spec.game.owned import DECIDING, compute_deciding_chance
@@ -70,7 +70,7 @@ def count_fees(world: World, words: tuple[VoteWord, ...], order: tuple[int, ...]
     votes = tuple(make_vote(world, world.state, (0, 0, 0, rank), words[rank]) for rank in order)
     events = apply(world.state, calls.JudgeVotes(0, votes), "x", world.block)
     state = fold_all(world.state, events, world.block)
-    return count_unserved(state, state.rounds[0], 0)
+    return count_unserved(state.rounds[0], 0)
 
 
 def test_the_ways_in_which_own_auditors_accept_are_counted() -> None:

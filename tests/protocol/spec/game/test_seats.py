@@ -13,6 +13,7 @@ from protocol.spec.game.state import compute_seat_id, create_game
 from protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
 from protocol.spec.game.timing import get_live_round
 from tests.protocol.spec.game.world import (
+    KEEPER,
     SUBMITTER,
     World,
     commit,
@@ -63,7 +64,7 @@ def test_all_numbers_of_auditors_can_be_taken() -> None:
     seats = {number: replace(seat, number=number, account=str(number)) for number in numbers}
     world.state = replace(world.state, seats=seats)
     assert join(world, "last", 500, SeatRole.VERIFIER) is None
-    assert world.get_seat("last").number == 2 << 16 | 4_095
+    assert world.get_seat("last").number == 2 << 16 | 1_023
     assert join(world, "new", 500, SeatRole.VERIFIER) == "SeatsTaken"
     assert join(world, "new", 500, SeatRole.WHISTLEBLOWER) is None, "the other role has its own"
 
@@ -120,6 +121,25 @@ def test_nobody_joins_a_halted_task() -> None:
 def test_nobody_joins_when_all_rounds_are_used() -> None:
     world = make_quiet_world(rounds=1)
     assert join(world, "new", 2_000) == "TaskOver"
+
+
+def test_nobody_joins_a_task_that_is_over_by_standing_still() -> None:
+    """Else who joins after each `payOut` keeps it from closing, for gas."""
+    world = make_world()
+    world.jump(299)
+    assert join(world, "early", 2_000) is None, "until dispute has passed it can be started"
+    world.jump(300)
+    assert world.try_send(calls.PayOut(solver(0)), "x") is None, "it is over"
+    assert join(world, "pest", 2_000) == "TaskOver"
+    world.cheats -= {KEEPER}
+    assert world.play().state.is_closed, "nobody can keep it open"
+
+
+def test_a_task_that_is_started_again_takes_members_again() -> None:
+    world = make_world()
+    world.jump(300)
+    world.send(calls.StartRounds(), "x")
+    assert join(world, "new", 2_000) is None
 
 
 def make_full(**changes: int) -> World:

@@ -74,7 +74,29 @@ def test_the_next_draw_comes_within() -> None:
     assert compute_late_reach(make_terms().windows) == 30 + 6 + 80 + 10
 
 
-@pytest.mark.parametrize("name", [one.name for one in fields(GameAmounts)])
+BONDS = ("contest_bond", "ask_bond", "dispute_bond")
+
+
+@pytest.mark.parametrize("name", BONDS)
+@pytest.mark.parametrize("stake", ["solver_stake", "auditor_stake"])
+def test_a_bond_above_the_stake_of_a_seat_is_refused(name: str, stake: str) -> None:
+    """A task with bonds beyond everybody's means is one in which nobody challenges."""
+    stakes = {"solver_stake": 2_000, "auditor_stake": 2_000, stake: 900}
+    for wei, expected in ((900, None), (901, ("AmountTooLarge", f"{name} <= 900"))):
+        amounts = replace(AMOUNTS, **stakes, **{name: wei})
+        assert get_name(make_terms(amounts=amounts)) == expected
+
+
+def test_a_contest_fits_into_the_window_of_its_root() -> None:
+    """Answers and children of a contest, each at the last block: longer, and one contest holds up the
+    settlement of all for as long as it likes."""
+    for levels, respond, expected in ((2, 50, None), (2, 51, 204), (4, 25, None), (5, 25, 250)):
+        terms = replace(with_windows(respond=respond), contest_levels=levels)
+        rule = ("WindowTooShort", f"dispute >= 2 contest_levels respond ({expected})")
+        assert get_name(terms) == (rule if expected else None)
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(GameAmounts) if one.name not in BONDS])
 def test_amounts_beyond_the_greatest_are_refused(name: str) -> None:
     for wei, expected in ((1 << 90, None), ((1 << 90) + 1, "AmountTooLarge")):
         fault = check_terms(make_terms(amounts=replace(AMOUNTS, **{name: wei})), LIMITS_LOCAL)

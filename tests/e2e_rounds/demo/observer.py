@@ -1,0 +1,84 @@
+"""What the submitter's node does for the demo: each posted root is computed again from the claims' own bytes,
+and the model behind it is measured on text that nobody trains on."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from protocol.actions.merge.global_model import get_initial_header, load_weights
+from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.runtime.duties import Duty
+from protocol.actions.runtime.party import Party
+from protocol.compute.data import get_heldout_batch
+from protocol.compute.evaluate import compute_heldout_loss
+from protocol.spec.containers import OuterHeader
+from protocol.spec.game.enums import RoundPhase
+
+HELDOUT_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A posted root, the own one, and the model's loss in nats per byte."""
+
+    round: int
+    posted: bytes
+    own: bytes
+    weights_root: bytes
+    loss: float
+
+
+@dataclass
+class Observer:
+    """measured: by posted root, in order; tell: hears of each."""
+
+    tell: Callable[[Measured], None]
+    first_loss: float | None = None
+    measured: dict[bytes, Measured] = field(default_factory=dict)
+
+    def list_duties(self, party: Party, block: int) -> Iterator[Duty]:
+        """Roots that were not looked at."""
+        for game_round in party.game.rounds.values():
+            root = game_round.root
+            if game_round.phase == RoundPhase.POSTED and root is not None and root not in self.measured:
+                yield Measure(self.take, game_round.index, root)
+
+    async def measure_first(self, party: Party) -> float:
+        """The loss before any training."""
+        self.first_loss = await measure_loss(party, get_initial_header(party))
+        return self.first_loss
+
+    def take(self, found: Measured) -> None:
+        """One more."""
+        self.measured[found.posted] = found
+        self.tell(found)
+
+    @property
+    def losses(self) -> list[float]:
+        """Before training and after each round."""
+        first = [] if self.first_loss is None else [self.first_loss]
+        return first + [one.loss for one in sorted(self.measured.values(), key=lambda one: one.round)]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Merge the claims of a round, compare roots, measure the model."""
+
+    take: Callable[[Measured], None]
+    round: int
+    root: bytes
+
+    async def perform(self, party: Party) -> None:
+        """Raises ProtocolFault or EnvironmentFault where the bytes cannot be had yet."""
+        game_round = party.game.rounds[self.round]
+        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        header = OuterHeader(made.weights_root, made.momentum_root)
+        loss = await measure_loss(party, header)
+        self.take(Measured(self.round, self.root, get_root(made), made.weights_root, loss))
+
+
+async def measure_loss(party: Party, header: OuterHeader) -> float:
+    """Of the model behind these roots."""
+    weights, training = await load_weights(party, header), party.task.spec.training
+    batch = get_heldout_batch(party.task.corpus, training, HELDOUT_ROWS)
+    return await asyncio.to_thread(compute_heldout_loss, weights, batch, training.model)

@@ -1,0 +1,100 @@
+"""The demo's task: a small Llama on the sources of Python's standard library, in wide windows.
+
+Blocks that nobody needs are skipped, so wide windows cost a slow machine nothing and a fast one little.
+Honest parties train with kernels of different processors; the limits are ten times what these differ by.
+"""
+
+import sysconfig
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from node.round_submit import RoundPlan
+from protocol.compute.calibrate import propose_limits
+from protocol.compute.compare import Distances
+from protocol.spec.containers import ModelConfig, ScheduleConfig
+from protocol.spec.float32 import nearest
+from protocol.spec.game.terms import GameAmounts, GameWindows
+from protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
+
+DATASET_BYTES = 1_000_000
+HELDOUT_BYTES = 40_000
+HONEST_MAXIMA = (1.9e-5, 8.4e-5, 3.1e-5)
+"""First moment, second moment, weights: by how much honest replays of well-conditioned segments differ at
+most (docs/decisions/0006-limits.md)."""
+LEFT_OUT = {"site-packages", "test", "tests"}
+LEAST_AUDITORS = 3
+"""One draw of a claim has a primary and two reserves."""
+WINDOWS = GameWindows(
+    delay=1, draw_grid=2, train_min=220, train_max=260, audit_max=150, post=40, respond=100, dispute=1_000,
+    ask=2_700,
+)  # fmt: skip
+AMOUNTS = GameAmounts(
+    **{
+        name: amount * TOKEN_WEI
+        for name, amount in {
+            "solver_stake": 2_000, "auditor_stake": 500, "solver_pay": 100, "audit_pay": 10, "late_pay": 20,
+            "dropped_fee": 60, "unserved_fee": 70, "contest_bond": 300, "ask_bond": 40, "dispute_bond": 80,
+            "finder_cap": 150,
+        }.items()
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is to compute. steps: of a round; segment: steps of a segment."""
+
+    model: ModelConfig
+    steps: int
+    segment: int
+    sequences: int
+    peak_rate: float
+
+
+DEFAULT = Size(ModelConfig(256, 64, 176, 2, 4, 4, 64), steps=40, segment=10, sequences=8, peak_rate=4e-3)
+"""133,000 parameters."""
+QUICK = Size(ModelConfig(256, 32, 64, 2, 2, 2, 32), steps=8, segment=2, sequences=4, peak_rate=5e-3)
+"""37,000 parameters."""
+
+
+def build_plan(size: Size, rounds: int, solvers: int, verifiers: int, watchers: int, seed: int) -> RoundPlan:
+    """The task for so many honest solvers and one more, which may cheat. It starts when all auditors are
+    there, and goes on without the cheat."""
+    limits = propose_limits([Distances(*HONEST_MAXIMA, 0, 0, 0)])
+    steps = rounds * size.steps
+    return RoundPlan(
+        model=size.model,
+        schedule=ScheduleConfig(nearest(size.peak_rate), warmup_steps=size.steps // 4, total_steps=steps),
+        windows=WINDOWS,
+        amounts=AMOUNTS,
+        limits=limits.reject,
+        rounds=rounds,
+        inner_steps=size.steps,
+        segment_steps=size.segment,
+        solver_seats=solvers + 1,
+        draws=1,
+        late_chance=LATE_RATE_ONE // 2 if watchers >= LEAST_AUDITORS else 0,
+        least_solvers=solvers,
+        least_verifiers=verifiers,
+        least_whistleblowers=watchers,
+        carry_moments=1,
+        outer_learning_rate=nearest(0.7),
+        outer_momentum=nearest(0.6),
+        sequences_per_step=size.sequences,
+        sequence_tokens=size.model.context_tokens,
+        heldout_tokens=HELDOUT_BYTES,
+        initial_seed=seed,
+    )
+
+
+def read_dataset() -> bytes:
+    """Sources of the running Python, held-out text at the end. Files come in the order of
+    their names' hash, so that both parts are text of one kind."""
+    root, data = Path(sysconfig.get_path("stdlib")), bytearray()
+    files = [path for path in root.rglob("*.py") if not LEFT_OUT & set(path.parts)]
+    for path in sorted(files, key=lambda path: sha256(str(path.relative_to(root)).encode()).digest()):
+        if len(data) >= DATASET_BYTES:
+            break
+        data += path.read_bytes()
+    return bytes(data[:DATASET_BYTES])

@@ -1,0 +1,136 @@
+"""What a run came to, as JSON: losses, money, utilisation, gas, claims, the convicted number."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.fates import get_claim_fate
+from protocol.spec.game.state import GameState
+from tests.e2e_rounds.demo.books import Books
+from tests.e2e_rounds.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
+from tests.e2e_rounds.demo.number import ConvictedNumber
+from tests.e2e_rounds.demo.observer import Measured
+from tests.e2e_rounds.demo.roster import SUBMITTER, Member
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Pace:
+    """Seconds, by the demo's own clock. trained: by account and round; end: when the last root was posted."""
+
+    trained: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
+    end: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that is known of a run that is over. accounts: by name; changes: of the wallets, in wei; seated:
+    when an account took its seat; cpu_s: processor time by name."""
+
+    members: Sequence[Member]
+    accounts: Mapping[str, str]
+    game: GameState
+    block: int
+    books: Books
+    changes: Mapping[str, int]
+    gas: Gas
+    pace: Pace
+    seated: Mapping[str, float]
+    cpu_s: Mapping[str, float]
+    losses: Sequence[float]
+    measured: Sequence[Measured]
+    numbers: Mapping[str, ConvictedNumber]
+
+
+def make_report(run: Run) -> Json:
+    """The whole report but for how long it took. Amounts in wei."""
+    claims = list_claims(run)
+    return {
+        "unit": "wei",
+        "rounds": [_show_round(one) for one in run.measured],
+        "loss": list(run.losses),
+        "parties": [_show_party(run, name) for name in (SUBMITTER, *(m.name for m in run.members))],
+        "burned": run.books.burned,
+        "claims": claims,
+        "convicted_numbers": {_name(run, account): n.to_json() for account, n in run.numbers.items()},
+        "utilisation": show_utilisation(run, claims),
+        "gas": _show_gas(run.gas, len(claims)),
+        "is_closed": run.game.is_closed,
+        "task_rounds": run.game.terms.rounds,
+        "blocks": run.block,
+        "cpu_s": dict(run.cpu_s),
+    }
+
+
+def _show_round(one: Measured) -> Json:
+    return {"round": one.round, "posted": one.posted.hex(), "own": one.own.hex(), "loss": one.loss}
+
+
+def _name(run: Run, account: str) -> str:
+    return next((name for name, one in run.accounts.items() if one == account), account)
+
+
+def _show_party(run: Run, name: str) -> Json:
+    account = run.accounts[name]
+    member = next((one for one in run.members if one.name == name), None)
+    everybody = {**run.game.former, **run.game.seats}.values()
+    closed = {seat.account for seat in everybody if seat.status == SeatStatus.CLOSED}
+    return {
+        "name": name,
+        "role": SUBMITTER if member is None else member.role.name.lower(),
+        "is_honest": member is None or member.is_honest,
+        "account": account,
+        "moved": dict(run.books.accounts.get(account, Counter())),
+        "change": run.changes[account],
+        "is_convicted": account in closed,
+    }
+
+
+# --- Claims and their training ------------------------------------------------------------------------------
+def list_claims(run: Run) -> list[Json]:
+    """What became of each claim."""
+    found = []
+    for game_round in run.game.rounds.values():
+        for slot, claim in sorted(game_round.claims.items()):
+            seat = {**run.game.former, **run.game.seats}[claim.seat]
+            fate = get_claim_fate(run.game, game_round, slot, run.block)
+            is_merged = game_round.phase == RoundPhase.POSTED and slot in game_round.merged
+            found.append(
+                {
+                    "round": game_round.index,
+                    "solver": _name(run, seat.account),
+                    "fate": fate.name,
+                    "is_merged": is_merged,
+                    "is_convicted": claim.is_convicted,
+                    "train_s": round(run.pace.trained.get((seat.account, game_round.index), 0.0), 3),
+                }
+            )
+    return found
+
+
+def show_utilisation(run: Run, claims: Sequence[Json]) -> Json:
+    """Training time of merged claims by the time that their solvers sat, from taking the seat to the last
+    root; honest solvers, and all together."""
+    solvers = {}
+    for member in run.members:
+        if member.role != SeatRole.SOLVER or not member.is_honest:
+            continue
+        useful = sum(c["train_s"] for c in claims if c["solver"] == member.name and c["is_merged"])
+        sat = run.pace.end - run.seated[run.accounts[member.name]]
+        solvers[member.name] = {"train_s": round(useful, 3), "seat_s": round(sat, 3), "share": useful / sat}
+    total = sum(one["train_s"] for one in solvers.values()) / sum(one["seat_s"] for one in solvers.values())
+    return {"solvers": solvers, "all": total}
+
+
+def _show_gas(gas: Gas, claims: int) -> Json:
+    return {
+        "per_solver_round": gas.get_per_solver_round(claims),
+        "of_rounds": gas.get_sum(ROUND_CONTRACTS),
+        "of_questions": gas.get_sum(QUESTION_CONTRACTS),
+        "claims": claims,
+        "by_contract": dict(gas.used),
+        "transactions": dict(gas.transactions),
+    }

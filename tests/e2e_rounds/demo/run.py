@@ -1,0 +1,262 @@
+"""One run of the demo: a chain, contracts, a process for each party; watched, reported, judged.
+
+The submitter's node runs in the demo itself: it posts the task, and computes every posted root again.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from eth_account import Account
+from rich.console import Console
+from safetensors.torch import load_file
+
+from node import export
+from node.round_submit import RoundPlan, post_task
+from protocol.actions.runtime import upkeep
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.joining import catch_up, open_task
+from protocol.actions.runtime.loop import Loop
+from protocol.actions.runtime.opening import open_party
+from protocol.adapters.chain.game import GameChain, open_game_chain
+from protocol.adapters.keys import AccountKey
+from protocol.compute.determinism import list_cpu_capabilities
+from protocol.compute.digest import tensor_root
+from protocol.compute.export import SAFETENSORS_NAME
+from protocol.compute.model import parameter_layout
+from protocol.spec.containers import ModelConfig
+from protocol.spec.game.enums import SeatRole
+from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
+from tests.e2e_rounds.demo.books import fold_books
+from tests.e2e_rounds.demo.clock import keep_time
+from tests.e2e_rounds.demo.company import Company, open_company
+from tests.e2e_rounds.demo.costs import read_gas
+from tests.e2e_rounds.demo.hearing import tell_said
+from tests.e2e_rounds.demo.isolation import is_supported
+from tests.e2e_rounds.demo.names import Names
+from tests.e2e_rounds.demo.observer import Measured, Observer
+from tests.e2e_rounds.demo.player import Order, Said, Trained, withdraw
+from tests.e2e_rounds.demo.report import Pace, Run, make_report
+from tests.e2e_rounds.demo.roster import SUBMITTER, Member
+from tests.e2e_rounds.demo.screen import Screen
+from tests.e2e_rounds.demo.stage import Folders
+from tests.e2e_rounds.demo.verdict import judge_run
+from tests.e2e_rounds.demo.watch import Watch
+
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is played. dataset: the task's bytes; fault: the operation in which the cheat errs."""
+
+    plan: RoundPlan
+    members: tuple[Member, ...]
+    dataset: bytes
+    fault: str
+    folders: Folders
+
+
+@dataclass
+class Show:
+    """A run under way."""
+
+    setting: Setting
+    devnet: Devnet
+    screen: Screen
+    keys: dict[str, Any]
+    watch: Watch
+    observer: Observer = field(init=False)
+    pace: Pace = field(default_factory=Pace)
+
+    def __post_init__(self) -> None:
+        self.observer = Observer(self.tell_measured)
+
+    @property
+    def accounts(self) -> dict[str, str]:
+        """Lower-case account by name."""
+        return {name: key.address.lower() for name, key in self.keys.items()}
+
+    def hear(self, name: str, message: Said | Trained) -> None:
+        """What a party said or did."""
+        if isinstance(message, Said):
+            self.screen.say(name, self._reword(message.line))
+        else:
+            index = message.first_step // self.setting.plan.inner_steps
+            self.pace.trained[self.accounts[name], index] += message.seconds
+
+    def _reword(self, line: str) -> str:
+        watch = self.watch
+        if not watch.state.games:
+            return line
+        return tell_said(watch.names, watch.game, watch.state.inner[watch.task], line)
+
+    def tell_measured(self, found: Measured) -> None:
+        """A root was computed again."""
+        self.pace.end = self.screen.seconds
+        same = "the same root" if found.own == found.posted else f"ANOTHER ROOT, {found.own.hex()[:16]}"
+        before = self.observer.losses[-2]
+        line = f"merged round {found.round} again from the claims' bytes: {same}; "
+        self.screen.say(SUBMITTER, f"{line}held-out loss {found.loss:.3f}, before {before:.3f}")
+
+    def configure(self, name: str) -> PartyConfig:
+        """The submitter's node."""
+        key, folders = AccountKey(self.keys[name]), self.setting.folders
+        say = lambda line: self.screen.say(name, line)  # noqa: E731
+        return PartyConfig(folders.submitter, self.devnet.path, self.devnet.rpc_url, key, say=say)
+
+    def make_orders(self) -> list[Order]:
+        """What each process is started with."""
+        kernels, members = list_cpu_capabilities(), self.setting.members
+        solvers = sum(member.role == SeatRole.SOLVER for member in members)
+        return [
+            Order(
+                member=member,
+                key=self.keys[member.name].key.hex(),
+                home=self.setting.folders.make_home(member.name),
+                log=self.setting.folders.logs / f"{member.name}.log",
+                deployment=self.devnet.path,
+                rpc_url=self.devnet.rpc_url,
+                solvers=solvers,
+                fault=self.setting.fault,
+                kernels=kernels[min(member.kernel_rank, len(kernels) - 1)],
+            )
+            for member in members
+        ]
+
+
+async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
+    """One whole run; whether nothing is wrong."""
+    screen = Screen(console)
+    with setting.folders.hold():
+        async with open_show(setting, screen) as show:
+            tell_beginning(show)
+            report = await play(show)
+        report["wall_s"] = round(screen.seconds, 1)
+        report["path"] = os.path.relpath(setting.folders.report)
+        findings = judge_run(report)
+        report["findings"] = [vars(finding) for finding in findings]
+        setting.folders.report.write_text(json.dumps(report, indent=1) + "\n")
+        screen.show_result(report, findings)
+    return all(finding.holds for finding in findings)
+
+
+@asynccontextmanager
+async def open_show(setting: Setting, screen: Screen) -> AsyncIterator[Show]:
+    """A chain with contracts and money."""
+    names = (SUBMITTER, *(member.name for member in setting.members))
+    keys = {name: Account.create() for name in names}
+    options = DevnetOptions(path=setting.folders.deployment, log=setting.folders.logs / "anvil.log")
+    async with (
+        run_devnet(options, report=lambda _: None) as devnet,
+        open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
+    ):
+        await fund(chain.connection, devnet.deployment, [key.address for key in keys.values()])
+        known = Names({key.address.lower(): name for name, key in keys.items()})
+        watch = Watch(chain, known, screen.say, ChainState.of(chain), lambda: screen.seconds)
+        yield Show(setting, devnet, screen, keys, watch)
+
+
+def tell_beginning(show: Show) -> None:
+    """Who takes part."""
+    members = show.setting.members
+    where = f"chain {show.devnet.deployment.chain_id} at {show.devnet.rpc_url}"
+    show.screen.say("demo", f"{where}; {len(members)} processes: {', '.join(m.name for m in members)}")
+    sees = "each process sees its own folder, the chain and HTTPS (Landlock)"
+    none = "this kernel has no Landlock: that processes read only their own folder is not enforced"
+    show.screen.say("demo", sees if is_supported() else none)
+
+
+# --- Playing ------------------------------------------------------------------------------------------------
+async def play(show: Show) -> dict[str, Any]:
+    """The task from its posting to the last token; the report."""
+    setting, chain = show.setting, show.watch.chain
+    async with AsyncExitStack() as stack:
+        company = stack.enter_context(open_company(show.hear))
+        company.start(show.make_orders())
+        ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(setting.members)))
+        stack.push_async_callback(cancel, ticking)
+        await stack.enter_async_context(open_submitter(show, company, ticking))
+        await wait_for(lambda: company.is_over, company, ticking)
+        changes = await read_changes(show, chain)
+        cpu_s = {name: over.cpu_s for name, over in company.over.items()}
+    return await conclude(show, chain, changes, cpu_s)
+
+
+@asynccontextmanager
+async def open_submitter(show: Show, company: Company, ticking: "asyncio.Task[None]") -> AsyncIterator[None]:
+    """Post the task and play it to its end with whoever else is there; then take the rest out."""
+    setting, watch = show.setting, show.watch
+    async with open_party(show.configure(SUBMITTER)) as party:
+        task = await post_task(party, setting.plan, setting.dataset, secrets.token_bytes(32))
+        await catch_up(party)
+        await open_task(party, task)
+        loss = await show.observer.measure_first(party)
+        show.screen.say(SUBMITTER, f"held-out loss of the untrained model: {loss:.3f} nats per byte")
+        looping = asyncio.create_task(Loop(party, (upkeep.list_duties, show.observer.list_duties)).run())
+        watching = asyncio.create_task(watch.run())
+        try:
+            await wait_for(lambda: looping.done() and watching.done(), company, ticking, looping, watching)
+        finally:
+            await cancel(looping, watching)
+        await withdraw(party)
+        yield
+
+
+async def wait_for(is_enough: Any, company: Company, *tasks: "asyncio.Task[None]") -> None:
+    """Until that holds, however long it takes. Raises what ended a task, and EnvironmentFault where a party
+    has failed."""
+    while not is_enough():
+        for task in tasks:
+            if task.done():
+                task.result()
+        company.require_alive()
+        await asyncio.sleep(LOOK_S)
+
+
+async def cancel(*tasks: "asyncio.Task[None]") -> None:
+    """End tasks, and wait until they have."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# --- Afterwards ---------------------------------------------------------------------------------------------
+async def read_changes(show: Show, chain: GameChain) -> dict[str, int]:
+    """What each wallet has more than it was given, in wei."""
+    return {
+        account: await chain.token.balance_of(account) - GRANT_TOKEN_WEI for account in show.accounts.values()
+    }
+
+
+async def conclude(
+    show: Show, chain: GameChain, changes: dict[str, int], cpu_s: dict[str, float]
+) -> dict[str, Any]:
+    """The report of a run whose parties have gone, with the exported model."""
+    setting, watch, head = show.setting, show.watch, await chain.head()
+    first = show.devnet.deployment.deploy_block
+    events = await chain.read_events(first, head.number)
+    gas = await read_gas(chain.connection, show.devnet.deployment, first, head.number)
+    measured = sorted(show.observer.measured.values(), key=lambda one: one.round)
+    run = Run(
+        setting.members, show.accounts, watch.game, head.number, fold_books(watch.task, events), changes,
+        gas, show.pace, watch.seated, cpu_s, show.observer.losses, measured, watch.numbers,
+    )  # fmt: skip
+    report = make_report(run)
+    await export.run(show.configure(SUBMITTER), watch.task, setting.folders.model)
+    report["final_weights_root"] = measured[-1].weights_root.hex() if measured else ""
+    report["exported_weights_root"] = compute_exported_root(setting.folders, setting.plan.model)
+    return report
+
+
+def compute_exported_root(folders: Folders, model: ModelConfig) -> str:
+    """The tree root of the exported weights, in canonical order."""
+    tensors = load_file(folders.model / SAFETENSORS_NAME)
+    return tensor_root(torch.cat([tensors[p.name].reshape(-1) for p in parameter_layout(model)])).hex()

@@ -1,0 +1,93 @@
+"""What a person sees: a line an event, then the curve, tables and the verdict."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.e2e_rounds.demo.books import REASONS
+from tests.e2e_rounds.demo.names import show_wei
+from tests.e2e_rounds.demo.verdict import Finding
+
+WIDTH = 118
+WHO = 16
+BAR = 44
+
+
+class Screen:
+    """Lines with the seconds since the start."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False, width=None if Console().is_terminal else WIDTH)
+        self._started_s = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started_s
+
+    def say(self, who: str, line: str) -> None:
+        """One line."""
+        self.console.print(f"{self.seconds:>6.1f} s  {who:<{WHO}} {line}", markup=False, soft_wrap=True)
+
+    def show_result(self, report: Mapping[str, Any], findings: Sequence[Finding]) -> None:
+        """Curve, money, utilisation, gas and verdict."""
+        self.console.print("\nHeld-out loss of the global model, nats per byte")
+        self.console.print(draw_curve(report["loss"]) + "\n", markup=False)
+        self.console.print(make_money_table(report))
+        for line in (*tell_utilisation(report["utilisation"]), *tell_gas(report["gas"])):
+            self.console.print(line, markup=False)
+        self.console.print(f"\nwhole run: {report['wall_s']:.0f} s; report: {report['path']}\n", markup=False)
+        for finding in findings:
+            mark = "[green]ok   [/]" if finding.holds else "[bold red]WRONG[/]"
+            self.console.print(f"  {mark}  {finding.sentence}")
+        is_good = all(finding.holds for finding in findings)
+        self.console.print("\nAll of it holds." if is_good else "\nSomething is wrong.")
+
+
+def draw_curve(losses: Sequence[float]) -> str:
+    """A bar for each model."""
+    most = max(losses)
+    names = ["at first", *(f"round {index}" for index in range(len(losses) - 1))]
+    return "\n".join(
+        f"  {name:<9} {loss:.3f} {'#' * max(1, round(BAR * loss / most))}"
+        for name, loss in zip(names, losses, strict=True)
+    )
+
+
+def make_money_table(report: Mapping[str, Any]) -> Table:
+    """What each party has more or less than before, and why."""
+    table = Table(title="Money, in tokens", title_justify="left")
+    table.add_column("party")
+    for column in (*REASONS, "in the wallet"):
+        table.add_column(column, justify="right")
+    for party in report["parties"]:
+        cells = [_show(party["moved"].get(reason, 0)) for reason in REASONS]
+        name = party["name"] if party["is_honest"] else f"[red]{party['name']}[/]"
+        table.add_row(name, *cells, _show(party["change"]))
+    table.add_row("burned", *("" for _ in REASONS), _show(report["burned"]))
+    return table
+
+
+def _show(wei: int) -> str:
+    return f"{'+' if wei > 0 else ''}{show_wei(wei).split()[0]}" if wei else "0"
+
+
+def tell_utilisation(utilisation: Mapping[str, Any]) -> list[str]:
+    """How much of their time solvers spent on training that counts."""
+    solvers = (
+        f"{name} {one['train_s']:.1f} of {one['seat_s']:.1f} s"
+        for name, one in utilisation["solvers"].items()
+    )
+    about = f"{utilisation['all']:.1%}, training of merged claims by time in the seat"
+    return [f"utilisation: {about} ({', '.join(solvers)})"]
+
+
+def tell_gas(gas: Mapping[str, Any]) -> list[str]:
+    """What the rounds cost, and what the dispute did."""
+    return [
+        f"gas: {gas['per_solver_round']:,} for each of {gas['claims']} solver-rounds "
+        f"({gas['of_rounds']:,} in Rounds, Votes, Settlement); disputes {gas['of_questions']:,}"
+    ]

@@ -1,0 +1,196 @@
+"""What happens, in plain words: a line for an event of the chain, who did what in which round."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.adapters.chain.logs import Event
+from protocol.spec.game.auditing import get_drawn
+from protocol.spec.game.drawing import list_draws
+from protocol.spec.game.enums import ProofKind
+from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
+from protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
+from protocol.spec.game.logs import VOTE_BYTES
+from protocol.spec.game.timing import is_late_draw
+from protocol.spec.statements import VoteWord
+from tests.e2e_rounds.demo.books import name_pots
+from tests.e2e_rounds.demo.names import Names, show_wei
+
+WORDS = {
+    VoteWord.ACCEPT: "its own replay agrees: ACCEPT",
+    VoteWord.REJECT_STATE: "its own replay ends elsewhere: REJECT_STATE",
+    VoteWord.REJECT_DELTA: "the pseudo-gradient is not what was trained: REJECT_DELTA",
+    VoteWord.REJECT_START: "it does not start from the model of the round: REJECT_START",
+    VoteWord.UNSERVED: "its solver does not serve it: UNSERVED",
+    VoteWord.ABSTAIN: "no word on it: ABSTAIN",
+}
+ENDS = {
+    DisputeStage.CLEARED: "the statement stands, and half of the opener's bond goes to the accused",
+    DisputeStage.CONVICTED: "the statement is false",
+    DisputeStage.MOOT: "there is nothing left to dispute, and the bond goes back",
+}
+
+
+class Teller:
+    """Tells events of one task. state: what the chain says after them."""
+
+    def __init__(self, names: Names, state: ChainState, task: bytes) -> None:
+        self._names, self._state, self._task = names, state, task
+        self._pots = name_pots(task)
+
+    @property
+    def _game(self) -> LoggedGame:
+        return self._state.games[self._task]
+
+    def tell(self, event: Event, beside: set[str]) -> Iterator[str]:
+        """Lines about an event; beside: names of all events of its transaction."""
+        if event.name == "Given":
+            yield from self._tell_given(event.arguments, beside)
+        elif event.name in _TELLERS:
+            yield from _TELLERS[event.name](self, event.arguments)
+
+    def _dispute(self, values: Mapping[str, Any]) -> tuple[InnerDispute, str, str]:
+        """The dispute, who opened it, who answers."""
+        dispute = self._state.inner[self._task].disputes[bytes(values["dispute"])]
+        return dispute, self._names.of(dispute.opener), self._names.of_seat(self._game, dispute.seat)
+
+    # --- Task and seats -------------------------------------------------------------------------------------
+    def posted(self, v: Mapping[str, Any]) -> Iterator[str]:
+        terms = v["terms"]
+        yield (
+            f"{self._names.of(v['submitter'])} posts the task: {terms.parameter_count:,} parameters, "
+            f"{terms.rounds} rounds of {terms.inner_steps} steps; {show_wei(v['escrow_wei'])} in escrow"
+        )
+
+    def joined(self, v: Mapping[str, Any]) -> Iterator[str]:
+        yield f"{self._names.of(v['account'])} takes a seat and stakes {show_wei(v['stake_wei'])}"
+
+    def convicted(self, v: Mapping[str, Any]) -> Iterator[str]:
+        who, finder = self._names.of_seat(self._game, v["seat"]), self._names.of(v["finder"])
+        kind = ProofKind(int(v["proof"])).name
+        stake = show_wei(v["stake_wei"])
+        yield f"{who} IS CONVICTED by {finder} ({kind}): its stake of {stake} is gone"
+
+    def settled(self, v: Mapping[str, Any]) -> Iterator[str]:
+        who = self._names.of_seat(self._game, v["seat"])
+        if v["paid_wei"]:
+            yield f"{who} is paid {show_wei(v['paid_wei'])}, settled up to round {v['until_round']}"
+        if v["fee_wei"]:
+            yield f"{who} loses a fee of {show_wei(v['fee_wei'])}"
+
+    def freed(self, v: Mapping[str, Any]) -> Iterator[str]:
+        if v["stake_wei"]:
+            who = self._names.of_seat(self._game, v["seat"])
+            yield f"{who} has its stake of {show_wei(v['stake_wei'])} back"
+
+    def closed(self, v: Mapping[str, Any]) -> Iterator[str]:
+        yield f"the task is closed; {show_wei(v['refund_wei'])} of the escrow go back to the submitter"
+
+    def _tell_given(self, v: Mapping[str, Any], beside: set[str]) -> Iterator[str]:
+        kind, who = self._pots.get(v["pot"]), self._names.of(v["account"])
+        if kind == "stakes" and "SeatConvicted" in beside:
+            yield f"{who} gets {show_wei(v['wei_'])} of the slashed stake"
+        elif kind == "bonds":
+            yield f"{who} gets {show_wei(v['wei_'])} of a bond"
+
+    # --- Rounds ---------------------------------------------------------------------------------------------
+    def opened(self, v: Mapping[str, Any]) -> Iterator[str]:
+        solvers = [self._names.of_seat(self._game, n) for n in self._game.rounds[v["round"]].pool.solvers]
+        yield f"round {v['round']} opens for {', '.join(solvers)}"
+
+    def claimed(self, v: Mapping[str, Any]) -> Iterator[str]:
+        who = self._names.of_slot(self._game, v["round"], v["slot"])
+        yield f"{who} commits to its training of round {v['round']}: {v['segments']} segments, one root"
+
+    def drawn(self, v: Mapping[str, Any]) -> Iterator[str]:
+        """The primaries; reserves are looked up only where one of these does not say ACCEPT."""
+        yield from self._list_primaries(int(v["round"]), is_late=False)
+        yield from self._list_primaries(int(v["round"]) - 1, is_late=True)
+
+    def closing(self, v: Mapping[str, Any]) -> Iterator[str]:
+        yield from self._list_primaries(self._game.next_round - 1, is_late=True)
+
+    def _list_primaries(self, index: int, *, is_late: bool) -> Iterator[str]:
+        game_round, game = self._game.rounds.get(index), self._game
+        found = []
+        for slot, draw in list_draws(game, game_round) if game_round is not None else ():
+            drawn = get_drawn(game, index, slot, draw, 0)
+            if is_late_draw(game, draw) == is_late and drawn is not None:
+                who, solver = self._names.of(drawn.seat.account), self._names.of(drawn.solver)
+                found.append(f"{who} for segment {drawn.segment} of {solver}")
+        kind = "late audits" if is_late else "audits"
+        if found:
+            yield f"randomness draws the {kind} of round {index}: {', '.join(found)}"
+
+    def voted(self, v: Mapping[str, Any]) -> Iterator[str]:
+        said, game, index = bytes(v["votes"]), self._game, int(v["round"])
+        for at in range(0, len(said), VOTE_BYTES):
+            slot, draw, rank, word = said[at : at + VOTE_BYTES]
+            drawn = get_drawn(game, index, slot, draw, rank)
+            who = "an auditor" if drawn is None else self._names.of(drawn.seat.account)
+            solver, where = self._names.of_slot(game, index, slot), "" if drawn is None else drawn.segment
+            vote = f"{who}'s vote counts: segment {where} of {solver} in round {index}"
+            yield f"{vote}, {WORDS[VoteWord(word)]}"
+
+    def rooted(self, v: Mapping[str, Any]) -> Iterator[str]:
+        index = int(v["round"])
+        merged = [self._names.of_slot(self._game, index, slot) for slot in list_bits(v["merged"])]
+        root = bytes(v["root"]).hex()[:16]
+        yield (
+            f"round {index} is merged: claims of {', '.join(merged)}, "
+            f"signed by {len(list_bits(v['signers']))} solvers, root {root}"
+        )
+
+    # --- Disputes -------------------------------------------------------------------------------------------
+    def disputed(self, v: Mapping[str, Any]) -> Iterator[str]:
+        about = self._names.of_statement(self._game, read_statement(v["statement"]))
+        opener, bond = self._names.of(v["opener"]), show_wei(v["bond_wei"])
+        yield f"{opener} disputes {about}, segment {v['segment']}, with a bond of {bond}"
+
+    def answered(self, v: Mapping[str, Any]) -> Iterator[str]:
+        _, _, accused = self._dispute(v)
+        yield f"{accused} answers: the states after each of {len(v['roots']) - 1} steps of the segment"
+
+    def named(self, v: Mapping[str, Any]) -> Iterator[str]:
+        _, opener, accused = self._dispute(v)
+        yield f"{opener} names step {v['step']} of the segment as the first one where {accused} errs"
+
+    def traced(self, v: Mapping[str, Any]) -> Iterator[str]:
+        _, _, accused = self._dispute(v)
+        yield f"{accused} answers: the root over every number of that step, {v['trace_root'].hex()[:16]}"
+
+    def demanded(self, v: Mapping[str, Any]) -> Iterator[str]:
+        _, opener, _ = self._dispute(v)
+        yield f"{opener} demands leaf {v['leaf_index']} at node {v['node']} on chain"
+
+    def shown(self, v: Mapping[str, Any]) -> Iterator[str]:
+        _, _, accused = self._dispute(v)
+        yield f"{accused} shows leaf {v['number']}"
+
+    def ended(self, v: Mapping[str, Any]) -> Iterator[str]:
+        _, opener, accused = self._dispute(v)
+        stage = DisputeStage(int(v["outcome"]))
+        yield f"the dispute of {opener} against {accused} ends {stage.name}: {ENDS.get(stage, '')}"
+
+
+_TELLERS: Mapping[str, Callable[[Teller, Mapping[str, Any]], Iterator[str]]] = {
+    "TaskPosted": Teller.posted,
+    "SeatJoined": Teller.joined,
+    "SeatConvicted": Teller.convicted,
+    "SeatSettled": Teller.settled,
+    "SeatFreed": Teller.freed,
+    "GameClosed": Teller.closed,
+    "RoundOpened": Teller.opened,
+    "ClaimTaken": Teller.claimed,
+    "AuditsDrawn": Teller.drawn,
+    "ClosingDrawn": Teller.closing,
+    "VotesCounted": Teller.voted,
+    "RootPosted": Teller.rooted,
+    "DisputeOpened": Teller.disputed,
+    "StepRootsPosted": Teller.answered,
+    "StepNamed": Teller.named,
+    "TracePosted": Teller.traced,
+    "LeafDemanded": Teller.demanded,
+    "LeafShown": Teller.shown,
+    "DisputeEnded": Teller.ended,
+}

@@ -1,0 +1,89 @@
+"""The demo's eyes on the chain: every event told as it comes, and kept for the report."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.adapters.chain.game import GameChain
+from protocol.adapters.chain.logs import Batch, Event
+from protocol.spec.codec import decode_training
+from protocol.spec.game.ledger import LoggedGame
+from tests.e2e_rounds.demo.names import Names
+from tests.e2e_rounds.demo.number import ConvictedNumber, find_number
+from tests.e2e_rounds.demo.story import Teller
+
+Say = Callable[[str, str], None]
+"""(who or where, line)."""
+
+
+@dataclass
+class Watch:
+    """numbers: by which somebody was convicted, by account; seated: seconds, when a seat was taken; seconds:
+    the demo's clock."""
+
+    chain: GameChain
+    names: Names
+    say: Say
+    state: ChainState
+    seconds: Callable[[], float]
+    seated: dict[str, float] = field(default_factory=dict)
+    numbers: dict[str, ConvictedNumber] = field(default_factory=dict)
+
+    @property
+    def task(self) -> bytes:
+        """The one task. Only once it is posted."""
+        return next(iter(self.state.games))
+
+    @property
+    def game(self) -> LoggedGame:
+        """What the chain says of it."""
+        return self.state.games[self.task]
+
+    async def run(self) -> None:
+        """Until the task is closed."""
+        async for batch in self.chain.follow():
+            await self.take(batch)
+            if self.state.games and self.game.is_closed:
+                return
+
+    async def take(self, batch: Batch) -> None:
+        """Tell a batch."""
+        self.state.take(batch)
+        if not self.state.games:
+            return
+        teller, beside = Teller(self.names, self.state, self.task), dict[bytes, set[str]]()
+        for event in batch.events:
+            beside.setdefault(event.transaction_hash, set()).add(event.name)
+        for event in batch.events:
+            for line in teller.tell(event, beside[event.transaction_hash]):
+                self.say(f"block {event.block_number}", line)
+            if event.name == "SeatJoined":
+                self.seated[event.arguments["account"]] = self.seconds()
+            elif event.name == "SeatConvicted":
+                await self._tell_number(event)
+
+    async def _tell_number(self, event: Event) -> None:
+        training = decode_training(self.state.texts[self.task])
+        found = await find_number(self.chain.connection, event, training)
+        if found is None:
+            return
+        seat = int(event.arguments["seat"])
+        account = {**self.game.former, **self.game.seats}[seat].account
+        self.numbers[account] = found
+        for line in show_number(found):
+            self.say("", line)
+
+
+def show_number(found: ConvictedNumber) -> list[str]:
+    """The number of a conviction, in a few lines."""
+    judgement = found.judgement
+    exact, distance = judgement.exact, judgement.distance
+    away = "" if distance is None else f", it is {float(distance):.3g} away"
+    verdict = "outside: a fault" if judgement.is_fault else "inside"
+    return [
+        f"    the number: element {found.element} of node {found.node} ({found.operation.name})",
+        f"    operands:   {found.formula}",
+        f"    claimed:    {found.to_json()['claimed']}",
+        f"    exact:      {'none' if exact is None else f'{float(exact):.12g}'}",
+        f"    bound:      {float(judgement.bound):.3g}{away}: {verdict}",
+    ]

@@ -1,0 +1,116 @@
+"""Every kind of fault of the program, each in the claim of a solver of its own, in one round on a real chain;
+and one verifier who disputes them all."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from protocol.actions.dispute.knowing import get_inner
+from protocol.actions.dispute.standing import find_accused, is_disputable, list_provable_rounds
+from protocol.actions.runtime.duties import Duty, Wait
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.party import Party
+from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.inner_dispute import DisputeStage
+from protocol.spec.game.state import StatementRef
+from protocol.spec.game.terms import GameWindows
+from protocol.spec.program import INPUTS, Operation
+from protocol.spec.program import Role as Buffers
+from tests.e2e_rounds.cheating import make_cheating_solver
+from tests.e2e_rounds.harassing import Harass
+from tests.e2e_rounds.planted import make_planting_compute, twist_input
+from tests.e2e_rounds.reading import DisputeTold, list_closed, read_happened
+from tests.e2e_rounds.roles import VERIFIER
+from tests.e2e_rounds.world import TINY_PLAN, Part, open_world, run_world
+
+TWISTED = (Buffers.TOKENS, Buffers.LABELS, Buffers.SCALARS)
+FAULTS: Mapping[str, str] = {
+    **{operation.name: "proveOperation" for operation in Operation},
+    **{role.name: "proveDatum" for role in TWISTED},
+}
+"""By what is planted: the call by which its claimant falls."""
+WINDOWS = GameWindows(
+    delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=40, respond=200, dispute=3_000,
+    ask=8_400,
+)  # fmt: skip
+"""For twenty solvers in one process."""
+SEGMENT = 0
+
+
+def list_prosecutions(party: Party, block: int) -> Iterator[Duty]:
+    """A dispute of every claim, whatever audits say: some errors show in the loss alone, and no state tells
+    of them."""
+    mine = [one.statement for one in get_inner(party).disputes.values() if one.opener == party.account]
+    for game_round in list_provable_rounds(party.game, block):
+        for slot in game_round.claims:
+            ref = StatementRef(game_round.index, slot)
+            accused = find_accused(party.game, ref, None)
+            if ref not in mine and is_disputable(party.game, ref, accused, party.account, block):
+                yield Harass(ref, SEGMENT)
+
+
+def _list_all(party: Party, block: int) -> Iterator[Duty | Wait]:
+    yield from list_prosecutions(party, block)
+
+
+PROSECUTOR = Part((*VERIFIER.rooms, _list_all), SeatWish(SeatRole.VERIFIER))
+
+
+def make_faulty(fault: str) -> Part:
+    """A solver with this fault in every step, which defends it."""
+    twisted = {role.name: INPUTS.index(role) for role in TWISTED}
+    if fault in twisted:
+        return make_cheating_solver(make_planting_compute(twist=twist_input(twisted[fault])))
+    return make_cheating_solver(make_planting_compute(Operation[fault]))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """By which call the claimant with this fault fell, or nothing; whether its seat is gone; gas and number
+    of all transactions of its dispute."""
+
+    fault: str
+    by: str
+    is_closed: bool
+    gas: int = 0
+    transactions: int = 0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it fell as its fault deserves."""
+        return self.is_closed and self.by == FAULTS[self.fault]
+
+
+async def convict_all(folder: Path, faults: Sequence[str], deadline_s: float = 3_600.0) -> list[Ending]:
+    """Play one round with a solver for each fault, until all have fallen. Cheating has to be allowed."""
+    cast = {fault: make_faulty(fault) for fault in faults} | {"prosecutor": PROSECUTOR}
+    cast |= {f"verifier {number}": VERIFIER for number in (1, 2)}
+    schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
+    plan = replace(
+        TINY_PLAN, rounds=1, schedule=schedule, late_chance=0, least_whistleblowers=0, windows=WINDOWS,
+        solver_seats=len(faults), least_solvers=len(faults),
+    )  # fmt: skip
+
+    def is_enough(submitter: Party) -> bool:
+        game = submitter.state.games.get(world.task)
+        return game is not None and set(faults) <= list_closed(world, game)
+
+    async with open_world(folder, tuple(cast)) as world:
+        try:
+            game, _ = await run_world(world, plan, cast, is_enough, deadline_s=deadline_s)
+        finally:
+            (folder / "said.txt").write_text("\n".join(world.lines))
+        happened, closed = await read_happened(world), list_closed(world, game)
+    accounts = {world.keys[fault].address.lower(): fault for fault in faults}
+    fallen = {
+        accounts[one.accused]: one
+        for one in happened.disputes
+        if one.accused in accounts and one.outcome == DisputeStage.CONVICTED
+    }
+    return [_describe(fault, fallen.get(fault), fault in closed) for fault in faults]
+
+
+def _describe(fault: str, told: DisputeTold | None, is_closed: bool) -> Ending:
+    if told is None:
+        return Ending(fault, "", is_closed)
+    return Ending(fault, told.by, is_closed, sum(told.gas), len(told.gas))

@@ -1,0 +1,267 @@
+"""Ways to harass honest parties over a whole round, and what came of each: disputes and contests of right
+statements that prove nothing, in every style that costs its target something."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from protocol.actions.dispute import duties as disputes
+from protocol.actions.dispute.knowing import get_inner
+from protocol.actions.dispute.prosecuting import demand, get_inner_step
+from protocol.actions.dispute.proving import prove_operation
+from protocol.actions.dispute.segments import get_batches
+from protocol.actions.dispute.standing import find_accused, is_disputable, list_provable_rounds
+from protocol.actions.merge import contesting
+from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.duties import Duty, Wait
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import fetch_state
+from protocol.compute.fault import prove_operation as prove_element
+from protocol.compute.retrace import retrace
+from protocol.spec.game.enums import RoundPhase, SeatRole
+from protocol.spec.game.inner_contest import InnerContest, InnerTurn
+from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
+from protocol.spec.game.state import StatementRef
+from tests.e2e_rounds.faults import WINDOWS
+from tests.e2e_rounds.harassing import HARASSER, Harass
+from tests.e2e_rounds.reading import Happened, list_closed, read_fates, read_happened
+from tests.e2e_rounds.roles import SOLVER, VERIFIER
+from tests.e2e_rounds.world import TINY_PLAN, Part, open_world, run_world
+
+SEGMENTS = TINY_PLAN.inner_steps // TINY_PLAN.segment_steps
+LAST_BLOCKS = 3
+ListRaid = Callable[[Party, int], Iterator[Duty | Wait]]
+
+
+# --- Disputes -----------------------------------------------------------------------------------------------
+def list_openings(party: Party, block: int, segments: Sequence[int]) -> Iterator[Duty]:
+    """A dispute of each claim of round 0 in each of these segments."""
+    mine = {(one.statement, one.segment) for one in list_mine(party)}
+    for game_round in list_provable_rounds(party.game, block):
+        for slot in game_round.claims if game_round.index == 0 else ():
+            ref = StatementRef(0, slot)
+            accused = find_accused(party.game, ref, None)
+            if is_disputable(party.game, ref, accused, party.account, block):
+                yield from (Harass(ref, one) for one in segments if (ref, one) not in mine)
+
+
+def list_mine(party: Party) -> list[InnerDispute]:
+    """Disputes that this account opened."""
+    return [one for one in get_inner(party).disputes.values() if one.opener == party.account]
+
+
+@dataclass(frozen=True)
+class Name:
+    """Name the first step."""
+
+    name: bytes
+
+    async def perform(self, party: Party) -> None:
+        dispute = get_inner(party).disputes[self.name]
+        await party.chain.disputes.name_step(party.task.task, self.name, 0, dispute.roots)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Demand leaves of what everybody could have."""
+
+    name: bytes
+
+    async def perform(self, party: Party) -> None:
+        await demand(party, get_inner(party).disputes[self.name], None)
+
+
+@dataclass(frozen=True)
+class ProveRight:
+    """Have the referee compute an element that is right."""
+
+    name: bytes
+
+    async def perform(self, party: Party) -> None:
+        dispute = get_inner(party).disputes[self.name]
+        assert dispute.trace is not None
+        peer = party.state.network.find(party.game.seats[dispute.seat].account)
+        start = await fetch_state(party, [peer], dispute.trace.start)
+        batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
+        place = (start, party.task.spec.training, batches, get_inner_step(party, dispute))
+        tree = (await asyncio.to_thread(retrace, *place)).tree
+        number = self.name[0] % len(tree.program.nodes)
+        fault = await asyncio.to_thread(prove_element, tree, number, 0)
+        await prove_operation(party, dispute, dispute.trace.start, fault)
+
+
+def list_flood(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Every segment of every claim at once, with demands."""
+    yield from list_openings(party, block, range(SEGMENTS))
+    for dispute in list_mine(party):
+        if dispute.stage == DisputeStage.NAME:
+            yield Name(dispute.name)
+        elif dispute.stage == DisputeStage.PROVE:
+            yield Demand(dispute.name)
+
+
+def list_silence(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Opens, and falls silent: in one segment at once, in another once a step is named."""
+    yield from list_openings(party, block, (0, 1))
+    for dispute in list_mine(party):
+        if dispute.stage == DisputeStage.NAME and dispute.segment == 1:
+            yield Name(dispute.name)
+
+
+def list_last_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Moves in the last blocks in which it may."""
+    yield from list_openings(party, block, (2,))
+    for dispute in list_mine(party):
+        at = dispute.clock - LAST_BLOCKS
+        if dispute.stage == DisputeStage.NAME:
+            yield Name(dispute.name) if block >= at else Wait(at)
+        elif dispute.stage == DisputeStage.PROVE:
+            yield Demand(dispute.name) if block >= at else Wait(at)
+
+
+def list_false_proofs(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Proves what is right."""
+    yield from list_openings(party, block, (3,))
+    for dispute in list_mine(party):
+        if dispute.stage == DisputeStage.NAME:
+            yield Name(dispute.name)
+        elif dispute.stage == DisputeStage.PROVE:
+            yield ProveRight(dispute.name)
+
+
+# --- Contests -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Contest:
+    """Contest a right root."""
+
+    round: int
+
+    async def perform(self, party: Party) -> None:
+        bond = party.game.terms.amounts.contest_bond * (1 + len(party.game.contests))
+        await deposit_missing(party, bond)
+        await party.chain.contests.contest(party.task.task, self.round, bond, secrets.token_bytes(32))
+
+
+@dataclass(frozen=True)
+class NameFirst:
+    """Name the first child, whatever the own tree says."""
+
+    name: bytes
+    level: int
+
+    async def perform(self, party: Party) -> None:
+        contest = party.state.contests[party.task.task].contests[self.name]
+        await party.chain.contests.name_child(party.task.task, self.name, 0, list(contest.nodes))
+
+
+def list_contests(party: Party, block: int, is_silent: bool) -> Iterator[Duty | Wait]:
+    """One contest of the root of round 0, down to a leaf or not at all."""
+    mine = list_own_contests(party)
+    game_round = party.game.rounds.get(0)
+    if not mine and game_round is not None and game_round.phase == RoundPhase.POSTED:
+        yield Contest(0)
+    for contest in mine:
+        if contest.turn == InnerTurn.CONTESTER and not is_silent:
+            yield NameFirst(contest.name, contest.level)
+
+
+def list_own_contests(party: Party) -> list[InnerContest]:
+    """Those that this account opened."""
+    contests = party.state.contests[party.task.task].contests.values()
+    return [one for one in contests if one.contester == party.account and one.round == 0]
+
+
+# --- Raids --------------------------------------------------------------------------------------------------
+def make_raider(list_raid: ListRaid) -> Part:
+    """A solver that is honest in all else, and accuses nobody else."""
+    left_out = (disputes.list_duties, contesting.list_duties)
+    rooms = [room for room in SOLVER.rooms if room not in left_out]
+    return Part((*rooms, list_raid), SeatWish(SeatRole.SOLVER))
+
+
+RAIDS: Mapping[str, Sequence[Part]] = {
+    "demands": (HARASSER,),
+    "silence": (make_raider(list_silence),),
+    "last": (make_raider(list_last_moves),),
+    "proofs": (make_raider(list_false_proofs),),
+    "contest": (make_raider(partial(list_contests, is_silent=False)),),
+    "silent_contest": (make_raider(partial(list_contests, is_silent=True)),),
+    "flood": (make_raider(list_flood), make_raider(list_flood)),
+}
+QUICK_RAIDS = ("demands", "proofs", "contest")
+SOLVERS, VERIFIERS = 2, 3
+
+
+@dataclass(frozen=True)
+class Raided:
+    """What a raid came to. unpaid: honest parties that ended with less than their pay; closed: honest parties
+    that lost their seats; lost: by the raiders, wei."""
+
+    style: str
+    disputes: int
+    demands: int
+    asks: int
+    contests: int
+    outcomes: Mapping[str, int]
+    unpaid: tuple[str, ...]
+    closed: tuple[str, ...]
+    honest_lost: int
+    lost: int
+
+
+async def raid(folder: Path, style: str, deadline_s: float = 1_800.0) -> Raided:
+    """One round of honest parties under one raid, until the task is closed."""
+    raiders = {f"raider {n}": part for n, part in enumerate(RAIDS[style])}
+    honest = {f"solver {n}": SOLVER for n in range(SOLVERS)}
+    honest |= {f"verifier {n}": VERIFIER for n in range(VERIFIERS)}
+    schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
+    count = SOLVERS + len(raiders)
+    plan = replace(
+        TINY_PLAN, rounds=1, schedule=schedule, late_chance=0, least_whistleblowers=0, windows=WINDOWS,
+        solver_seats=count, least_solvers=count,
+    )  # fmt: skip
+    async with open_world(folder, (*honest, *raiders)) as world:
+        try:
+            game, _ = await run_world(world, plan, honest | raiders, deadline_s=deadline_s)
+        finally:
+            (folder / "said.txt").write_text("\n".join(world.lines))
+        happened, fates = await read_happened(world), read_fates(world, game, 0, 1 << 40)
+        accounts = {name: key.address.lower() for name, key in world.keys.items()}
+    earned = compute_earned(happened)
+    pay = {name: TINY_PLAN.amounts.solver_pay if name.startswith("solver") else 0 for name in honest}
+    unpaid = [n for n in honest if earned[accounts[n]] < pay[n] or fates.get(n, "ACCEPTED") != "ACCEPTED"]
+    closed = list_closed(world, game)
+    return Raided(
+        style,
+        disputes=len(happened.disputes),
+        demands=len(happened.list_events("LeafShown")),
+        asks=len(happened.list_events("AskEnded")),
+        contests=len(happened.list_events("ContestEnded")),
+        outcomes=count_outcomes(happened),
+        unpaid=tuple(unpaid),
+        closed=tuple(closed & honest.keys()),
+        honest_lost=happened.compute_lost(accounts[name] for name in honest),
+        lost=happened.compute_lost(accounts[name] for name in raiders),
+    )
+
+
+def count_outcomes(happened: Happened) -> dict[str, int]:
+    """How disputes ended."""
+    names = [one.outcome.name for one in happened.disputes]
+    return {name: names.count(name) for name in sorted({*names})}
+
+
+def compute_earned(happened: Happened) -> dict[str, int]:
+    """What each account has more, or less, than it came with, wei, once everything is given back."""
+    earned = dict[str, int]()
+    for event in happened.list_events("Given"):
+        account = event.arguments["account"].lower()
+        earned[account] = earned.get(account, 0) + int(event.arguments["wei_"])
+    for event in happened.list_events("Taken"):
+        account = event.arguments["account"].lower()
+        earned[account] = earned.get(account, 0) - int(event.arguments["wei_"])
+    return earned

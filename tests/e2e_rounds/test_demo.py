@@ -1,0 +1,58 @@
+"""A whole run of the demo, as small as it gets: a process for each party, two honest solvers and a cheat."""
+
+import json
+import re
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.e2e_rounds.demo.__main__ import make_setting, parse
+from tests.e2e_rounds.demo.run import demonstrate
+from tests.e2e_rounds.demo.stage import Folders
+
+ARGUMENTS = ["--quick", "--rounds", "1", "--whistleblowers", "0"]
+
+
+async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path: Path) -> None:
+    setting = replace(make_setting(parse(ARGUMENTS)), folders=Folders(tmp_path / "demo"))
+    shown = StringIO()
+    is_good = await demonstrate(setting, Console(file=shown, width=200))
+    print(shown.getvalue())
+    assert is_good
+    _check_shown(shown.getvalue())
+    report = json.loads(setting.folders.report.read_text())
+    number = report["convicted_numbers"]["cheat"]
+    assert number["operation"] == "SUBTRACT" and number["is_fault"] and len(number["operands"][0]) == 2
+    utilisation = report["utilisation"]
+    assert 0 < utilisation["all"] < 1 and utilisation["solvers"].keys() == {"solver-1", "solver-2"}
+    assert report["gas"]["per_solver_round"] > 0 and report["gas"]["claims"] == 3
+
+
+def _check_shown(text: str) -> None:
+    """What happened was told, in this order."""
+    story = [
+        r"submitter posts the task",
+        r"solver-\d takes a seat and stakes 2,000 tokens",
+        r"solver-\d +round 0: trained 8 of 8 steps",
+        r"cheat commits to its training of round 0",
+        r"randomness draws the audits of round 0: .*of cheat",
+        r"cheat's claim of round 0, segment \d: replayed it, REJECT_STATE",
+        r"verifier-\d disputes cheat's claim of round 0",
+        r"cheat answers: the states after each of 2 steps",
+        r"verifier-\d names step",
+        r"cheat answers: the root over every number of that step",
+        r"cheat IS CONVICTED by verifier-\d \(DISPUTED\): its stake of 2,000 tokens is gone",
+        r"operands: .* - ",
+        r"bound: .*outside: a fault",
+        r"verifier-\d gets 150 tokens of the slashed stake",
+        r"the task is closed",
+        r"Money, in tokens",
+        r"All of it holds",
+    ]
+    at = 0
+    for pattern in story:
+        found = re.compile(pattern).search(text, at)
+        assert found, f"not told: {pattern}"
+        at = found.end()

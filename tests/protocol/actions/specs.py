@@ -1,0 +1,16 @@
+"""The tiny task that the tests of all rooms train, and its data."""
+
+from functools import cache
+
+from node.round_submit import build_task
+from protocol.spec.containers import TaskSpec
+from protocol.spec.game.posted import make_spec
+from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+
+SUBMITTER = "0x" + "5b" * 20
+
+
+@cache
+def get_spec() -> TaskSpec:
+    """The tiny task."""
+    return make_spec(*build_task(TINY_PLAN, make_dataset(), SUBMITTER, bytes(32)))
