@@ -27,6 +27,8 @@ from protocol.spec.game.timing import get_votes_from
 
 SPREAD_BLOCKS = 2
 """Blocks that the next one in the line waits for the one before it."""
+RUSH_DIVISOR = 3
+"""When so small a part of the margin is left everybody sends."""
 MARGIN_DIVISOR = 8
 """Votes that nobody has handed in are when an eighth of `audit_max` is left."""
 POLL_S = 0.2
@@ -122,7 +124,8 @@ def _list_post(party: Party, state: GameState, game_round: GameRound, block: int
     if not slots:
         return
     key = make_key(game_round, slots)
-    yield from take_turn(party, game_round, key, block, PostMerge(key))
+    until = get_post_window(state, game_round, block)[1]
+    yield from take_turn(party, game_round, key, block, PostMerge(key), until)
 
 
 def _list_postable(party: Party, state: GameState, chosen: MergeSet, block: int) -> tuple[int, ...]:
@@ -154,7 +157,8 @@ def _list_votes(
     is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
     deadline = _get_deadline(state, game_round, block)
     if (is_done and not is_taken) or block >= deadline:
-        yield from take_turn(party, game_round, duty, block, duty)
+        until = deadline + _get_margin(state.terms.windows.audit_max)
+        yield from take_turn(party, game_round, duty, block, duty, until)
     else:
         yield Wait(deadline)
 
@@ -175,11 +179,13 @@ def _get_margin(audit_max: int) -> int:
 
 
 def take_turn(
-    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty
+    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty, until: int
 ) -> Iterator[Duty | Wait]:
-    """The duty when it is this node's turn, counted from when it was first seen to be due."""
+    """The duty when it is this node's turn, counted from when it was first seen to be due. until: the last
+    block in which it is of use; before it nobody waits for those who go before: they may never come."""
     since = party.task.claims.seen.setdefault((game_round.index, what), block)
-    turn = since + SPREAD_BLOCKS * compute_rank(party, game_round)
+    rush = _get_margin(party.game.terms.windows.audit_max) // RUSH_DIVISOR
+    turn = min(since + SPREAD_BLOCKS * compute_rank(party, game_round), until - rush)
     yield duty if block >= turn else Wait(turn)
 
 

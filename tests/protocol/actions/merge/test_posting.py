@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from protocol.actions.audit.handing import HandedVote
 from protocol.actions.merge import posting
 from protocol.actions.merge.judging import find_merge_set, read_place
@@ -98,6 +100,26 @@ async def test_votes_go_in_alone_before_they_would_come_too_late(tmp_path: Path)
         stage.world.jump(waits[0])
         stage.sync()
         assert list_due(first, stage) == [HandVotes(0, 2)]
+
+
+async def test_who_stands_first_in_line_and_does_nothing_keeps_no_vote_from_the_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of many solvers is longer than the time that is left: the last in it send all the same."""
+    monkeypatch.setattr(posting, "SPREAD_BLOCKS", 40)
+    monkeypatch.setattr(posting, "MARGIN_DIVISOR", 2)
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round = stage.draw()
+        last = max(stage.parties.values(), key=lambda party: compute_rank(party, party.game.rounds[0]))
+        give(last, hand(0), hand(1))
+        closed, audit_max = game_round.closed or 0, stage.world.state.terms.windows.audit_max
+        stage.world.jump(closed + audit_max // 2)
+        stage.sync()
+        assert not list_due(last, stage)
+        stage.world.jump(closed + audit_max - 1)
+        stage.sync()
+        assert list_due(last, stage) == [HandVotes(0, 2)]
 
 
 async def test_openings_that_came_after_the_decision_are_handed_in_for_their_pay(tmp_path: Path) -> None:
