@@ -5,6 +5,7 @@ handed in, signed and whole: whoever judged a claim differently finds it there.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,10 +17,12 @@ from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import find_function, load_own_abi
 from protocol.adapters.chain.values import decode_values
 from protocol.spec.codec import compute_boundary_leaf
-from protocol.spec.errors import ProtocolFault
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.auditing import DrawnAudit, get_drawn, get_place
 from protocol.spec.game.state import GameRound, GameState, StatementRef
 from protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
+
+log = logging.getLogger(__name__)
 
 LOGGED = ("VotesCounted", "VotesOpened")
 
@@ -82,12 +85,27 @@ async def read_votes(party: Party, unread: Unread) -> None:
 
 
 async def _read_call(party: Party, transaction_hash: bytes) -> list[tuple[int, HandedVote]]:
-    """Round and vote of each that was handed in by a call; none where the call went by another contract."""
-    to, data = await party.chain.connection.sent_data(transaction_hash)
-    contract = party.chain.votes
+    """Round and vote of each that was handed in by a transaction. Where it went by another contract, a liar's
+    for example, only a node of the chain that traces transactions tells what was called; none where it does
+    not."""
+    connection, votes = party.chain.connection, party.chain.votes.address
+    to, data = await connection.sent_data(transaction_hash)
+    if to == votes:
+        return _decode_call(data)
+    try:
+        calls = await connection.traced_calls(transaction_hash)
+    except EnvironmentFault as fault:
+        log.warning(
+            "votes that went by the contract %s cannot be read, nor held against anybody: %s", to, fault
+        )
+        return []
+    return [one for called, data in calls if called == votes for one in _decode_call(data)]
+
+
+def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:
     for name in ("judge", "judgeAndPost"):
         entry = find_function(load_own_abi("Votes"), name)
-        if to == contract.address and data[:4] == entry.selector:
+        if data[:4] == entry.selector:
             _, index, handed, *rest = decode_values(entry.inputs, data[4:])
             late = rest[0] if name == "judgeAndPost" else ()
             return [(index, one) for one in handed] + [(index - 1, one) for one in late]

@@ -9,7 +9,7 @@ import asyncio
 from functools import partial
 
 from protocol.actions.dispute.casebook import TracedStep
-from protocol.actions.dispute.knowing import get_now
+from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.messages import ASK_BYTES, ASKED_FORM, STEPS, StepsShown
 from protocol.actions.dispute.segments import (
     find_replay,
@@ -147,14 +147,23 @@ def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
     """Whether a blob is shown because of a dispute, or of wanted steps."""
     if party.joined is None:
         return False
-    return party.task.cases.may_read(account, kind, root, party.state.is_staked(account))
+    return party.task.cases.may_read(account, kind, root, is_served(party, account))
+
+
+def is_served(party: Party, account: str) -> bool:
+    """Whether steps are shown to an account: with a seat of this task, or an open dispute in it. A seat of
+    another task may cost next to nothing, and each question the training of a segment."""
+    opened = get_inner(party).disputes.values()
+    return party.state.is_member(account, party.task.task) or any(
+        one.is_open and one.opener == account for one in opened
+    )
 
 
 async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
     """The states of a segment of this node's own. Where they are not at hand they are noted, and computed if
     they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
     asked = ASKED_FORM.decode(body, account)
-    if party.joined is not None and asked.task == party.task.task and party.state.is_staked(account):
+    if party.joined is not None and asked.task == party.task.task and is_served(party, account):
         book, place = party.task.cases, compute_place(party, asked.slot, asked.segment)
         states = book.steps.get((asked.round, asked.slot, asked.segment))
         if states is not None:

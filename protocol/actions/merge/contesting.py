@@ -163,7 +163,7 @@ def _list_contest(party: Party, state: GameState, game_round: GameRound, block: 
     if open_ones:
         yield name if block >= latest else Wait(latest)
     else:
-        yield from take_turn(party, game_round, name, block, name)
+        yield from take_turn(party, game_round, name, block, name, game_round.root_until)
 
 
 def _count_ended(party: Party, game_round: GameRound) -> int:
