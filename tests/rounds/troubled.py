@@ -15,6 +15,7 @@ from protocol.spec.game.machine import apply, fold_all
 from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import RunningDispute
 from protocol.spec.game.terms import GameTerms, GameWindows
+from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.troubled import (
     CHEAT,
     FALSE_ROUND,
@@ -120,9 +121,14 @@ class ChainWorld(TroubledWorld):
     def _leave_out(self, sender: str, call: GameCall) -> GameCall | None:
         is_pests = isinstance(call, calls.NameChild) and sender == PEST
         is_forgers = isinstance(call, calls.AnswerContest) and sender in FORGERS
-        if is_pests or is_forgers or isinstance(call, NOT_ON_CHAIN):
+        if is_pests or is_forgers or isinstance(call, NOT_ON_CHAIN) or self._is_lie(call):
             return None
         return super()._leave_out(sender, call)
+
+    def _is_lie(self, call: GameCall) -> bool:
+        """Whether a liar is asked: there is no state behind its word that it could show."""
+        ask = self.state.asks.get(call.ask) if isinstance(call, calls.AnswerAsk) else None
+        return ask is not None and ask.word != VoteWord.ACCEPT
 
     # --- Silence ----------------------------------------------------------------------------------------
     def _play_call(self, sender: str, call: GameCall) -> None:

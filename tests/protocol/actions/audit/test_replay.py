@@ -136,7 +136,7 @@ async def test_wrong_step_numbers_at_boundary_0_are_kept_as_a_proof(
     """The auditor of segment 0 cannot replay it. What it was shown convicts the solver, also after a
     restart."""
     number = next(n for n in range(99) if choose_domain(monkeypatch, n).get_drawn().segment == 0)
-    for steps in ((0, 0, 2), (0, 0, 1 << 40)):
+    for steps in ((0, 0, 2), (0, 0, 7)):
         choose_domain(monkeypatch, number)
         stage, folder = make_stage(Twist(steps=steps)), tmp_path / str(steps)
         vote, auditor = await run_audit(stage, folder)
