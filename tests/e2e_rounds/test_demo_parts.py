@@ -20,6 +20,7 @@ from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.fault import prove_operation
 from protocol.compute.model import init_parameters
 from protocol.compute.program import build_program, describe_program
+from protocol.compute.retrace import ignore
 from protocol.compute.step import Batch, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -64,7 +65,7 @@ def read_planted(operation: Operation, training: TrainingSpec, before: int = 0) 
     tokens = torch.arange(rows * (length + 1)).reshape(rows, length + 1) % 200
     batch = Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
     compute = make_planting_compute(operation)
-    tree = compute.retrace(state, training, lambda step: batch, 0).tree
+    tree = compute.retrace(state, training, lambda step: batch, 0, ignore).tree
     program = build_program(describe_program(training)).program
     number = find_node(build_program(describe_program(training)), operation)
     element = program.nodes[number].elements - 1 - before
