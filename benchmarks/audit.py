@@ -71,6 +71,8 @@ TURNS, MEMORY_TURNS = 12, 5
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 SEED = sha256(b"audit").digest()
 TIME_BAR, BYTES_BAR = 1.3, 2.0
+"""Bytes: of two states. Since auditors judge the pseudo-gradient too, whose final weights are 4 bytes an
+element and which has 65 for 64, an audit moves 2.42."""
 LIMITS = propose_limits([Distances(1e-6, 4e-6, 6e-6, 0, 0, 0)], FLOORS).reject
 """What an audit costs does not hang on how wide they are."""
 MOVED = 1e-7
@@ -121,24 +123,25 @@ class Bench:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a solver shows of an audited segment: its start, its end, which is the last boundary too, and the
+    """What a solver shows of an audited segment: its start and end, the last boundary of the round, and the
     pseudo-gradient. base: root of the weights that the round started from."""
 
     start: StateHeader
     end: StateHeader
+    last: StateHeader
     base: bytes
     delta: bytes
 
     @property
     def ends(self) -> EndsShown:
         """As it is shown after the seal."""
-        end = BoundaryProof(self.end, bytes(32), ())
-        return EndsShown(end, end, WorkShown(self.delta, compute_carried_root(self.end), ()))
+        end, last = (BoundaryProof(header, bytes(32), ()) for header in (self.end, self.last))
+        return EndsShown(end, last, WorkShown(self.delta, compute_carried_root(self.last), ()))
 
     def list_ends(self, parameters: int) -> list[BlobRef]:
-        """What is fetched after the seal. A last boundary of its own would be four bytes for each element
-        more."""
-        return [*refer_state(self.end, parameters), refer_delta(self.delta, parameters)]
+        """What is fetched after the seal: a state, final weights, a pseudo-gradient."""
+        final = refer_tensor(self.last.weights_root, parameters)
+        return [*refer_state(self.end, parameters), final, refer_delta(self.delta, parameters)]
 
 
 def open_bench(case: str = "demo") -> Bench:
@@ -248,11 +251,13 @@ def prepare_claim(bench: Bench, store: BlobStore, state: TrainingState) -> Claim
         first_moment=end.first_moment + MOVED * end.second_moment.sqrt(),
         second_moment=end.second_moment * (1 + 2.0**-21),
     )
+    last = replace(noisy, weights=noisy.weights * (1 + 2.0**-20))
     begin = begin_round(init_parameters(bench.spec.model, 1), 0)
-    delta = encode_delta(begin.weights, noisy.weights)
+    delta = encode_delta(begin.weights, last.weights)
     root = build_delta_tree(delta).root
     store.put_delta(root, delta)
-    return Claim(shelf.keep(state), shelf.keep(noisy), shelf.keep(begin).weights_root, root)
+    start, own, final = (shelf.keep(one) for one in (state, noisy, last))
+    return Claim(start, own, final, shelf.keep(begin).weights_root, root)
 
 
 async def audit(bench: Bench, mine: BlobStore, client: BlobClient, peer: Peer, claim: Claim) -> None:
@@ -344,7 +349,7 @@ def write_claim(folder: Path, claim: Claim) -> None:
     headers = [
         [h.weights_root.hex(), h.first_moment_root.hex(), h.second_moment_root.hex()]
         + [h.local_step, h.global_step]
-        for h in (claim.start, claim.end)
+        for h in (claim.start, claim.end, claim.last)
     ]
     (folder / "claim.json").write_text(json.dumps([*headers, claim.base.hex(), claim.delta.hex()]))
 
@@ -352,11 +357,11 @@ def write_claim(folder: Path, claim: Claim) -> None:
 def read_claim(folder: Path) -> Claim:
     """What `write_claim` wrote."""
     *headers, base, delta = json.loads((folder / "claim.json").read_text())
-    start, end = (
+    start, end, last = (
         StateHeader(bytes.fromhex(w), bytes.fromhex(m), bytes.fromhex(v), local_step, global_step)
         for w, m, v, local_step, global_step in headers
     )
-    return Claim(start, end, bytes.fromhex(base), bytes.fromhex(delta))
+    return Claim(start, end, last, bytes.fromhex(base), bytes.fromhex(delta))
 
 
 def measure_memory(case: str) -> dict[str, float]:

@@ -3,9 +3,8 @@
 For three sizes of model, steps of the program alternate with plain PyTorch on the same data: parameters of a
 module, autograd, `clip_grad_norm_`, fused AdamW. At the demo's size a step's trace is recorded whole, hashed
 into Merkle trees, checked against its bounds and searched for a lie; costs are in steps of that program. What
-honest machines and planted lies showed, and how far bounds let a solver steer, comes from the last reports of
-benchmarks/honest.py and benchmarks/steering.py, whose short forms run where there are none. Writes
-build/program/report.json.
+honest machines and planted lies showed comes from the last report of benchmarks/honest.py, whose short form
+runs where there is none. Writes build/program/report.json.
 """
 
 import argparse

@@ -56,7 +56,7 @@ async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[Ta
         task, _ = find_game(party.state, options.task)
         spec = read_spec(party, task)
         refuse_broken(find_training_malformations(spec))
-        return spec, await fetch_dataset(party, spec)
+        return spec, await fetch_dataset(party, task, spec)
 
 
 def run_policy(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Symbolic proofs of the vault with halmos: for any state and any arguments, not for those a fuzzer tries.
+"""Symbolic proofs of the purse and of seats with halmos: for any arguments, not for those a fuzzer tries.
 
 `./dev prove` installs halmos into build/prove/venv the first time: nothing else needs it and its solvers.
 """
@@ -20,16 +20,16 @@ from scripts.toolchain import ROOT, ToolMissing, forge_path
 BUILD = ROOT / "build" / "prove"
 REPORT = BUILD / "report.json"
 CHECKS = "tests/contracts/prove"
-PROOF = "VaultProof"
-SOURCE = f"{CHECKS}/{PROOF}.sol"
-"""The proofs are about what it imports."""
+PROOFS = "^(PurseProof|SeatProof)$"
+SOURCE = CHECKS
+"""The proofs are about what these import."""
 # Halmos' exit code of a check that can fail.
 COUNTEREXAMPLE = 1
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the checks (all, or those named) and write the report; 1 where one is not proved."""
-    parser = argparse.ArgumentParser(prog="./dev prove", description="Prove the vault's invariants.")
+    parser = argparse.ArgumentParser(prog="./dev prove", description="Prove what the purse and seats keep.")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help="e.g. check_solvency; default all")
     options = parser.parse_args(arguments)
     try:
@@ -102,7 +102,7 @@ def _run_halmos(halmos: Path, checks: list[str]) -> list[dict[str, Any]]:
         "FOUNDRY_CACHE_PATH": str(BUILD / "cache"),
         "FOUNDRY_LINT_LINT_ON_BUILD": "false",
     }
-    command = [str(halmos), "--root", str(ROOT), "--contract", PROOF, "--loop", "16"]
+    command = [str(halmos), "--root", str(ROOT), "--match-contract", PROOFS, "--loop", "16"]
     # Where it runs out both ways are followed; the default is a millisecond, nothing on a busy machine.
     command += ["--solver-timeout-branching", "1s"]
     command += ["--forge-build-out", str((BUILD / "out").relative_to(ROOT)), "--json-output", str(result)]

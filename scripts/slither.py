@@ -32,6 +32,12 @@ class Waiver:
 
 
 WAIVERS = (
+    Waiver("incorrect-exp", r"^OuterMath\._sumOf", "An exclusive or: one bit turned round."),
+    Waiver(
+        "incorrect-shift",
+        r"^(OuterMath\._sumOf|Float32\.round)\(",
+        "One bit, or a table, moved by a variable: what is moved comes second in assembly.",
+    ),
     Waiver("divide-before-multiply", r"^Openings\.openRun", "Rounds down to the start of a leaf on purpose."),
     Waiver(
         "divide-before-multiply", r"^Enclosure\.", "Both bounds of the enclosure count what division loses."
@@ -43,45 +49,27 @@ WAIVERS = (
     ),
     Waiver(
         "divide-before-multiply",
-        r"^AuditBook\._requireSchedule",
-        "innerSteps is a multiple of segmentSteps: TermsCheck.",
+        r"^Asks\._requireSchedule",
+        "innerSteps is a multiple of segmentSteps: GameTermsCheck.",
     ),
     Waiver(
         "divide-before-multiply", r"^OuterMath\.", "The number of a block, then the place where it starts."
     ),
-    Waiver("incorrect-equality", r"^RoundLedger\.isEscalated", "One bit."),
-    Waiver("incorrect-equality", r"^RoundLedger\._judgePrimaries", "A seed is zero until it is drawn."),
-    Waiver("incorrect-equality", r"^TaskRegistry\.indexOf", "Two roles, an enumeration."),
     Waiver(
-        "incorrect-equality",
-        r"^TaskRegistry\._closableBlock",
-        "Counts that the contracts keep themselves, no balance that a gift moves.",
+        "divide-before-multiply",
+        r"^(Settlement\._openPage|Evidence\._lastMerged)\(",
+        "The first round of an epoch.",
     ),
+    Waiver("divide-before-multiply", r"^AuditDraw\.place", "Whole steps between the ranks of a draw."),
+    Waiver("incorrect-equality", r"^Rounds\._count", "The contract counts commitments itself, one a seat."),
     Waiver(
         "reentrancy-no-eth",
-        r"^Reentrancy in RoundLedger\.",
-        "It calls only the vault and the audit book, fixed at construction; on these paths neither calls a "
-        "token or anybody else.",
+        r"^Reentrancy in (Rounds\.|Asks\.ask)",
+        "It calls only modules, fixed at construction; on these paths none of them calls a token or anybody "
+        "else.",
     ),
     Waiver("uninitialized-local", r"", "Starts at zero, as Solidity's locals do."),
     Waiver("unused-return", r"ignores return value by \(.*None", "Only a part of the tuple is asked for."),
-    Waiver(
-        "unused-return",
-        r"ignores return value by vault\.(pay|slash|burnFee|burnEscrow)\(",
-        "What was moved stands in the vault's books and events.",
-    ),
-    Waiver(
-        "unused-return",
-        r"ignores return value by vault\.release\(",
-        "Whose it was is known, and it reverts where there is none.",
-    ),
-    Waiver(
-        "unused-return",
-        r"^RoundLedger\.(commit|verifyBoundary)\(.*by Boundaries\.requireOpened\(",
-        "It reverts by itself; the root is for who compares it, and the start's header is compared before.",
-    ),
-    Waiver("unused-return", r"_merged\[f\.task\]\.push", "The value before and after, both known."),
-    Waiver("unused-return", r"queue\.popFront\(\)", "The dispute that ends is known."),
 )
 
 

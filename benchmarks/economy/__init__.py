@@ -1,1 +1,1 @@
-"""Rational and colluding agents who play rounds against the contracts for money."""
+"""Agents that play the round for money, and what they come to."""

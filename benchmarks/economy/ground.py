@@ -1,159 +1,89 @@
-"""The ground on which agents play: a task of four segments of two steps on real contracts, whose honest step
-changes nothing, so that a false one is known at a glance and the referee computes it.
+"""The task that agents play, what the world outside is assumed to be, and what a call costs in gas.
 
-Under the program of `tests/e2e/twin_step.py` moments that start from zero stay zero and weights stay what
-they were. A segment is spoiled by weights that jump in its last step: every root, opening and trace around it
-is real, and one element of the sum `W + m` is false.
+Windows are those for blocks of 12 s, a fifth as long: a round takes 36 blocks, a seat that is disputed in it
+plays 23 rounds more.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from hashlib import sha256
 
-from protocol.spec.containers import TaskTerms
-from protocol.spec.drawn import get_drawn
-from protocol.spec.hashing import sha256_of
-from protocol.spec.params import DEVNET, LATE_RATE_ONE
-from protocol.spec.round import RoundState, get_audit_ref, get_claim
-from protocol.spec.schedule import compute_schedule_levels
-from protocol.spec.statuses import AuditRef, ClaimRef
-from tests.e2e.twin_calls import CallMaker
-from tests.e2e.twin_step import PROGRAM, DealtData, StepTrace
-from tests.e2e.twin_world import (
-    FAR_ULPS,
-    INITIAL,
-    LEARNING_RATE_SUM,
-    TENSORS,
-    Claims,
-    State,
-    make_tensor,
-    make_twin_terms,
+from protocol.analysis.amounts import derive_amounts, price_gas, refuse_bad_money
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.figures import Figures
+from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
+from protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
+
+LIMITS = LIMITS_LOCAL
+ROUNDS, SEGMENTS, DRAWS = 8, 10, 2
+SOLVERS, VERIFIERS, WHISTLEBLOWERS = 5, 6, 6
+TRAIN_BLOCKS = 30
+"""From when a round is dealt until an honest claim is committed."""
+WINDOWS = GameWindows(
+    delay=1, draw_grid=2, train_min=36, train_max=90, audit_max=20, post=5, respond=120, dispute=1_440,
+    ask=720,
+)  # fmt: skip
+GAS_PRICE = TOKEN_WEI // 10**7
+"""wei of the task's token for one gas."""
+LOOK = 5 * TOKEN_WEI
+"""Replay and trace that it takes to prove a fault."""
+FIGURES = Figures(
+    cost=30 * TOKEN_WEI,
+    gain=100 * TOKEN_WEI,
+    round_blocks=TRAIN_BLOCKS + 6,
+    gas=price_gas(GAS_PRICE, 1, LOOK, SOLVERS),
+    refused_gain=10 * TOKEN_WEI,
+    owned=Fraction(1, 3),
 )
-from tests.e2e.world import WINDOWS
+"""C 30, V 100, where a solver refuses to serve the task states to bear 10."""
+MODEL_WORTH = 150 * TOKEN_WEI
+"""What a right claim that is merged is worth to the submitter."""
+AUDIT_MARGIN = Fraction(5, 4)
+"""Pay of an audit over its least."""
+REPLAY = FIGURES.cost // SEGMENTS
+GAS: dict[type[GameCall], int] = {
+    calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.JudgeVotes: 110_000, calls.JoinSeat: 150_000,
+    calls.OpenContest: 150_000, calls.AnswerContest: 150_000, calls.NameChild: 150_000,
+    calls.BringLeaf: 950_000, calls.AskSigner: 120_000, calls.AnswerAsk: 200_000, calls.ConvictSeat: 300_000,
+    calls.DisputeStatement: 190_000, calls.EndDispute: 300_000,
+}  # fmt: skip
+"""By kind (docs/decisions/0029); a solver's round has its share of what anybody may send."""
+OTHER_GAS, REFUSED_GAS = 80_000, 40_000
 
-SEGMENTS, SEGMENT_STEPS, DRAWS = 4, 2, 2
-SOLVERS, VERIFIERS, WHISTLEBLOWERS = 2, 4, 2
-LATE_RATE = LATE_RATE_ONE // 2
-PRICED_STEPS = 10
-"""Compute is priced as in the demo, whose segments have ten steps; two are enough for the contracts."""
-LAST_STEP = SEGMENT_STEPS - 1
-"""of a segment: there its weights jump."""
-FALSE_NODE, FALSE_ELEMENT = 1, 0
-"""W + m of the first weight."""
-INVENTED_ULPS = FAR_ULPS // 2
-"""What an auditor invents is nobody else's result."""
+
+def make_word(*parts: object) -> bytes:
+    """A word that nothing else has."""
+    return sha256(repr(parts).encode()).digest()
 
 
-def make_market_terms(submitter: str, name: str) -> TaskTerms:
-    """One round at the sampling of the demo and the amounts of the devnet."""
-    terms = replace(
-        make_twin_terms(submitter),
-        salt=sha256_of(name.encode()),
-        rounds=1,
-        inner_steps=SEGMENTS * SEGMENT_STEPS,
-        segment_steps=SEGMENT_STEPS,
-        segment_draws=DRAWS,
-        max_solvers=SOLVERS,
-        max_verifiers=VERIFIERS,
-        max_whistleblowers=WHISTLEBLOWERS,
-        late_rate=LATE_RATE,
-        windows=WINDOWS,
-        amounts=DEVNET.amounts,
+@cache
+def make_terms() -> GameTerms:
+    """The task: its amounts are the least that satisfy every rule, and audits are paid a quarter more."""
+    ones = replace(GameAmounts(*[1] * 11), solver_pay=100 * TOKEN_WEI)
+    terms = GameTerms(
+        submitter="", domain=make_word("economics"), root=make_word("root"), rounds=ROUNDS,
+        segment_count=SEGMENTS, draws=DRAWS, late_chance=LATE_RATE_ONE // 2, solver_seats=SOLVERS,
+        least_solvers=1, least_verifiers=VERIFIERS, least_whistleblowers=3, contest_levels=1, is_exact=False,
+        windows=WINDOWS, amounts=ones,
+    )  # fmt: skip
+    terms = derive_amounts(terms, FIGURES)
+    pays = {name: int(getattr(terms.amounts, name) * AUDIT_MARGIN) for name in ("audit_pay", "late_pay")}
+    terms = replace(terms, amounts=replace(terms.amounts, **pays))
+    refuse_bad_money(terms, FIGURES)
+    return terms
+
+
+def price_call(call: GameCall, is_refused: bool) -> int:
+    """What a call costs its sender in gas, in wei. Votes are priced by who signed them."""
+    return (REFUSED_GAS if is_refused else GAS.get(type(call), OTHER_GAS)) * GAS_PRICE
+
+
+def change_terms(terms: GameTerms, changes: dict[str, int]) -> GameTerms:
+    """Other windows or amounts."""
+    windows = {name: value for name, value in changes.items() if hasattr(terms.windows, name)}
+    amounts = {name: value for name, value in changes.items() if hasattr(terms.amounts, name)}
+    return replace(
+        terms, windows=replace(terms.windows, **windows), amounts=replace(terms.amounts, **amounts)
     )
-    sums = [LEARNING_RATE_SUM] * (terms.rounds * terms.segment_count)
-    return replace(terms, schedule_root=compute_schedule_levels(sums)[-1][0])
-
-
-def move(state: State, ulps: int, steps: int) -> State:
-    """The state so many steps later, its weights moved."""
-    return state._replace(
-        weight=state.weight + ulps, local_step=state.local_step + steps, global_step=state.global_step + steps
-    )
-
-
-@dataclass(frozen=True)
-class MarketClaims(Claims):
-    """The claims of a round. spoiled: by slot, the segments in whose last step the weights jump."""
-
-    spoiled: Mapping[int, frozenset[int]] = field(default_factory=dict)
-
-    def state_at(self, slot: int, boundary: int) -> State:
-        """The claimed state at a boundary."""
-        before = sum(1 for one in self.spoiled.get(slot, ()) if one < boundary)
-        return move(INITIAL, before * FAR_ULPS, boundary * SEGMENT_STEPS)
-
-    def replay(self, slot: int, segment: int) -> State:
-        """What honest work makes of the claimed start of a segment."""
-        return move(self.state_at(slot, segment), 0, SEGMENT_STEPS)
-
-    def is_false(self, slot: int, segment: int) -> bool:
-        """Whether a segment is spoiled."""
-        return segment in self.spoiled.get(slot, ())
-
-
-@dataclass(frozen=True)
-class MarketMaker(CallMaker):
-    """Makes the transactions of one account. found: the end states that it hands in, by audit."""
-
-    market: MarketClaims | None = None
-    found: Mapping[tuple[int, int, int], State] = field(default_factory=dict)
-
-    @property
-    def claims(self) -> MarketClaims:
-        """All claims of the round."""
-        assert self.market is not None
-        return replace(self.market, state=self.state)
-
-    def found_by(self, ref: AuditRef) -> State:
-        """The end state that an auditor hands in."""
-        return self.found[ref.key]
-
-    def result_of(self, ref: AuditRef) -> str:
-        """Whether it lies beyond the limits."""
-        end = self.claims.state_at(ref.slot, self.segment_of(ref.slot, ref.draw) + 1)
-        return "equal" if self.found[ref.key] == end else "far"
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """What a claimant said of one segment: its states after each step, honest but for the last."""
-
-    states: tuple[State, ...]
-    own: tuple[State, ...]
-
-    @property
-    def is_false(self) -> bool:
-        """Whether it is not what honest work gives."""
-        return self.states != self.own
-
-
-def read_sentence(claims: MarketClaims, claim: ClaimRef, found: State | None) -> Sentence:
-    """The sentence that a dispute is about. found: an auditor's end state, None for a solver's claim."""
-    slot, segment = claim.audit.slot, claim.segment
-    start = claims.state_at(slot, segment)
-    end = claims.state_at(slot, segment + 1) if found is None else found
-    own = tuple(move(start, 0, step) for step in range(SEGMENT_STEPS + 1))
-    return Sentence((*own[:-1], end), own)
-
-
-def trace_step(state: RoundState, claim: ClaimRef, sentence: Sentence, step: int) -> StepTrace:
-    """The trace of one step of a sentence."""
-    start, end = sentence.states[step], sentence.states[step + 1]
-    tensors = {number: make_tensor(start[number])[0] for number in range(TENSORS)}
-    outputs = PROGRAM.outputs
-    for number, buffer in enumerate((outputs.weights, outputs.first_moment, outputs.second_moment)):
-        tensors[buffer] = make_tensor(end[number])[0]
-    data = DealtData(state, claim.segment * SEGMENT_STEPS + step, claim.audit.slot)
-    return StepTrace(data, start.header, end.header, tensors)
-
-
-def name_audit(state: RoundState, key: tuple[int, int, int]) -> ClaimRef:
-    """The sentence of an auditor."""
-    drawn = get_drawn(state, key[0], key[1])
-    assert drawn is not None
-    return ClaimRef(get_audit_ref(state, *key), drawn.segment, by_solver=False)
-
-
-def name_claim(state: RoundState, slot: int, segment: int) -> ClaimRef:
-    """The sentence of a solver on one segment."""
-    assert get_claim(state, slot).claim_root
-    return ClaimRef(get_audit_ref(state, slot, 0, 0), segment, by_solver=True)

@@ -128,8 +128,12 @@ async def play_collusion(folder: Path, limits: Limits, attack: Attack) -> Played
     cast |= {f"accomplice-{n}": accomplice for n in range(VERIFIERS)}
     cast |= {f"verifier-{n}": VERIFIER for n in range(VERIFIERS)}
     cast |= {f"watcher-{n}": WATCHER for n in range(VERIFIERS)}
-    late = {"late_chance": LATE_RATE_ONE, "least_whistleblowers": VERIFIERS, "least_verifiers": 2 * VERIFIERS}
-    plan = replace(build_round_plan(limits, 2), **late)
+    plan = replace(
+        build_round_plan(limits, 2),
+        late_chance=LATE_RATE_ONE,
+        least_whistleblowers=VERIFIERS,
+        least_verifiers=2 * VERIFIERS,
+    )
     return await _play(folder, plan, cast, [attack], changed, known)
 
 

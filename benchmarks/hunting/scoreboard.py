@@ -73,9 +73,18 @@ def _round(value: Any) -> Any:
     return [_round(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def keep_campaign(figures: Figures, published: Figures) -> Figures:
+    """The figures with the honest campaign that was published, where it has more replays: how far honest
+    machines lie apart does not hang on who attacks."""
+    mine, kept = figures["honest"], published["honest"]
+    has_more = kept is not None and (mine is None or kept["replays"] > mine["replays"])
+    return {**figures, "honest": kept, "is_honest_kept": True} if has_more else figures
+
+
 def publish(report: dict[str, Any]) -> None:
     """Writes all three files."""
-    figures = distil(report)
+    published = json.loads((DOCS / "scoreboard.json").read_text())
+    figures = keep_campaign(distil(report), published)
     (DOCS / "scoreboard.json").write_text(json.dumps(figures, indent=1) + "\n")
     (DOCS / "scoreboard.md").write_text(build_page(figures))
     (DOCS / "scoreboard.svg").write_text(build_chart(figures))
@@ -117,6 +126,7 @@ def _describe_honest(figures: Figures) -> list[str]:
     return [
         "## Honest machines",
         "",
+        *(["The campaign of an earlier run.", ""] if figures.get("is_honest_kept") else []),
         "Beyond the limits: a vote would reject these honest claims. Loud: ill-conditioned segments,",
         "whose own noise is far above their run's median; limits rest on the others",
         "(`docs/decisions/0024-conditioning.md`).",
@@ -173,7 +183,7 @@ def _describe_chain(figures: Figures) -> list[str]:
         [outcome] = chain["collusion"]["outcomes"]
         lines += [
             "",
-            "With half of the verifiers on its side, who say in all their audits what it says,",
+            "With half of the verifiers on its side, who say in all audits of its claim what it says,",
             f"'{outcome['name']}' ended as {outcome['status'].lower()}; the accomplices lost "
             f"{chain['collusion']['accomplice_lost']} wei (a seat is {TINY_SEAT_WEI}),",
             "and the claim of the honest "
@@ -188,7 +198,7 @@ def _list_plays(figures: Figures) -> list[str]:
         "",
         "| # | attack | net, tokens |",
         "|---|---|---|",
-        *(f"| {play['number']} | {play['name']} | {play['net']:.1f} |" for play in figures["plays"]),
+        *(f"| {play['number']} | {play['name']} | {play['net']:.2f} |" for play in figures["plays"]),
     ]
 
 
@@ -202,9 +212,10 @@ def _describe_steer(figures: Figures) -> list[str]:
     return [
         *lines,
         f"{adaptive['steps']:,} steps. Riders stay inside the limits: nothing tells of them, and nothing",
-        "costs them anything. Drift stays inside the limits of each step: audits reject it, a void round",
-        "is honest work's, and no seat is lost. A sentence that the model shall say needs",
-        f"{POISON_NATS} nats (`docs/decisions/0011-chunks.md`); the best plan gained {share:.2%} of that.",
+        "costs them anything, unless honest noise on top carries them outside. Drift stays inside the",
+        "limits of each step: audits reject it, a void round is honest work's, and where the worst step is",
+        "at 1 or below no seat is lost. A sentence that the model shall say needs",
+        f"{POISON_NATS} nats (`docs/decisions/0011-chunks.md`); the best plan gained {share:.2g} of that.",
         f"Honest machines part by {honest['objective_spread_nats']:.2g} nats of it in the whole run,",
         f"and in one step by {honest['worst_step_excess']:.2g} of its limit.",
         "",
@@ -219,7 +230,7 @@ def _describe_plan(name: str, plan: dict[str, Any]) -> str:
     beyond = plan["objective_beyond_spread_round"]
     return (
         f"| {name} | {plan['accepted']} of {plan['audits']} | {plan['voided']} of {plan['rounds']} "
-        f"| {plan['step_excess']:.2g} | {plan['steer_in_learning_rates']:.2g} "
+        f"| {plan['step_excess']:.3g} | {plan['steer_in_learning_rates']:.2g} "
         f"| {plan['objective_nats']:+.2g} | {plan['heldout_nats']:+.2g} "
         f"| {'never' if beyond is None else beyond} |"
     )

@@ -36,7 +36,6 @@ from protocol.spec.hashing import (
 )
 from protocol.spec.params import (
     FLOOR_BITS,
-    TAG_AUDIT,
     TAG_BOUNDARY,
     TAG_DOMAIN,
     TAG_OUTER,
@@ -307,20 +306,6 @@ def _no_preimage(what: str, expected: str, data: bytes, source: str) -> Protocol
         culprit=source,
         remedy="Nothing can be replayed from it; report it as unserved.",
     )
-
-
-def compute_audit_commitment(
-    domain: bytes,
-    round_number: int,
-    slot: int,
-    draw: int,
-    rank: int,
-    auditor: str,
-    end_state_root: bytes,
-    salt: bytes,
-) -> bytes:
-    """An auditor's sealed result; bound to its address, so that nobody can hand it in for another."""
-    return hash_words(TAG_AUDIT, domain, round_number, slot, draw, rank, auditor, end_state_root, salt)
 
 
 def compute_schedule_leaf(segment_index: int, learning_rate_sum: int) -> bytes:

@@ -64,8 +64,6 @@ MAX_SHARDS = 64
 """solvers of a round: partial sums of at most 64 claims fit one transaction."""
 MAX_SEGMENT_STEPS = 20
 """k: a late single-step cheat fades below the noise of longer segments (measured)."""
-MIN_VERIFIERS = 3
-"""a primary and two reserves for every draw."""
 LATE_RATE_ONE = 1 << 16
 """denominator of late_rate."""
 MAX_SEGMENT_DRAWS = 20
@@ -86,13 +84,8 @@ TAG_STATE = "touchstone.state"
 TAG_OUTER = "touchstone.outer"
 TAG_DOMAIN = "touchstone.domain"
 TAG_BOUNDARY = "touchstone.boundary"
-TAG_AUDIT = "touchstone.audit"
 TAG_SCHEDULE = "touchstone.schedule"
 TAG_STEP = "touchstone.step"
-TAG_BEACON = "touchstone.beacon"
-TAG_DRAW = "touchstone.draw"
-TAG_LEAVES = "touchstone.leaves"
-TAG_LATE = "touchstone.late"
 TAG_UNIFORM = "touchstone.uniform"
 TAG_SLOT = "touchstone.slot"
 TAG_SAMPLE = "touchstone.sample"

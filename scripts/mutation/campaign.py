@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
 
-from scripts.compile import read_sources
 from scripts.mutation.operators import Mutant
+from scripts.mutation.reach import read_reached
 from scripts.mutation.results import OUT_OF_TIME
 from scripts.toolchain import forge_path
 
@@ -57,8 +57,8 @@ class Runner:
         return (self._folder / path).read_text()
 
     def find_imports(self, path: str) -> frozenset[str]:
-        """Return the paths of all files of the copy that one of them imports, itself included."""
-        return frozenset(read_sources(self._folder, path))
+        """Return the paths of all files of the copy that one of them rests on, itself included."""
+        return frozenset(read_reached(self._folder, path))
 
     def run(
         self, number: int, filters: list[str], limit_s: float | None = None, fail_fast: bool = True

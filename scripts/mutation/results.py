@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from scripts.compile import read_sources
 from scripts.mutation.operators import Mutant
 from scripts.mutation.project import TESTS, hash_build, hash_vectors, list_sources
+from scripts.mutation.reach import read_reached
 from scripts.toolchain import ROOT
 
+MOST_BYTES = 50_000
+"""What the published record may weigh."""
 OUT_OF_TIME = "time"
 """What killed a mutant that made a loop endless."""
 
@@ -63,7 +65,7 @@ class Basis:
 
     def _read(self, start: str) -> dict[str, str]:
         if start not in self._imports:
-            self._imports[start] = read_sources(self._root, start)
+            self._imports[start] = read_reached(self._root, start)
         return self._imports[start]
 
 
@@ -85,9 +87,17 @@ def append_result(path: Path, result: Result) -> None:
         file.write(_line(result))
 
 
-def write_results(path: Path, results: Iterable[Result]) -> None:
-    """Write these results and no others, by key, so that two campaigns can be compared."""
-    path.write_text("".join(map(_line, sorted(results, key=lambda result: result.key))))
+def write_results(path: Path, results: Iterable[Result], most_bytes: int = MOST_BYTES) -> None:
+    """Write these results and no others, by key, so that two campaigns can be compared. Where they do not
+    fit, survivors come before kills: a kill that is left out costs one more run."""
+    lines, size = [], 0
+    for result in sorted(results, key=lambda result: (bool(result.by), result.key)):
+        line = _line(result)
+        size += len(line.encode())
+        if size > most_bytes:
+            break
+        lines.append(line)
+    path.write_text("".join(sorted(lines)))
 
 
 def _line(result: Result) -> str:

@@ -6,7 +6,8 @@ in each step of one segment of a round, inside the limits of that step, though t
 beyond them. A round of which an audit rejects a segment is void: the model goes on as an honest solver's.
 
 Nothing turns an eye on what stays inside the limits. So the figures are what it gains, and what it costs:
-claims that were void. Its seat is never in danger, since no step of it lies beyond the limits.
+claims that were void. Each step of drift lies inside the limits of a step, so that nobody disputes it and the
+seat is kept; whom honest noise on top carries outside in one step loses it.
 """
 
 from collections.abc import Callable, Iterator
@@ -127,7 +128,7 @@ class HonestRun:
         """The largest difference between two honest machines in the whole run (0 poison, 1 held-out)."""
         points = zip(*self.losses.values(), strict=True)
         values = ([point[which] for point in place] for place in points)
-        return max(max(one) - min(one) for one in values)
+        return float(max(max(one) - min(one) for one in values))
 
 
 def run_honestly(course: Course, starts: int) -> HonestRun:

@@ -127,8 +127,10 @@ def make_accomplice(attack: Attack, find_attacker: Callable[[], str]) -> Part:
     def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
         party.task.cases.compute, party.task.audits.room.train = compute, compute.train
         for duty in audits.list_duties(party, block):
-            is_swayed = isinstance(duty, audits.AuditDraw) and _get_solver(party, duty) == find_attacker()
-            yield Swayed(duty) if is_swayed else duty
+            if isinstance(duty, audits.AuditDraw) and _get_solver(party, duty) == find_attacker():
+                yield Swayed(duty)
+            else:
+                yield duty
 
     rooms: list[ListDuties] = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
     return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))

@@ -41,6 +41,20 @@ def test_the_steps_of_a_dispute_end_in_the_claim_and_only_the_last_is_false() ->
     assert torch.equal(traced.end.weights, claimed.weights)
 
 
+def test_a_shared_lie_ends_in_the_claim_too_and_no_step_has_all_of_it() -> None:
+    start = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    compute = make_defended_compute(whole(move_a_little), is_shared=True)
+    claimed, _ = compute.train(start, SPEC, BATCHES, 0, STEPS)
+    state, lies = start, list[float]()
+    for step in range(STEPS):
+        honest, _ = train_segment(state, SPEC, BATCHES, step, 1)
+        state, _ = compute.train(state, SPEC, BATCHES, step, 1)
+        lies.append(float((state.second_moment - honest.second_moment).norm()))
+    assert torch.equal(state.weights, claimed.weights) and state.global_step == claimed.global_step
+    whole_lie = train_segment(start, SPEC, BATCHES, 0, STEPS)[0].second_moment - claimed.second_moment
+    assert max(lies) < 0.6 * float(whole_lie.norm())
+
+
 def test_who_changes_no_bit_is_not_noted() -> None:
     start, changed = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0), set[str]()
     free = replace(SPEC, optimizer=replace(SPEC.optimizer, clip_norm=1e3))

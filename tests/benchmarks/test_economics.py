@@ -1,157 +1,186 @@
-"""The economics of a short run: who works earns, who cheats loses, and the report says who falls short."""
+"""The economics of the round: honest roles earn, cheats lose, and every known play has its agent.
 
+Short form of `./dev bench economics`: all agents play on the machine once, a handful on the contracts.
+"""
+
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from functools import cache
+from pathlib import Path
 
 import pytest
 
-from benchmarks.economics import (
-    QUICK,
-    Result,
-    compare_with_honest,
-    does_fall_short,
-    expect,
-    run_economics,
-)
-from benchmarks.economy.agent import (
-    OWNED,
-    POISONED,
-    SOLVER,
-    VERIFIER,
-    Agent,
-    count_primaries,
-    describe_pair,
-    describe_served,
-    meet,
-    meet_late,
-)
-from benchmarks.economy.agents import AGENTS
-from benchmarks.economy.cards import count_outcomes
-from benchmarks.economy.ground import DRAWS, LATE_RATE, SEGMENTS, VERIFIERS
-from protocol.spec import economics
-from protocol.spec.odds import compute_escape_probability, compute_owned_majority, compute_owned_reveals
+from benchmarks.economics import describe, does_fall_short
+from benchmarks.economy.chances import list_hands, list_outcomes
+from benchmarks.economy.conduct import Agent
+from benchmarks.economy.contracts import MoneyTwin, play_contracts
+from benchmarks.economy.duties import play_task
+from benchmarks.economy.ground import LIMITS, ROUNDS, make_terms
+from benchmarks.economy.play import Play
+from benchmarks.economy.table import Table
+from benchmarks.economy.worth import AGENTS, weigh
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.purse import PotKind
+from protocol.spec.game.terms import compute_escrow
+from tests.rounds.chain import RoundChain, open_round_chain
+from tests.rounds.twin import Disagreement
 
-ALONE = frozenset({SOLVER})
-HALF = Fraction(1, 2)
+DECISIONS = Path(__file__).resolve().parents[2] / "docs" / "decisions"
+PAGE = DECISIONS / "0032-economics-of-the-round.md"
+SHORT = 5
+"""rounds of a play here; a crash is in round 3."""
+ON_CHAIN = (
+    "solver that crashes when it is disputed", "pair that blames the start", "two tongues", "wrong start",
+    "contester that brings the leaf", "majority's wrong root", "task with amounts of 2^96",
+)  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def report() -> dict[str, Any]:
-    return run_economics(QUICK, rounds=1)
+@cache
+def play(name: str) -> Play:
+    """An agent's task on the machine."""
+    return play_task(get_agent(name), Table(replace(make_terms(), rounds=SHORT), LIMITS, 1))
 
 
-def test_work_earns_and_cheating_loses(report: dict[str, Any]) -> None:
-    assert {one["name"] for one in report["agents"]} == set(QUICK)
-    assert report["falls_short"] == []
-    for one in report["agents"]:
-        assert (one["profit"] > 0) == one["honest"]
-        assert one["honest"] or one["beyond_honest"] is None or one["beyond_honest"] < one["profit"]
-        assert sum(outcome["chance"] for outcome in one["outcomes"]) == pytest.approx(1)
-    assert all(one["holds"] for one in report["requirements"])
+def get_agent(name: str) -> Agent:
+    return next(agent for agent in AGENTS if agent.name == name)
 
 
-def test_a_lazy_solver_falls_by_the_referee_and_a_dropper_by_the_fee(report: dict[str, Any]) -> None:
-    found = {one["name"]: one["outcomes"][0] for one in report["agents"]}
-    assert found["lazy solver"]["claim"] == "CONVICTED" and found["lazy solver"]["tokens"] < -190
-    dropped = found["dropper of unfavourable shards"]
-    assert dropped["claim"] == "DROPPED" and dropped["tokens"] == -21
-    delayed = found["delayer: opens a dispute and never moves"]
-    assert delayed["claim"] == "ACCEPTED" and delayed["tokens"] <= -10
+def list_played() -> list[Agent]:
+    return [agent for agent in AGENTS if not agent.changes]
 
 
-def test_who_hands_in_a_false_root_falls_where_its_claim_does(report: dict[str, Any]) -> None:
-    [found] = [one["outcomes"] for one in report["agents"] if one["name"] == "verifier handed a false root"]
-    stakes = {one["outcome"]: (one["claim"], one["tokens"]) for one in found}
-    assert stakes == {
-        "0": ("CONVICTED", 0.0),
-        "1": ("CONVICTED", -50.0),
-        "2": ("ACCEPTED", 2.0),
-        "2, late": ("CONVICTED", -100.0),
-    }
+# --- Every agent --------------------------------------------------------------------------------------------
+def test_every_agent_plays_and_does_what_no_other_does() -> None:
+    logs = {agent.name: repr(play(agent.name).log) for agent in list_played()}
+    logs |= {agent.name: repr(agent.changes) for agent in AGENTS if agent.changes}
+    names = {log: [name for name, other in logs.items() if other == log] for log in logs.values()}
+    assert not [same for same in names.values() if len(same) > 1]
+    assert len(AGENTS) == len({agent.name for agent in AGENTS}) >= 90
 
 
-def test_gas_is_what_amounts_are_derived_with(report: dict[str, Any]) -> None:
-    found = {one["name"]: one["outcomes"] for one in report["agents"]}
-    [solver] = found["honest solver"]
-    assert HALF < solver["gas"] / (economics.GAS_SOLVER + DRAWS * economics.GAS_SOLVER_DRAW) < 1
-    for outcome in found["honest whistleblower"]:
-        audits = int(outcome["outcome"] == "drawn")
-        assert outcome["gas"] < economics.GAS_ENROL + audits * economics.GAS_AUDIT
+@pytest.mark.parametrize("agent", list_played(), ids=lambda agent: agent.name)
+def test_a_play_ends_and_money_is_neither_made_nor_lost(agent: Agent) -> None:
+    state = play(agent.name).table.state
+    brought = sum(play(agent.name).brought.values())
+    assert state.is_closed and not state.seats
+    assert {pot.kind for pot in state.purse.wei} <= {PotKind.CREDIT, PotKind.BURNED}
+    assert state.purse.compute_total() == brought + compute_escrow(state.terms)
 
 
-def test_chances_of_deals_are_the_published_odds() -> None:
-    outcomes = count_outcomes(
-        meet(POISONED, ALONE), meet_late(POISONED, ALONE), lambda label: label == "unmet"
-    )
-    assert outcomes["unmet", ""] == compute_escape_probability(SEGMENTS, DRAWS, POISONED, LATE_RATE)
-    owned = count_outcomes(meet(POISONED, OWNED), meet_late(POISONED, OWNED), lambda label: label == "unmet")
-    assert owned["unmet", ""] == compute_escape_probability(SEGMENTS, DRAWS, POISONED, LATE_RATE, HALF)
-    served = count_outcomes(describe_served(OWNED), lambda late: "", lambda label: False)
-    decided = sum(
-        chance
-        for (label, _), chance in served.items()
-        if all(one in ("own", "reserves 2") for one in label.split(", "))
-    )
-    assert decided == compute_owned_majority(HALF, VERIFIERS) ** DRAWS
-    revealed = sum(chance * count_reveals(label) for (label, _), chance in served.items())
-    assert revealed == DRAWS * compute_owned_reveals(HALF, VERIFIERS)
-
-
-def count_reveals(label: str) -> int:
-    return sum(1 if one == "own" else int(one.split()[1]) for one in label.split(", "))
-
-
-def test_a_pair_takes_the_majority_of_one_draw_in_three() -> None:
-    pairs = count_outcomes(describe_pair, lambda late: "", lambda label: False)
-    assert sum(chance for (label, _), chance in pairs.items() if "pair" not in label) == Fraction(4, 9)
-
-
-def make_result(outcome: str, chance: Fraction, profit: int, work: int) -> Result:
-    return Result(outcome, chance, 1, Fraction(profit), Fraction(work), Fraction(0), Fraction(work), "")
-
-
-def test_expectations_weigh_outcomes_and_count_a_second_slot() -> None:
-    results = [make_result("0", HALF, -1, 0), make_result("1", HALF, 5, 1)]
-    solver = Agent("solver", True, (SOLVER,))
-    assert expect(solver, results) == 2
-    # What is spent without any audit is spent once: 2 * 2 - (-1).
-    assert expect(replace(solver, members=(VERIFIER,), slots=2), results) == 5
-    assert count_primaries(VERIFIER)(()) == "0"
-
-
-def test_profits_are_laid_beside_honest_work() -> None:
-    agents: list[dict[str, Any]] = [
-        {"name": "honest solver", "honest": True, "members": ["solver-0"], "profit": 6.0},
-        {"name": "honest verifier", "honest": True, "members": ["verifier-0"], "profit": 1.0},
-        {"name": "pair", "honest": False, "members": ["solver-0", "verifier-1"], "profit": 2.0},
-        {"name": "watcher", "honest": False, "members": ["watcher-0"], "profit": 2.0},
-    ]
-    compare_with_honest(agents)
-    assert [one["beyond_honest"] for one in agents] == [0, 0, -5, None]
+@pytest.mark.parametrize("agent", [one for one in list_played() if one.is_honest], ids=lambda one: one.name)
+def test_honest_seats_are_never_closed(agent: Agent) -> None:
+    assert not [name for name in play(agent.name).convicted if not name.startswith("foe")]
 
 
 @pytest.mark.parametrize(
-    ("honest", "members", "profit", "beyond", "falls_short"),
+    "agent", [one for one in list_played() if not one.is_honest], ids=lambda one: one.name
+)
+def test_cheats_close_nobody_but_themselves(agent: Agent) -> None:
+    assert not [name for name in play(agent.name).convicted if name.startswith("honest")]
+
+
+@pytest.mark.parametrize(
+    ("name", "closed"),
     [
-        (True, ["solver-0"], 0.1, 0.0, False),
-        (True, ["solver-0"], -0.1, -7.0, True),
-        (False, ["verifier-0"], -0.1, 1.0, False),
-        (False, ["verifier-0"], 0.1, -1.0, True),
-        (False, ["submitter", "verifier-0"], 3.0, -1.0, False),
-        (False, ["submitter", "verifier-0"], 3.0, 0.1, True),
-        (False, ["submitter", "verifier-3"], 3.0, None, True),
+        ("idle solver", {"own solver 0"}),
+        ("wrong carried moments", {"own solver 0"}),
+        ("griefing pair", {"own verifier 0", "own verifier 1"}),
+        ("pair that blames the start", {"own verifier 0", "own verifier 1"}),
+        ("majority's wrong root", {"own solver 0", "own solver 1", "own solver 2"}),
+        ("shielded cheat", {"own solver 0"}),
+        ("self-challenger", {"own solver 0"}),
+        ("withholder", set()),
     ],
 )
-def test_a_cheat_may_not_earn_and_a_submitters_not_more_than_its_honest_work(
-    honest: bool, members: list[str], profit: float, beyond: float | None, falls_short: bool
+def test_who_is_proven_wrong_loses_the_seat(name: str, closed: set[str]) -> None:
+    assert closed <= play(name).convicted and bool(closed) == bool(play(name).convicted)
+
+
+# --- What it is worth ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "name",
+    ["honest solver", "honest submitter", "solver that crashes in training", "idle solver", "withholder",
+     "griefing pair", "flood of asks", "one false claim at the end", "task with windows of one block"],
+)  # fmt: skip
+def test_honest_work_earns_and_cheats_lose(name: str) -> None:
+    assert not does_fall_short(describe(get_agent(name), weigh(get_agent(name), range(1))))
+
+
+def test_what_wins_is_named() -> None:
+    hider = get_agent("hider, V 100")
+    found = describe(hider, weigh(hider, range(1)))
+    assert does_fall_short(found) and found["known"]
+    modest = get_agent("hider, V 10")
+    assert found["profit"] > describe(modest, weigh(modest, range(1)))["profit"]
+
+
+def test_outcomes_of_a_single_false_claim_are_all() -> None:
+    for own in ((0, 0), (2, 2)):
+        for foresight in (1, 2):
+            assert sum(one.chance for one in list_outcomes(own, foresight)) == 1
+    assert dict(list_hands(2, 6))[True, True, False] == Fraction(2 * 1 * 4, 6 * 5 * 4)
+    spared = [sum(one.chance for one in list_outcomes((0, 0), n) if one.drawn is None) for n in (1, 2)]
+    assert spared == [Fraction(8, 10), Fraction(96, 100)]
+    assert {agent.name for agent in AGENTS if agent.outcomes} >= {"one false claim at the end", "grinder"}
+    assert make_terms().rounds == ROUNDS
+
+
+# --- The page -----------------------------------------------------------------------------------------------
+def read_rows(page: Path) -> dict[str, list[str]]:
+    """Names of agents by the first cell of each row of the page's tables of plays."""
+    text = page.read_text().split("## Who plays what")[1].split("## Known and open")[0]
+    rows = (line.strip().strip("|").split("|") for line in text.splitlines() if line.startswith("| "))
+    return {cells[0].strip(): re.findall(r"`([^`]+)`", cells[1]) for cells in rows}
+
+
+def test_every_line_of_the_page_names_agents_that_play() -> None:
+    rows, names = read_rows(PAGE), {agent.name for agent in AGENTS}
+    assert len(rows) >= 60
+    assert not {row: set(agents) - names for row, agents in rows.items() if set(agents) - names}
+    assert not [row for row, agents in rows.items() if not agents and row not in ("line", "---")]
+    assert names == {name for agents in rows.values() for name in agents}
+
+
+def test_every_finding_and_open_entry_has_a_line() -> None:
+    text, rows = (DECISIONS / "0031-findings-closed.md").read_text(), " ".join(read_rows(PAGE))
+    findings = re.findall(r"^\| ((?:C|H|M|L)\d? [^|]+) \|", text, re.MULTILINE)
+    known = re.findall(r"^- \*([^*]+)\*", text.split("**Known and open**")[1], re.MULTILINE)
+    assert len(findings) >= 20 and known
+    assert not [one for one in findings if one.split(maxsplit=1)[1].strip() not in rows]
+    assert not [one for one in known if one.strip(".") not in rows]
+
+
+def test_whoever_may_win_is_an_entry_of_known_and_open() -> None:
+    known = PAGE.read_text().split("## Known and open")[1]
+    assert not [agent.name for agent in AGENTS if agent.known and agent.known not in known]
+
+
+# --- The contracts ------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
+    """The contracts on an Anvil of their own."""
+    with open_round_chain(tmp_path_factory.mktemp("economics"), LIMITS) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", ON_CHAIN)
+def test_contracts_say_what_the_machine_says(chain: RoundChain, name: str) -> None:
+    played = play_contracts(chain, get_agent(name), 2)
+    assert played["calls"] > 60 or get_agent(name).changes
+
+
+def test_a_difference_between_contracts_and_machine_ends_the_play(
+    chain: RoundChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = {"honest": honest, "members": members, "profit": profit, "beyond_honest": beyond}
-    assert does_fall_short(one) == falls_short
+    send = MoneyTwin._send
 
+    def lose_commit(self: MoneyTwin, call: GameCall, party: object) -> object:
+        is_lost = isinstance(call, calls.CommitRound)
+        return send(self, calls.Deposit(1) if is_lost else call, party)  # type: ignore[arg-type]
 
-def test_every_role_and_every_kind_of_cheat_plays() -> None:
-    cheats = [agent for agent in AGENTS if not agent.honest]
-    assert len(cheats) >= 12 and len({agent.name for agent in AGENTS}) == len(AGENTS)
-    honest = {agent.members[0].split("-")[0] for agent in AGENTS if agent.honest and "among" in agent.name}
-    assert honest == {"solver", "verifier", "watcher", "submitter"}
+    monkeypatch.setattr(MoneyTwin, "_send", lose_commit)
+    with pytest.raises(Disagreement):
+        play_contracts(chain, get_agent("honest solver"), 2)

@@ -13,6 +13,7 @@ from benchmarks.hunting.scoreboard import (
     build_chart,
     build_page,
     distil,
+    keep_campaign,
     list_roc,
 )
 
@@ -110,7 +111,7 @@ def test_the_page_tells_what_was_measured(report: dict[str, Any]) -> None:
     assert "| 1,000 | 10 | 12 | 2 | 0.002 | 3 |" in page
     assert "| 5 | first | 6 | 100.0% | 30 | 30 | 0 | 0.12 | +0.5 | 25% | -47.1 | 50 | convicted |" in page
     assert "second < | 6 | 100.0% | 0.5 |" in page
-    assert "gained 1.00% of that" in page
+    assert "gained 0.01 of that" in page
     assert "| ride | 3 of 4 | 1 of 2 | 0.75 | 0.001 | -0.02 | +0.001 | never |" in page
 
 
@@ -118,6 +119,16 @@ def test_what_was_not_measured_is_said(report: dict[str, Any]) -> None:
     figures = distil({**report, "honest": None, "adaptive": None})
     assert build_page(figures).count("Not part of this run.") == 2
     assert "no honest figures" in build_chart(figures)
+
+
+def test_a_campaign_that_was_larger_is_kept_and_said_to_be(report: dict[str, Any]) -> None:
+    figures = distil(report)
+    larger = {"honest": {**figures["honest"], "replays": 2000}}
+    kept = keep_campaign(figures, larger)
+    assert kept["honest"]["replays"] == 2000 and "campaign of an earlier run" in build_page(kept)
+    for smaller in ({"honest": {**figures["honest"], "replays": 900}}, {"honest": None}):
+        assert keep_campaign(figures, smaller) == figures
+    assert keep_campaign({**figures, "honest": None}, larger)["honest"] == larger["honest"]
 
 
 def test_the_chart_is_sound_and_shows_every_attack(report: dict[str, Any]) -> None:

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {
-    Judgement,
-    Limits,
-    StateHeader,
-    StepFacts,
-    TaskId
-} from "../../contracts/Types.sol";
+import {Judgement, Limits, StateHeader, StepFacts, TaskId} from "../../contracts/Types.sol";
 import {Draw} from "../../contracts/libraries/Draw.sol";
 import {Float32} from "../../contracts/libraries/Float32.sol";
 import {Hashing} from "../../contracts/libraries/Hashing.sol";

@@ -98,7 +98,7 @@ def list_harassment(party: Party, block: int) -> Iterator[Duty]:
             if is_open and all(one.statement != known.ref for one in mine):
                 yield Harass(known.ref, known.vote.segment, known.signature)
             if is_open and known.vote.word == VoteWord.ACCEPT and known.ref not in asked:
-                yield Ask(Doubt(0, known.signature, 0))
+                yield Ask(Doubt(known.ref, known.signature, 0))
     for dispute in mine:
         if dispute.stage in (DisputeStage.NAME, DisputeStage.PROVE):
             yield Press(dispute.name, dispute.stage)

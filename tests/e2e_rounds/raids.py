@@ -116,10 +116,11 @@ def list_last_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
     """Moves in the last blocks in which it may."""
     yield from list_openings(party, block, (2,))
     for dispute in list_mine(party):
-        moves = {DisputeStage.NAME: Name, DisputeStage.PROVE: Demand}
-        if dispute.stage in moves:
-            at = dispute.clock - LAST_BLOCKS
-            yield moves[dispute.stage](dispute.name) if block >= at else Wait(at)
+        at = dispute.clock - LAST_BLOCKS
+        if dispute.stage == DisputeStage.NAME:
+            yield Name(dispute.name) if block >= at else Wait(at)
+        elif dispute.stage == DisputeStage.PROVE:
+            yield Demand(dispute.name) if block >= at else Wait(at)
 
 
 def list_false_proofs(party: Party, block: int) -> Iterator[Duty | Wait]:

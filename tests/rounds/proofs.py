@@ -41,7 +41,7 @@ from tests.rounds.members import Member, make_member, make_word
 from tests.rounds.twin import Twin
 
 PARAMETERS, SEGMENTS, STEPS = 200, 5, 5
-FAULTS = ("right", "start", "delta", "scale", "carried")
+FAULTS = ("right", "start", "delta", "scale", "carried", "steps")
 """By slot: what is wrong with its claim."""
 GLOBAL = torch.linspace(-1, 1, PARAMETERS)
 ZERO = make_word("zero")
@@ -77,7 +77,7 @@ def make_claim(domain: bytes, solver: Member, fault: str) -> ToyClaim:
     ]
     headers = [state_header(state) for state in states]
     first = tensor_root(GLOBAL + 1) if fault == "start" else tensor_root(GLOBAL)
-    headers[0] = StateHeader(first, ZERO, ZERO, 0, 0)
+    headers[0] = StateHeader(first, ZERO, ZERO, 0, int(fault == "steps"))
     delta = bytearray(encode_delta(GLOBAL, states[-1].weights))
     if fault == "delta":
         delta[1] ^= 1
@@ -107,6 +107,7 @@ class ToyAudits:
     votes: list[KnownVote] = field(default_factory=list)
     seals: list[KnownSeal] = field(default_factory=list)
     openings: dict[int, ClaimOpenings] = field(default_factory=dict)
+    wrong_starts: dict[int, Any] = field(default_factory=dict)
 
     def list_votes(self, index: int) -> Iterable[KnownVote]:
         return self.votes
@@ -116,6 +117,9 @@ class ToyAudits:
 
     def list_replays(self, index: int) -> Iterable[OwnReplay]:
         return ()
+
+    def list_wrong_starts(self, index: int) -> Iterable[tuple[int, Any]]:
+        return self.wrong_starts.items()
 
     def get_openings(self, index: int, slot: int) -> ClaimOpenings:
         return self.openings.get(slot, ClaimOpenings())

@@ -77,6 +77,14 @@ def test_a_wrong_claim_is_proven_wrong(proofs: Proofs, fault: str, word: VoteWor
     assert prove(proofs, ToyAudits([own], openings={slot: proofs.show(slot)})) == (["claim"], [kind])
 
 
+def test_a_start_with_the_step_numbers_of_another_place(proofs: Proofs) -> None:
+    """Nobody can replay it, so the node's own vote is UNSERVED, and what it was shown is the proof."""
+    slot = FAULTS.index("steps")
+    own, shown = proofs.make_vote(slot, VoteWord.UNSERVED, by="prover"), proofs.show(slot)
+    audits = ToyAudits([own], openings={slot: shown}, wrong_starts={slot: shown.boundaries[0]})
+    assert prove(proofs, audits) == (["start"], [ProofKind.BOUNDARY_ZERO])
+
+
 def test_two_votes_two_seals_and_a_vote_off_its_seal(proofs: Proofs) -> None:
     vote = proofs.make_vote(RIGHT, VoteWord.ACCEPT)
     other = proofs.make_vote(RIGHT, VoteWord.ABSTAIN)

@@ -22,19 +22,18 @@ from tests.protocol.spec.game.troubled import (
     PARTIES,
     PEST,
     SOLVERS,
-    SUBMITTER,
     VERIFIERS,
     WHISTLES,
     TroubledWorld,
     name_act,
 )
-from tests.protocol.spec.game.world import get_needed_wei, make_right_root, make_terms
+from tests.protocol.spec.game.world import SUBMITTER, get_needed_wei, make_right_root, make_terms
 from tests.rounds.answering import AnsweringTwin
 from tests.rounds.chain import RoundChain
 
 WINDOWS = GameWindows(
-    delay=1, draw_grid=2, train_min=260, train_max=400, audit_max=200, post=40, respond=60, dispute=1_300,
-    ask=3_900,
+    delay=1, draw_grid=2, train_min=85, train_max=120, audit_max=60, post=20, respond=30, dispute=400,
+    ask=1_200,
 )  # fmt: skip
 """Each call takes a block here."""
 NOT_ON_CHAIN = (calls.SealProof, calls.ConvictSeat, calls.BringLeaf)

@@ -10,6 +10,7 @@ from scripts.mutation.campaign import Campaign, Runner, Verdict
 from scripts.mutation.edits import Edit, apply_edits
 from scripts.mutation.operators import Mutant
 from scripts.mutation.project import Plan, build_project, make_plan, write_project
+from scripts.mutation.reach import read_reached
 from scripts.mutation.results import (
     OUT_OF_TIME,
     Basis,
@@ -207,6 +208,14 @@ def test_results_survive_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
     assert list(read_results(log)) == ["key", "z"]
 
 
+def test_a_record_that_would_weigh_too_much_keeps_the_survivors(tmp_path: Path) -> None:
+    log = tmp_path / "results.jsonl"
+    kills = [Result(f"a{n}", "suite:test", 0.5, "cd") for n in range(100)]
+    write_results(log, [*kills, Result("z", "", 0.5, "cd")], most_bytes=1_000)
+    kept = read_results(log)
+    assert log.stat().st_size <= 1_000 and "z" in kept and 1 < len(kept) < 101
+
+
 def make_mutant(number: int, path: str = "contracts/A.sol") -> Mutant:
     return Mutant(number, path, number, "A.f", "guard", f"a{number}", "false")
 
@@ -316,6 +325,22 @@ def test_sample_is_spread_and_always_the_same() -> None:
     assert first == mutate.choose(reversed(mutants), None, 100)
     assert 30 <= sum(mutant.path == "contracts/A.sol" for mutant in first) <= 70
     assert {mutant.path for mutant in mutate.choose(mutants, "B.sol", None)} == {"contracts/B.sol"}
+    assert mutate.choose(mutants, None, 100, "other sources") != first
+
+
+def test_a_suite_rests_on_what_it_deploys_by_name(tmp_path: Path) -> None:
+    (tmp_path / "foundry.toml").write_text(Path("foundry.toml").read_text())
+    texts = {
+        "contracts/game/Purse.sol": 'import "./Pot.sol";',
+        "contracts/game/Pot.sol": "",
+        "contracts/game/Other.sol": "",
+        "tests/World.sol": 'contract W { function f() public { create("Purse.sol:Purse"); } }',
+        "tests/A.t.sol": 'import "./World.sol";',
+    }
+    for path, text in texts.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert set(read_reached(tmp_path, "tests/A.t.sol")) == set(texts) - {"contracts/game/Other.sol"}
 
 
 def test_every_reason_names_code_that_is_there() -> None:

@@ -84,9 +84,17 @@ class Audits:
             if self._find_auditor(made.sealed):
                 yield self._read_replay(made)
 
+    def list_wrong_starts(self, index: int) -> Iterator[tuple[int, BoundaryProof]]:
+        """Slots of a round, as the chain has it, whose boundary 0 has step numbers that no claim of the round
+        starts from; and that boundary."""
+        for place, made in self.room.book.wrong_starts.items():
+            if place.round == index and self._find_auditor(made.said):
+                yield place.slot, made.first
+
     def get_openings(self, index: int, slot: int) -> ClaimOpenings:
         """What the solver of a slot has shown to this node of its claim of a round."""
-        boundaries: dict[int, BoundaryProof] = {}
+        wrong = dict(self.list_wrong_starts(index))
+        boundaries: dict[int, BoundaryProof] = {0: wrong[slot]} if slot in wrong else {}
         work: WorkProof | None = None
         last: BoundaryProof | None = None
         for made in self.room.book.list_seals(index):
@@ -99,6 +107,11 @@ class Audits:
                 boundaries[sealed.segment + 1] = vote.ends.end
                 work, last = WorkProof(**vars(vote.ends.work)), vote.ends.last
         return ClaimOpenings(boundaries, work, last)
+
+    def list_works(self) -> dict[bytes, WorkProof]:
+        """Work leaves of claims, by claim root, as their solvers have shown them to this node."""
+        found = ((made.vote.claim_root, made.ends) for made in self.room.book.votes.values())
+        return {root: WorkProof(**vars(ends.work)) for root, ends in found if ends is not None}
 
     def _read_replay(self, made: SealMade) -> OwnReplay:
         said = made.sealed

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.actions.audit.records import SealMade, SealTaken, VoteMade, VoteTaken
+from protocol.actions.audit.records import SealMade, SealTaken, VoteMade, VoteTaken, WrongStart
 from protocol.adapters.journal import Journal
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import InvalidInput
@@ -22,7 +22,8 @@ from protocol.spec.statements import Sealed, VoteOpening, VoteWord
 @dataclass
 class AuditBook:
     """seals, votes: this node's own. taken_seals, taken_votes: what others handed to it, the first of each
-    place and signer. second: of an auditor that said two things, the other one: evidence against it."""
+    place and signer. second: of an auditor that said two things, the other one: evidence against it.
+    wrong_starts: evidence against a solver."""
 
     journal: Journal
     task: bytes
@@ -31,6 +32,7 @@ class AuditBook:
     taken_seals: dict[AuditPlace, SealTaken] = field(default_factory=dict)
     taken_votes: dict[AuditPlace, VoteTaken] = field(default_factory=dict)
     second: dict[AuditPlace, SealTaken | VoteTaken] = field(default_factory=dict)
+    wrong_starts: dict[AuditPlace, WrongStart] = field(default_factory=dict)
     places: defaultdict[int, set[AuditPlace]] = field(default_factory=lambda: defaultdict(set))
     """Of which a statement is known, by round."""
 
@@ -106,6 +108,8 @@ class AuditBook:
                 self._index_seal(record)
             case VoteTaken():
                 self._index_vote(record)
+            case WrongStart():
+                self.wrong_starts[self._note(record.said)] = record
 
     def _note(self, said: Sealed) -> AuditPlace:
         place = get_place(said)

@@ -72,5 +72,15 @@ class VoteTaken:
     opening: VoteOpening | None
 
 
-RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken)
+@dataclass(frozen=True)
+class WrongStart:
+    """Boundary 0 of a claim as it was shown, with step numbers that no round starts from: nobody can replay
+    it, and anybody can prove it. said: the place, without leaves or a seal."""
+
+    task: Word
+    said: Sealed
+    first: BoundaryProof
+
+
+RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart)
 """All kinds of this room."""

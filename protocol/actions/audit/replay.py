@@ -5,7 +5,9 @@
 
 A word is chosen from everything at hand: a start that is wrong first, then the state, then the work leaf.
 What is not served in time makes it UNSERVED, or ABSTAIN where the fee would be too much; what fails here,
-ABSTAIN. A start with step numbers of another place is unserved: nobody can replay it as this segment.
+ABSTAIN. A start with step numbers of another place is unserved: nobody can replay it as this segment. So is
+one from which a step leaves the finite numbers: no training leads there, and where that cost nothing, claims
+of such states alone would be a free try.
 """
 
 from protocol.actions.audit.asking import NotServed
@@ -35,10 +37,10 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
             if made is None:
                 return None
             return await _compare(room, drawn, made)
-        except NotServed as fault:
+        except (NotServed, Diverged) as fault:
             return _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
         except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
-            if room.block <= until and not isinstance(fault, Diverged):
+            if room.block <= until:
                 raise
             return _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
 

@@ -8,7 +8,7 @@ from protocol.actions.audit.asking import ask_until, make_unserved
 from protocol.actions.audit.book import make_sealed
 from protocol.actions.audit.messages import START, PlaceSaid, StartAsked, StartShown, make_form
 from protocol.actions.audit.openings import are_steps_right, compute_leaf, read_boundary
-from protocol.actions.audit.records import SealMade
+from protocol.actions.audit.records import SealMade, WrongStart
 from protocol.actions.audit.room import AuditRoom
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.compute.data import get_batch
@@ -40,6 +40,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
 
     first, start = await ask_until(room, ask, until, "the start of the segment")
     if not _are_numbers_right(room, drawn, first.header, start.header):
+        _keep_wrong_start(room, drawn, first)
         raise make_unserved("a start state with the step numbers of its place", until)
     if not _is_wanted(room, drawn):
         room.passed.add(drawn.place)
@@ -63,6 +64,16 @@ def _are_numbers_right(room: AuditRoom, drawn: DrawnAudit, first: StateHeader, s
     about, steps = room.about, drawn.segment * room.about.segment_steps
     global_step = drawn.place.round * about.inner_steps + steps
     return are_steps_right(start, first, global_step, steps, carries=about.carry_moments)
+
+
+def _keep_wrong_start(room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof) -> None:
+    """Where boundary 0 itself has the numbers of another place, that is a proof against the solver."""
+    header, about = first.header, room.about
+    is_placed = header.global_step == drawn.place.round * about.inner_steps
+    is_begun = about.carry_moments or header.local_step == 0
+    if not (is_placed and is_begun) and drawn.place not in room.book.wrong_starts:
+        said = make_sealed(drawn.place, drawn.segment, ZERO_WORD, ZERO_WORD)
+        room.book.write(WrongStart(about.task, said, first))
 
 
 def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:

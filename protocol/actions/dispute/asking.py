@@ -19,18 +19,22 @@ from protocol.actions.runtime.party import Party
 from protocol.spec.game.asks import ASKED_WORDS
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.fates import get_votes
+from protocol.spec.game.inner_dispute import AskEnding
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.statement_refs import count_open_asks
 from protocol.spec.game.timing import get_ask_until
 from protocol.spec.merkle import count_tensor_leaves
 from protocol.spec.statements import VoteWord
 
+TELLING = frozenset({AskEnding.OPEN, AskEnding.CLEARED})
+"""An ask that others opened and that is open, or was answered, needs no second one."""
+
 
 @dataclass(frozen=True)
 class Doubt:
     """A vote and the leaf that its signer is to show."""
 
-    round: int
+    statement: StatementRef
     signature: bytes
     leaf: int
 
@@ -44,7 +48,7 @@ def list_doubts(party: Party, block: int) -> Iterator[Doubt]:
         for known in party.task.audits.list_votes(game_round.index):
             leaf = _find_leaf(party, known)
             if leaf is not None and _is_askable(party, known, block) and not _is_asked(party, known, leaf):
-                yield Doubt(game_round.index, known.signature, leaf)
+                yield Doubt(known.ref, known.signature, leaf)
 
 
 def _is_askable(party: Party, known: KnownVote, block: int) -> bool:
@@ -58,8 +62,9 @@ def _is_askable(party: Party, known: KnownVote, block: int) -> bool:
 
 
 def _is_asked(party: Party, known: KnownVote, leaf: int) -> bool:
-    mine = [one for one in get_inner(party).asks.values() if one.asker == party.account]
-    return any((one.statement, one.leaf) == (known.ref, leaf) for one in mine)
+    """Whether this node has asked it, or anybody whose answer tells the same."""
+    asks = [one for one in get_inner(party).asks.values() if (one.statement, one.leaf) == (known.ref, leaf)]
+    return any(one.asker == party.account or one.ending in TELLING for one in asks)
 
 
 def _find_leaf(party: Party, known: KnownVote) -> int | None:
@@ -101,7 +106,7 @@ def _is_false_rejection(party: Party, known: KnownVote, here: list[OwnReplay]) -
 # --- Asking -------------------------------------------------------------------------------------------------
 async def ask(party: Party, doubt: Doubt) -> None:
     """Ask the signer. The k-th open ask on a seat costs k bonds."""
-    known = _find(party, doubt.round, doubt.signature)
+    known = _find(party, doubt.statement.round, doubt.signature)
     if known is None:
         return
     accused, ref = find_accused(get_now(party), known.ref, known), known.ref

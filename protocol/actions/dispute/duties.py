@@ -18,14 +18,20 @@ from protocol.actions.dispute import (
     replying,
     serving,
 )
+from protocol.actions.dispute.casebook import to_sentence
 from protocol.actions.dispute.finding import list_cases
 from protocol.actions.dispute.judging_work import list_work_cases
 from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.standing import list_provable_rounds
+from protocol.actions.runtime.duties import Wait
 from protocol.actions.runtime.party import Party
+from protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.game.inner_moves import Move, list_moves
+from protocol.spec.game.timing import get_ask_until, get_statement_until
+from protocol.spec.game.turns import find_turn
+from protocol.spec.statements import VoteWord
 
 Perform = Callable[[Party], Coroutine[Any, Any, None]]
 
@@ -43,7 +49,7 @@ class DisputeDuty:
         await self.act(party)
 
 
-def list_duties(party: Party, block: int) -> Iterator[DisputeDuty]:
+def list_duties(party: Party, block: int) -> Iterator[DisputeDuty | Wait]:
     """What is due in `block`."""
     yield from _list_answers(party, block)
     yield from _list_moves(party, block)
@@ -100,15 +106,26 @@ def _list_moves(party: Party, block: int) -> Iterator[DisputeDuty]:
 
 
 # --- What nobody waits for ----------------------------------------------------------------------------------
-def _list_openings(party: Party, block: int) -> Iterator[DisputeDuty]:
+def _list_openings(party: Party, block: int) -> Iterator[DisputeDuty | Wait]:
     for unread in reading.list_unread(party, block):
         yield _make("read votes", unread, unread, reading.read_votes)
     for found in opening.list_unjudged(party, block):
         yield _make("judge steps", found.sentence, found, opening.judge_case)
     for case in opening.list_unopened(party, block):
-        yield _make("dispute", case.salt, case, opening.open_case)
+        duty, ref = _make("dispute", case.salt, case, opening.open_case), to_sentence(case).ref
+        until = get_statement_until(get_now(party), ref) - opening.OPENING_BLOCKS
+        yield _take_turn(party, DisputeStatement(ref, 0), until, block, duty)
     for doubt in asking.list_doubts(party, block):
-        yield _make("ask", doubt, doubt, asking.ask)
+        duty = _make("ask", doubt, doubt, asking.ask)
+        last = get_ask_until(get_now(party), doubt.statement) or block
+        call = AskSigner(doubt.statement, VoteWord.ACCEPT, doubt.leaf, 0)
+        yield _take_turn(party, call, last - opening.OPENING_BLOCKS, block, duty)
+
+
+def _take_turn(party: Party, call: GameCall, until: int, block: int, duty: DisputeDuty) -> DisputeDuty | Wait:
+    """Several know the same: who opens it first goes round with the blocks, until time is short."""
+    turn = find_turn(get_now(party), party.account, call, block)
+    return duty if turn <= block or block >= until else Wait(min(turn, until))
 
 
 def _list_proofs(party: Party, block: int) -> Iterator[DisputeDuty]:

@@ -39,6 +39,11 @@ def list_work_cases(party: Party, game_round: GameRound, block: int) -> Iterator
         accused = find_accused(get_now(party), ref, None)
         if found.vote.word in WORK_WORDS and is_provable(get_now(party), ref, accused, party.account, block):
             yield _make_claim_case(found)
+    for slot, _ in party.task.audits.list_wrong_starts(game_round.index):
+        ref = StatementRef(game_round.index, slot)
+        accused = find_accused(get_now(party), ref, None)
+        if slot not in own and is_provable(get_now(party), ref, accused, party.account, block):
+            yield _make_start_case(ref)
     for known in votes:
         accused = find_accused(get_now(party), known.ref, known)
         if (
@@ -60,6 +65,10 @@ def _make_claim_case(found: KnownVote) -> Case:
     return Case(("claim", found.signature), lambda party: prove_claim(party, found))
 
 
+def _make_start_case(ref: StatementRef) -> Case:
+    return Case(("start", ref), lambda party: prove_wrong_start(party, ref))
+
+
 def _make_vote_case(known: KnownVote) -> Case:
     return Case(("work", known.signature), lambda party: prove_vote(party, known))
 
@@ -70,13 +79,20 @@ async def prove_claim(party: Party, found: KnownVote) -> None:
     index, slot = found.vote.round, found.vote.slot
     openings = get_openings(party, index, slot)
     if found.vote.word == VoteWord.REJECT_START:
-        await evidence.prove_start(party, index, slot, await make_start(party, index, slot, openings))
+        await prove_wrong_start(party, found.ref)
         return
     work, last = openings.work, openings.last
     if work is not None and last is not None and work.carried_root != compute_carried_root(last.header):
         await evidence.prove_carried(party, index, slot, work, last)
         return
     await _prove_delta(party, found, openings)
+
+
+async def prove_wrong_start(party: Party, ref: StatementRef) -> None:
+    """Show boundary 0 of a claim, which is not what the claim must start from."""
+    openings = get_openings(party, ref.round, ref.slot)
+    start = await make_start(party, ref.round, ref.slot, openings)
+    await evidence.prove_start(party, ref.round, ref.slot, start)
 
 
 async def _prove_delta(party: Party, found: KnownVote, openings: ClaimOpenings) -> None:

@@ -76,5 +76,8 @@ class Audits(Protocol):
     def list_replays(self, index: int) -> Iterable[OwnReplay]:
         """This node's replays of segments of a round."""
 
+    def list_wrong_starts(self, index: int) -> Iterable[tuple[int, BoundaryProof]]:
+        """Slots of a round whose boundary 0 has step numbers that no claim starts from, and that boundary."""
+
     def get_openings(self, index: int, slot: int) -> ClaimOpenings:
         """What the solver of a slot has shown of its claim of a round."""

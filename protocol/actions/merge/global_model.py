@@ -7,19 +7,23 @@ it.
 """
 
 import asyncio
+from functools import partial
 
 from torch import Tensor
 
 from protocol.actions.merge.messages import OUTER, AskOuter, OuterAnswer, ask_peer, read_message
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.peers import list_peers
 from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
+from protocol.adapters.wire.hedging import ask_in_turn
+from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import outer_header, tensor_bytes
 from protocol.compute.model import init_parameters
 from protocol.compute.outer import OuterState, begin_outer
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 
 def get_initial_header(party: Party) -> OuterHeader:
@@ -40,14 +44,14 @@ async def load_outer(party: Party, root: bytes) -> OuterHeader:
 
 
 async def _ask_all(party: Party, root: bytes) -> OuterHeader:
-    last: TouchstoneError = _make_unknown(root)
-    for peer in party.state.network.others(party.account):
-        try:
-            said = await ask_peer(party, peer, OUTER, AskOuter(party.task.task, root), OuterAnswer)
-            return _check(root, said, peer.account)
-        except (ProtocolFault, EnvironmentFault) as fault:
-            last = fault
-    raise last
+    async def ask(peer: Peer) -> OuterHeader:
+        said = await ask_peer(party, peer, OUTER, AskOuter(party.task.task, root), OuterAnswer)
+        return _check(root, said, peer.account)
+
+    peers = list_peers(party, party.task.task)
+    if not peers:
+        raise _make_unknown(root)
+    return await ask_in_turn([partial(ask, peer) for peer in peers])
 
 
 def _check(root: bytes, said: OuterAnswer, culprit: str) -> OuterHeader:
@@ -89,7 +93,7 @@ async def load_outer_state(party: Party, header: OuterHeader) -> OuterState:
 async def _load(party: Party, root: bytes) -> Tensor:
     ref = refer_tensor(root, party.task.spec.terms.parameter_count)
     if not party.store.has(ref):
-        await party.client.fetch_from_any(party.state.network.others(party.account), ref)
+        await party.client.fetch_from_any(list_peers(party, party.task.task), ref)
     return await asyncio.to_thread(load_tensor, party.store, ref)
 
 

@@ -7,11 +7,11 @@ where nothing can be merged, where only pay hangs on them, and shortly before th
 
 import asyncio
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.judging import MergeSet, find_merge_set, judge_round
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.merge.outer_step import find_slots, get_root, make_key, merge_claims
 from protocol.actions.merge.places import find_own_slot, list_open_solvers
 from protocol.actions.merge.signing import gather_signatures, is_majority
 from protocol.actions.runtime.duties import Duty, Wait
@@ -29,6 +29,10 @@ SPREAD_BLOCKS = 2
 """Blocks that the next one in the line waits for the one before it."""
 MARGIN_DIVISOR = 8
 """Votes that nobody has handed in are when an eighth of `audit_max` is left."""
+WITHHELD_DIVISOR = 2
+"""Claims whose pseudo-gradient nobody shows are left out when half of `post` is left."""
+FAR = 1 << 62
+"""A block that never comes."""
 POLL_S = 0.2
 """Between two rounds of questions for signatures."""
 
@@ -50,7 +54,9 @@ class PostMerge:
         if not is_majority(party, game_round, len(signatures)):
             raise _make_lonely(len(signatures))
         chosen = find_merge_set(party, game_round, party.state.head_block + 1)
-        await _send(party, chosen, get_root(made), signatures)
+        slots = find_slots(game_round, self.key[2])
+        assert slots is not None, "merge_claims looked for them"
+        await _send(party, replace(chosen, slots=slots), get_root(made), signatures)
 
 
 async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
@@ -110,13 +116,24 @@ def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
 
 def _list_post(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
     """The root, once it is clear what is merged, while it can be posted."""
-    chosen = find_merge_set(party, game_round, block)
-    if not chosen.is_final or not chosen.slots or block > get_post_window(state, game_round, block)[1]:
+    chosen, last = find_merge_set(party, game_round, block), get_post_window(state, game_round, block)[1]
+    if not chosen.is_final or not chosen.slots or block > last:
         return
     if find_own_slot(state, game_round, party.account) is None:
         return
-    key = make_key(game_round, chosen.slots)
-    yield from take_turn(party, game_round, key, block, PostMerge(key))
+    slots, without = choose_slots(party, chosen), last - state.terms.windows.post // WITHHELD_DIVISOR
+    if slots != chosen.slots and block < without:
+        yield Wait(without)
+    elif slots:
+        key = make_key(game_round, slots)
+        yield from take_turn(party, game_round, key, block, PostMerge(key), last)
+
+
+def choose_slots(party: Party, chosen: MergeSet) -> tuple[int, ...]:
+    """The accepted claims whose pseudo-gradients this node has: who shows them to auditors alone must not
+    keep the others from being merged."""
+    fetched, claims = party.task.claims.fetched, chosen.game_round.claims
+    return tuple(slot for slot in chosen.slots if claims[slot].claim_root in fetched)
 
 
 def _list_votes(
@@ -136,29 +153,48 @@ def _list_votes(
     draws = list_draws(judged.state, after)
     is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
     deadline = _get_deadline(state, game_round, block)
-    if (is_done and not is_taken) or block >= deadline:
-        yield from take_turn(party, game_round, duty, block, duty)
+    if block >= deadline:
+        yield _rotate(party, game_round, deadline, block, duty)
+    elif is_done and not is_taken:
+        since = party.task.claims.seen.setdefault((game_round.index, HandVotes), block)
+        yield _rotate(party, game_round, since, block, duty)
     else:
         yield Wait(deadline)
+
+
+def _rotate(party: Party, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
+    """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
+    margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
+    margin, count = _get_margin(party.game), max(1, len(list_open_solvers(party.game, game_round)))
+    blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
+    groups = min(count, max(1, margin // blocks))
+    group = min(compute_rank(party, game_round) * groups // count, groups - 1)
+    turns = (block - since) // blocks
+    until = (group - turns) % groups
+    return duty if until == 0 else Wait(since + (turns + until) * blocks)
+
+
+def _get_margin(state: GameState) -> int:
+    return max(SPREAD_BLOCKS, state.terms.windows.audit_max // MARGIN_DIVISOR)
 
 
 def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
     """From when votes that nobody has handed in are: shortly before the next of the blocks after which they
     would be worth less."""
-    audit_max = state.terms.windows.audit_max
-    margin = max(SPREAD_BLOCKS, audit_max // MARGIN_DIVISOR)
+    audit_max, margin = state.terms.windows.audit_max, _get_margin(state)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
     return min((end - margin for end in ends if end >= block), default=block)
 
 
 def take_turn(
-    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty
+    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
 ) -> Iterator[Duty | Wait]:
-    """The duty when it is this node's turn, counted from when it was first seen to be due."""
+    """The duty when it is this node's turn, counted from when it was first seen to be due. last: of its
+    window; in the second half of what is left of it everybody moves, however many before them are silent."""
     since = party.task.claims.seen.setdefault((game_round.index, what), block)
-    turn = since + SPREAD_BLOCKS * compute_rank(party, game_round)
-    yield duty if block >= turn else Wait(turn)
+    delay = min(SPREAD_BLOCKS * compute_rank(party, game_round), max(0, last - since) // 2)
+    yield duty if block >= since + delay else Wait(since + delay)
 
 
 def compute_rank(party: Party, game_round: GameRound) -> int:

@@ -1,6 +1,8 @@
 """What the claims of a round come to: their work leaves and pseudo-gradients, from whoever has them."""
 
 import asyncio
+from collections.abc import Mapping
+from functools import partial
 
 from protocol.actions.audit.messages import WorkSaid
 from protocol.actions.merge.book import WorkProof
@@ -8,10 +10,12 @@ from protocol.actions.merge.messages import WORK, AskWork, ask_peer, read_messag
 from protocol.actions.merge.opening import open_work
 from protocol.actions.merge.places import find_holder
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.peers import list_peers
 from protocol.adapters.blobs import refer_delta
+from protocol.adapters.wire.hedging import ask_in_turn
 from protocol.adapters.wire.session import Peer
 from protocol.spec.claim_tree import compute_work_leaf, count_claim_leaves
-from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.state import GameRound, SlotClaim
 from protocol.spec.merkle import verify_path
@@ -24,8 +28,8 @@ def get_solver(party: Party, index: int, claim: SlotClaim) -> str:
 
 
 def list_sources(party: Party, solver: str) -> list[Peer]:
-    """Whom to ask about a claim: its solver first, then everybody else."""
-    others = party.state.network.others(solver, party.account)
+    """Whom to ask about a claim: its solver first, then members, then everybody else."""
+    others = list_peers(party, party.task.task, solver)
     known = party.state.network.peers.get(solver)
     return ([known] if known is not None else []) + others
 
@@ -53,20 +57,21 @@ async def find_work(party: Party, game_round: GameRound, claim: SlotClaim) -> Wo
 
 
 async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim, solver: str) -> WorkProof:
-    last: TouchstoneError = EnvironmentFault(
-        what="nobody to ask about a claim",
-        expected="a peer that has announced an endpoint",
-        actual="none",
-        remedy="Wait until one has.",
-    )
     question = AskWork(party.task.task, game_round.index, claim.claim_root)
-    for peer in list_sources(party, solver):
-        try:
-            said = await ask_peer(party, peer, WORK, question, WorkSaid)
-            return _check(party, game_round, claim, solver, said)
-        except (ProtocolFault, EnvironmentFault) as fault:
-            last = fault
-    raise last
+
+    async def ask(peer: Peer) -> WorkProof:
+        said = await ask_peer(party, peer, WORK, question, WorkSaid)
+        return _check(party, game_round, claim, solver, said)
+
+    peers = list_sources(party, solver)
+    if not peers:
+        raise EnvironmentFault(
+            what="nobody to ask about a claim",
+            expected="a peer that has announced an endpoint",
+            actual="none",
+            remedy="Wait until one has.",
+        )
+    return await ask_in_turn([partial(ask, peer) for peer in peers])
 
 
 def _check(party: Party, game_round: GameRound, claim: SlotClaim, solver: str, said: WorkSaid) -> WorkProof:
@@ -104,12 +109,19 @@ def _find_shown(party: Party, asked: AskWork) -> WorkProof | None:
     finished = party.task.claims.find(game_round).finished if game_round.beacon is not None else None
     if asked.claim_root not in known and finished is not None and finished.claim_root == asked.claim_root:
         known[asked.claim_root] = open_work(party, asked.round)
-    return known.get(asked.claim_root)
+    return known.get(asked.claim_root) or _find_audited(party).get(asked.claim_root)
+
+
+def _find_audited(party: Party) -> Mapping[bytes, WorkProof]:
+    """Work leaves by claim root that solvers have shown to this node as an auditor: a solver that shows its
+    work to its auditors alone could otherwise not be merged by anybody."""
+    return party.task.audits.list_works()
 
 
 def may_read_delta(party: Party, root: bytes) -> bool:
     """Whether a pseudo-gradient may be shown: from the close on, to everybody, whoever made it."""
-    if any(proof.delta_root == root for proof in party.task.claims.proofs.values()):
+    known = (*party.task.claims.proofs.values(), *_find_audited(party).values())
+    if any(proof.delta_root == root for proof in known):
         return True
     state = get_state_at(party.game, party.state.head_block + 1)
     closed = {r.index for r in state.rounds.values() if r.closed is not None}

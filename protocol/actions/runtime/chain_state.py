@@ -64,6 +64,10 @@ class ChainState:
         """Whether the account has a seat in some task that was neither convicted nor paid out."""
         return self._seated.holds(account)
 
+    def is_member(self, account: str, task: bytes) -> bool:
+        """Whether the account has such a seat in this task."""
+        return self._seated.holds_in(account, task)
+
     def events_of(self, task: bytes, name: bytes) -> list[Event]:
         """Everything that was said about one ask, contest or dispute, in order, until the task is closed."""
         return list(self._said.get((task, name), ()))

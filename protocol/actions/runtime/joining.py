@@ -14,6 +14,7 @@ from protocol.actions.merge.global_model import get_initial_header, load_outer_s
 from protocol.actions.merge.places import find_own_slot
 from protocol.actions.runtime.credit import deposit_missing
 from protocol.actions.runtime.party import Joined, Party
+from protocol.actions.runtime.peers import list_peers
 from protocol.actions.runtime.preflight import check_machine
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.compute.data import open_corpus
@@ -60,7 +61,7 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     await asyncio.to_thread(require_live_parameters, spec.training)
     await asyncio.to_thread(require_program, spec.training)
     await asyncio.to_thread(require_step_root, spec)
-    data = await fetch_dataset(party, spec)
+    data = await fetch_dataset(party, task, spec)
     corpus = await asyncio.to_thread(open_corpus, data, spec.training)
     domain = party.state.games[task].terms.domain
     audits = open_audits(party, task, spec, corpus)
@@ -145,14 +146,14 @@ def require_format(posted: int, spec: TaskSpec) -> None:
         )
 
 
-async def fetch_dataset(party: Party, spec: TaskSpec) -> bytes:
+async def fetch_dataset(party: Party, task: bytes, spec: TaskSpec) -> bytes:
     """The raw tokens, from the store, the submitter or any other peer."""
     training, submitter = spec.training, spec.terms.submitter
     size = (training.token_count + training.heldout_tokens) * training.token_bytes
     ref = BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), size)
     if not party.store.has(ref):
         party.say(f"fetching the dataset, {size / 1e6:.1f} MB")
-        others = party.state.network.others(party.account)
+        others = list_peers(party, task)
         peers = sorted(others, key=lambda peer: peer.account != submitter)
         await party.client.fetch_from_any(peers, ref)
     return await asyncio.to_thread(party.store.get, ref)

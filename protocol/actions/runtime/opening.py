@@ -101,7 +101,16 @@ class _Offers:
             may_read=self.may_read,
             get_status=self.party.status.show,
             find_desk=self.find_desk,
+            is_member=self.is_member,
         )
+
+    def is_member(self, account: str) -> bool:
+        """Whether it is the submitter, or has a seat, of the task that this node works on. A seat of another
+        task says nothing: anybody posts tasks in which seats cost next to nothing."""
+        joined, state = self.party.joined, self.party.state
+        if joined is None:
+            return False
+        return account == self.party.game.terms.submitter or state.is_member(account, joined.task)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
         """Whether some room shows it."""

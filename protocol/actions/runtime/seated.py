@@ -13,6 +13,7 @@ class Seated:
 
     _accounts: dict[tuple[bytes, int], str] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
+    _members: Counter[tuple[str, bytes]] = field(default_factory=Counter)
     _tasks: set[tuple[str, bytes]] = field(default_factory=set)
 
     def take(self, event: Event) -> None:
@@ -21,15 +22,21 @@ class Seated:
         if event.name == "SeatJoined":
             self._accounts[values["task"], values["seat"]] = values["account"]
             self._counts[values["account"]] += 1
+            self._members[values["account"], values["task"]] += 1
             self._tasks.add((values["account"], values["task"]))
         elif event.name in ("SeatFreed", "SeatConvicted"):
             account = self._accounts.pop((values["task"], values["seat"]), None)
             if account is not None:
                 self._counts[account] -= 1
+                self._members[account, values["task"]] -= 1
 
     def holds(self, account: str) -> bool:
         """Whether the account has such a seat."""
-        return self._counts[account] > 0
+        return self._counts.get(account, 0) > 0
+
+    def holds_in(self, account: str, task: bytes) -> bool:
+        """Whether it has one in this task."""
+        return self._members.get((account, task), 0) > 0
 
     def is_in(self, account: str, task: bytes) -> bool:
         """Whether the account has, or had, a seat of the task."""

@@ -6,7 +6,7 @@ a nonce. So it cannot be used on another server, for another blob, later, or twi
 
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 
 from protocol.adapters.keys import AccountKey
@@ -76,7 +76,8 @@ class RequestVerifier:
         self._domain = domain
         self._is_staked = is_staked
         self._now = now
-        self._seen: dict[str, OrderedDict[bytes, float]] = {}
+        self._seen: OrderedDict[tuple[str, bytes], float] = OrderedDict()
+        self._counts: Counter[str] = Counter()
 
     def verify(self, method: str, path: str, headers: Mapping[str, str]) -> str:
         """The account, in lower case, that signed this request."""
@@ -102,16 +103,28 @@ class RequestVerifier:
             expected = f"issued within {MAX_AGE_SECONDS} s of unix second {now}"
             raise _refuse("the request is stale", expected, proof.issued_at, proof.account)
 
+    def count_remembered(self) -> int:
+        """Nonces that are kept, of all accounts."""
+        return len(self._seen)
+
     def _remember(self, account: str, nonce: bytes) -> None:
-        now, seen = self._now(), self._seen.setdefault(account, OrderedDict())
-        while seen and next(iter(seen.values())) < now:
-            seen.popitem(last=False)
-        if nonce in seen:
+        now = self._now()
+        self._forget(now)
+        if (account, nonce) in self._seen:
             raise _refuse("the request was used before", "a fresh nonce", nonce.hex(), account)
-        if len(seen) >= MAX_REMEMBERED_NONCES:
+        if self._counts[account] >= MAX_REMEMBERED_NONCES:
             raise _refuse("too many requests", f"{MAX_REMEMBERED_NONCES} in two minutes", "more", account)
         # A signature from a clock ahead of ours stays valid for twice MAX_AGE_SECONDS.
-        seen[nonce] = now + 2 * MAX_AGE_SECONDS + 1
+        self._seen[account, nonce] = now + 2 * MAX_AGE_SECONDS + 1
+        self._counts[account] += 1
+
+    def _forget(self, now: float) -> None:
+        """Drop what is stale by now, of whoever it is: an account may ask once and never again."""
+        while self._seen and next(iter(self._seen.values())) < now:
+            (account, _), _ = self._seen.popitem(last=False)
+            self._counts[account] -= 1
+            if not self._counts[account]:
+                del self._counts[account]
 
 
 def _refuse(what: str, expected: object, actual: object, account: str) -> ProtocolFault:

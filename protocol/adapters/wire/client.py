@@ -17,8 +17,9 @@ from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.hedging import HEDGE_BYTES_PER_SECOND, PAUSE_S, ask_in_turn
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, blame, read_at_most
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from protocol.spec.errors import InvalidInput
 
 READ_BYTES = 256 * 1024
 
@@ -69,14 +70,12 @@ class BlobClient:
         return bytes(memory.data)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
-        """As fetch, from the first of `peers` that delivers. Raises the last peer's error when none does."""
-        last: TouchstoneError = _no_peer(ref)
-        for peer in peers:
-            try:
-                return await self.fetch(peer, ref)
-            except (ProtocolFault, EnvironmentFault) as fault:
-                last = fault
-        raise last
+        """As fetch, from the first of `peers` that delivers; where one is slow, others are asked beside it.
+        Raises the last peer's error when none does."""
+        if not peers:
+            raise _no_peer(ref)
+        pause_s = PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND
+        return await ask_in_turn([partial(self.fetch, peer, ref) for peer in peers], pause_s)
 
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
         """What the desk of this name answers to a message, read as `form`. Asked once: whoever waits for an

@@ -27,10 +27,17 @@ class WireLimits:
     """per network address, before a signature is checked; many nodes may share one"""
     address_burst_requests: int = 2000
     streams_per_account: int = 4
-    streams: int = 32
+    streams: int = 128
     messages_per_account: int = 4
-    messages: int = 32
+    messages: int = 128
     """that are answered at once"""
+    strangers: int = 8
+    """streams, and as many messages, of all strangers together"""
+    strangers_per_second: float = 50.0
+    """requests of all strangers together"""
+    strangers_burst: int = 200
+    handshakes: int = 64
+    """TLS handshakes under way; beyond it the oldest is given up"""
     body_seconds: float = 10.0
     """a message that is not there within this is not read"""
     connections: int = 256
@@ -51,13 +58,13 @@ class RateLimit:
         self._now = now
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def try_take(self, caller: str) -> bool:
-        """Whether `caller` may make one more request now."""
+    def try_take(self, caller: str, price: int = 1) -> bool:
+        """Whether `caller` may make one more request now. price: what is taken; of more than is left, all."""
         now = self._now()
         tokens, then = self._buckets.pop(caller, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - then) * self._rate)
         is_allowed = tokens >= 1.0
-        self._buckets[caller] = (tokens - 1.0 if is_allowed else tokens, now)
+        self._buckets[caller] = (max(0.0, tokens - price) if is_allowed else tokens, now)
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return is_allowed

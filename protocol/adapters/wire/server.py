@@ -23,12 +23,14 @@ from protocol.adapters.wire.answers import NodeStatus, Refusal
 from protocol.adapters.wire.auth import RequestVerifier
 from protocol.adapters.wire.desk import Desk
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
+from protocol.adapters.wire.listener import TlsListener
 from protocol.adapters.wire.session import WHO_MAY_READ
 from protocol.adapters.wire.tls import TlsIdentity, make_server_context
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.typed_data import SigningDomain
 
-TLS_HANDSHAKE_SECONDS = 10.0
+FALSE_PRICE = 40
+"""Requests that one with a false signature counts for: finding that out takes milliseconds."""
 SHUTDOWN_SECONDS = 1.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -48,6 +50,9 @@ class ReadPolicy:
     """get_status(): what this node says of itself at /status; it is public"""
     find_desk: Callable[[str], Desk | None] = lambda name: None
     """find_desk(name): who answers messages of this kind, None where nobody does"""
+    is_member: Callable[[str], bool] = lambda account: True
+    """is_member(account): whether it is one of those that this node works with. All others are strangers:
+    they share a small part of what is answered at once, since an account costs nothing"""
 
 
 class BlobServer:
@@ -72,11 +77,14 @@ class BlobServer:
         self._address_rate = RateLimit(
             self._limits.address_requests_per_second, self._limits.address_burst_requests
         )
+        self._stranger_rate = RateLimit(self._limits.strangers_per_second, self._limits.strangers_burst)
         self._streams = StreamLimit(self._limits.streams_per_account, self._limits.streams)
         self._messages = StreamLimit(self._limits.messages_per_account, self._limits.messages)
+        self._strange_streams = StreamLimit(self._limits.streams_per_account, self._limits.strangers)
+        self._strange_messages = StreamLimit(self._limits.messages_per_account, self._limits.strangers)
         self._watch = ConnectionWatch(self._limits)
         self._runner: web.AppRunner | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: TlsListener | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
@@ -85,25 +93,22 @@ class BlobServer:
         await runner.setup()
         assert runner.server is not None
         try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                runner.server,
-                host,
-                port,
-                ssl=make_server_context(self._identity),
-                ssl_handshake_timeout=TLS_HANDSHAKE_SECONDS,
+            context = make_server_context(self._identity)
+            self._listener = await TlsListener.open(
+                runner.server, context, host, port, self._limits.handshakes
             )
         except OSError as error:
             await runner.cleanup()
             raise _cannot_listen(host, port, error) from error
         self._runner = runner
         self._watching = asyncio.create_task(self._watch.run(runner.server))
-        return int(self._listener.sockets[0].getsockname()[1])
+        return self._listener.port
 
     async def stop(self) -> None:
         """Stop listening, drop what still runs."""
         if self._listener is None or self._runner is None or self._watching is None:
             return
-        self._listener.close()
+        await self._listener.close()
         self._watching.cancel()
         with suppress(asyncio.CancelledError):
             await self._watching
@@ -160,13 +165,14 @@ class BlobServer:
         return web.Response(body=self._store.get_chunk_roots(key), content_type="application/octet-stream")
 
     async def _post_message(self, request: web.Request) -> web.StreamResponse:
-        account = self._verifier.verify(request.method, request.raw_path, request.headers)
+        account = self._verify(request)
         desk = self._policy.find_desk(request.match_info["name"])
         if desk is None:
             return _refuse_body(404, "nobody answers such messages here", "Ask another peer.")
-        if not self._account_rate.try_take(account):
+        if not self._try_take(account):
             return _refuse_body(429, "too many requests", "Wait, then ask less often.")
-        with self._messages.hold(account) as is_held:
+        messages = self._messages if self._policy.is_member(account) else self._strange_messages
+        with messages.hold(account) as is_held:
             if not is_held:
                 return _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
             try:
@@ -189,16 +195,30 @@ class BlobServer:
         key, account, refusal = self._admit(request)
         if refusal:
             return refusal
-        with self._streams.hold(account) as is_held:
+        streams = self._streams if self._policy.is_member(account) else self._strange_streams
+        with streams.hold(account) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
             return await self._stream(request, key)
 
+    def _verify(self, request: web.Request) -> str:
+        """Who signed a request. Raises ProtocolFault; then its address is charged for what that cost."""
+        try:
+            return self._verifier.verify(request.method, request.raw_path, request.headers)
+        except ProtocolFault:
+            self._address_rate.try_take(request.remote or "", FALSE_PRICE)
+            raise
+
+    def _try_take(self, account: str) -> bool:
+        """Whether an account may make one more request now."""
+        is_let = self._policy.is_member(account) or self._stranger_rate.try_take("")
+        return is_let and self._account_rate.try_take(account)
+
     def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
         """The key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad signature."""
-        account = self._verifier.verify(request.method, request.raw_path, request.headers)
+        account = self._verify(request)
         key = paths.parse_key(request.match_info["kind"], request.match_info["root"])
-        if not self._account_rate.try_take(account):
+        if not self._try_take(account):
             return key, account, refuse(429, "too many requests", "Wait, then ask less often.")
         may_read = self._policy.may_read(account, key.kind, key.root)
         if may_read and self._store.get_size_bytes(key) is not None:

@@ -14,6 +14,7 @@ import aiohttp
 
 from protocol.adapters.wire.answers import MAX_REFUSAL_BYTES, REFUSAL
 from protocol.adapters.wire.endpoint import FORM, find_endpoint_fault
+from protocol.adapters.wire.lookup import OwnResolver
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 PROGRESS_BYTES = 1024 * 1024
@@ -101,6 +102,7 @@ class PeerSession:
         )
         self._session = aiohttp.ClientSession(
             timeout=timeout,
+            connector=aiohttp.TCPConnector(resolver=OwnResolver()),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},

@@ -132,7 +132,8 @@ def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int
 
 def compute_owed(state: GameState, indices: list[int], block: int) -> int:
     """The pay of the accepted claims of some rounds, but for those of convicted seats and those that a slash
-    has paid. A short claim counts as a whole one: to read the segments of so many rounds would not fit a transaction of the contract."""
+    has paid. A short claim counts as a whole one: to read the segments of so many rounds would not fit a
+    transaction of the contract."""
     return sum(
         state.terms.amounts.solver_pay
         for index in indices

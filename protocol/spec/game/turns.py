@@ -9,7 +9,8 @@ from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.rounds import get_seal_audits_window, get_seal_round_window
-from protocol.spec.game.state import GameState
+from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.terms import NUMBER_MAX
 from protocol.spec.game.timing import compute_draw_window, get_closing_from
 from protocol.spec.hashing import hash_words, tag_word
 
@@ -63,7 +64,10 @@ def list_members(state: GameState) -> tuple[str, ...]:
 
 def _compute_offset(state: GameState, call: GameCall) -> int:
     """Which call it is: each has a rotation of its own."""
-    numbers = (getattr(call, name, 0) for name in ("round", "seat", "contest", "ask", "dispute"))
+    numbers = [getattr(call, name, 0) for name in ("round", "seat", "contest", "ask", "dispute")]
+    ref: StatementRef | None = getattr(call, "statement", None)
+    if ref is not None:
+        numbers += [ref.round, ref.slot, NUMBER_MAX if ref.draw is None else ref.draw, ref.rank]
     words = hash_words(TAG_KEEPER, state.terms.domain, tag_word(type(call).__name__), *numbers)
     return int.from_bytes(words[:4], "big")
 

@@ -131,12 +131,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         if (isHonest(seat)) return;
         uint256 kind = fixedDice(seat << 1, 8);
         Twist[6] memory kinds = [
-            Twist.START_WEIGHTS,
-            Twist.START_MOMENT,
-            Twist.DELTA,
-            Twist.SCALE,
-            Twist.CARRIED,
-            Twist.START_STEP
+            Twist.START_WEIGHTS, Twist.START_MOMENT, Twist.DELTA, Twist.SCALE, Twist.CARRIED, Twist.START_STEP
         ];
         if (kind < kinds.length) twists[seat] = kinds[kind];
         else isLying[seat] = true;

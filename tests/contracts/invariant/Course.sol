@@ -108,9 +108,9 @@ abstract contract Course is Arena {
         uint256 count = Slots.idsOf(view_.pool).length * draws * 3;
         uint256 first = dice(count);
         for (uint256 i = 0; i < count; ++i) {
-            uint256 at = (first + i) % count;
-            uint256 draw = isLate ? terms.draws : at / 3 % draws;
-            Place memory p = placeAt(round, at / 3 / draws, draw, at % 3);
+            uint256 where = (first + i) % count;
+            uint256 draw = isLate ? terms.draws : where / 3 % draws;
+            Place memory p = placeAt(round, where / 3 / draws, draw, where % 3);
             if (p.seat == 0 || isHonest(p.seat) != honest) continue;
             if (_voteAt(p, honest)) return true;
         }
@@ -167,8 +167,7 @@ abstract contract Course is Arena {
         if (merged == 0 || !honest && round != 0) return false;
         bytes32 root = round == 0 ? rootOver(merged, honest) : rootAfter(round);
         bytes memory signatures = signMerge(round, merged, root, signers);
-        bytes memory data =
-            abi.encodeCall(IRounds.post, (task, round, merged, root, signers, signatures));
+        bytes memory data = abi.encodeCall(IRounds.post, (task, round, merged, root, signers, signatures));
         return attempt(stranger, address(rounds), data);
     }
 
@@ -181,6 +180,7 @@ abstract contract Course is Arena {
     function advance() internal returns (bool) {
         (, uint256 live,,, uint256 startBlock, bool isHalted,) = lineNow();
         if (live != 0) {
+            if (live > 1 && dice(4) == 0) voteOne(dice(live - 1), true, dice(2) == 0);
             _advanceRound(live - 1);
             return true;
         }
@@ -211,7 +211,9 @@ abstract contract Course is Arena {
             attempt(stranger, address(rounds), data);
             return;
         }
-        if (view_.isSealed && dice(8) != 0 && (voteOne(round, false, true) || voteOne(round, false, false))) return;
+        if (view_.isSealed && dice(8) != 0 && (voteOne(round, false, true) || voteOne(round, false, false))) {
+            return;
+        }
         if (dice(3) == 0 && postOne(false) || dice(10) != 0 && postOne(true)) return;
         if (attempt(stranger, address(rounds), abi.encodeCall(IRounds.stand, (task, round)))) return;
         uint256 auditMax = terms.windows.auditMax;
@@ -228,8 +230,12 @@ abstract contract Course is Arena {
             attempt(stranger, address(rounds), abi.encodeCall(IRounds.sealRound, (task, round, PROOF)));
             return;
         }
-        if (dice(6) != 0 && (commitOne(true) || commitOne(false))) return;
-        passTo(now_() + terms.windows.trainMin);
+        if (dice(8) != 0 && (commitOne(true) || commitOne(false))) return;
+        // Who can seal its draw must see it close: the window is a few blocks.
+        uint256 soon = view_.opened + terms.windows.trainMin + 1;
+        uint256 late = view_.opened + terms.windows.trainMax + 1;
+        uint256 next = now_() < soon ? soon : now_() < late ? late : now_() + 2;
+        passTo(view_.committed == (1 << Slots.idsOf(view_.pool).length) - 1 ? now_() + 1 : next);
     }
 
     function _later(uint256 a, uint256 b) internal pure returns (uint256) {

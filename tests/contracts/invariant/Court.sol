@@ -37,9 +37,9 @@ abstract contract Court is Quarrels {
         uint256 count = Slots.idsOf(roundOf(0).pool).length * 6;
         uint256 first = dice(count);
         for (uint256 i = 0; i < count; ++i) {
-            uint256 at = (first + i) % count;
+            uint256 where = (first + i) % count;
             Ask memory a;
-            a.place = placeAt(0, at / 6, at % 2, at / 2 % 3);
+            a.place = placeAt(0, where / 6, where % 2, where / 2 % 3);
             if (a.place.seat != 0 && saidAt(a.place).word <= REJECT_STATE && _ask(a)) return true;
         }
         return false;
@@ -206,11 +206,11 @@ abstract contract Court is Quarrels {
         uint256 slots = Slots.idsOf(roundOf(0).pool).length;
         uint256 first = dice(slots * 6);
         for (uint256 i = 0; i < slots * 6; ++i) {
-            uint256 at = (first + i) % (slots * 6);
-            (,, uint256 segments) = rounds.claimOf(task, 0, at / 6);
+            uint256 where = (first + i) % (slots * 6);
+            (,, uint256 segments) = rounds.claimOf(task, 0, where / 6);
             if (segments == 0) continue;
             (uint256 seat, bytes memory data, string memory kind) =
-                dice(2) == 0 ? _claimCase(at / 6) : _voteCase(at / 6, at % 6);
+                dice(2) == 0 ? _claimCase(where / 6) : _voteCase(where / 6, where % 6);
             bool isClosed = seat == 0 || tasks.seatAt(task, seat).status != SeatStatus.OPEN;
             if (isClosed || isHonest(seat) && dice(4) != 0) continue;
             return _bring(seat, data, kind);
@@ -232,7 +232,9 @@ abstract contract Court is Quarrels {
         seat = seatIn(0, slot);
         Twist twist = twists[seat];
         uint256 kind = dice(4);
-        if (twist == Twist.START_WEIGHTS || twist == Twist.START_MOMENT || twist == Twist.START_STEP) kind = 0;
+        if (twist == Twist.START_WEIGHTS || twist == Twist.START_MOMENT || twist == Twist.START_STEP) {
+            kind = 0;
+        }
         if (twist == Twist.DELTA) kind = 1;
         if (twist == Twist.SCALE) kind = 2;
         if (twist == Twist.CARRIED) kind = 3;
@@ -242,10 +244,7 @@ abstract contract Court is Quarrels {
         return (seat, carriedOf(0, seat), "carried");
     }
 
-    function _voteCase(uint256 slot, uint256 which)
-        private
-        returns (uint256, bytes memory, string memory)
-    {
+    function _voteCase(uint256 slot, uint256 which) private returns (uint256, bytes memory, string memory) {
         Place memory p = placeAt(0, slot, which % 2, which / 2);
         if (p.seat == 0) return (0, "", "");
         (Statements.Vote memory vote, Said memory s) = voteAt(p);
@@ -269,8 +268,9 @@ abstract contract Court is Quarrels {
             return (p.seat, abi.encodeCall(IEvidence.proveNoLeaf, (task, signed)), "no leaf");
         }
         // An honest auditor signs once: the other one is a stranger's.
-        vote.word = Statements.Word.ABSTAIN;
-        SignedVote memory other = sign(vote, isHonest(p.seat) ? stranger : accountOf(p.seat));
+        (Statements.Vote memory second,) = voteAt(p);
+        (second.word, second.namedLeaf) = (Statements.Word.ABSTAIN, 0);
+        SignedVote memory other = sign(second, isHonest(p.seat) ? stranger : accountOf(p.seat));
         return (p.seat, twoVotes(signed, other), "two votes");
     }
 }

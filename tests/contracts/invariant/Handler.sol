@@ -40,12 +40,21 @@ contract Handler is Properties {
         bytes memory data = abi.encodeCall(IRounds.sealClosing, (task, PROOF));
         if (++_aftermath < AFTERMATH) {
             if (attempt(stranger, address(rounds), data)) _count("closing drawn");
+            if (_voteLate()) return;
             passTo(now_() + (_aftermath == 1 ? terms.windows.auditMax : 3));
             return;
         }
         _aftermath = 0;
         closeLap();
         beginLap();
+    }
+
+    function _voteLate() private returns (bool isAny) {
+        for (uint256 round = 0; round < rounds.nextRound(task); ++round) {
+            for (uint256 i = 0; i < 6; ++i) {
+                isAny = voteOne(round, true, true) || voteOne(round, true, false) || isAny;
+            }
+        }
     }
 
     // Roles -------------------------------------------------------------------------------------------------------
@@ -132,7 +141,11 @@ contract Handler is Properties {
     }
 
     function accused(uint256 seed) external counted("accused", seed) {
-        _play("accused", _respondOne);
+        _play("accused", _respond);
+    }
+
+    function _respond() private returns (bool) {
+        return _respondOne() || openDispute(dice(2) == 0) && _respondOne();
     }
 
     function _respondOne() private returns (bool) {
@@ -163,6 +176,7 @@ contract Handler is Properties {
     }
 
     function _contestOne() private returns (bool) {
+        if (dice(3) == 0 && openContest()) return true;
         for (uint256 i = 0; i < openContests.length; ++i) {
             if (pursue(openContests[i])) return true;
             if (dice(4) != 0 && defend(openContests[i])) return true;

@@ -85,10 +85,7 @@ abstract contract Properties is Court {
 
     function passTo(uint256 block_) internal override {
         for (uint256 i = 0; i < quarrels.length; ++i) {
-            Quarrel memory q = quarrels[i];
-            for (uint256 turns = 0; turns < 3 && _isDue(q, block_); ++turns) {
-                respond(q);
-            }
+            for (uint256 turns = 0; turns < 8 && _goesOn(i, block_); ++turns) {}
         }
         for (uint256 i = openAsks.length; i > 0; --i) {
             Ask memory a = openAsks[i - 1];
@@ -102,10 +99,14 @@ abstract contract Properties is Court {
         roll(block_ > now_() ? block_ : now_());
     }
 
-    function _isDue(Quarrel memory q, uint256 block_) private view returns (bool) {
+    /// @dev A turn of a dispute before its clock passes: of an honest accused always, of a false one unless it is silent, and of a fair opener.
+    function _goesOn(uint256 index, uint256 block_) private returns (bool) {
+        Quarrel memory q = quarrels[index];
         (uint256 stage, uint256 clock) = stageOf(q);
         bool isOpen = tasks.seatAt(task, q.seat).status != SeatStatus.CLOSED;
-        return isOpen && isHonest(q.seat) && isOnAccused(stage) && clock < block_;
+        if (!isOpen || clock >= block_ || clock < now_()) return false;
+        if (isOnAccused(stage)) return (isHonest(q.seat) || fixedDice(q.seat + 9, 3) != 0) && respond(q);
+        return q.opener == person("fair") && prosecute(index);
     }
 
     // Settlement --------------------------------------------------------------------------------------------------

@@ -74,10 +74,10 @@ abstract contract Quarrels is Course {
         uint256 slots = Slots.idsOf(roundOf(0).pool).length;
         uint256 first = dice(slots * 7);
         for (uint256 i = 0; i < slots * 7; ++i) {
-            uint256 at = (first + i) % (slots * 7);
+            uint256 where = (first + i) % (slots * 7);
             Quarrel memory q;
-            (q.isVote, q.opener) = (at % 7 != 0, person(isFair ? "fair" : "bully"));
-            if (!_aim(q, at / 7, at % 7)) continue;
+            (q.isVote, q.opener) = (where % 7 != 0, person(isFair ? "fair" : "bully"));
+            if (!_aim(q, where / 7, where % 7)) continue;
             if (isFair && !_isFalse(q)) continue;
             if (_open(q)) return true;
         }
@@ -110,9 +110,8 @@ abstract contract Quarrels is Course {
         bytes memory data;
         if (q.isVote) {
             (Statements.Vote memory vote,) = voteAt(q.place);
-            data = abi.encodeCall(
-                IDisputes.disputeVote, (task, sign(vote, accountOf(q.seat)), q.bondWei, salt)
-            );
+            data =
+                abi.encodeCall(IDisputes.disputeVote, (task, sign(vote, accountOf(q.seat)), q.bondWei, salt));
         } else {
             data = abi.encodeCall(
                 IDisputes.disputeClaim, (task, 0, q.place.slot, q.place.segment, q.bondWei, salt)
@@ -148,8 +147,7 @@ abstract contract Quarrels is Course {
         bytes32 salt = boundarySalt(0, ofSeat, ofSegment);
         bytes32 sealed_ = sealSalt(0, q.place.slot, q.place.draw, q.place.rank);
         return abi.encodeCall(
-            IDisputes.postVoteRoots,
-            (task, q.id, _rootsOf(), accountOf(ofSeat), stepState(0), salt, sealed_)
+            IDisputes.postVoteRoots, (task, q.id, _rootsOf(), accountOf(ofSeat), stepState(0), salt, sealed_)
         );
     }
 
@@ -192,7 +190,8 @@ abstract contract Quarrels is Course {
             return attempt(q.opener, disputes, named);
         }
         bool isLast = stage == uint256(IDisputes.Stage.LAST);
-        bool mayProve = isLast || stage == uint256(IDisputes.Stage.PROVE) || stage == uint256(IDisputes.Stage.LEAVES);
+        bool mayProve =
+            isLast || stage == uint256(IDisputes.Stage.PROVE) || stage == uint256(IDisputes.Stage.LEAVES);
         if (!mayProve) return false;
         _enter(q);
         if (stage == uint256(IDisputes.Stage.PROVE) && dice(3) == 0) return _demand(q);
@@ -218,7 +217,15 @@ abstract contract Quarrels is Course {
         if (lieBuffer == TENSOR) {
             return abi.encodeCall(
                 IDisputes.proveOperation,
-                (task, q.id, stepFacts(), stepState(ofStep), proveNode(0), lieElement, openProduct(lieElement))
+                (
+                    task,
+                    q.id,
+                    stepFacts(),
+                    stepState(ofStep),
+                    proveNode(0),
+                    lieElement,
+                    openProduct(lieElement)
+                )
             );
         }
         IReferee.BufferOpening memory opening = openBuffer(lieBuffer, lieElement / 128);

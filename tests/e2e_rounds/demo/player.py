@@ -23,7 +23,7 @@ from eth_account import Account
 from protocol.actions.dispute import duties as disputes
 from protocol.actions.merge import claim
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.duties import Duty
+from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.joining import catch_up, open_task, take_seat
 from protocol.actions.runtime.loop import Loop
 from protocol.actions.runtime.opening import open_party
@@ -162,9 +162,9 @@ def make_part(order: Order, line: Line) -> Part:
     return part
 
 
-def _only_defend(party: Party, block: int) -> Iterator[Duty]:
+def _only_defend(party: Party, block: int) -> Iterator[Duty | Wait]:
     """The answers that a cheat owes, and no accusations of its own."""
-    yield from (duty for duty in LIST(party, block) if duty.what not in ACCUSING)
+    yield from (one for one in LIST(party, block) if isinstance(one, Wait) or one.what not in ACCUSING)
 
 
 def _time(train: Callable[..., Any], line: Line) -> Callable[..., Any]:

@@ -61,11 +61,12 @@ def make_roots(count: int) -> list[bytes]:
 
 @dataclass
 class Party:
-    """Everything one party has. `readable` and `staked` are what its policy answers."""
+    """Everything one party has. Callables are what its policy answers."""
 
     folder: Path
     seed: int
     is_staked: Callable[[str], bool] = lambda account: True
+    is_member: Callable[[str], bool] = lambda account: True
     may_read: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
@@ -84,7 +85,13 @@ class Party:
 
     def make_server(self) -> BlobServer:
         """A server over this party's store, not started."""
-        policy = ReadPolicy(self.is_staked, self.may_read, self.show_status, find_desk=self.desks.get)
+        policy = ReadPolicy(
+            self.is_staked,
+            self.may_read,
+            self.show_status,
+            find_desk=self.desks.get,
+            is_member=self.is_member,
+        )
         return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits)
 
     @asynccontextmanager

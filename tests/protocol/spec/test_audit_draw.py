@@ -100,11 +100,8 @@ def test_seeds_are_the_hashes_by_hand_and_kept_apart() -> None:
         audit_draw.compute_round_seed(RANDOMNESS, 7, RANDOMNESS),
         audit_draw.compute_round_seed(DOMAIN, 7, DOMAIN),
         audit_draw.compute_round_beacon(DOMAIN, 8, RANDOMNESS),
-        draw.compute_beacon(DOMAIN, 7, RANDOMNESS),
-        draw.compute_draw_seed(DOMAIN, 7, RANDOMNESS),
-        draw.compute_late_seed(DOMAIN, 7, RANDOMNESS),
     }
-    assert len(others | {of_round, beacon}) == 9
+    assert len(others | {of_round, beacon}) == 6
 
 
 # --- Segments -----------------------------------------------------------------------------------------------

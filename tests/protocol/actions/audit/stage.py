@@ -67,7 +67,8 @@ def get_account(seed: int) -> str:
 @dataclass(frozen=True)
 class Twist:
     """What is wrong in a claim. boundary: from which boundary on its states are of something else; element,
-    amount: what was added to one weight there; steps: added to the step numbers of a boundary alone."""
+    amount: what was added to one weight there; steps: added to the step numbers of a boundary alone;
+    untrainable: a boundary whose second moment is negative, so that each step from it is not finite."""
 
     boundary: int = -1
     element: int = 300
@@ -75,6 +76,7 @@ class Twist:
     steps: tuple[int, int, int] = (-1, 0, 0)
     delta_leaf: int = -1
     is_carried_wrong: bool = False
+    untrainable: int = -1
 
 
 HONEST = Twist()
@@ -149,6 +151,9 @@ def train_claim(beacon: bytes, shard: int, twist: Twist) -> Claim:
             weights[twist.element] += twist.amount
             state = replace(state, weights=weights)
         states.append(state)
+    if twist.untrainable >= 0:
+        spoiled = states[twist.untrainable]
+        states[twist.untrainable] = replace(spoiled, second_moment=spoiled.second_moment - 1.0)
     headers = [build_state_trees(one).header for one in states]
     at, local, glob = twist.steps
     if at >= 0:

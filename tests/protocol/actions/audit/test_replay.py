@@ -22,6 +22,7 @@ from protocol.spec.statements import (
     does_vote_misname,
     is_vote_whole,
 )
+from tests.protocol.actions.audit import stage as stage_module
 from tests.protocol.actions.audit.stage import (
     Claim,
     Node,
@@ -129,6 +130,31 @@ async def test_a_start_with_step_numbers_of_another_place_is_unserved(tmp_path: 
         assert not auditor.room.book.seals, "nobody can show such a replay"
 
 
+async def test_wrong_step_numbers_at_boundary_0_are_kept_as_a_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The auditor of segment 0 cannot replay it. What it was shown convicts the solver, also after a
+    restart."""
+    number = next(n for n in range(99) if choose_domain(monkeypatch, n).get_drawn().segment == 0)
+    for steps in ((0, 0, 2), (0, 0, 1 << 40)):
+        choose_domain(monkeypatch, number)
+        stage, folder = make_stage(Twist(steps=steps)), tmp_path / str(steps)
+        vote, auditor = await run_audit(stage, folder)
+        assert vote.word == VoteWord.UNSERVED
+        [(slot, first)] = auditor.audits.list_wrong_starts(0)
+        assert (slot, first.header) == (stage.slot, stage.claim.headers[0])
+        assert auditor.audits.get_openings(0, slot).boundaries == {0: first}
+        again = Node(stage, auditor.seed, auditor.folder)
+        assert list(again.audits.list_wrong_starts(0)) == [(slot, first)]
+        again.journal.close()
+
+
+def choose_domain(monkeypatch: pytest.MonkeyPatch, number: int) -> Stage:
+    """Another task, with other draws."""
+    monkeypatch.setattr(stage_module, "DOMAIN", make_word("domain", number))
+    return make_stage()
+
+
 # --- Not served ---------------------------------------------------------------------------------------------
 async def test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time(tmp_path: Path) -> None:
     stage = make_stage()
@@ -168,6 +194,15 @@ async def test_an_end_that_is_not_served_after_the_seal_keeps_the_seal(tmp_path:
     made = auditor.room.book.seals[stage.get_drawn().place]
     assert vote.word == VoteWord.UNSERVED
     assert (vote.seal, vote.start_leaf) == (made.sealed.seal, made.sealed.start_leaf)
+
+
+async def test_a_start_that_cannot_be_trained_from_is_unserved(tmp_path: Path) -> None:
+    """A claim of which nothing was computed, made of such states, would otherwise cost its solver no fee
+    wherever somebody honest is drawn."""
+    stage = make_stage(Twist(untrainable=make_stage().get_drawn().segment))
+    vote, auditor = await run_audit(stage, tmp_path)
+    assert vote.word == VoteWord.UNSERVED, auditor.lines
+    assert (vote.seal, vote.end_leaf) == (ZERO_WORD, ZERO_WORD)
 
 
 async def test_who_would_owe_too_much_abstains(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from protocol.actions.merge import claim, serving
-from protocol.actions.merge.book import ClaimBook
+from protocol.actions.merge.book import ClaimBook, WorkProof
 from protocol.actions.merge.outer_step import FetchDelta
 from protocol.actions.merge.records import RECORDS, ClaimFinished
 from protocol.actions.runtime.chain_state import ChainState
@@ -89,12 +89,16 @@ class _FakeContract:
 
 @dataclass
 class Handed:
-    """The audit room as this one sees it: votes at hand, by round."""
+    """The audit room as this one sees it: votes at hand, by round, and work leaves that it was shown."""
 
     votes: dict[int, list[Any]] = field(default_factory=dict)
+    works: dict[bytes, WorkProof] = field(default_factory=dict)
 
     def list_handed(self, index: int) -> Sequence[Any]:
         return tuple(self.votes.get(index, ()))
+
+    def list_works(self) -> dict[bytes, WorkProof]:
+        return self.works
 
 
 # --- The chain ----------------------------------------------------------------------------------------------

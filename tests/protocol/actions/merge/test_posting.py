@@ -3,13 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from protocol.actions.audit.handing import HandedVote
 from protocol.actions.merge import posting
 from protocol.actions.merge.judging import find_merge_set, read_place
-from protocol.actions.merge.outer_step import make_key, merge_claims
+from protocol.actions.merge.outer_step import FetchDelta, make_key, merge_claims
 from protocol.actions.merge.posting import HandVotes, PostMerge, compute_rank
 from protocol.actions.runtime.duties import Wait
 from protocol.actions.runtime.party import Party
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import Stage, open_stage
@@ -43,12 +46,12 @@ async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: 
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)
         game_round, first = stage.draw(), find_first(stage)
+        await stage.fetch_all(1, 2, 3)
         give(first, hand(0), hand(1))
         assert not list_due(first, stage)
         give(first, hand(0), hand(1), hand(2))
         duty = PostMerge(make_key(game_round, (0, 1, 2)))
         assert list_due(first, stage) == [duty]
-        await stage.fetch_all(1, 2, 3)
         for party in stage.parties.values():
             give(party, hand(0), hand(1), hand(2))
             await merge_claims(party, duty.key)
@@ -64,6 +67,7 @@ async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)
         game_round, first = stage.draw(), find_first(stage)
+        await stage.fetch_all(1, 2, 3)
         against = [hand(2, VoteWord.REJECT_STATE, rank) for rank in (0, 1)]
         give(first, hand(0), hand(1), *against)
         assert list_due(first, stage) == [PostMerge(make_key(game_round, (0, 1)))]
@@ -72,11 +76,45 @@ async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_
         assert list_due(first, stage) == [HandVotes(0, 6)]
 
 
+async def test_who_shows_its_work_to_auditors_alone_keeps_nobody_from_merging(tmp_path: Path) -> None:
+    """Its claim is accepted and nobody else has its pseudo-gradient. The others wait for it, then they merge
+    and sign without it."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        async with stage.open(3):
+            await stage.commit(1, 2, 3)
+        game_round, first = stage.draw(), stage.parties[1]
+        stage.accept(0, 1, 2)
+        slots = tuple(sorted((stage.get_slot(1), stage.get_slot(2))))
+        for party in stage.parties.values():
+            for slot in slots:
+                await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)
+        with pytest.raises((EnvironmentFault, ProtocolFault)):
+            await FetchDelta(0, stage.get_slot(3), game_round.claims[stage.get_slot(3)].claim_root).perform(
+                first
+            )
+        windows, closed = stage.world.state.terms.windows, game_round.closed or 0
+        last = closed + windows.audit_max + windows.post - 1
+        [wait] = posting.list_duties(first, stage.world.block)
+        assert isinstance(wait, Wait) and stage.world.block < wait.block < last
+        key, due = make_key(game_round, slots), set[Any]()
+        for block in range(wait.block, last + 1):
+            stage.world.jump(block)
+            stage.sync()
+            due |= {duty for party in stage.parties.values() for duty in list_due(party, stage)}
+        assert due == {PostMerge(key)}, "whoever of the three comes first in the line"
+        for party in stage.parties.values():
+            await merge_claims(party, key)
+        await PostMerge(key).perform(first)
+        ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
+        assert name == "rounds.post" and sent[2] == sum(1 << slot for slot in slots)
+
+
 async def test_solvers_take_turns(tmp_path: Path) -> None:
     """The second waits until the first has had its time, then it does the same."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)
         stage.draw()
+        await stage.fetch_all(1, 2, 3)
         by_rank = sorted(stage.parties.values(), key=lambda party: compute_rank(party, party.game.rounds[0]))
         for party in by_rank:
             give(party, hand(0), hand(1), hand(2))
@@ -84,6 +122,19 @@ async def test_solvers_take_turns(tmp_path: Path) -> None:
         stage.world.jump(stage.world.block + posting.SPREAD_BLOCKS)
         stage.sync()
         assert [len(list_due(party, stage)) for party in by_rank] == [1, 1, 0]
+
+
+async def test_in_the_second_half_of_its_window_everybody_posts(tmp_path: Path) -> None:
+    """However many before it in the line are silent."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round = stage.draw()
+        await stage.fetch_all(1, 2, 3)
+        last = stage.world.block + 2
+        for party in stage.parties.values():
+            turns = list(posting.take_turn(party, game_round, "x", stage.world.block, HandVotes(0, 1), last))
+            waits = [turn.block for turn in turns if isinstance(turn, Wait)]
+            assert not waits or waits == [stage.world.block + 1]
 
 
 async def test_votes_go_in_alone_before_they_would_come_too_late(tmp_path: Path) -> None:
@@ -98,6 +149,23 @@ async def test_votes_go_in_alone_before_they_would_come_too_late(tmp_path: Path)
         stage.world.jump(waits[0])
         stage.sync()
         assert list_due(first, stage) == [HandVotes(0, 2)]
+
+
+async def test_no_two_hand_in_the_same_votes_at_once_whenever_they_came(tmp_path: Path) -> None:
+    """Each node has other votes, and some come late: in each block it is the turn of one, and all come to
+    theirs before the votes would be too late."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round = stage.draw()
+        deadline = (game_round.closed or 0) + stage.world.state.terms.windows.audit_max - 3
+        turns = []
+        for block in range(deadline, deadline + 4):
+            stage.world.jump(block)
+            stage.sync()
+            for count, party in enumerate(stage.parties.values()):
+                give(party, hand(0), *[hand(1)] * ((count + block) % 2))
+            turns.append([seed for seed, party in stage.parties.items() if list_due(party, stage)])
+        assert all(len(one) <= 1 for one in turns) and {one for turn in turns for one in turn} == {1, 2, 3}
 
 
 async def test_openings_that_came_after_the_decision_are_handed_in_for_their_pay(tmp_path: Path) -> None:

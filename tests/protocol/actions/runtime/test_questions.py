@@ -12,7 +12,22 @@ from protocol.spec.statements import Vote
 
 TASK, NAME, ASKER, SEAT, LEAF = b"\1" * 32, b"\2" * 32, "0x" + "bb" * 20, 1 << 17, 9
 WORDS = [bytes([3 + i]) * 32 for i in range(7)]
-VOTE = (WORDS[0], 4, WORDS[1], WORDS[2], 1, WORDS[3], 0, 2, 7, WORDS[4], WORDS[5], WORDS[6], 1, 0)
+VOTE: tuple[Any, ...] = (
+    WORDS[0],
+    4,
+    WORDS[1],
+    WORDS[2],
+    1,
+    WORDS[3],
+    0,
+    2,
+    7,
+    WORDS[4],
+    WORDS[5],
+    WORDS[6],
+    1,
+    0,
+)
 
 
 def read_ask() -> InnerAsk:

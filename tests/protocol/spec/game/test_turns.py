@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game.calls import GameCall, LetStand, PayOut, SealAudits, SealStart, StartRounds
+from protocol.spec.game.calls import (
+    DisputeStatement,
+    GameCall,
+    LetStand,
+    PayOut,
+    SealAudits,
+    SealStart,
+    StartRounds,
+)
 from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.state import (
     GameRound,
@@ -12,6 +20,7 @@ from protocol.spec.game.state import (
     PendingStart,
     Pool,
     Seat,
+    StatementRef,
     compute_seat_id,
     create_game,
 )
@@ -66,6 +75,16 @@ def test_who_has_no_seat_sends_last_and_who_is_convicted_is_none() -> None:
     assert seat.account not in list_members(closed) and len(list_members(closed)) == 4
     nobody = replace(state, seats={})
     assert find_turn(nobody, STRANGER, LetStand(1), 77) == 77
+
+
+def test_each_statement_has_a_rotation_of_its_own() -> None:
+    state, first = make_state(5), set[str]()
+    for slot in range(12):
+        call = DisputeStatement(StatementRef(0, slot), 0)
+        openers = [m for m in list_members(state) if find_turn(state, m, call, 100) == 100]
+        assert len(openers) == 1
+        first |= set(openers)
+    assert len(first) > 2
 
 
 def test_a_window_is_shared_by_halves() -> None:

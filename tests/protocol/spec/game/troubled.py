@@ -174,12 +174,12 @@ class TroubledWorld(World):
         if not self.left_out:
             return call
         if isinstance(call, calls.JudgeVotes):
-            kept = {"vote": call.votes, "open": call.openings}
-            acts = {(k, call.round, o.slot, o.draw, o.rank): (k, o) for k, v in kept.items() for o in v}
-            for act, (kind, _) in acts.items():
-                if (sender, act) in self.left_out:
-                    kept |= {"vote": (), "open": ()} if kind == "vote" else {"open": ()}
-            call = calls.JudgeVotes(call.round, kept["vote"], kept["open"])
+            votes, openings = call.votes, call.openings
+            if any((sender, ("vote", call.round, o.slot, o.draw, o.rank)) in self.left_out for o in votes):
+                votes, openings = (), ()
+            if any((sender, ("open", call.round, o.slot, o.draw, o.rank)) in self.left_out for o in openings):
+                openings = ()
+            call = calls.JudgeVotes(call.round, votes, openings)
             return call if call.votes or call.openings else None
         return None if (sender, name_act(self, call)) in self.left_out else call
 
@@ -258,7 +258,9 @@ def _dispute_bond(now: GameState, number: int) -> int:
 def list_false(world: TroubledWorld, now: GameState, index: int) -> Iterator[StatementRef]:
     """False statements of a round that can be disputed now."""
     game_round = now.rounds.get(index)
-    for slot, draw in () if game_round is None else list_draws(now, game_round):
+    if game_round is None:
+        return
+    for slot, draw in list_draws(now, game_round):
         fate = get_claim_fate(now, game_round, slot, world.block).name
         refs = (StatementRef(index, slot, draw, rank) for rank in get_votes(game_round, slot, draw))
         for ref in (*refs, StatementRef(index, slot)):
@@ -290,7 +292,9 @@ def _list_accusations(world: TroubledWorld, now: GameState) -> Iterator[tuple[st
 def _list_proofs(world: TroubledWorld, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """One verifier signs two votes of a draw: a whistleblower proves it in one call."""
     game_round, digest = now.rounds.get(DOUBLE_ROUND), make_word("digest")
-    for slot, draw in () if game_round is None else list_draws(now, game_round):
+    if game_round is None:
+        return
+    for slot, draw in list_draws(now, game_round):
         for rank in get_votes(game_round, slot, draw):
             ref = StatementRef(DOUBLE_ROUND, slot, draw, rank)
             if draw != now.terms.draws and world.accounts[_get_accused(now, ref)] == DOUBLE:

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../../../contracts/Types.sol";
+import {
+    DeploymentLimits,
+    GameTerms,
+    GameWindows,
+    Proof,
+    Seat,
+    SeatRole,
+    SeatStatus
+} from "../../../contracts/game/GameTypes.sol";
+import {Modules} from "../../../contracts/game/Module.sol";
+import {Purse} from "../../../contracts/game/Purse.sol";
+import {QuestionModule} from "../../../contracts/game/QuestionModule.sol";
+import {Tasks} from "../../../contracts/game/Tasks.sol";
+import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
+import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
+import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
+import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
+import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {Vm} from "../Vm.sol";
+import {ProofToken} from "./PurseChecks.sol";
+
+/// @title What seats ask of the rounds: one round, whose pool of solvers is given.
+contract RoundsStub {
+    uint256 public pool;
+    bool public isHeld;
+    bool private _isOver;
+
+    function set(uint256 pool_, bool isHeld_, bool isOver_) external {
+        (pool, isHeld, _isOver) = (pool_, isHeld_, isOver_);
+    }
+
+    function begin(TaskId, bytes32) external {}
+    function sync(TaskId) external {}
+    function requireJoinable(TaskId) external view {}
+
+    function nextRound(TaskId) external pure returns (uint256) {
+        return 0;
+    }
+
+    function heldTo(TaskId) external view returns (uint256) {
+        return isHeld ? 1 : 0;
+    }
+
+    function poolsOf(TaskId, uint256) external view returns (uint256, uint256, uint256) {
+        return (pool, 0, 0);
+    }
+
+    function isOver(TaskId) external view returns (bool) {
+        return _isOver;
+    }
+}
+
+/// @title Disputes that anybody opens and ends as it likes.
+contract QuestionHarness is QuestionModule {
+    constructor(Modules memory modules) QuestionModule(modules) {}
+
+    function open(TaskId task, uint256 seat, uint256 bondWei) external returns (uint256) {
+        return _openQuestion(task, seat, 0, bondWei);
+    }
+
+    function end(TaskId task, uint256 seat, uint256 number, bool isForfeit, address account) external {
+        if (isForfeit) _forfeitBond(task, seat, 0, number, account);
+        else _returnBond(task, seat, 0, number, account);
+    }
+}
+
+/// @title One solver's seat with any stake: it is locked while something can be asked of it, slashed once and for its stake, and bonds come back.
+/// @dev This contract is the settlement. Stakes and bonds are any; the terms are one sound set.
+abstract contract SeatChecks {
+    Vm internal constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
+    address internal constant HOLDER = address(0xa11ce);
+    address internal constant OTHER = address(0xb0b);
+    address internal constant FINDER = address(0xf1d3);
+    uint256 internal constant SEAT = uint256(SeatRole.SOLVER) << 16;
+    uint256 internal constant AMOUNT_MAX = 1 << 90;
+
+    ProofToken internal token;
+    Purse internal purse;
+    Tasks internal tasks;
+    RoundsStub internal rounds;
+    QuestionHarness internal questions;
+    TaskId internal task;
+
+    function setUp() public virtual {
+        (token, rounds) = (new ProofToken(), new RoundsStub());
+        uint256 nonce = vm.getNonce(address(this));
+        address[] memory movers = new address[](3);
+        (movers[0], movers[2]) = (vm.computeCreateAddress(address(this), nonce + 1), address(this));
+        movers[1] = vm.computeCreateAddress(address(this), nonce + 2);
+        Modules memory m;
+        purse = new Purse(IERC20(address(token)), movers);
+        (m.purse, m.tasks) = (IPurse(address(purse)), ITasks(movers[0]));
+        (m.rounds, m.settlement) = (IRounds(address(rounds)), ISettlement(address(this)));
+        m.disputes = IQuestions(movers[1]);
+        GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
+        tasks = new Tasks(m, DeploymentLimits(least, 1_000_000, 1, uint128(AMOUNT_MAX), 200, 50, 1));
+        questions = new QuestionHarness(m);
+        vm.prank(OTHER);
+        task = tasks.postTask(_terms(), "");
+    }
+
+    function _terms() internal pure returns (GameTerms memory t) {
+        (t.submitter, t.initialWeightsRoot, t.zeroRoot, t.scheduleRoot, t.stepRoot) =
+        (OTHER, "weights", "zero", "schedule", "step");
+        (t.parameterCount, t.rounds, t.innerSteps, t.segmentSteps) = (1000, 4, 20, 5);
+        (t.solverSeats, t.draws, t.leastSolvers, t.leastVerifiers) = (1, 1, 1, 3);
+        (t.outerLearningRate, t.outerMomentum) = (0x3f333333, 0x3f666666);
+        t.windows = GameWindows(1, 2, 40, 80, 30, 6, 10, 200, 720);
+        (t.amounts.solverStake, t.amounts.auditorStake, t.amounts.finderCap) = (1, 1, 120);
+        (t.amounts.contestBond, t.amounts.askBond, t.amounts.disputeBond) = (1, 1, 30);
+    }
+
+    function _fund(address account, uint256 wei_) internal {
+        if (wei_ == 0) return;
+        token.mint(account, wei_);
+        vm.prank(account);
+        purse.deposit(wei_);
+    }
+
+    function _join(uint256 stakeWei, bool isLeaving) internal {
+        vm.assume(stakeWei > 0 && stakeWei <= AMOUNT_MAX);
+        _fund(HOLDER, stakeWei);
+        vm.prank(HOLDER);
+        assert(tasks.join(task, SeatRole.SOLVER, stakeWei) == SEAT);
+        if (!isLeaving) return;
+        vm.prank(HOLDER);
+        tasks.leave(task, SEAT);
+    }
+
+    function _stakes() internal view returns (uint256) {
+        return purse.potOf(Pots.stakes(task));
+    }
+
+    function _convict() internal returns (uint256) {
+        uint256[] memory seats = new uint256[](1);
+        seats[0] = SEAT;
+        return tasks.convict(task, seats, FINDER, Proof.DISPUTED);
+    }
+
+    /// @dev Also of a seat that leaves: shares and rest are the stake, once; who has left has nothing to lose twice.
+    function _checkSlash(uint256 stakeWei, bool isLeaving) internal {
+        _join(stakeWei, isLeaving);
+        uint256 restWei = _convict();
+        uint256 sharesWei = purse.creditOf(FINDER) + purse.creditOf(OTHER);
+        assert(sharesWei + restWei == stakeWei);
+        assert(2 * sharesWei <= stakeWei);
+        assert(_stakes() == restWei);
+        Seat memory record = tasks.seatAt(task, SEAT);
+        assert(record.status == SeatStatus.CLOSED && record.stakeWei == 0);
+        assert(_convict() == 0);
+        assert(_stakes() == restWei && purse.creditOf(FINDER) + purse.creditOf(OTHER) == sharesWei);
+        assert(purse.creditOf(HOLDER) == 0);
+    }
+
+    /// @dev What is paid out was not in a pool that may be asked, had no question, and left or the task is over; it is the whole stake, once.
+    function _checkLocked(uint256 stakeWei, bool isLeaving, bool isHeld, bool isOver, bool isAsked) internal {
+        _join(stakeWei, isLeaving);
+        rounds.set(1, isHeld, isOver);
+        if (isAsked) {
+            _fund(OTHER, 30);
+            vm.prank(OTHER);
+            questions.open(task, SEAT, 30);
+        }
+        try tasks.payOut(task, SEAT) {
+            assert(!isHeld && !isAsked && (isLeaving || isOver));
+            assert(purse.creditOf(HOLDER) == stakeWei && _stakes() == 0);
+        } catch {
+            assert(isHeld || isAsked || !isLeaving && !isOver);
+            assert(_stakes() == stakeWei);
+            return;
+        }
+        try tasks.payOut(task, SEAT) {
+            assert(false);
+        } catch {}
+    }
+
+    /// @dev Of two questions on a seat the second costs twice the first; ended in any order, each way, no bond is left and none is made.
+    function _checkBonds(bool firstFirst, bool isForfeit, bool isForfeitToo) internal {
+        _join(1, false);
+        _fund(OTHER, 90);
+        vm.prank(OTHER);
+        uint256 first = questions.open(task, SEAT, 30);
+        vm.prank(OTHER);
+        uint256 second = questions.open(task, SEAT, 60);
+        bytes32 pot = Pots.bonds(task);
+        assert(purse.potOf(pot) == 90 && purse.creditOf(OTHER) == 0);
+        questions.end(task, SEAT, firstFirst ? first : second, isForfeit, isForfeit ? HOLDER : OTHER);
+        assert(purse.potOf(pot) == (firstFirst ? 60 : 30));
+        questions.end(task, SEAT, firstFirst ? second : first, isForfeitToo, isForfeitToo ? HOLDER : OTHER);
+        assert(purse.potOf(pot) == 0);
+        uint256 lostWei =
+            (isForfeit ? (firstFirst ? 30 : 60) : 0) + (isForfeitToo ? (firstFirst ? 60 : 30) : 0);
+        assert(purse.creditOf(OTHER) == 90 - lostWei && purse.creditOf(HOLDER) == lostWei / 2);
+        assert(purse.burnPending() == lostWei - lostWei / 2);
+    }
+}

@@ -1,0 +1,174 @@
+"""Strangers with many accounts and much bandwidth against one node, over real TLS: members are served all
+the same, and what the node keeps of strangers is bounded."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from protocol.adapters.messages import encode_message
+from protocol.adapters.wire import paths
+from protocol.adapters.wire.auth import MAX_AGE_SECONDS, RequestSigner, RequestVerifier
+from protocol.adapters.wire.desk import Desk
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.session import Peer
+from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
+from tests.protocol.adapters.wire.test_desk import SAID, Said
+
+FIRST_STRANGER = 1000
+
+
+@pytest.fixture
+def member(tmp_path: Path) -> Party:
+    return Party(tmp_path / "member", 2)
+
+
+def make_node(folder: Path, member: Party, **changes: object) -> Party:
+    """A node whose only member is `member`."""
+    return Party(folder / "node", 1, is_member=lambda account: account == member.account, **changes)  # type: ignore[arg-type]
+
+
+def make_strangers(count: int) -> list[RequestSigner]:
+    return [RequestSigner(make_key(FIRST_STRANGER + number), DOMAIN) for number in range(count)]
+
+
+@asynccontextmanager
+async def read_slowly(peer: Peer, path: str, count: int) -> AsyncIterator[list[int]]:
+    """So many strangers ask for a blob, four times each, and read none of it. Their answers' statuses."""
+    pin = aiohttp.Fingerprint(peer.fingerprint)
+    async with open_session() as session:
+        answers = []
+        for signer in make_strangers(count):
+            for _ in range(4):
+                headers = signer.sign("GET", path, peer.account)
+                answers.append(await session.get(peer.format_url(path), headers=headers, ssl=pin))
+        yield [answer.status for answer in answers]
+        for answer in answers:
+            answer.close()
+
+
+async def test_strangers_that_read_slowly_leave_streams_to_members(tmp_path: Path, member: Party) -> None:
+    """A dataset is open to anybody who signs, and accounts cost nothing: an auditor that is refused for that
+    would have to say UNSERVED."""
+    node = make_node(tmp_path, member)
+    data, ref = make_tensor(16 * CHUNK_ELEMENTS)
+    node.store.put(ref, data)
+    path = paths.format_path(paths.BLOB, ref.key)
+    async with (
+        node.serve() as peer,
+        member.make_client() as client,
+        read_slowly(peer, path, 9) as statuses,
+    ):
+        assert statuses.count(200) == WireLimits().strangers
+        await client.fetch(peer, ref)
+    assert member.store.has(ref)
+
+
+async def test_strangers_that_speak_slowly_leave_desks_to_members(tmp_path: Path, member: Party) -> None:
+    async def answer(account: str, body: bytes) -> Said:
+        return Said("done")
+
+    node, body = (
+        make_node(tmp_path, member, desks={"echo": Desk(1000, answer)}),
+        encode_message(Said("hello")),
+    )
+    path = paths.format_desk("echo", body)
+    async with node.serve() as peer, open_session() as session, member.make_client() as client:
+        pin, url = aiohttp.Fingerprint(peer.fingerprint), peer.format_url(path)
+
+        async def never() -> AsyncIterator[bytes]:
+            yield body[:4]
+            await asyncio.sleep(60)
+
+        async def speak(signer: RequestSigner) -> None:
+            headers = signer.sign("POST", path, peer.account)
+            async with session.post(url, data=never(), headers=headers, ssl=pin) as said:
+                await said.read()
+
+        speaking = [asyncio.create_task(speak(one)) for one in make_strangers(9) for _ in range(4)]
+        await asyncio.sleep(2)
+        assert await client.ask(peer, "echo", Said("hello"), SAID) == Said("done")
+        for one in speaking:
+            one.cancel()
+        await asyncio.gather(*speaking, return_exceptions=True)
+
+
+def test_accounts_that_ask_once_are_forgotten() -> None:
+    """Each request of a new account: nothing of it stays once its signature is stale."""
+    now = [1_000.0]
+    verifier = RequestVerifier(make_key(1).address, DOMAIN, lambda account: True, lambda: now[0])
+    for number in range(20):
+        signer = RequestSigner(make_key(FIRST_STRANGER + number), DOMAIN, lambda: now[0])
+        verifier.verify("GET", "/x", signer.sign("GET", "/x", make_key(1).address))
+        now[0] += MAX_AGE_SECONDS
+    assert verifier.count_remembered() <= 4
+
+
+async def test_false_signatures_use_up_an_address_soon(tmp_path: Path, member: Party) -> None:
+    """Each costs the node milliseconds of the only thread that answers: whoever sends them pays for more than
+    a request."""
+    limits = WireLimits(address_requests_per_second=0.01, address_burst_requests=400)
+    node = make_node(tmp_path, member, limits=limits)
+    async with node.serve() as peer, open_session() as session:
+        pin, path = aiohttp.Fingerprint(peer.fingerprint), f"/{paths.DESK}/echo"
+        headers = member.signer.sign("POST", "/another", peer.account)
+        statuses = []
+        for _ in range(15):
+            async with session.post(peer.format_url(path), headers=headers, ssl=pin) as answer:
+                statuses.append(answer.status)
+    assert statuses == [401] * 10 + [429] * 5
+
+
+async def test_strangers_together_have_one_rate(tmp_path: Path, member: Party) -> None:
+    """A new account for each request is no way around the limit of an account."""
+    node = make_node(tmp_path, member, limits=WireLimits(strangers_per_second=0.01, strangers_burst=10))
+    data, ref = make_tensor(10)
+    node.store.put(ref, data)
+    path = paths.format_path(paths.BLOB, ref.key)
+    async with node.serve() as peer, open_session() as session, member.make_client() as client:
+        pin, statuses = aiohttp.Fingerprint(peer.fingerprint), []
+        for signer in make_strangers(15):
+            headers = signer.sign("GET", path, peer.account)
+            async with session.get(peer.format_url(path), headers=headers, ssl=pin) as answer:
+                statuses.append(answer.status)
+        await client.fetch(peer, ref)
+    assert statuses == [200] * 10 + [429] * 5
+
+
+async def test_connections_without_a_handshake_are_few(tmp_path: Path, member: Party) -> None:
+    """Bare TCP connections, hundreds of them, cost memory and files until their handshake is given up."""
+    node = make_node(tmp_path, member)
+    data, ref = make_tensor(10)
+    node.store.put(ref, data)
+    async with node.serve() as peer, member.make_client() as client:
+        place = (urlsplit(peer.url).hostname or "", urlsplit(peer.url).port or 0)
+        bare = [socket.create_connection(place) for _ in range(50)]
+        for _ in range(6):
+            await asyncio.sleep(0.3)
+            bare += [socket.create_connection(place) for _ in range(50)]
+        await asyncio.sleep(0.5)
+        held = count_open(bare)
+        await client.fetch(peer, ref)
+        for one in bare:
+            one.close()
+    assert held <= WireLimits().handshakes
+    assert member.store.has(ref)
+
+
+def count_open(connections: list[socket.socket]) -> int:
+    """Connections that their other side has not closed."""
+    found = 0
+    for one in connections:
+        one.setblocking(False)
+        try:
+            found += bool(one.recv(1))
+        except BlockingIOError:
+            found += 1
+        except ConnectionError:
+            pass
+    return found

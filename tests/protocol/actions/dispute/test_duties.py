@@ -1,0 +1,74 @@
+"""Who of those that know the same opens it first: turns, until time is short."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from protocol.actions.dispute import asking, duties
+from protocol.actions.dispute.duties import DisputeDuty
+from protocol.actions.dispute.sources import KnownVote
+from protocol.actions.runtime.duties import Wait
+from protocol.spec.game.calls import DisputeStatement
+from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
+from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.turns import list_members
+from tests.protocol.actions.dispute.test_standing import make_vote
+from tests.protocol.spec.game.world import is_drawn, make_world
+
+REF = StatementRef(0, 0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def game() -> GameState:
+    """A task whose first round is drawn."""
+    return make_world().play(is_drawn).state
+
+
+async def do_nothing(party: Any) -> None:
+    """In place of a move."""
+
+
+def take_turns(monkeypatch: pytest.MonkeyPatch, game: GameState, block: int, until: int) -> dict[str, Any]:
+    """What each member has to do in a block about one statement."""
+    monkeypatch.setattr(duties, "get_now", lambda party: game)
+    duty, call = DisputeDuty("dispute", REF, do_nothing), DisputeStatement(REF, 0)
+    return {
+        one: duties._take_turn(cast(Any, SimpleNamespace(account=one)), call, until, block, duty)
+        for one in list_members(game)
+    }
+
+
+def test_one_opens_at_a_time_and_all_when_time_is_short(
+    monkeypatch: pytest.MonkeyPatch, game: GameState
+) -> None:
+    members, first = list_members(game), dict[str, int]()
+    for block in range(1_000, 1_000 + len(members)):
+        found = take_turns(monkeypatch, game, block, until=9_000)
+        [opener] = [one for one, duty in found.items() if isinstance(duty, DisputeDuty)]
+        first.setdefault(opener, block)
+        assert all(duty.block > block for duty in found.values() if isinstance(duty, Wait))
+    assert set(first) == set(members), "whoever is silent, the next one opens it in the next block"
+    late = take_turns(monkeypatch, game, 9_000, until=9_000)
+    assert all(isinstance(duty, DisputeDuty) for duty in late.values())
+
+
+@pytest.mark.parametrize(
+    ("ending", "asker", "is_asked"),
+    [
+        (AskEnding.OPEN, "other", True),
+        (AskEnding.CLEARED, "other", True),
+        (AskEnding.MOOT, "other", False),
+        (AskEnding.MOOT, "own", True),
+    ],
+)
+def test_what_others_asked_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, game: GameState, ending: AskEnding, asker: str, is_asked: bool
+) -> None:
+    """An answer to one is an answer to all; an ask that came to nothing answers nobody."""
+    known: KnownVote = make_vote(game)
+    ask = InnerAsk(b"a" * 32, 1 << 17, known.vote, 3, asker, clock=30, ending=ending)
+    monkeypatch.setattr(asking, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
+    party = cast(Any, SimpleNamespace(account="own"))
+    assert asking._is_asked(party, known, 3) == is_asked
+    assert not asking._is_asked(party, known, 4), "another leaf"
