@@ -12,10 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from eth_account import Account
 from rich.console import Console
-from safetensors.torch import load_file
 
 from node import export
 from node.round_submit import RoundPlan, post_task
@@ -28,16 +26,13 @@ from protocol.actions.runtime.opening import open_party
 from protocol.adapters.chain.game import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
-from protocol.compute.digest import tensor_root
-from protocol.compute.export import SAFETENSORS_NAME
-from protocol.compute.model import parameter_layout
-from protocol.spec.containers import ModelConfig
 from protocol.spec.game.enums import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
 from tests.e2e_rounds.demo.books import fold_books
 from tests.e2e_rounds.demo.clock import keep_time
 from tests.e2e_rounds.demo.company import Company, open_company
 from tests.e2e_rounds.demo.costs import read_gas
+from tests.e2e_rounds.demo.exported import compute_exported_root
 from tests.e2e_rounds.demo.hearing import tell_said
 from tests.e2e_rounds.demo.isolation import is_supported
 from tests.e2e_rounds.demo.names import Names
@@ -231,9 +226,8 @@ async def cancel(*tasks: "asyncio.Task[None]") -> None:
 # --- Afterwards ---------------------------------------------------------------------------------------------
 async def read_changes(show: Show, chain: GameChain) -> dict[str, int]:
     """What each wallet has more than it was given, in wei."""
-    return {
-        account: await chain.token.balance_of(account) - GRANT_TOKEN_WEI for account in show.accounts.values()
-    }
+    accounts = show.accounts.values()
+    return {one: await chain.token.balance_of(one) - GRANT_TOKEN_WEI for one in accounts}
 
 
 async def conclude(
@@ -252,11 +246,5 @@ async def conclude(
     report = make_report(run)
     await export.run(show.configure(SUBMITTER), watch.task, setting.folders.model)
     report["final_weights_root"] = measured[-1].weights_root.hex() if measured else ""
-    report["exported_weights_root"] = compute_exported_root(setting.folders, setting.plan.model)
+    report["exported_weights_root"] = compute_exported_root(setting.folders.model, setting.plan.model)
     return report
-
-
-def compute_exported_root(folders: Folders, model: ModelConfig) -> str:
-    """The tree root of the exported weights, in canonical order."""
-    tensors = load_file(folders.model / SAFETENSORS_NAME)
-    return tensor_root(torch.cat([tensors[p.name].reshape(-1) for p in parameter_layout(model)])).hex()

@@ -1,0 +1,97 @@
+"""The number by which the demo's cheat falls: planted, proven, read from its proof, judged again."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from node.round_submit import build_task
+from protocol.compute.compare import judge_state
+from protocol.compute.data import get_batch, open_corpus
+from protocol.compute.fault import prove_operation
+from protocol.compute.model import init_parameters
+from protocol.compute.program import build_program, describe_program
+from protocol.compute.retrace import ignore
+from protocol.compute.step import Batch, begin_round, train_segment
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.float32 import bits_to_float
+from protocol.spec.merkle import compute_levels, compute_range_path
+from protocol.spec.program import Operation
+from protocol.spec.schedule import compute_learning_rate_sum
+from protocol.spec.tolerance import Judgement
+from tests.e2e_rounds.demo.__main__ import FAULTS
+from tests.e2e_rounds.demo.number import ConvictedNumber, count_siblings, read_number
+from tests.e2e_rounds.demo.plan import QUICK, build_plan
+from tests.e2e_rounds.demo.watch import show_number
+from tests.e2e_rounds.planted import find_node, make_planting_compute
+from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+
+SUBMITTER = "0x" + "11" * 20
+
+
+def make_training() -> TrainingSpec:
+    _, training = build_task(TINY_PLAN, make_dataset(), SUBMITTER, bytes(32))
+    return training
+
+
+def read_planted(operation: Operation, training: TrainingSpec, before: int = 0) -> ConvictedNumber | None:
+    """What the proof of a planted error shows; before: of an element so many places before it."""
+    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+    rows, length = training.sequences_per_step, training.sequence_tokens
+    tokens = torch.arange(rows * (length + 1)).reshape(rows, length + 1) % 200
+    batch = Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+    compute = make_planting_compute(operation)
+    tree = compute.retrace(state, training, lambda step: batch, 0, ignore).tree
+    program = build_program(describe_program(training)).program
+    number = find_node(build_program(describe_program(training)), operation)
+    element = program.nodes[number].elements - 1 - before
+    return read_number(program, number, element, prove_operation(tree, number, element).openings)
+
+
+@pytest.mark.parametrize("operation", [Operation.PRODUCT_SUM, Operation.SUBTRACT, Operation.SQUARE_ROOT])
+def test_a_planted_number_is_read_from_its_proof_and_judged(operation: Operation) -> None:
+    found = read_planted(operation, make_training())
+    assert found is not None and found.operation is operation
+    judgement = found.judgement
+    assert judgement.is_fault and judgement.exact is not None
+    claimed = bits_to_float(found.claimed)
+    # As `plant` spoils it: half as much again, and a quarter.
+    assert claimed == pytest.approx(float(judgement.exact) * 1.5 + 0.25, rel=1e-4)
+    lines = "\n".join(show_number(found))
+    assert operation.name in lines and "outside: a fault" in lines and f"{claimed:.9g}" in lines
+    assert found.to_json()["is_fault"] and len(found.to_json()["operands"]) == len(found.terms)
+
+
+def test_the_number_beside_a_planted_one_is_right() -> None:
+    found = read_planted(Operation.SUBTRACT, make_training(), before=1)
+    assert found is not None and not found.judgement.is_fault
+    assert "inside" in show_number(found)[-1]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_on_offer_leaves_the_limits_in_every_step(fault: str) -> None:
+    """Late in the task as well: a cheat that errs without effect would be merged."""
+    plan = replace(build_plan(QUICK, 2, 2, 3, 1, 1), heldout_tokens=512)
+    terms, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
+    batches = partial(get_batch, open_corpus(make_dataset(), training), training, bytes(32), 0)
+    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+    cheating = make_planting_compute(Operation[fault.upper()])
+    for step in (0, QUICK.steps, 2 * QUICK.steps - 1):
+        state, _ = train_segment(state, training, batches, state.global_step, step - state.global_step)
+        honest, _ = train_segment(state, training, batches, step, 1)
+        false, _ = cheating.train(state, training, batches, step, 1)
+        rate = compute_learning_rate_sum(training.schedule, step, 1, 1 << 30)
+        assert judge_state(false, honest, rate, terms.limits, terms.limits).judgement is Judgement.REJECT
+
+
+def test_no_number_is_read_where_operands_hang_on_an_index() -> None:
+    assert read_planted(Operation.GATHER, make_training()) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8, 13])
+def test_siblings_of_a_run_of_leaves(count: int) -> None:
+    levels = compute_levels([bytes([i + 1]) * 32 for i in range(count)])
+    for first in range(count):
+        for last in range(first, count):
+            assert count_siblings(count, first, last) == len(compute_range_path(levels, first, last))
