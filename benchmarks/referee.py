@@ -38,7 +38,7 @@ from protocol.spec.program import CHUNK_TERMS, Operation, Program
 from protocol.spec.program_codec import compute_program_root
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from tests.e2e_rounds.cheating import allow_cheating
-from tests.e2e_rounds.faults import FAULTS, convict_all
+from tests.e2e_rounds.faults import FAULTS, Ending, convict_all
 from tests.e2e_rounds.raids import QUICK_RAIDS, RAIDS, raid
 
 MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
@@ -46,6 +46,8 @@ MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
 SEQUENCES, TOKENS = 32, 128
 SAMPLES = 12
 VECTORS, QUICK_VECTORS = 100_000, 5_000
+FAULTS_AT_ONCE = 6
+"""Solvers of a round, in one process with their auditors and the chain."""
 QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
 
 
@@ -115,10 +117,11 @@ def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
 # --- Whole disputes -----------------------------------------------------------------------------------------
 def measure_faults(faults: list[str]) -> dict[str, Any]:
     """Plant each fault, and see how the dispute about it ends."""
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
-        allow_cheating(monkeypatch)
-        endings = asyncio.run(convict_all(Path(folder), faults))
+    started, endings = time.monotonic(), list[Ending]()
+    for first in range(0, len(faults), FAULTS_AT_ONCE):
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+            allow_cheating(monkeypatch)
+            endings += asyncio.run(convict_all(Path(folder), faults[first : first + FAULTS_AT_ONCE]))
     wrong = [ending.fault for ending in endings if not ending.is_right]
     proven = [ending for ending in endings if ending.gas]
     return {
