@@ -150,18 +150,11 @@ class HandsIn(Conduct):
 
 @dataclass(frozen=True)
 class Bribed(Says):
-    """A solver spoils a segment, its own auditor accepts it. is_late: nobody finds out before ASK has closed;
-    then the stake of the auditor is out of reach."""
-
-    is_late: bool = False
+    """A solver spoils a segment, its own auditor accepts it unseen."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """One false segment. Where nobody finds out it does not count as one."""
-        return Claim(about="found late") if self.is_late else Claim(frozenset({0}))
-
-    def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """What nobody asks for it need not show."""
-        return self.is_late
+        """One false segment."""
+        return Claim(frozenset({0}))
 
     def say(self, play: Play, audit: Audit) -> VoteWord | None:
         """ACCEPT of its solver's claim, the truth of others."""
@@ -261,11 +254,4 @@ AGENTS = (
     _make("reserve before its time", "hands in its vote before the primary's", HandsIn("early")),
     _make("voter on another segment", "hands in votes of a segment that was not drawn", HandsIn("elsewhere")),
     _make("bribed verifier", "accepts its solver's false segment", Bribed(), (1, 1, 0)),
-    _make(
-        "late accomplice",
-        "accepts its solver's claim unseen; nobody finds out while it can be asked",
-        Bribed(is_late=True),
-        (1, 1, 0),
-        known="A false ACCEPT found after ASK has closed costs its auditor nothing",
-    ),
 )

@@ -24,7 +24,7 @@ from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from protocol.spec.statements import COMPARED, VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]
-PASSES_MAX = 1_500
+PASSES_MAX = 600
 """More than any play takes."""
 
 
