@@ -194,7 +194,12 @@ AGENTS = (
         MootContests(),
         (3, 0, 0),
     ),
-    _make("shielded cheat", "a friend's slow dispute of the false claim", Shields(), (1, 0, 1)),
+    _make(
+        "shielded cheat",
+        "a friend's slow dispute of the false claim",
+        Shields(frozenset(range(SEGMENTS))),
+        (1, 0, 1),
+    ),
     _make(
         "acquitted cheat",
         "loses a dispute of its right claim, then cheats",

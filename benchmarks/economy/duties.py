@@ -165,6 +165,7 @@ def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> I
             audit = play.get_audit(StatementRef(game_round.index, slot, draw, rank))
             assert audit is not None
             if play.is_up(audit.auditor) and play.get_conduct(audit.auditor).is_opening(play, audit):
+                play.note(audit.auditor, "opens", audit)
                 yield opening
 
 
