@@ -9,7 +9,7 @@ from benchmarks.economy.play import Play
 from benchmarks.economy.solvers import Spoils
 from protocol.spec.audit_draw import RANKS
 from protocol.spec.game import calls
-from protocol.spec.game.calls import HandedOpening, SignedVote
+from protocol.spec.game.calls import SignedVote
 from protocol.spec.game.drawing import list_draws
 from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.fates import get_votes
@@ -42,8 +42,11 @@ class Says(Conduct):
 class SealsGarbage(Says):
     """Seals noise instead of a replay, and accepts what it is shown. Its opening fits the seal."""
 
+    sealed: str = "noise"
+
     def say(self, play: Play, audit: Audit) -> VoteWord | None:
         """ACCEPT of what it is shown."""
+        play.note(audit.auditor, "seals", self.sealed)
         shown = play.ask_for(audit)
         return VoteWord.ACCEPT if shown == Shown.ALL else play.say_unserved(audit)
 
@@ -52,6 +55,8 @@ class SealsGarbage(Says):
 class IsHanded(SealsGarbage):
     """An honest claim's solver hands it the end before it seals: it accepts without a replay, and can show
     all that it is asked for."""
+
+    sealed: str = "the end that it was handed"
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
         """As good as."""
@@ -150,18 +155,11 @@ class HandsIn(Conduct):
 
 @dataclass(frozen=True)
 class Bribed(Says):
-    """A solver spoils a segment, its own auditor accepts it. is_late: nobody finds out before ASK has closed;
-    then the stake of the auditor is out of reach."""
-
-    is_late: bool = False
+    """A solver spoils a segment, its own auditor accepts it unseen."""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
-        """One false segment. Where nobody finds out it does not count as one."""
-        return Claim(about="found late") if self.is_late else Claim(frozenset({0}))
-
-    def has_replayed(self, play: Play, audit: Audit) -> bool:
-        """What nobody asks for it need not show."""
-        return self.is_late
+        """One false segment."""
+        return Claim(frozenset({0}))
 
     def say(self, play: Play, audit: Audit) -> VoteWord | None:
         """ACCEPT of its solver's claim, the truth of others."""
@@ -188,13 +186,13 @@ def list_own_audits(play: Play) -> Iterator[tuple[StatementRef, Audit]]:
 
 
 def hand_in(play: Play, audit: Audit, word: VoteWord) -> calls.JudgeVotes:
-    """A vote of an auditor with its opening, right but for its word."""
+    """A vote of an auditor, right but for its word."""
     game_round, ref = play.now.rounds[audit.ref.round], audit.ref
     seed = game_round.late_seed if audit.is_late else game_round.seed
     place, root = (ref.slot, ref.draw or 0, ref.rank), game_round.claims[ref.slot].claim_root
     account = play.table.get_address(audit.auditor)
     vote = SignedVote(*place, root, seed or b"", audit.segment, word, account)
-    return calls.JudgeVotes(ref.round, (vote,), (HandedOpening(*place),))
+    return calls.JudgeVotes(ref.round, (vote,))
 
 
 def _make(
@@ -261,11 +259,4 @@ AGENTS = (
     _make("reserve before its time", "hands in its vote before the primary's", HandsIn("early")),
     _make("voter on another segment", "hands in votes of a segment that was not drawn", HandsIn("elsewhere")),
     _make("bribed verifier", "accepts its solver's false segment", Bribed(), (1, 1, 0)),
-    _make(
-        "late accomplice",
-        "accepts its solver's claim unseen; nobody finds out while it can be asked",
-        Bribed(is_late=True),
-        (1, 1, 0),
-        known="A false ACCEPT found after ASK has closed costs its auditor nothing",
-    ),
 )

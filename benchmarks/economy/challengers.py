@@ -57,7 +57,8 @@ class Harasses(Conduct):
         for ref, audit in audits[: self.count]:
             seat_of = play.get_seat(audit.auditor)
             is_due = (get_ask_until(play.now, ref) or 0) - play.block < 5 or not self.is_last
-            if seat_of is not None and is_due:
+            is_open = any(one.statement == ref for one in play.table.state.asks.values())
+            if seat_of is not None and is_due and not is_open:
                 yield self._get_sender(play, name[0]), make_ask(play, ref, VoteWord.ACCEPT, seat_of.number)
 
     def _get_sender(self, play: Play, name: str) -> str:
@@ -193,7 +194,12 @@ AGENTS = (
         MootContests(),
         (3, 0, 0),
     ),
-    _make("shielded cheat", "a friend's slow dispute of the false claim", Shields(), (1, 0, 1)),
+    _make(
+        "shielded cheat",
+        "a friend's slow dispute of the false claim",
+        Shields(frozenset(range(SEGMENTS))),
+        (1, 0, 1),
+    ),
     _make(
         "acquitted cheat",
         "loses a dispute of its right claim, then cheats",

@@ -24,7 +24,7 @@ from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from protocol.spec.statements import COMPARED, VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]
-PASSES_MAX = 1_500
+PASSES_MAX = 600
 """More than any play takes."""
 
 
@@ -165,6 +165,7 @@ def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> I
             audit = play.get_audit(StatementRef(game_round.index, slot, draw, rank))
             assert audit is not None
             if play.is_up(audit.auditor) and play.get_conduct(audit.auditor).is_opening(play, audit):
+                play.note(audit.auditor, "opens", audit)
                 yield opening
 
 

@@ -67,6 +67,7 @@ class Play:
     seen: dict[StatementRef, str] = field(default_factory=dict)
     words: dict[StatementRef, VoteWord | None] = field(default_factory=dict)
     audits: dict[StatementRef, Audit] = field(default_factory=dict)
+    shown: set[int] = field(default_factory=set)
     lies: list[StatementRef] = field(default_factory=list)
     said: defaultdict[str, set[VotePlace]] = field(default_factory=lambda: defaultdict(set))
     log: list[tuple[Any, ...]] = field(default_factory=list)
@@ -92,6 +93,7 @@ class Play:
     # --- Parties --------------------------------------------------------------------------------------------
     def seat_all(self) -> None:
         """Everybody joins."""
+        self.note(SUBMITTER, "posts the task")
         amounts = self.table.state.terms.amounts
         for role, name in name_parties(self.agent):
             wei = amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
@@ -171,8 +173,8 @@ class Play:
         return refused is None
 
     def note(self, name: str, *what: object) -> None:
-        """What an agent did, on the chain or off it."""
-        if name.startswith("own") or (name == SUBMITTER and self.agent.is_submitter):
+        """What an agent or its foe did, on the chain or off it."""
+        if name.startswith(("own", "foe")) or (name == SUBMITTER and self.agent.is_submitter):
             self.log.append((self.block, name, *what))
 
     def get_credit(self, name: str) -> int:
@@ -225,6 +227,7 @@ class Play:
         as long as it can afford it."""
         shown = self.ask_for(audit)
         self.spent[audit.auditor] += REPLAY * (shown >= Shown.START)
+        self.note(audit.auditor, "replays", audit, int(shown))
         if shown == Shown.ALL:
             word, claim = self.find_truth(audit), self.get_claim(audit.ref)
             is_wrong = word != VoteWord.ACCEPT or claim.fault is not Fault.NONE

@@ -128,12 +128,25 @@ def _find_knower(play: Play, audit: Audit, word: VoteWord) -> str | None:
 # --- Answers ------------------------------------------------------------------------------------------------
 def _list_answers(play: Play) -> Sends:
     """Who is asked and has the truth on its side shows it; who has not stays silent."""
+    _note_steps(play)
     for number, ask in play.table.state.asks.items():
         name, audit = play.get_name(ask.seat), play.get_audit(ask.statement)
         is_true = audit is not None and play.find_truth(audit) == ask.word and _has_replayed(play, audit)
         is_open = play.table.state.seats[ask.seat].status != SeatStatus.CLOSED and play.block <= ask.clock
         if is_true and is_open and play.is_up(name) and play.get_conduct(name).is_answering(play, name):
             yield name, calls.AnswerAsk(number, is_beyond=ask.word != VoteWord.ACCEPT)
+
+
+def _note_steps(play: Play) -> None:
+    """In a dispute a claimant shows its step roots once: right ones, or those that it has invented."""
+    for number, dispute in play.table.state.disputes.items():
+        name, is_claim = play.get_name(dispute.seat), dispute.statement.draw is None
+        conduct = play.get_conduct(name)
+        is_false = is_claim and bool(play.get_claim(dispute.statement).spoiled)
+        is_shown = conduct.is_stepping(play, name) if is_false else conduct.is_answering(play, name)
+        if is_shown and number not in play.shown:
+            play.shown.add(number)
+            play.note(name, "shows step roots", number, is_false)
 
 
 def _has_replayed(play: Play, audit: Audit) -> bool:

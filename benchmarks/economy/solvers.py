@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.economy.chances import list_outcomes
 from benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Fault, Sends, Shown
-from benchmarks.economy.ground import FIGURES, ROUNDS, SEGMENTS, make_word
+from benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from benchmarks.economy.play import Play
 from protocol.spec.game import calls
 from protocol.spec.game.enums import SeatRole
@@ -17,19 +17,23 @@ ALL = frozenset(range(SEGMENTS))
 
 @dataclass(frozen=True)
 class Spoils(Conduct):
-    """Does not compute some segments, in rounds from `since` on, and serves whoever asks. Its auditors accept
-    where that decides and abstain elsewhere."""
+    """Does not compute some segments, in rounds from `since` on (-1: in the last), and serves whoever asks.
+    Its auditors accept where that decides and abstain elsewhere."""
 
     spoiled: frozenset[int] = frozenset({0})
     since: int = 0
     fault: Fault = Fault.NONE
     is_drifting: bool = False
     is_inventing: bool = False
+    is_grinding: bool = False
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
         """False from `since` on."""
-        if game_round.index < self.since:
+        since = self.since if self.since >= 0 else play.table.state.terms.rounds + self.since
+        if game_round.index < since:
             return Claim()
+        if self.is_grinding:
+            play.note(name, "withholds a block for a better draw")
         if self.is_drifting:
             return Claim(drifted=self.spoiled)
         return Claim(self.spoiled, fault=self.fault)
@@ -106,7 +110,10 @@ class Recommits(Conduct):
         live = get_live_round(play.now)
         for name in play.list_own(SeatRole.SOLVER) if live else []:
             seat = play.get_seat(name)
-            if live is None or seat is None or all(one.seat != seat.number for one in live.claims.values()):
+            is_first = live is not None and live.index == 0 and self.how == "rejected"
+            if live is None or seat is None or is_first:
+                continue
+            if all(one.seat != seat.number for one in live.claims.values()):
                 continue
             index = live.index - 1 if self.how == "rejected" else live.index
             base = make_word("stale") if self.how == "stale" else live.base_root
@@ -174,7 +181,7 @@ def _make(
     return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
 
 
-LAST, THIRD = ROUNDS - 1, (1, 2, 2)
+LAST, THIRD = -1, (1, 2, 2)
 FEE_BOUND = "Refusal to serve bounds V by F"
 assert FIGURES.refused_gain is not None
 AGENTS = (
@@ -201,7 +208,7 @@ AGENTS = (
     _make(
         "grinder",
         "one false claim, and the better of two blocks for its draw",
-        Spoils(since=LAST),
+        Spoils(since=LAST, is_grinding=True),
         outcomes=list_outcomes((0, 0), foresight=2),
     ),
     _make(
@@ -241,8 +248,8 @@ AGENTS = (
     ),
     _make(
         "hider, V 100",
-        "the same where V is ten times what the task states to bear",
-        Refuses(where="hit", spoiled=frozenset({0})),
+        "spoils two segments, where V is ten times what the task states to bear",
+        Refuses(where="hit", spoiled=frozenset({0, 5})),
         THIRD,
         known=FEE_BOUND,
     ),
