@@ -37,9 +37,9 @@ from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import CHUNK_TERMS, Operation, Program
 from protocol.spec.program_codec import compute_program_root
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
-from tests.e2e_rounds.cheating import allow_cheating
-from tests.e2e_rounds.faults import FAULTS, Ending, convict_all
-from tests.e2e_rounds.raids import QUICK_RAIDS, RAIDS, raid
+from tests.e2e.cheating import allow_cheating
+from tests.e2e.faults import FAULTS, Ending, convict_all
+from tests.e2e.raids import QUICK_RAIDS, RAIDS, raid
 
 MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
 """The demo's; sums over its tokens are as long as the longest chunk."""

@@ -5,7 +5,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
 from protocol.actions.runtime.opening import open_party
 from protocol.adapters.profiles import read_profile, write_profile

@@ -28,7 +28,7 @@ from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.params import TOKEN_WEI
 from scripts.clock import DevnetClock
 from scripts.creation import DEV_TOKEN
-from scripts.deploy_game import default_game_path, deploy_game_once
+from scripts.deploy import default_game_path, deploy_game_once
 from scripts.toolchain import HARDFORK, anvil_path
 
 CHAIN_ID = 31_337

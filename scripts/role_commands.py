@@ -33,9 +33,9 @@ from scripts.tasks import find_game, read_state, show_seat, tell_missing
 from scripts.wallet import require_agreement, require_tokens
 
 ROLES = {
-    SeatRole.SOLVER: "node.round_solver:run",
-    SeatRole.VERIFIER: "verifier.round_verifier:run",
-    SeatRole.WHISTLEBLOWER: "whistleblower.round_watcher:run",
+    SeatRole.SOLVER: "node.solver:run",
+    SeatRole.VERIFIER: "verifier.verifier:run",
+    SeatRole.WHISTLEBLOWER: "whistleblower.watcher:run",
 }
 """Long-running work: `async run(config, task, wish)`."""
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."

@@ -5,7 +5,7 @@ import argparse
 import asyncio
 import secrets
 
-from node.round_submit import build_task, post_task, refuse_bad_task
+from node.submit import build_task, post_task, refuse_bad_task
 from protocol.actions.runtime import upkeep
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.opening import open_party

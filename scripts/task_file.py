@@ -6,7 +6,7 @@ refused.
     rounds = 4
     solver_seats = 8                # how many solvers train in a round
     draws = 2                       # audits of each claim
-    ...                             # every number of node.round_submit.RoundPlan
+    ...                             # every number of node.submit.RoundPlan
     [model]                         # and the tables model, schedule, optimizer, limits
     hidden_size = 128
     [windows]                       # single windows (blocks) may differ from the preset
@@ -29,7 +29,7 @@ from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
-from node.round_submit import RoundPlan
+from node.submit import RoundPlan
 from protocol.analysis.amounts import derive_amounts
 from protocol.compute.model import parameter_count
 from protocol.spec.containers import Limits

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import pytest
 
 from benchmarks.hunting.arena import BATCHES, MODELS
-from node.round_submit import RoundPlan
+from node.submit import RoundPlan
 from protocol.actions.runtime.party import Party
 from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits, ScheduleConfig
@@ -30,10 +30,10 @@ from protocol.spec.params import LATE_RATE_ONE
 from tests.attacks.defence import make_accomplice, make_attacker
 from tests.attacks.frame import Attack
 from tests.attacks.menagerie import ATTACKS
-from tests.e2e_rounds.cheating import allow_cheating
-from tests.e2e_rounds.reading import CONVICTED, list_closed, read_fates, read_happened
-from tests.e2e_rounds.roles import SOLVER, VERIFIER, WATCHER
-from tests.e2e_rounds.world import TINY_PLAN, Part, open_world, run_world
+from tests.e2e.cheating import allow_cheating
+from tests.e2e.reading import CONVICTED, list_closed, read_fates, read_happened
+from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
+from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 
 MODEL = "mouse"
 CHEATS_AT_ONCE = 9

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.hunting.histogram import compute_share_beyond, list_bins
 from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN
-from tests.e2e_rounds.world import AMOUNTS
+from tests.e2e.world import AMOUNTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ACCEPT = ACCEPT_MARGIN / REJECT_MARGIN

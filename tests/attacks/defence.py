@@ -24,9 +24,9 @@ from protocol.spec.game.enums import SeatRole
 from protocol.spec.schedule import compute_learning_rate
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.grafting import make_grafting_compute
-from tests.e2e_rounds.cheating import make_cheating_solver
-from tests.e2e_rounds.roles import VERIFIER
-from tests.e2e_rounds.world import Part
+from tests.e2e.cheating import make_cheating_solver
+from tests.e2e.roles import VERIFIER
+from tests.e2e.world import Part
 
 
 def take_shared_step(

@@ -14,7 +14,7 @@ from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
 from protocol.adapters.chain.headers import encode_header
 from protocol.spec.game.terms import DeploymentLimits
 from scripts.creation import compute_creation_address
-from scripts.deploy_game import compute_game_code
+from scripts.deploy import compute_game_code
 from scripts.devnet import run_anvil
 from tests.rounds.json_rpc import JsonRpc
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.adapters.chain.game import GameChain, open_game_chain
 from protocol.adapters.chain.game_deployment import read_game_deployment
 from protocol.spec.codec import encode_training
@@ -18,7 +18,7 @@ from protocol.spec.game.enums import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI
 from scripts.home import unlock_key
 from scripts.touchstone import main
-from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.network import Network, init
 
 WEALTH_WEI = GRANT_TOKEN_WEI

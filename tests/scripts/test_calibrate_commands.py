@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.profiles import read_profile, write_profile
 from protocol.compute.calibrate import KernelConfiguration
@@ -24,7 +24,7 @@ from scripts.calibration import list_segments, measure, require_disk
 from scripts.home import HomeConfig, create_home
 from scripts.toml_tables import build_container
 from scripts.touchstone import main
-from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.network import fail
 

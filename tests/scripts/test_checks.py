@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import rich.console
 
-from node.round_submit import RoundPlan
+from node.submit import RoundPlan
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL
 from scripts.checks import refuse_other_limits

@@ -25,7 +25,7 @@ from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.tls import load_or_create_identity, make_server_context
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts.clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, compute_skip
-from scripts.deploy_game import compute_game_code
+from scripts.deploy import compute_game_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 
 HEAD = 100

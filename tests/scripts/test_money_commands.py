@@ -1,5 +1,5 @@
 """The commands that move tokens, on the real contracts: what comes out, what is refused before anything is
-sent, and what is said of it. Stakes of seats that have played: tests/e2e_rounds/test_commands.py."""
+sent, and what is said of it. Stakes of seats that have played: tests/e2e/test_commands.py."""
 
 import io
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from scripts import wallet
 from scripts.console import Console
 from scripts.home import unlock_key
 from scripts.money_commands import add_stake
-from tests.e2e_rounds.world import AMOUNTS
+from tests.e2e.world import AMOUNTS
 from tests.protocol.adapters.lossy import run_lossy_node
 from tests.scripts.money import WEALTH_WEI, Operators
 

@@ -1,5 +1,5 @@
 """Taking part in a task from the command line: what must be right before any work starts. Work itself:
-tests/e2e_rounds/test_commands.py."""
+tests/e2e/test_commands.py."""
 
 import io
 import os
@@ -15,7 +15,7 @@ import pytest
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.terms import GameAmounts
 from scripts.touchstone import main
-from tests.e2e_rounds.world import AMOUNTS
+from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, wait_for_line
 from tests.scripts.test_task_file import MANUAL

@@ -3,7 +3,7 @@
 import re
 
 from protocol.spec.game.enums import SeatRole
-from tests.e2e_rounds.world import AMOUNTS
+from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
 
 

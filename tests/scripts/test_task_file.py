@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.game.money import check_money

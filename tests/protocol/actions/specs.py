@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.spec.containers import TaskSpec
 from protocol.spec.game.posted import make_spec
-from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+from tests.e2e.world import TINY_PLAN, make_dataset
 
 SUBMITTER = "0x" + "5b" * 20
 

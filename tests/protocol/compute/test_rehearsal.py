@@ -18,7 +18,7 @@ from protocol.spec.containers import StepContext, StepFacts, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.program import Operation, Program
 from protocol.spec.program_codec import compute_program_root
-from tests.e2e_rounds.planted import plant
+from tests.e2e.planted import plant
 from tests.protocol.compute.python_referee import judge_shown
 
 SEED = bytes(range(32))

@@ -18,7 +18,7 @@ from protocol.spec.game.state import GameRound, Pool, StatementRef
 from protocol.spec.merkle import hash_leaf, is_valid_path
 from protocol.spec.params import LEAF_BYTES
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
-from tests.e2e_rounds.world import make_dataset
+from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec
 
 SLOT, SEGMENT, STEP = 2, 1, 1

@@ -36,7 +36,7 @@ from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
 from protocol.spec.statements import VoteWord
 from protocol.spec.typed_data import SigningDomain
-from tests.e2e_rounds.world import make_dataset
+from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw

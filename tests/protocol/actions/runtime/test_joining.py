@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.actions.runtime.joining import read_spec, refuse_harmful, require_format, require_records
 from protocol.compute.facts import require_step_root
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
@@ -15,7 +15,7 @@ from protocol.spec.game.logged_terms import read_terms
 from protocol.spec.game.posted import PostedTerms, make_spec
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.typed_data import SigningDomain
-from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.actions.merge.stage import get_account, open_stage
 
 POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), get_account(1), bytes(32))

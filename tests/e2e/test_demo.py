@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.e2e_rounds.demo.__main__ import make_setting, parse
-from tests.e2e_rounds.demo.run import demonstrate
-from tests.e2e_rounds.demo.stage import Folders
+from tests.e2e.demo.__main__ import make_setting, parse
+from tests.e2e.demo.run import demonstrate
+from tests.e2e.demo.stage import Folders
 
 ARGUMENTS = ["--quick", "--rounds", "1", "--whistleblowers", "0"]
 

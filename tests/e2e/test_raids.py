@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from tests.e2e_rounds.raids import raid
-from tests.e2e_rounds.world import AMOUNTS
+from tests.e2e.raids import raid
+from tests.e2e.world import AMOUNTS
 
 
 async def test_a_right_root_that_is_contested_to_a_leaf_stands(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
 from protocol.spec.game.enums import RoundPhase, SeatRole
 from protocol.spec.game.pools import find_seat
-from tests.e2e_rounds.roles import SOLVER, make_cast
-from tests.e2e_rounds.world import TINY_PLAN, open_world, run_world
+from tests.e2e.roles import SOLVER, make_cast
+from tests.e2e.world import TINY_PLAN, open_world, run_world
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

@@ -12,17 +12,17 @@ from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
 from protocol.spec.game.state import GameState
 from protocol.spec.program import Operation
-from tests.e2e_rounds.cheating import (
+from tests.e2e.cheating import (
     allow_cheating,
     make_cheating_solver,
     make_drifting_compute,
     make_idle_verifier,
     make_lying_verifier,
 )
-from tests.e2e_rounds.harassing import HARASSER, make_forgetful
-from tests.e2e_rounds.planted import make_planting_compute
-from tests.e2e_rounds.roles import make_cast
-from tests.e2e_rounds.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
+from tests.e2e.harassing import HARASSER, make_forgetful
+from tests.e2e.planted import make_planting_compute
+from tests.e2e.roles import make_cast
+from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

@@ -16,7 +16,7 @@ from eth_account import Account
 from rich.console import Console
 
 from node import export
-from node.round_submit import RoundPlan, post_task
+from node.submit import RoundPlan, post_task
 from protocol.actions.runtime import upkeep
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig
@@ -28,22 +28,22 @@ from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.game.enums import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
-from tests.e2e_rounds.demo.books import fold_books
-from tests.e2e_rounds.demo.clock import keep_time
-from tests.e2e_rounds.demo.company import Company, open_company
-from tests.e2e_rounds.demo.costs import read_gas
-from tests.e2e_rounds.demo.exported import compute_exported_root
-from tests.e2e_rounds.demo.hearing import tell_said
-from tests.e2e_rounds.demo.isolation import is_supported
-from tests.e2e_rounds.demo.names import Names
-from tests.e2e_rounds.demo.observer import Measured, Observer
-from tests.e2e_rounds.demo.player import Order, Said, Trained, withdraw
-from tests.e2e_rounds.demo.report import Pace, Run, make_report
-from tests.e2e_rounds.demo.roster import SUBMITTER, Member
-from tests.e2e_rounds.demo.screen import Screen
-from tests.e2e_rounds.demo.stage import Folders
-from tests.e2e_rounds.demo.verdict import judge_run
-from tests.e2e_rounds.demo.watch import Watch
+from tests.e2e.demo.books import fold_books
+from tests.e2e.demo.clock import keep_time
+from tests.e2e.demo.company import Company, open_company
+from tests.e2e.demo.costs import read_gas
+from tests.e2e.demo.exported import compute_exported_root
+from tests.e2e.demo.hearing import tell_said
+from tests.e2e.demo.isolation import is_supported
+from tests.e2e.demo.names import Names
+from tests.e2e.demo.observer import Measured, Observer
+from tests.e2e.demo.player import Order, Said, Trained, withdraw
+from tests.e2e.demo.report import Pace, Run, make_report
+from tests.e2e.demo.roster import SUBMITTER, Member
+from tests.e2e.demo.screen import Screen
+from tests.e2e.demo.stage import Folders
+from tests.e2e.demo.verdict import judge_run
+from tests.e2e.demo.watch import Watch
 
 LOOK_S = 0.2
 

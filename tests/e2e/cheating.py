@@ -27,8 +27,8 @@ from protocol.spec.containers import Limits, TrainingSpec
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.merkle import Levels, compute_levels
 from protocol.spec.schedule import compute_learning_rate_sum
-from tests.e2e_rounds.roles import SOLVER, VERIFIER
-from tests.e2e_rounds.world import Part
+from tests.e2e.roles import SOLVER, VERIFIER
+from tests.e2e.world import Part
 
 HONEST = Compute(train_segment, retrace)
 _computing: ContextVar[Compute] = ContextVar("computing", default=HONEST)

@@ -1,15 +1,15 @@
 """Parts of a world's cast."""
 
-from node import round_solver
+from node import solver
 from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.game.enums import SeatRole
-from tests.e2e_rounds.world import Part
-from verifier import round_verifier
-from whistleblower import round_watcher
+from tests.e2e.world import Part
+from verifier import verifier
+from whistleblower import watcher
 
-SOLVER = Part(round_solver.ROOMS, SeatWish(SeatRole.SOLVER))
-VERIFIER = Part(round_verifier.ROOMS, SeatWish(SeatRole.VERIFIER))
-WATCHER = Part(round_watcher.ROOMS, SeatWish(SeatRole.WHISTLEBLOWER))
+SOLVER = Part(solver.ROOMS, SeatWish(SeatRole.SOLVER))
+VERIFIER = Part(verifier.ROOMS, SeatWish(SeatRole.VERIFIER))
+WATCHER = Part(watcher.ROOMS, SeatWish(SeatRole.WHISTLEBLOWER))
 
 
 def make_cast(solvers: int, verifiers: int, watchers: int) -> dict[str, Part]:

@@ -12,9 +12,9 @@ from protocol.actions.tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
 from protocol.compute.digest import tensor_bytes, tensor_root
 from protocol.spec.game.enums import RoundPhase, SeatStatus
-from tests.e2e_rounds.own_roots import compute_roots
-from tests.e2e_rounds.roles import SOLVER, make_cast
-from tests.e2e_rounds.world import TINY_PLAN, open_world, run_world
+from tests.e2e.own_roots import compute_roots
+from tests.e2e.roles import SOLVER, make_cast
+from tests.e2e.world import TINY_PLAN, open_world, run_world
 
 PLAN = replace(TINY_PLAN, least_solvers=1)
 SPOILED_ELEMENT = 700

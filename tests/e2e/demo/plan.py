@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from node.round_submit import RoundPlan
+from node.submit import RoundPlan
 from protocol.compute.calibrate import propose_limits
 from protocol.compute.compare import Distances
 from protocol.spec.containers import ModelConfig, ScheduleConfig

@@ -8,9 +8,9 @@ from protocol.adapters.chain.game import GameChain
 from protocol.adapters.chain.logs import Batch, Event
 from protocol.spec.codec import decode_training
 from protocol.spec.game.ledger import LoggedGame
-from tests.e2e_rounds.demo.names import Names
-from tests.e2e_rounds.demo.number import ConvictedNumber, find_number
-from tests.e2e_rounds.demo.story import Teller
+from tests.e2e.demo.names import Names
+from tests.e2e.demo.number import ConvictedNumber, find_number
+from tests.e2e.demo.story import Teller
 
 Say = Callable[[str, str], None]
 """(who or where, line)."""

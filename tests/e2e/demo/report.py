@@ -8,11 +8,11 @@ from typing import Any
 from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.state import GameState
-from tests.e2e_rounds.demo.books import Books
-from tests.e2e_rounds.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
-from tests.e2e_rounds.demo.number import ConvictedNumber
-from tests.e2e_rounds.demo.observer import Measured
-from tests.e2e_rounds.demo.roster import SUBMITTER, Member
+from tests.e2e.demo.books import Books
+from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
+from tests.e2e.demo.number import ConvictedNumber
+from tests.e2e.demo.observer import Measured
+from tests.e2e.demo.roster import SUBMITTER, Member
 
 Json = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.e2e_rounds.demo.books import REASONS
-from tests.e2e_rounds.demo.names import show_wei
-from tests.e2e_rounds.demo.verdict import Finding
+from tests.e2e.demo.books import REASONS
+from tests.e2e.demo.names import show_wei
+from tests.e2e.demo.verdict import Finding
 
 WIDTH = 118
 WHO = 16

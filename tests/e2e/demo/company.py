@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
 from protocol.spec.errors import EnvironmentFault
-from tests.e2e_rounds.demo.player import Order, Over, Said, Trained, play
+from tests.e2e.demo.player import Order, Over, Said, Trained, play
 
 STOP_S = 5.0
 Hear = Callable[[str, Said | Trained], None]

@@ -26,11 +26,11 @@ from protocol.spec.game.enums import RoundPhase, SeatRole
 from protocol.spec.game.inner_contest import InnerContest, InnerTurn
 from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
 from protocol.spec.game.state import StatementRef
-from tests.e2e_rounds.faults import WINDOWS
-from tests.e2e_rounds.harassing import HARASSER, Harass
-from tests.e2e_rounds.reading import Happened, list_closed, read_fates, read_happened
-from tests.e2e_rounds.roles import SOLVER, VERIFIER
-from tests.e2e_rounds.world import TINY_PLAN, Part, open_world, run_world
+from tests.e2e.faults import WINDOWS
+from tests.e2e.harassing import HARASSER, Harass
+from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
+from tests.e2e.roles import SOLVER, VERIFIER
+from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 
 SEGMENTS = TINY_PLAN.inner_steps // TINY_PLAN.segment_steps
 LAST_BLOCKS = 3

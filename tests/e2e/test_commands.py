@@ -39,7 +39,7 @@ from scripts.status import tell_status
 from scripts.submit_commands import create_task
 from scripts.task_file import read_task_file
 from scripts.tasks import read_state
-from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+from tests.e2e.world import TINY_PLAN, make_dataset
 
 TASK_FILE = """
 dataset = "corpus.bin"

@@ -71,7 +71,7 @@ def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: Deplo
             what="a constructor asks for something unknown",
             expected=f"one of {', '.join(known)}",
             actual=f"{parameter.type_name} {parameter.name}",
-            remedy="Teach scripts/deploy_game.py what it is.",
+            remedy="Teach scripts/deploy.py what it is.",
         )
     return known[name]
 
@@ -128,9 +128,9 @@ def default_game_path(chain_id: int) -> Path:
 def main(arguments: list[str] | None = None) -> int:
     """Deploy as the options say; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m scripts.deploy_game",
+        prog="python -m scripts.deploy",
         description="Put the contracts of the round on a chain.",
-        epilog="Example: python -m scripts.deploy_game --rpc-url https://rpc.example --keystore key.json",
+        epilog="Example: python -m scripts.deploy --rpc-url https://rpc.example --keystore key.json",
     )
     parser.add_argument("--rpc-url", required=True, help="JSON-RPC endpoint of the chain")
     parser.add_argument("--keystore", type=Path, required=True, help="of the account that pays")

@@ -21,8 +21,8 @@ from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.statement_refs import count_open_disputes
 from protocol.spec.statements import VoteWord
-from tests.e2e_rounds.roles import SOLVER
-from tests.e2e_rounds.world import Part
+from tests.e2e.roles import SOLVER
+from tests.e2e.world import Part
 
 
 @dataclass(frozen=True)

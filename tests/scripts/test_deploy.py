@@ -21,7 +21,7 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
 from scripts import chain_randomness
 from scripts.chain_randomness import Sample
-from scripts.deploy_game import compute_game_code, deploy_game, deploy_game_once
+from scripts.deploy import compute_game_code, deploy_game, deploy_game_once
 from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 

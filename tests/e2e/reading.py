@@ -13,7 +13,7 @@ from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.inner_contest import InnerTurn
 from protocol.spec.game.inner_dispute import AskEnding, DisputeStage
 from protocol.spec.game.state import GameState
-from tests.e2e_rounds.world import World
+from tests.e2e.world import World
 
 FUNCTIONS = {entry.selector: entry.name for entry in load_own_abi("Disputes") if entry.kind == "function"}
 CONVICTED = "CONVICTED"

@@ -4,7 +4,7 @@ import re
 
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.game.state import GameState
-from tests.e2e_rounds.demo.names import Names
+from tests.e2e.demo.names import Names
 
 SLOT = re.compile(r"round (\d+) slot (\d+)")
 DRAW = re.compile(r" draw \d+ segment (\d+): (\w+)")

@@ -32,12 +32,12 @@ from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.program import Operation
-from tests.e2e_rounds.cheating import allow_cheating, make_cheating_solver
-from tests.e2e_rounds.demo.isolation import confine, is_supported
-from tests.e2e_rounds.demo.roster import Member
-from tests.e2e_rounds.planted import make_planting_compute
-from tests.e2e_rounds.roles import SOLVER, VERIFIER, WATCHER
-from tests.e2e_rounds.world import Part
+from tests.e2e.cheating import allow_cheating, make_cheating_solver
+from tests.e2e.demo.isolation import confine, is_supported
+from tests.e2e.demo.roster import Member
+from tests.e2e.planted import make_planting_compute
+from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
+from tests.e2e.world import Part
 
 LIST = disputes.list_duties
 ACCUSING = frozenset({"read votes", "judge steps", "dispute", "ask", "prove"})

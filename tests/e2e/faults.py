@@ -16,12 +16,12 @@ from protocol.spec.game.state import StatementRef
 from protocol.spec.game.terms import GameWindows
 from protocol.spec.program import INPUTS, Operation
 from protocol.spec.program import Role as Buffers
-from tests.e2e_rounds.cheating import make_cheating_solver
-from tests.e2e_rounds.harassing import Harass
-from tests.e2e_rounds.planted import make_planting_compute, twist_input
-from tests.e2e_rounds.reading import DisputeTold, list_closed, read_happened
-from tests.e2e_rounds.roles import VERIFIER
-from tests.e2e_rounds.world import TINY_PLAN, Part, open_world, run_world
+from tests.e2e.cheating import make_cheating_solver
+from tests.e2e.harassing import Harass
+from tests.e2e.planted import make_planting_compute, twist_input
+from tests.e2e.reading import DisputeTold, list_closed, read_happened
+from tests.e2e.roles import VERIFIER
+from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 
 TWISTED = (Buffers.TOKENS, Buffers.LABELS, Buffers.SCALARS)
 FAULTS: Mapping[str, str] = {

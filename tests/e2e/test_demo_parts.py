@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.adapters.chain.logs import Event
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.logged_terms import read_terms
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.typed_data import SigningDomain
-from tests.e2e_rounds.demo import isolation
-from tests.e2e_rounds.demo.__main__ import make_setting, parse
-from tests.e2e_rounds.demo.books import fold_books, name_pots
-from tests.e2e_rounds.demo.company import open_company
-from tests.e2e_rounds.demo.plan import QUICK, build_plan
-from tests.e2e_rounds.demo.player import Order
-from tests.e2e_rounds.demo.roster import CHEAT, Member, make_roster
-from tests.e2e_rounds.demo.screen import draw_curve
-from tests.e2e_rounds.demo.stage import Folders
-from tests.e2e_rounds.demo.verdict import judge_run
-from tests.e2e_rounds.world import make_dataset
+from tests.e2e.demo import isolation
+from tests.e2e.demo.__main__ import make_setting, parse
+from tests.e2e.demo.books import fold_books, name_pots
+from tests.e2e.demo.company import open_company
+from tests.e2e.demo.plan import QUICK, build_plan
+from tests.e2e.demo.player import Order
+from tests.e2e.demo.roster import CHEAT, Member, make_roster
+from tests.e2e.demo.screen import draw_curve
+from tests.e2e.demo.stage import Folders
+from tests.e2e.demo.verdict import judge_run
+from tests.e2e.world import make_dataset
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
 SOLVER, FINDER, OPENER = ("0x" + digit * 40 for digit in "abc")
@@ -227,7 +227,7 @@ def test_a_party_neither_reads_nor_lists_anothers_home(tmp_path: Path) -> None:
         "    sys.exit('it sees the other home')\n"
     )
     begin = (
-        "import sys; from pathlib import Path; from tests.e2e_rounds.demo.isolation import confine; "
+        "import sys; from pathlib import Path; from tests.e2e.demo.isolation import confine; "
         f"confine(Path({str(own)!r}), Path({str(own.parent)!r})); exec(sys.stdin.read())"
     )
     command = [sys.executable, "-c", begin, str(own), str(other)]

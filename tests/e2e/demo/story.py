@@ -13,8 +13,8 @@ from protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
 from protocol.spec.game.logs import VOTE_BYTES
 from protocol.spec.game.timing import is_late_draw
 from protocol.spec.statements import VoteWord
-from tests.e2e_rounds.demo.books import name_pots
-from tests.e2e_rounds.demo.names import Names, show_wei
+from tests.e2e.demo.books import name_pots
+from tests.e2e.demo.names import Names, show_wei
 
 WORDS = {
     VoteWord.ACCEPT: "its own replay agrees: ACCEPT",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eth_account import Account
 
-from node.round_submit import RoundPlan, post_task
+from node.submit import RoundPlan, post_task
 from protocol.actions.runtime import upkeep
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.duties import ListDuties
@@ -26,9 +26,9 @@ from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.state import GameState
 from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
-from scripts.deploy_game import deploy_game
+from scripts.deploy import deploy_game
 from scripts.devnet import fund, give_coin, run_anvil
-from tests.e2e_rounds.clock import RoundClock
+from tests.e2e.clock import RoundClock
 
 TINY_MODEL = ModelConfig(256, 16, 32, 1, 2, 1, 32)
 WINDOWS = GameWindows(

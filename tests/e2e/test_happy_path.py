@@ -6,9 +6,9 @@ from pathlib import Path
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.game import open_game_chain
 from protocol.spec.game.enums import RoundPhase
-from tests.e2e_rounds.own_roots import compute_roots
-from tests.e2e_rounds.roles import make_cast
-from tests.e2e_rounds.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, run_world
+from tests.e2e.own_roots import compute_roots
+from tests.e2e.roles import make_cast
+from tests.e2e.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, run_world
 
 SOLVERS, VERIFIERS, WATCHERS = 3, 3, 3
 CLAIMS = SOLVERS * TINY_PLAN.rounds

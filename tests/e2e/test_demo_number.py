@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from node.round_submit import build_task
+from node.submit import build_task
 from protocol.compute.compare import judge_state
 from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.fault import prove_operation
@@ -20,12 +20,12 @@ from protocol.spec.merkle import compute_levels, compute_range_path
 from protocol.spec.program import Operation
 from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.tolerance import Judgement
-from tests.e2e_rounds.demo.__main__ import FAULTS
-from tests.e2e_rounds.demo.number import ConvictedNumber, count_siblings, read_number
-from tests.e2e_rounds.demo.plan import QUICK, build_plan
-from tests.e2e_rounds.demo.watch import show_number
-from tests.e2e_rounds.planted import find_node, make_planting_compute
-from tests.e2e_rounds.world import TINY_PLAN, make_dataset
+from tests.e2e.demo.__main__ import FAULTS
+from tests.e2e.demo.number import ConvictedNumber, count_siblings, read_number
+from tests.e2e.demo.plan import QUICK, build_plan
+from tests.e2e.demo.watch import show_number
+from tests.e2e.planted import find_node, make_planting_compute
+from tests.e2e.world import TINY_PLAN, make_dataset
 
 SUBMITTER = "0x" + "11" * 20
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from protocol.spec.errors import TouchstoneError
 from scripts.toolchain import ROOT
-from tests.e2e_rounds.demo.plan import DEFAULT, LEAST_AUDITORS, QUICK, build_plan, read_dataset
-from tests.e2e_rounds.demo.roster import make_roster
-from tests.e2e_rounds.demo.run import Setting, demonstrate
-from tests.e2e_rounds.demo.stage import Folders
+from tests.e2e.demo.plan import DEFAULT, LEAST_AUDITORS, QUICK, build_plan, read_dataset
+from tests.e2e.demo.roster import make_roster
+from tests.e2e.demo.run import Setting, demonstrate
+from tests.e2e.demo.stage import Folders
 
 COUNTS = {
     "rounds": (3, 2, 1),
