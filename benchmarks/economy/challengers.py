@@ -124,16 +124,18 @@ class Steals(Conduct):
     how: str = "copied"
 
     def plan(self, play: Play) -> Sends:
-        """Against the claim of round 0."""
-        digest = make_word("proof", self.how)
-        sealed = play.table.state.seals.get((play.table.get_address(STRANGER), digest))
-        if self.how != "copied" and sealed is None:
-            yield STRANGER, calls.SealProof(digest)
-        late = {"copied": 0, "sealed": play.table.state.limits.proof_seal_blocks + 1, "false": 1}[self.how]
+        """Against the first claim that is decided."""
         for ref in list_decided(play)[:1]:
-            if play.block >= (sealed or 0) + late:
-                kind = ProofKind.DELTA_LEAF
-                yield STRANGER, calls.ConvictSeat(ref, kind, digest, is_valid=self.how != "false")
+            digest = make_word("proof", self.how)
+            if self.how == "false":
+                digest = play.table.make_digest(STRANGER, ref, ProofKind.DELTA_LEAF)
+            sealed = play.table.state.seals.get((play.table.get_address(STRANGER), digest))
+            if self.how != "copied" and sealed is None:
+                yield STRANGER, calls.SealProof(digest)
+            late = {"copied": 0, "sealed": play.table.state.limits.proof_seal_blocks + 1, "false": 1}
+            if self.how == "copied" or (sealed is not None and play.block >= sealed + late[self.how]):
+                is_valid = self.how != "false"
+                yield STRANGER, calls.ConvictSeat(ref, ProofKind.DELTA_LEAF, digest, is_valid=is_valid)
 
 
 @dataclass(frozen=True)

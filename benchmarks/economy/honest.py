@@ -130,7 +130,7 @@ AGENTS = (
         "whistleblower that crashes in a late audit",
         "is silent in round 3",
         Crashes(phase="audit"),
-        WHISTLEBLOWER,
+        (0, 0, 2),
     ),
     _make(
         "whistleblower that crashes for good", "is gone from round 4 on", Crashes(phase="good"), WHISTLEBLOWER

@@ -218,7 +218,9 @@ AGENTS = (
         THIRD,
     ),
     _make(
-        "inventor of steps", "answers its dispute with steps of its own invention", Spoils(is_inventing=True)
+        "inventor of steps",
+        "answers its dispute with steps of its own invention",
+        Spoils(frozenset(range(1, SEGMENTS)), is_inventing=True),
     ),
     _make(
         "drifter",
