@@ -367,3 +367,9 @@ def test_a_proof_with_a_loop_cut_short_or_of_nothing_is_none() -> None:
         ["check_b", "check_c", "refute_e"],
     )
     assert json.dumps(report)
+
+
+def test_a_check_that_the_prover_never_reached_is_not_proved() -> None:
+    report = prove.make_report(prove.add_missing([{"name": "check_bounded(uint8)", "exitcode": 0}], []), 1.0)
+    assert report["proved"] == ["check_bounded"]
+    assert {"check_bonds", "refute_noSeatIsSlashed"} <= set(report["not_proved"])
