@@ -153,7 +153,7 @@ def _parse_parameter(number: int, item: Mapping[str, Any]) -> Parameter:
     kind = item["type"]
     if kind.startswith("tuple"):
         kind = f"({','.join(part.kind for part in items)})" + kind.removeprefix("tuple")
-    # "struct StateLeaves[]", "enum IDisputeGame.Stage" -> "StateLeaves", "Stage"
+    # "struct StateLeaves[]", "enum IDisputes.Stage" -> "StateLeaves", "Stage"
     type_name = item.get("internalType", "").split(" ")[-1].split(".")[-1].split("[")[0]
     name = to_field_name(item["name"], number)
     return Parameter(name, kind, type_name, items, item.get("indexed", False))

@@ -1,8 +1,8 @@
 """A contract as a node calls it: every function of its ABI is a method, so a new call needs no code here.
 
-`await chain.ledger.settle_claim(task, 0, 1)` sends `RoundLedger.settleClaim`; a `view` or `pure` function is
-read. Names are the ABI's in snake case, values as `abi.py` converts them. The files in `contracts/interfaces`
-are the manual.
+`await chain.purse.deposit(wei)` sends `Purse.deposit`; a `view` or `pure` function is read. Names are the
+ABI's in snake case, values as `abi.py` converts them. The manual are the files in
+`contracts/game/interfaces`.
 """
 
 from collections import namedtuple

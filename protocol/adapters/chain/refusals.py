@@ -96,7 +96,7 @@ def load_book() -> ErrorBook:
 
 
 def explain_revert(data: bytes, where: str) -> ContractRefused:
-    """The refusal that revert `data` stands for; `where` names the call, for example `TaskRegistry.enrol`."""
+    """The refusal that revert `data` stands for; `where` names the call, for example `Tasks.join`."""
     return load_book().explain(data, where)
 
 
