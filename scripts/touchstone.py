@@ -269,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.home = options.home if getattr(options, "home", None) else find_home()
     logging.basicConfig(level=logging.INFO if options.debug else logging.WARNING, format="%(message)s")
     # Asked to end, end as with Ctrl-C: children are stopped and files closed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         act: Act = resolve_name(options.act)
         act(options)
@@ -317,6 +317,12 @@ def _fail(text: str, status: int, is_debug: bool) -> int:
         traceback.print_exc()
     print(text, file=sys.stderr)
     return status
+
+
+def _interrupt(*_: Any) -> None:
+    """SIGTERM ends a command as Ctrl-C does: asyncio takes SIGINT between two callbacks, so nothing is left
+    half done and nothing is printed."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def _find_group(groups: dict[str, Any], path: str) -> Any:

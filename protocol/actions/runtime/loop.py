@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from protocol.actions.runtime.duties import Duty, ListDuties, Wait
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.upkeep import find_next_block
 from protocol.adapters.chain.logs import Batch
 from protocol.adapters.chain.refusals import ContractRefused
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.upkeep import get_next_block
 
 MAX_PAUSE_BLOCKS = 16
 """A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""
@@ -82,7 +82,7 @@ class Loop:
 
     def _schedule(self) -> None:
         head = self.party.state.head_block
-        waits = [get_next_block(self.party.game, head + 1) or FAR]
+        waits = [find_next_block(self.party.game, head + 1) or FAR]
         for duty in self._list(head + 1, waits):
             pause = self.pauses.get(duty, Pause())
             if pause.until_block > head:

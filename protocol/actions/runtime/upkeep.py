@@ -3,6 +3,9 @@ silent.
 
 Seals, roots that stand, settlements, payouts, silent seats, and ends of asks, disputes and contests whose
 clock has run out. The machine says what is due (`list_upkeep`), the rotation who sends it (`turns.py`).
+
+A task that has not begun yet is closed by no node of its own accord, however long it waits for members: its
+submitter halts it, or somebody says so (`touchstone task close`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,11 +14,12 @@ from dataclasses import dataclass
 from protocol.actions.runtime.duties import Wait
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.upkeep_calls import SettleSeats, send_upkeep
-from protocol.spec.game.calls import EndDispute, GameCall, SettleSeat
+from protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
 from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.state import GameState
 from protocol.spec.game.turns import find_turn
-from protocol.spec.game.upkeep import list_upkeep
+from protocol.spec.game.upkeep import get_next_block, list_upkeep
 
 SETTLE_SEATS = 24
 """Seats that are settled in one transaction."""
@@ -43,13 +47,26 @@ def list_duties(party: Party, block: int) -> Iterator[Upkeep | Wait]:
 
 def list_calls(party: Party, game: LoggedGame, block: int) -> Iterator[GameCall]:
     """Everything that is due in `block`, whoever's turn it is; seats that settle together in pages."""
-    due = list_upkeep(game, block)
+    due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseGame) and is_gathering(game))]
     yield from _page(call for call in due if isinstance(call, SettleSeat))
     ends = {call.dispute for call in due if isinstance(call, EndDispute)}
     yield from (call for call in due if not isinstance(call, SettleSeat))
     for name, inner in party.state.inner[party.task.task].disputes.items():
         if inner.is_open and block > inner.clock and game.names[name] not in ends:
             yield EndDispute(game.names[name])
+
+
+def is_gathering(state: GameState) -> bool:
+    """Whether the task still waits for its first members."""
+    return state.next_round == 0 and not state.is_halted
+
+
+def find_next_block(state: GameState, block: int) -> int | None:
+    """The first block after `block` in which a node of the task has to look again by the clock alone; None
+    where there is none. While it waits for its first members, that it could be closed is no reason."""
+    found = get_next_block(state, block)
+    is_end = found == state.stands_since + state.terms.windows.dispute
+    return None if is_end and is_gathering(state) else found
 
 
 def _page(settlements: Iterable[SettleSeat]) -> Iterator[SettleSeats]:
