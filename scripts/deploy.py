@@ -24,7 +24,7 @@ from protocol.adapters.chain.transactions import Patience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
-from scripts.chain_randomness import choose_contract
+from scripts.chain_randomness import PLAIN, choose_contract
 from scripts.creation import (
     DEPLOYMENTS,
     DEV_TOKEN,
@@ -82,15 +82,17 @@ async def deploy_game(
     limits: DeploymentLimits,
     *,
     token: str = "",
+    with_drand: bool = False,
     report: Report = print,
 ) -> GameDeployment:
     """Create the contracts, and a DevToken where no `token` is given; return the checked deployment.
 
-    The account must not send anything else meanwhile. Raises EnvironmentFault when a contract lands
-    elsewhere, and where draws must not hang on this chain's randomness (`scripts/chain_randomness.py`).
+    with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
+    EnvironmentFault when a contract lands elsewhere, and where draws must not hang on this chain's randomness
+    (`scripts/chain_randomness.py`).
     """
     chain_id = await connection.chain_id()
-    await choose_contract(connection, with_drand=False)
+    randomness = await choose_contract(connection, with_drand=with_drand)
     sender = Sender(connection, signer, chain_id, Patience())
     token = token or await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), report)
     nonce = await connection.transaction_count(sender.address, "pending")
@@ -98,11 +100,12 @@ async def deploy_game(
     deployment = predict_game(sender.address, nonce, token, chain_id, start)
     where = {**deployment.contracts(), "token": deployment.token}
     for name, address in deployment.contracts().items():
-        actual = await create(sender, name, compute_game_code(name, where, limits), report)
+        created = randomness if name == PLAIN else name
+        actual = await create(sender, name, compute_game_code(created, where, limits), report)
         require_address(name, address, actual)
     await check_deployment(connection, deployment)
     # Again with the blocks of the deployment itself: there were none to measure on a new chain.
-    await choose_contract(connection, with_drand=False)
+    await choose_contract(connection, with_drand=with_drand)
     return deployment
 
 
@@ -136,6 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keystore", type=Path, required=True, help="of the account that pays")
     parser.add_argument("--password-file", type=Path, help="instead of a prompt")
     parser.add_argument("--token", default="", help="ERC-20 of all money; left out: a worthless DevToken")
+    parser.add_argument("--drand", action="store_true", help="draws take a round of drand as well")
     parser.add_argument("--limits", choices=sorted(LIMITS), default="12s", help="for this time of a block")
     parser.add_argument("--out", type=Path, help="file to write; default deployments/<chainId>.json")
     options = parser.parse_args(arguments)
@@ -152,7 +156,8 @@ async def _run(options: argparse.Namespace) -> int:
     try:
         path = options.out or default_game_path(await connection.chain_id())
         limits = LIMITS[options.limits]
-        await deploy_game_once(connection, key, path, limits, token=options.token)
+        asked = {"token": options.token, "with_drand": options.drand}
+        await deploy_game_once(connection, key, path, limits, **asked)
     finally:
         await connection.close()
     print(f"wrote {path}")

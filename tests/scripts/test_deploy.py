@@ -18,6 +18,7 @@ from protocol.adapters.chain.game_deployment import (
 )
 from protocol.adapters.keys import AccountKey
 from protocol.spec.codec import compute_domain
+from protocol.spec.drand import compute_round_after
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
 from scripts import chain_randomness
@@ -103,6 +104,19 @@ async def test_a_chain_without_randomness_gets_no_contracts(
     with pytest.raises(EnvironmentFault, match="not random"):
         await deploy_game(chain.connection, placed.key, LIMITS_LOCAL, report=lambda _: None)
     assert (await chain.head()).number == before
+
+
+async def test_with_drand_a_seal_names_the_round_that_it_takes(tmp_path: Path) -> None:
+    """The other randomness contract stands at the address that all modules name."""
+    at, quiet = 1_800_000_000, lambda _: None
+    async with run_anvil(0, tmp_path / "anvil.log", hardfork="prague") as rpc_url:
+        connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
+        await give_coin(connection, key.address, GRANT_COIN_WEI)
+        made = await deploy_game(connection, key, LIMITS_LOCAL, with_drand=True, report=quiet)
+        await connection.close()
+        async with open_game_chain(rpc_url, made, key, poll_s=0.02) as mixed:
+            assert await mixed.randomness.drand_round(at) == compute_round_after(at)
+            assert await mixed.purse.is_module(made.rounds)
 
 
 def test_a_file_lists_every_contract(tmp_path: Path) -> None:
