@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from protocol.spec.containers import Amounts, Windows
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """int. Nodes refuse a task of another version before they stake."""
 
 # --- Trees (docs/spec.md, section 1) ------------------------------------------------------------------------
