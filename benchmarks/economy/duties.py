@@ -104,7 +104,9 @@ def _list_votes(play: Play) -> Sends:
             continue
         votes, openings = list[SignedVote](), list[HandedOpening]()
         for slot, draw in list_draws(now, game_round):
-            votes += _list_ready(play, game_round, slot, draw)
+            ready = list(_list_ready(play, game_round, slot, draw))
+            votes += ready
+            openings += [one for vote in ready for one in _open_at_once(play, game_round, vote)]
             openings += _list_openings(play, game_round, slot, draw)
         if votes or openings:
             yield KEEPER, calls.JudgeVotes(game_round.index, tuple(votes), tuple(openings))
@@ -152,6 +154,15 @@ def _list_vote(play: Play, game_round: GameRound, ref: StatementRef) -> Iterator
     if word is not None and get_vote_flaw(state, game_round, said, play.block) is None:
         play.price_vote(audit.auditor)
         yield said
+
+
+def _open_at_once(play: Play, game_round: GameRound, vote: SignedVote) -> Iterator[HandedOpening]:
+    """A primary's ACCEPT decides its draw, so its opening comes in the same call."""
+    audit = play.get_audit(StatementRef(game_round.index, vote.slot, vote.draw, vote.rank))
+    is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
+    if audit is not None and is_deciding and play.get_conduct(audit.auditor).is_opening(play, audit):
+        play.note(audit.auditor, "opens", audit)
+        yield HandedOpening(vote.slot, vote.draw, vote.rank)
 
 
 def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> Iterator[HandedOpening]:
