@@ -42,7 +42,7 @@ def over(cases: list[Case]) -> pytest.MarkDecorator:
 
 
 CASES: list[Case] = [
-    ("training.protocol_version", 2, "protocol_version"),
+    ("training.protocol_version", 1, "protocol_version"),
     ("training.architecture", "gpt", "architecture"),
     ("training.numeric_format", "float16", "numeric_format"),
     ("training.model.layer_count", 0, "model_sizes"),
