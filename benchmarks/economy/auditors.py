@@ -62,6 +62,10 @@ class IsHanded(SealsGarbage):
         """As good as."""
         return True
 
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """The claimed end is what it was handed."""
+        return True
+
 
 @dataclass(frozen=True)
 class KeepsShut(Conduct):
@@ -166,6 +170,10 @@ class Bribed(Says):
         is_own = play.get_claim(audit.ref).owner.startswith("own")
         return VoteWord.ACCEPT if is_own else play.look(audit)
 
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Its solver hands it the end of its claim."""
+        return play.get_claim(audit.ref).owner.startswith("own")
+
 
 def list_audits(play: Play) -> Iterator[tuple[StatementRef, Audit]]:
     """All audits of rounds that are audited now."""
@@ -215,7 +223,7 @@ AGENTS = (
         "garbage sealer",
         "seals noise, accepts what it is shown: honest work",
         SealsGarbage(),
-        known="Garbage behind an ACCEPT",
+        is_spotted=True,
     ),
     _make(
         "handed a right root",

@@ -51,6 +51,10 @@ class Spoils(Conduct):
         """Not its own false claims."""
         return not play.get_claim(audit.ref).is_false
 
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Of its own false claims they seal the claimed end."""
+        return not self.has_replayed(play, audit)
+
     def is_stepping(self, play: Play, name: str) -> bool:
         """Whether it invents step roots when it is disputed."""
         return self.is_inventing
@@ -87,6 +91,10 @@ class Refuses(Conduct):
     def has_replayed(self, play: Play, audit: Audit) -> bool:
         """Not its own false claims."""
         return not play.get_claim(audit.ref).is_false
+
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Of its own false claims they seal the claimed end."""
+        return not self.has_replayed(play, audit)
 
 
 @dataclass(frozen=True)
