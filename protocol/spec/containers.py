@@ -241,11 +241,6 @@ class TrainingSpec:
     heldout_tokens: int
 
     @property
-    def tokens_per_step(self) -> int:
-        """Tokens that one inner step learns from."""
-        return self.sequences_per_step * self.sequence_tokens
-
-    @property
     def token_bytes(self) -> int:
         """Bytes of one token in the dataset, little-endian: the fewest of 1, 2, 4 that hold the
         vocabulary."""
