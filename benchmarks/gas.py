@@ -64,7 +64,7 @@ def measure_case(chain: RoundChain, case: Case, dearest: Dearest) -> Json:
         if number >= RING_ROUNDS - EPOCH_ROUNDS:
             laps["later" if number >= RING_ROUNDS else "first_lap"].append(count_shares(sent, case.solvers))
     found: Json = {**asdict(case), **{name: average(shares) for name, shares in laps.items()}}
-    if not case.is_refusing:
+    if not case.is_refusing and case.solvers > 1:
         questions = play.measure_questions(RING_ROUNDS + EPOCH_ROUNDS - 1)
         found["questions"] = {name: [one.gas for one in some] for name, some in questions.items()}
     return found

@@ -47,7 +47,7 @@ AMOUNTS = GameAmounts(
     dropped_fee=10**17, unserved_fee=10**17, contest_bond=10**18, ask_bond=10**18, dispute_bond=10**18,
     finder_cap=10**18,
 )  # fmt: skip
-PAUSE_BLOCKS = 24
+PAUSE_BLOCKS = 32
 """Before the last commitment of a round: so that seats can settle before the ring comes round."""
 WEALTH = 10**24
 TASK_ROUNDS, LEAVES, LEARNING_RATE_SUM = 1_000, 40, 1 << 60
