@@ -19,18 +19,15 @@ from protocol.spec.statements import VoteWord
 
 @dataclass(frozen=True)
 class Says(Conduct):
-    """Says one word of everything, without a look. None: is silent. is_late_only: only of late audits; about:
-    what it seals and names, as far as words alone do not tell."""
+    """Says one word of everything, without a look. None: is silent. is_late_only: only of late audits."""
 
     word: VoteWord | None = VoteWord.ACCEPT
     is_late_only: bool = False
-    about: str = ""
 
     def say(self, play: Play, audit: Audit) -> VoteWord | None:
         """Always the same."""
         if self.is_late_only and not audit.is_late:
             return play.look(audit)
-        play.note(audit.auditor, "seals", self.about)
         return self.word
 
     def has_replayed(self, play: Play, audit: Audit) -> bool:
@@ -42,11 +39,8 @@ class Says(Conduct):
 class SealsGarbage(Says):
     """Seals noise instead of a replay, and accepts what it is shown. Its opening fits the seal."""
 
-    sealed: str = "noise"
-
     def say(self, play: Play, audit: Audit) -> VoteWord | None:
         """ACCEPT of what it is shown."""
-        play.note(audit.auditor, "seals", self.sealed)
         shown = play.ask_for(audit)
         return VoteWord.ACCEPT if shown == Shown.ALL else play.say_unserved(audit)
 
@@ -56,10 +50,12 @@ class IsHanded(SealsGarbage):
     """An honest claim's solver hands it the end before it seals: it accepts without a replay, and can show
     all that it is asked for."""
 
-    sealed: str = "the end that it was handed"
-
     def has_replayed(self, play: Play, audit: Audit) -> bool:
         """As good as."""
+        return True
+
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """The claimed end is what it was handed."""
         return True
 
 
@@ -74,16 +70,13 @@ class KeepsShut(Conduct):
 
 @dataclass(frozen=True)
 class CopiesOthers(Conduct):
-    """Never replays: waits for another's opening and repeats it. where: `reserve`, of its own draw; `late`,
-    as a whistleblower."""
-
-    where: str = "reserve"
+    """Never replays: waits for another's opening and repeats it: a reserve that of its own draw, a
+    whistleblower late."""
 
     def say(self, play: Play, audit: Audit) -> VoteWord | None:
         """ABSTAIN as long as nothing is open; nobody opens before it is too late."""
         is_open = any(one.is_opened for one in get_votes(play.now.rounds[audit.ref.round], audit.ref.slot,
                                                          audit.ref.draw or 0).values())  # fmt: skip
-        play.note(audit.auditor, "waits", self.where)
         return VoteWord.ACCEPT if is_open else VoteWord.ABSTAIN
 
     def plan(self, play: Play) -> Sends:
@@ -166,6 +159,10 @@ class Bribed(Says):
         is_own = play.get_claim(audit.ref).owner.startswith("own")
         return VoteWord.ACCEPT if is_own else play.look(audit)
 
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Its solver hands it the end of its claim."""
+        return play.get_claim(audit.ref).owner.startswith("own")
+
 
 def list_audits(play: Play) -> Iterator[tuple[StatementRef, Audit]]:
     """All audits of rounds that are audited now."""
@@ -215,7 +212,7 @@ AGENTS = (
         "garbage sealer",
         "seals noise, accepts what it is shown: honest work",
         SealsGarbage(),
-        known="Garbage behind an ACCEPT",
+        is_spotted=True,
     ),
     _make(
         "handed a right root",
@@ -245,7 +242,7 @@ AGENTS = (
         LATE_PAIR,
     ),
     _make("copying reserve", "waits for the opening of another", CopiesOthers()),
-    _make("copying whistleblower", "waits for ends that were published", CopiesOthers("late"), (0, 0, 1)),
+    _make("copying whistleblower", "waits for ends that were published", CopiesOthers(), (0, 0, 1)),
     _make(
         "farmers of reserves",
         "four of six; the primary abstains, two reserves are paid for one replay",

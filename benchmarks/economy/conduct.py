@@ -108,6 +108,11 @@ class Conduct:
         """Whether an auditor can show the states that its vote stands on."""
         return True
 
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Whether the end that an auditor sealed is the claimed one, bit for bit: nobody asks for a leaf of
+        it. Honest machines differ, which is the harder case for them."""
+        return False
+
     def choose_merge(self, play: Play, game_round: GameRound, merged: tuple[int, ...]) -> tuple[int, ...]:
         """Which slots a solver signs a root of; none where it signs nothing."""
         return merged
@@ -151,7 +156,8 @@ class Agent:
     """Who plays. play: who does what; seats: own solvers, verifiers, whistleblowers; foes: how some others
     play, against whom an honest one must hold; gain: V in wei; known: the entry of "Known and open" that
     names it, where it may gain; outcomes: where its one false claim is weighed exactly, else seeds are
-    averaged; changes: other terms of its task."""
+    averaged; is_spotted: its chance to be asked at random is weighed exactly; changes: other terms of its
+    task."""
 
     name: str
     play: str
@@ -164,4 +170,5 @@ class Agent:
     gain: int = FIGURES.gain
     known: str = ""
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    is_spotted: bool = False
     changes: tuple[tuple[str, int], ...] = ()

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
-from benchmarks.economy import pursuing
+from benchmarks.economy import pursuing, spotting
 from benchmarks.economy.conduct import Agent, Claim
 from benchmarks.economy.ground import FIGURES, SEGMENTS
-from benchmarks.economy.play import KEEPER, Play
+from benchmarks.economy.play import KEEPER, Play, Spots
 from benchmarks.economy.table import AnyTable
 from protocol.spec.audit_draw import RANKS
 from protocol.spec.game import calls
@@ -28,9 +28,9 @@ PASSES_MAX = 600
 """More than any play takes."""
 
 
-def play_task(agent: Agent, table: AnyTable) -> Play:
+def play_task(agent: Agent, table: AnyTable, spots: Spots | None = None) -> Play:
     """A task from joining to the last payout."""
-    play = Play(agent, table)
+    play = Play(agent, table, spots=spots or Spots())
     play.seat_all()
     for _ in count():
         while _play_pass(play):
@@ -47,7 +47,7 @@ def play_task(agent: Agent, table: AnyTable) -> Play:
 def _play_pass(play: Play) -> bool:
     """Whether anything was done. Calls that an agent thinks of itself are sent once."""
     passed = 0
-    for list_duties in (_list_commits, _list_votes, _list_posts, pursuing.list_duties):
+    for list_duties in (_list_commits, _list_votes, _list_posts, pursuing.list_duties, spotting.list_asks):
         passed += sum(play.send(call, name) is None for name, call in list(list_duties(play)))
     for conduct in {play.agent.conduct, play.agent.foes}:
         passed += sum([play.send_once(call, name) for name, call in conduct.plan(play)])

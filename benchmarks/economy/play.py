@@ -55,6 +55,18 @@ def name_parties(agent: Agent) -> list[tuple[SeatRole, str]]:
 
 
 @dataclass
+class Spots:
+    """Who is asked at random. seed: of the dice; only: of the agent's own votes that one, counted from 1, and
+    none at 0 (None: as the dice fall); passed: votes that the dice were thrown for; own: how many of them are
+    the agent's."""
+
+    seed: int = 0
+    only: int | None = None
+    passed: set[StatementRef] = field(default_factory=set)
+    own: int = 0
+
+
+@dataclass
 class Play:
     """claims: by round and slot; wrong: roots that no merge gives; seen: claims that honest parties saw to be
     false, and who did; words: what was said, by place and rank; log: all that the agent's accounts did;
@@ -67,6 +79,7 @@ class Play:
     seen: dict[StatementRef, str] = field(default_factory=dict)
     words: dict[StatementRef, VoteWord | None] = field(default_factory=dict)
     audits: dict[StatementRef, Audit] = field(default_factory=dict)
+    spots: Spots = field(default_factory=Spots)
     shown: set[int] = field(default_factory=set)
     lies: list[StatementRef] = field(default_factory=list)
     said: defaultdict[str, set[VotePlace]] = field(default_factory=lambda: defaultdict(set))

@@ -25,15 +25,12 @@ class Spoils(Conduct):
     fault: Fault = Fault.NONE
     is_drifting: bool = False
     is_inventing: bool = False
-    is_grinding: bool = False
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
         """False from `since` on."""
         since = self.since if self.since >= 0 else play.table.state.terms.rounds + self.since
         if game_round.index < since:
             return Claim()
-        if self.is_grinding:
-            play.note(name, "withholds a block for a better draw")
         if self.is_drifting:
             return Claim(drifted=self.spoiled)
         return Claim(self.spoiled, fault=self.fault)
@@ -51,6 +48,10 @@ class Spoils(Conduct):
         """Not its own false claims."""
         return not play.get_claim(audit.ref).is_false
 
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Of its own false claims they seal the claimed end."""
+        return not self.has_replayed(play, audit)
+
     def is_stepping(self, play: Play, name: str) -> bool:
         """Whether it invents step roots when it is disputed."""
         return self.is_inventing
@@ -64,11 +65,10 @@ class Refuses(Conduct):
     shown: Shown = Shown.NOTHING
     where: str = "always"
     spoiled: frozenset[int] = frozenset()
-    about: str = ""
 
     def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
         """Right, but for `spoiled`."""
-        return Claim(self.spoiled, about=self.about)
+        return Claim(self.spoiled)
 
     def show(self, play: Play, audit: Audit, claim: Claim) -> Shown:
         """As `where` says."""
@@ -87,6 +87,10 @@ class Refuses(Conduct):
     def has_replayed(self, play: Play, audit: Audit) -> bool:
         """Not its own false claims."""
         return not play.get_claim(audit.ref).is_false
+
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Of its own false claims they seal the claimed end."""
+        return not self.has_replayed(play, audit)
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,7 @@ AGENTS = (
     _make(
         "grinder",
         "one false claim, and the better of two blocks for its draw",
-        Spoils(since=LAST, is_grinding=True),
+        Spoils(since=LAST),
         outcomes=list_outcomes((0, 0), foresight=2),
     ),
     _make(
@@ -228,13 +232,13 @@ AGENTS = (
         Spoils(frozenset({0}), is_drifting=True),
         gain=FIGURES.refused_gain,
     ),
-    _make("withheld pseudo-gradient", "commits a root without data", Refuses(Shown.ENDS, about="no data")),
+    _make("withheld pseudo-gradient", "commits a root without data", Refuses(Shown.ENDS)),
     _make("withholder", "serves nobody", Refuses()),
     _make("withholder of ends", "shows the start, not the end", Refuses(Shown.START)),
     _make(
         "server of garbage",
         "shows auditors bytes that they cannot read",
-        Refuses(Shown.GARBAGE, about="cipher"),
+        Refuses(Shown.GARBAGE),
     ),
     _make(
         "guess breaker",

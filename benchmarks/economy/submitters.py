@@ -140,7 +140,7 @@ AGENTS = (
         ("audit_max", 6),
     ),
     _trap("task with a long vocabulary", "one maximum over 40,000 entries", ("reduction", 40_000)),
-    _trap("task with amounts of 2^96", "later calls would overflow", ("contest_bond", 1 << 96)),
+    _trap("task with amounts of 2^96", "later calls would overflow", ("solver_pay", 1 << 96)),
     _trap("task with bonds of nothing", "slashes itself for nothing", ("dispute_bond", 0)),
     _trap("task without a block for a seal", "a grid as wide as the margin", ("draw_grid", 30)),
     _trap("task with bonds beyond everybody's means", "nobody could challenge", ("contest_bond", 1 << 89)),

@@ -14,11 +14,13 @@ from benchmarks.economy.ground import (
     LIMITS,
     OTHER_GAS,
     ROUNDS,
+    WHISTLEBLOWERS,
     change_terms,
     make_terms,
     make_word,
 )
-from benchmarks.economy.play import EXTRAS, Play, name_parties
+from benchmarks.economy.play import EXTRAS, Play, Spots, name_parties
+from benchmarks.economy.spotting import compute_chance, list_chances
 from benchmarks.economy.table import SUBMITTER, Table, Wish
 from protocol.analysis.amounts import list_binding
 from protocol.spec.audit_draw import RANKS
@@ -56,6 +58,8 @@ def weigh(agent: Agent, seeds: Iterable[int]) -> Worth:
         return _weigh_terms(agent)
     if agent.outcomes:
         plays = [(one.chance, _play(agent, 0, _wish(agent, one))) for one in agent.outcomes]
+    elif agent.is_spotted:
+        plays = _play_spots(agent, tuple(seeds))
     else:
         found = [_play(agent, seed) for seed in seeds]
         plays = [(Fraction(1, len(found)), play) for play in found]
@@ -85,8 +89,20 @@ def list_names(agent: Agent) -> set[str]:
     return own | ({SUBMITTER} if agent.is_submitter else set())
 
 
-def _play(agent: Agent, seed: int, wish: Wish | None = None) -> Play:
-    return play_task(agent, Table(make_terms(), LIMITS, seed, wish))
+def _play(agent: Agent, seed: int, wish: Wish | None = None, spot: int | None = None) -> Play:
+    return play_task(agent, Table(make_terms(), LIMITS, seed, wish), Spots(seed, spot))
+
+
+def _play_spots(agent: Agent, seeds: tuple[int, ...]) -> list[tuple[Fraction, Play]]:
+    """Which of its votes is the first that honest whistleblowers ask about at random, and none: each."""
+    chance = compute_chance(WHISTLEBLOWERS, WHISTLEBLOWERS - agent.seats[2])
+    plays = []
+    for seed in seeds:
+        spared = _play(agent, seed, spot=0)
+        chances = list_chances(chance, spared.spots.own)
+        asked = [_play(agent, seed, spot=n) for n in range(1, len(chances))]
+        plays += [(one / len(seeds), play) for one, play in zip(chances, [spared, *asked], strict=True)]
+    return plays
 
 
 @cache

@@ -52,9 +52,14 @@ def list_played() -> list[Agent]:
     return [agent for agent in AGENTS if not agent.changes]
 
 
+def describe_acts(agent: Agent) -> str:
+    """What it sends, shows, says, opens and signs, and which chances it is weighed by."""
+    return repr((play(agent.name).log, [one.chance for one in agent.outcomes], agent.is_spotted))
+
+
 # --- Every agent --------------------------------------------------------------------------------------------
 def test_every_agent_plays_and_does_what_no_other_does() -> None:
-    logs = {agent.name: repr(play(agent.name).log) for agent in list_played()}
+    logs = {agent.name: describe_acts(agent) for agent in list_played()}
     logs |= {agent.name: repr(agent.changes) for agent in AGENTS if agent.changes}
     names = {log: [name for name, other in logs.items() if other == log] for log in logs.values()}
     assert not [same for same in names.values() if len(same) > 1]

@@ -57,7 +57,7 @@ class Twin:
         self.burned = int(chain.read("Purse", "burnPending"))
         start = chain.get_block() + 1
         for party in self.parties.values():
-            self._fund(party)
+            self._fund(party, max(WEALTH_WEI, compute_escrow(terms)))
         submitter = self.parties["submitter"]
         self.task, root = self._post(submitter, terms)
         domain = hash_words("touchstone.domain", CHAIN_ID, chain.addresses["Tasks"], self.task)
@@ -71,11 +71,11 @@ class Twin:
         self.count = 0
         self.calls: list[tuple[GameCall, str, int]] = []
 
-    def _fund(self, party: Member) -> None:
+    def _fund(self, party: Member, wei: int) -> None:
         self.chain.ask(("anvil_setBalance", [party.address, hex(WEALTH_WEI)]))
         purse = self.chain.addresses["Purse"]
-        self._must(self.chain.send(party.address, "DevToken", "mint", party.address, WEALTH_WEI))
-        self._must(self.chain.send(party.address, "DevToken", "approve", purse, WEALTH_WEI))
+        self._must(self.chain.send(party.address, "DevToken", "mint", party.address, wei))
+        self._must(self.chain.send(party.address, "DevToken", "approve", purse, wei))
 
     def _must(self, sent: Sent) -> Sent:
         if sent.error is not None:

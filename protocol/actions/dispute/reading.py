@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from protocol.actions.audit.handing import WITH_OPENING, HandedVote
 from protocol.actions.audit.records import VoteTaken
 from protocol.actions.dispute.knowing import get_now, list_own_boundaries
+from protocol.actions.dispute.spotting import list_spot_slots
 from protocol.actions.dispute.standing import find_solver, list_provable_rounds
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import find_function, load_own_abi
@@ -36,7 +37,8 @@ class Unread:
 
 
 def list_unread(party: Party, block: int) -> Iterator[Unread]:
-    """What to read: votes on claims that this node has replayed or made, or that were convicted."""
+    """What to read: votes on claims that this node has replayed or made, that were convicted, or that its
+    dice fell on."""
     for game_round in list_provable_rounds(get_now(party), block):
         found = frozenset(_list_missing(party, game_round))
         if found and Unread(game_round.index, found) not in party.task.cases.read:
@@ -57,6 +59,7 @@ def _list_missing(party: Party, game_round: GameRound) -> Iterator[tuple[Stateme
 def _list_slots(party: Party, game_round: GameRound) -> set[int]:
     slots = {one.ref.slot for one in party.task.audits.list_replays(game_round.index)}
     slots |= {slot for slot, claim in game_round.claims.items() if claim.is_convicted}
+    slots |= set(list_spot_slots(get_now(party), party.account, party.task.cases.dice, game_round))
     if list_own_boundaries(party, game_round.index):
         own = (slot for slot in game_round.claims if _is_own(party, game_round.index, slot))
         slots |= set(own)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from protocol.actions.dispute.sources import KnownVote
-from protocol.actions.dispute.spotting import count_askers, find_spot_leaf
+from protocol.actions.dispute.spotting import count_askers, find_spot_leaf, is_spot, list_spot_slots
 from protocol.spec.game.enums import SeatRole, SeatStatus
-from protocol.spec.game.state import GameState
+from protocol.spec.game.state import CountedVote, GameState, StatementRef
 from protocol.spec.params import SPOT_ASKS
 from protocol.spec.statements import VoteOpening, VoteWord
 from tests.protocol.actions.dispute.test_standing import make_vote
@@ -28,16 +28,16 @@ def list_accounts(game: GameState, role: SeatRole) -> list[str]:
     return [one.account for one in game.seats.values() if one.role == role]
 
 
-def make_accept(game: GameState, number: int = 0, own_end: bytes = b"o" * 32) -> KnownVote:
-    """An opened ACCEPT with a signature of its own."""
+def make_accept(game: GameState, own_end: bytes = b"o" * 32) -> KnownVote:
+    """An opened ACCEPT."""
     known = make_vote(game)
     opening = VoteOpening(known.vote, b"c" * 32, b"a" * 32, own_end, b"s" * 32)
-    return replace(known, signature=number.to_bytes(64), opening=opening)
+    return replace(known, opening=opening)
 
 
 def count_asked(game: GameState, account: str) -> int:
     known = make_accept(game)
-    votes = (replace(known, signature=number.to_bytes(64)) for number in range(VOTES))
+    votes = (replace(known, vote=replace(known.vote, round=number)) for number in range(VOTES))
     return sum(find_spot_leaf(game, account, DICE, one, LEAVES) is not None for one in votes)
 
 
@@ -45,6 +45,23 @@ def test_all_whistleblowers_together_ask_about_one_of_so_many(game: GameState) -
     askers = list_accounts(game, SeatRole.WHISTLEBLOWER)
     expected = VOTES / SPOT_ASKS / len(askers)
     assert abs(count_asked(game, askers[0]) - expected) < 5 * expected**0.5
+
+
+def test_who_asks_reads_the_vote_from_the_chain(game: GameState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whistleblower was handed no vote: without reading there is none to ask about."""
+    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
+    askers = list_accounts(game, SeatRole.WHISTLEBLOWER)
+    opened = CountedVote(VoteWord.ACCEPT, 1, True)
+    votes = {(slot, 0): {0: opened} for slot in range(60)}
+    votes |= {(slot, 0): {0: replace(opened, is_opened=False)} for slot in range(60, 99)}
+    game_round = replace(game.rounds[0], votes=votes)
+    found = [set(list_spot_slots(game, one, bytes([n]) * 32, game_round)) for n, one in enumerate(askers)]
+    assert 0 < len(found[0]) < 60 and set().union(*found) <= set(range(60))
+    for slot in range(60):
+        ref = StatementRef(0, slot, 0)
+        assert (slot in found[0]) == is_spot(game, askers[0], bytes(32), ref)
+    exact = replace(game, terms=replace(game.terms, is_exact=True))
+    assert not list(list_spot_slots(exact, askers[0], bytes(32), game_round))
 
 
 def test_verifiers_ask_only_where_there_are_no_whistleblowers(game: GameState) -> None:
