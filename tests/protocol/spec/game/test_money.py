@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
-from protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
 from protocol.spec.game.cheats import Cheat, list_cheats
 from protocol.spec.game.enums import GameOutcome
 from protocol.spec.game.figures import (
@@ -34,6 +33,7 @@ from protocol.spec.game.money import (
 from protocol.spec.game.purse import BURNED
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.terms import LIMITS_12S, WINDOWS_12S, GameAmounts, GameTerms
+from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
 
