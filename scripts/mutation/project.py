@@ -14,6 +14,7 @@ import solcx
 from scripts.compile import CompileError, read_settings, read_sources
 from scripts.mutation.edits import Node, apply_edits
 from scripts.mutation.operators import Finder, Mutant
+from scripts.mutation.reach import read_reached
 from scripts.toolchain import ROOT, forge_path, solc_shim_path
 
 CONTRACTS, TESTS, VECTORS = "contracts", "tests/contracts", "tests/vectors"
@@ -99,9 +100,9 @@ class Plan:
 
 
 def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
-    """Return SHA-256 hex over the .sol file `start`, relative to `root`, and all that it imports, paths
-    included; over every file of contracts/ and tests/contracts/ where none is named."""
-    paths = read_sources(root, start) if start else list_sources(root)
+    """Return SHA-256 hex over the .sol file `start`, relative to `root`, all that it imports and what it
+    deploys by name; over every file of contracts/ and tests/contracts/ where none is named."""
+    paths = read_reached(root, start) if start else list_sources(root)
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path}\0".encode() + hashlib.sha256((root / path).read_bytes()).digest())

@@ -9,6 +9,7 @@ import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {Slots} from "../../../contracts/game/libraries/Slots.sol";
 import {Draw} from "../../../contracts/libraries/Draw.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {OuterMath} from "../../../contracts/libraries/OuterMath.sol";
@@ -32,6 +33,10 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
 
     Referee private _referee;
     uint256 private _state;
+    bytes32 private _domain;
+    mapping(uint256 => address) private _accounts;
+    /// @dev By lap and round.
+    mapping(uint256 => mapping(uint256 => uint256)) private _pools;
     uint256 internal lap;
     bytes32 internal lapSeed;
     bool internal isTight;
@@ -58,6 +63,18 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
     }
 
     // Modules -----------------------------------------------------------------------------------------------------
+    /// @dev With FUZZ_CODE set, the file "Name.json" of that folder: ./dev fuzz compiles no contract.
+    function codePath(string memory artifact) internal view override returns (string memory) {
+        string memory folder = vm.envOr("FUZZ_CODE", string(""));
+        if (bytes(folder).length == 0) return artifact;
+        // "Name.sol:Name" is twice the name and five bytes.
+        bytes memory name = new bytes((bytes(artifact).length - 5) / 2);
+        for (uint256 i = 0; i < name.length; ++i) {
+            name[i] = bytes(artifact)[i];
+        }
+        return string.concat(folder, "/", string(name), ".json");
+    }
+
     function makeHelpers() internal override {
         _referee = new Referee();
     }
@@ -100,6 +117,11 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         return _state % sides;
     }
 
+    /// @dev Every seed is in it, and when it came.
+    function runName() internal view returns (uint256) {
+        return _state;
+    }
+
     /// @dev A number that is the same for the whole lap.
     function fixedDice(uint256 what, uint256 sides) internal view returns (uint256) {
         return uint256(keccak256(abi.encode(lapSeed, what))) % sides;
@@ -115,10 +137,40 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
             delete seatsOf[SeatRole(role)];
         }
         postTask(soundTerms());
+        _domain = tasks.domainOf(task);
         joinAll(SOLVERS, VERIFIERS, LATE);
+        _recall();
         for (uint256 i = 0; i < SOLVERS; ++i) {
             _corrupt(solverSeat(i));
         }
+    }
+
+    // What stays as it is for a lap, asked once ----------------------------------------------------------------------
+    function _recall() private {
+        for (uint256 role = 1; role <= 3; ++role) {
+            uint256[] storage seats = seatsOf[SeatRole(role)];
+            for (uint256 i = 0; i < seats.length; ++i) {
+                _accounts[seats[i]] = tasks.seatAt(task, seats[i]).account;
+            }
+        }
+    }
+
+    function accountOf(uint256 seat) internal view override returns (address) {
+        return _accounts[seat];
+    }
+
+    function domain_() internal view override returns (bytes32) {
+        return _domain;
+    }
+
+    /// @dev The pool of solvers of a round that is open stays.
+    function seatIn(uint256 round, uint256 slot) internal view override returns (uint256) {
+        uint256 pool = _pools[lap][round];
+        return pool == 0 ? super.seatIn(round, slot) : solverSeat(Slots.numberAt(pool, slot));
+    }
+
+    function recallPool(uint256 round, uint64 pool) internal {
+        if (_pools[lap][round] == 0) _pools[lap][round] = pool;
     }
 
     /// @dev Three in five are honest, in some laps one in four.
@@ -150,11 +202,13 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         t.zeroRoot = Trees.root(_zeroLeaves());
         t.lateChance = uint32([uint256(0), 65_536, 40_000][fixedDice(3, 3)]);
         if (isTight) t.windows = GameWindows(1, 1, 16, 16, 12, 2, 4, 76, 180);
-        if (fixedDice(4, 4) == 0) {
+        // No bond may be larger than the smallest stake.
+        bool isPoor = fixedDice(6, 6) == 0;
+        if (isPoor || fixedDice(4, 4) == 0) {
             (t.amounts.askBond, t.amounts.disputeBond, t.amounts.contestBond) = (1, 1, 1);
         }
         if (fixedDice(5, 4) == 0) t.amounts.finderCap = 0;
-        if (fixedDice(6, 6) == 0) (t.amounts.solverStake, t.amounts.auditorStake) = (1, 1);
+        if (isPoor) (t.amounts.solverStake, t.amounts.auditorStake) = (1, 1);
     }
 
     // States, hashed once -----------------------------------------------------------------------------------------
@@ -285,9 +339,9 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
 
     /// @dev The root of round 0 over these claims, right or with one wrong leaf of the weights.
     function rootOver(uint64 merged, bool isRight) internal returns (bytes32 root) {
-        uint256[] memory seats = orderedSeats(merged);
         uint256 key = uint256(keccak256(abi.encode(lap, merged, isRight)));
         if (_rightRoots[key] != 0) return _rightRoots[key];
+        uint256[] memory seats = orderedSeats(merged);
         (bytes32[] memory w, bytes32[] memory m) = (new bytes32[](LEAVES), new bytes32[](LEAVES));
         for (uint256 i = 0; i < LEAVES; ++i) {
             (w[i], m[i]) = _mergedLeaf(seats, i);
