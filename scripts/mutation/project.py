@@ -53,7 +53,8 @@ fail_on_revert = true
 [lint]
 lint_on_build = false
 """
-# Without the optimizer most contracts do not fit the stack, with all of it they compile for minutes.
+# Without the optimizer most contracts do not fit the stack, with all of it they compile for minutes. "m", which makes
+# constants anew where they are used, is what `Rounds.post` needs to fit.
 COMPILER = """via_ir = true
 optimizer = true
 optimizer_runs = 1
@@ -66,7 +67,7 @@ deduplicate = false
 cse = false
 constantOptimizer = false
 yul = true
-yulDetails = { stackAllocation = true, optimizerSteps = "u" }
+yulDetails = { stackAllocation = true, optimizerSteps = "jmul" }
 """
 # Forge asks for the version and, wherever tests are chosen, for all interfaces at every start: seconds that
 # are more than most mutants need. What was answered once is answered again.

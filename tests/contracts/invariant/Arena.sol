@@ -30,11 +30,15 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
     uint256 internal constant LATE = 4;
     uint256 internal constant ROUNDS = 3;
     uint256 internal constant SEGMENTS = 4;
+    /// @dev The leaf that `deltaOf` makes false.
+    uint256 private constant TWISTED = 1;
 
     Referee private _referee;
     uint256 private _state;
     bytes32 private _domain;
     mapping(uint256 => address) private _accounts;
+    /// @dev A bit a seat, 64 of them a role.
+    uint256 private _honest;
     /// @dev By lap and round.
     mapping(uint256 => mapping(uint256 => uint256)) private _pools;
     uint256 internal lap;
@@ -51,6 +55,8 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
     mapping(bytes32 => bytes32[]) internal leavesOf;
     /// @dev What is merged by these slots, right.
     mapping(uint256 => bytes32) private _rightRoots;
+    /// @dev Leaves of the weights and of the momentum by whose pseudo-gradients of which kind are merged.
+    mapping(uint256 => bytes32[2]) private _mergedLeaves;
 
     function setUp() public virtual override(GameWorld, GameStep) {
         super.setUp();
@@ -60,6 +66,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         _makeDeltas();
         lapSeed = "first";
         beginLap();
+        _mergeHonest();
     }
 
     // Modules -----------------------------------------------------------------------------------------------------
@@ -147,10 +154,12 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
 
     // What stays as it is for a lap, asked once ----------------------------------------------------------------------
     function _recall() private {
+        _honest = 0;
         for (uint256 role = 1; role <= 3; ++role) {
             uint256[] storage seats = seatsOf[SeatRole(role)];
             for (uint256 i = 0; i < seats.length; ++i) {
                 _accounts[seats[i]] = tasks.seatAt(task, seats[i]).account;
+                if (_isBornHonest(seats[i])) _honest |= 1 << (role << 6 | seats[i] & 0x3f);
             }
         }
     }
@@ -175,6 +184,10 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
 
     /// @dev Three in five are honest, in some laps one in four.
     function isHonest(uint256 seat) internal view returns (bool) {
+        return _honest >> (seat >> 16 << 6 | seat & 0x3f) & 1 == 1;
+    }
+
+    function _isBornHonest(uint256 seat) private view returns (bool) {
         return fixedDice(2, 4) == 0 ? fixedDice(seat, 4) == 0 : fixedDice(seat, 5) < 3;
     }
 
@@ -343,6 +356,9 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         if (_rightRoots[key] != 0) return _rightRoots[key];
         uint256[] memory seats = orderedSeats(merged);
         (bytes32[] memory w, bytes32[] memory m) = (new bytes32[](LEAVES), new bytes32[](LEAVES));
+        for (uint256 i = 0; i < seats.length; ++i) {
+            seats[i] = _deltaKey(seats[i]);
+        }
         for (uint256 i = 0; i < LEAVES; ++i) {
             (w[i], m[i]) = _mergedLeaf(seats, i);
         }
@@ -355,15 +371,40 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         }
     }
 
-    function _mergedLeaf(uint256[] memory seats, uint256 index) private view returns (bytes32, bytes32) {
-        bytes[] memory all = new bytes[](seats.length);
-        for (uint256 j = 0; j < seats.length; ++j) {
-            all[j] = _deltas[_deltaKey(seats[j])][index];
+    /// @dev Computed once for the same pseudo-gradients, whatever their order: sums are exact, and a contest computes them in the right one.
+    function _mergedLeaf(uint256[] memory keys, uint256 index) private returns (bytes32, bytes32) {
+        uint256 which = index;
+        for (uint256 j = 0; j < keys.length; ++j) {
+            // Twists are in one leaf. A solver has four bits.
+            which |= (8 | (index == TWISTED ? keys[j] & 3 : 0)) << (8 + 4 * (keys[j] >> 8));
+        }
+        bytes32[2] storage known = _mergedLeaves[which];
+        if (known[0] == 0) (known[0], known[1]) = _merge(keys, index);
+        return (known[0], known[1]);
+    }
+
+    function _merge(uint256[] memory keys, uint256 index) private view returns (bytes32, bytes32) {
+        bytes[] memory all = new bytes[](keys.length);
+        for (uint256 j = 0; j < keys.length; ++j) {
+            all[j] = _deltas[keys[j]][index];
         }
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
         (bytes memory w, bytes memory m) =
             OuterMath.outerLeaf(leafOf(0, 0, WEIGHTS, index), new bytes(1024), all, rates);
         return (PositionalMerkle.leafHash(w), PositionalMerkle.leafHash(m));
+    }
+
+    /// @dev What most laps need: any honest solvers.
+    function _mergeHonest() private {
+        for (uint256 solvers = 1; solvers < 1 << SOLVERS; ++solvers) {
+            uint256[] memory keys = Slots.idsOf(solvers);
+            for (uint256 i = 0; i < keys.length; ++i) {
+                keys[i] = (keys[i] & 0xffff) << 8;
+            }
+            for (uint256 index = 0; index < LEAVES; ++index) {
+                _mergedLeaf(keys, index);
+            }
+        }
     }
 
     /// @dev All that a leaf of round 0's root is computed from.

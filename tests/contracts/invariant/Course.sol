@@ -28,8 +28,8 @@ abstract contract Course is Arena {
         bool isLie;
     }
 
-    /// @dev By place: the seat drawn, then the segment in 32 bits.
-    mapping(bytes32 => uint256) private _drawn;
+    /// @dev By lap and place: the seat drawn, then the segment in 32 bits.
+    mapping(uint256 => uint256) private _drawn;
 
     /// @dev Every open question whose answer is due from somebody honest is answered before a block passes.
     function passTo(uint256 block_) internal virtual;
@@ -71,7 +71,7 @@ abstract contract Course is Arena {
         returns (Place memory p)
     {
         (p.round, p.slot, p.draw, p.rank) = (round, slot, draw, rank);
-        bytes32 key = keccak256(abi.encode(task, round, slot, draw, rank));
+        uint256 key = lap << 64 | round << 48 | slot << 32 | draw << 16 | rank;
         uint256 known = _drawn[key];
         if (known == 0) {
             (p.seat, p.segment) = votes.drawnOf(task, round, slot, draw, rank);
@@ -106,9 +106,8 @@ abstract contract Course is Arena {
     function voteAt(Place memory p) internal returns (Statements.Vote memory vote, Said memory s) {
         s = saidAt(p);
         apart = s.apart;
-        uint256 drawn = drawnSeat(p.round, p.slot, p.draw, p.rank);
-        _requireEqual(drawn, p.seat, "who is drawn stays drawn");
         vote = voteOf(p.round, p.slot, p.draw, p.rank, s.word);
+        _requireEqual(vote.segment, p.segment, "what is drawn stays drawn");
         vote.namedLeaf = s.named;
     }
 
