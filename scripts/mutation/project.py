@@ -53,8 +53,8 @@ fail_on_revert = true
 [lint]
 lint_on_build = false
 """
-# Without the optimizer most contracts do not fit the stack, with all of it they compile for minutes. "m", which makes
-# constants anew where they are used, is what `Rounds.post` needs to fit.
+# Without the optimizer most contracts do not fit the stack, with all of it they compile for minutes. "m"
+# makes constants anew where they are used: `Rounds.post` does not fit without.
 COMPILER = """via_ir = true
 optimizer = true
 optimizer_runs = 1
