@@ -106,7 +106,7 @@ class MoneyTwin(Twin):
     def _show_roots(self, ref: StatementRef, number: int) -> None:
         found = self.state.rounds[ref.round].claims[ref.slot]
         tree, claim = self.trees[found.claim_root]
-        if claim.spoiled or number not in self.ids:
+        if (claim.spoiled and not claim.is_untraced) or number not in self.ids:
             return
         ends = [compute_state_root(tree.headers[b]) for b in (0, 1)]
         roots = [ends[0], *(make_word("step", i) for i in range(1, STEPS)), ends[1]]
