@@ -194,7 +194,7 @@ def summarise(
     return {
         "commit_share_of_round": statistics.median(1 - bare / committed for bare, committed in pairs),
         "params": parameter_count(spec.model),
-        "tokens_per_step": spec.tokens_per_step,
+        "tokens_per_step": spec.sequences_per_step * spec.sequence_tokens,
         "k": segment_steps,
         "H": inner_steps,
         "replay_vs_train": statistics.median(timings.replay_ratio),

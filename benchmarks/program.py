@@ -24,7 +24,6 @@ from protocol.compute.determinism import pin_kernels
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.model import compute_loss, init_parameters, parameter_count, split_parameters
 from protocol.compute.program import BuiltProgram, ProgramConfig, build_program
-from protocol.compute.search import TraceSearch
 from protocol.compute.step import Batch
 from protocol.compute.tables import build_tables
 from protocol.compute.trace import build_trace_tree
@@ -39,7 +38,7 @@ MODELS = {
 }
 LARGE_MODEL = ModelConfig(256, 1024, 2816, 12, 16, 16, 512)
 SCALARS = torch.tensor([1e-3, 0.4, 0.2])
-COSTS = ("record", "hash", "check", "search")
+COSTS = ("record", "hash", "check")
 WARM_UP_STEPS = 2
 
 
@@ -113,18 +112,12 @@ def compare_speed(setting: Setting, steps: int) -> dict[str, float]:
 
 
 def measure_trace(setting: Setting, steps: int) -> dict[str, float]:
-    """Recording, hashing, checking and searching a step's trace, in steps; and its size. The search is for a
-    lie in the middle; whoever searches has the trace at hand."""
+    """Recording, hashing and checking a step's trace, in steps; and its size."""
     built = setting.build()
     trained = Interpreter(built.program, built.constants)
     kept = Interpreter(built.program, built.constants, keeps_all=True)
     checker = TraceChecker(built.program)
     tensors = [n for n, buffer in enumerate(built.program.buffers) if buffer.role is Role.TENSOR]
-
-    search = TraceSearch(built.program, built.constants)
-    setting.run(kept)()
-    lied = {number: tensor.clone() for number, tensor in kept.tensors.items()}
-    lied[tensors[len(tensors) // 2]].mul_(1.01)
 
     seconds = time_in_turn(
         steps,
@@ -132,7 +125,6 @@ def measure_trace(setting: Setting, steps: int) -> dict[str, float]:
         record=setting.run(kept),
         hash=lambda: build_trace_tree(built.program, kept.tensors.__getitem__),
         check=lambda: checker.check(lambda number: kept.tensors[number]),
-        search=lambda: search.search(lambda number: lied[number]),
     )
     step = statistics.median(seconds["step"])
     size = 4 * sum(built.program.buffers[number].size for number in tensors)

@@ -46,7 +46,7 @@ INITIAL_SEED = 1
 OUTER_LEARNING_RATE = nearest(0.7)
 OUTER_MOMENTUM = nearest(0.6)
 OUTER_RATES_BITS = (float_to_bits(OUTER_LEARNING_RATE), float_to_bits(OUTER_MOMENTUM))
-"""As `TaskTerms` holds them."""
+"""As a task's terms hold them."""
 CORPUS_BYTES = 4_000_000
 HELDOUT_BYTES = 100_000
 

@@ -11,7 +11,7 @@ from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.pools import get_stake, is_held
 from protocol.spec.game.seats import is_crowded_out
-from protocol.spec.game.settling import get_settled_until, is_in_pool
+from protocol.spec.game.settling import is_in_pool
 from protocol.spec.game.state import GameState, Seat
 from protocol.spec.game.statement_refs import list_questions
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
@@ -34,12 +34,6 @@ def find_holding(game: GameState, seat: Seat, pace: Pace) -> Holding:
     now = get_state_at(game, block)
     seat = now.seats[seat.number]
     return Holding(seat, get_stake(now, seat.number), tuple(_list_holds(now, seat, block, pace)))
-
-
-def can_settle(game: GameState, seat: Seat, block: int) -> int | None:
-    """The round up to which a seat can settle in `block`; None where there is nothing to settle."""
-    until = get_settled_until(game, seat, block)
-    return until if until >= seat.settled else None
 
 
 def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:

@@ -21,7 +21,6 @@ from protocol.spec.errors import InvalidInput
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
-DEFAULT_RPC_URL = "http://127.0.0.1:8545"
 Limits = Literal["12s", "2s", "local"]
 """Presets of a deployment's limits, by the time of a block."""
 

@@ -22,11 +22,6 @@ class Pace:
             return f"block {number}"
         return f"block {number} (in {show_duration(left * self.block_s)})"
 
-    def show_wait(self, blocks: int) -> str:
-        """`10000 blocks (about 1 h 23 min)`; without the time where nothing is known."""
-        known = f" ({show_duration(blocks * self.block_s)})" if self.block_s is not None else ""
-        return f"{blocks} blocks{known}"
-
 
 async def read_pace(chain: GameChain) -> Pace:
     """The pace of the last blocks, from their timestamps."""

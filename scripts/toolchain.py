@@ -26,11 +26,6 @@ def anvil_path() -> Path:
     return _foundry_path("anvil")
 
 
-def cast_path() -> Path:
-    """Return the native `cast` binary. Raises ToolMissing."""
-    return _foundry_path("cast")
-
-
 def forge_path() -> Path:
     """Return the native `forge` binary. Raises ToolMissing."""
     return _foundry_path("forge")

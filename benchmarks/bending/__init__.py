@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/steering.py`: derivatives of a trace, elements at their edges, wishes."""
+"""A trace pushed to the edge of its bounds: derivatives of a trace, elements at their edges."""

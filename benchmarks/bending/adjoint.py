@@ -18,7 +18,7 @@ from protocol.compute.plain import StepResult
 from protocol.compute.program import BuiltProgram
 from protocol.compute.straighten import fold
 from protocol.compute.views import MakeView, look
-from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Role
+from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program, Role
 
 TRACE = frozenset({Role.TENSOR})
 """What a claimant can bend: inputs and constants are known to everybody."""
@@ -281,3 +281,14 @@ _MAKERS: dict[Operation, Callable[[_Pull], Kernel | None]] = {
     Operation.MAXIMUM_OF: _make_maximum_of,
     Operation.PRODUCT_SUM: _make_product_sum,
 }
+
+
+def find_gradient(program: Program) -> int:
+    """The buffer of the whole gradient: as long as the weights, and its square is summed."""
+    size = program.buffers[program.outputs.weights].size
+    for node in program.nodes:
+        if node.operation is Operation.PRODUCT_SUM:
+            first, second = (operand.buffer for operand in node.operands)
+            if first == second and program.buffers[first].size == size:
+                return first
+    raise ValueError("no node sums the square of the gradient")

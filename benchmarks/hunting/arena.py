@@ -18,6 +18,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
+from benchmarks.heldout import get_heldout_batch
 from benchmarks.honesty.traces import MODELS as HONESTY_MODELS
 from benchmarks.setting import PEAK_LEARNING_RATE, build_training, read_standard_library
 from protocol.compute.calibrate import (
@@ -27,7 +28,7 @@ from protocol.compute.calibrate import (
     propose_limits,
 )
 from protocol.compute.compare import measure_distances
-from protocol.compute.data import Corpus, get_batch, get_heldout_batch, open_corpus
+from protocol.compute.data import Corpus, get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model import init_parameters, parameter_count
 from protocol.compute.program import with_program

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.heldout import compute_heldout_loss
 from benchmarks.hunting.arena import Calibrated, Ground
 from protocol.actions.audit.judging import judge_ends, judge_work
 from protocol.actions.audit.records import EndsShown, WorkShown
@@ -26,7 +27,6 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.calibrate import KernelConfiguration
 from protocol.compute.compare import compute_excess
 from protocol.compute.digest import build_delta_tree, tensor_root, zero_root
-from protocol.compute.evaluate import compute_heldout_loss
 from protocol.compute.outer import count_delta_bytes, decode_delta, encode_delta
 from protocol.compute.step import TrainingState
 from protocol.spec.claim_tree import compute_carried_root

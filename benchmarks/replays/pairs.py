@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TypeVar
 
+from benchmarks.replays.weighing import Conditioning, weigh
 from protocol.compute.calibrate import FLOORS, Proposal
 from protocol.compute.compare import Distances, Verdict, judge_state, measure_distances
-from protocol.compute.conditioning import Conditioning, weigh
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import Limits
 from protocol.spec.tolerance import Judgement
@@ -21,8 +21,8 @@ Result = TypeVar("Result")
 @dataclass
 class Judged:
     """Counts over pairs; noise: those beyond the reject limits that are no farther off than the segment's own
-    noise lets machines part, which are grey to a node. `ratios`: the distance of each pair in units of tau,
-    by quantity, in its order."""
+    noise lets machines part (`weighing.py`). `ratios`: the distance of each pair in units of tau, by
+    quantity, in its order."""
 
     replays: int = 0
     identical: int = 0

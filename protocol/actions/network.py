@@ -31,6 +31,6 @@ class Network:
             )
         return self.peers[account]
 
-    def others(self, *accounts: str) -> list[Peer]:
-        """All peers but `accounts`."""
-        return [peer for peer in self.peers.values() if peer.account not in accounts]
+    def others(self, account: str) -> list[Peer]:
+        """All peers but `account`."""
+        return [peer for peer in self.peers.values() if peer.account != account]

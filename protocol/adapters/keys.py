@@ -70,11 +70,6 @@ def create_devnet_keystore(path: Path, password: str) -> AccountKey:
     return _write_keystore(path, Account.create(), password, DEVNET_SCRYPT_WORK_FACTOR)
 
 
-def import_devnet_keystore(path: Path, password: str, private_key: bytes) -> AccountKey:
-    """Keep a key known to everybody, such as those that a local chain is born with."""
-    return _write_keystore(path, Account.from_key(private_key), password, DEVNET_SCRYPT_WORK_FACTOR)
-
-
 def load_keystore(path: Path, password: str) -> AccountKey:
     """The key in the keystore at `path`. Raises InvalidInput when it is absent, open to others, malformed, or
     the password is wrong."""

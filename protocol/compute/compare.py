@@ -177,23 +177,6 @@ def judge_state(
     return max(verdicts, key=lambda verdict: verdict.judgement)
 
 
-def measure_excesses(
-    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
-) -> tuple[float, float, float]:
-    """The largest distances of W, m and v over their allowances. Holds a part of the states at a time."""
-    _require_same_place(claimed, replayed)
-    largest = torch.zeros(3, dtype=torch.float64)
-    for start in range(0, claimed.elements, PART_ELEMENTS):
-        theirs, mine = (state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed))
-        apart = [_differ(a, b) for a, b in zip(theirs.vectors, mine.vectors, strict=True)]
-        allowed = _allow(_measure_scales(mine), learning_rate_sum, limits)
-        excesses = [_divide(*pair).max() for pair in zip(apart, allowed, strict=True)]
-        torch.maximum(largest, torch.stack(excesses), out=largest)
-        relax()
-    weights, first, second = largest.tolist()
-    return weights, first, second
-
-
 def _list_worst(
     claimed: PiecewiseState, replayed: PiecewiseState, rate: int, several: tuple[Limits, ...]
 ) -> list[list[tuple[float, int]]]:

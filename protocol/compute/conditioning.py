@@ -11,19 +11,17 @@ and see how far its own two results lie apart. That is the segment's *own noise*
 shows on other data.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 
 import torch
 from torch import Tensor
 
-from protocol.compute.compare import PART_ELEMENTS, Distances, Verdict, measure_excesses
+from protocol.compute.compare import PART_ELEMENTS, Distances
 from protocol.compute.room import allocate, relax
-from protocol.compute.step import PiecewiseState, TrainingState
-from protocol.spec.containers import Limits
-from protocol.spec.policy import LEAST_MAXIMUM, REJECT_MARGIN
-from protocol.spec.tolerance import Judgement
+from protocol.compute.step import TrainingState
+from protocol.spec.policy import LEAST_MAXIMUM
 
 SHAKE = 2.0**-24
 """Each weight moves by this part of itself, up, down or not at all: by one unit in the last place at most."""
@@ -31,9 +29,6 @@ ILL_CONDITIONED_RATIO = 32
 """Times the median over a task's segments: own noise above it is that of an ill-conditioned segment. Of 35
 segments after a merge all but two lay below 11 times it, those two above 200 times
 (docs/decisions/0024-conditioning.md)."""
-NOISE_CAP = 100.0
-"""In reject limits: noise excuses nothing beyond. Whoever claims a state from which training on its data is
-chaos would else be free to claim anything after it; work that was not done lies hundreds of times beyond."""
 
 
 def shake(state: TrainingState, seed: int) -> TrainingState:
@@ -62,58 +57,6 @@ def _iterate_shaken(state: TrainingState, seed: int) -> Iterator[tuple[int, Tens
         ways = torch.randint(-1, 2, part.shape, generator=generator).float()
         yield start, part + part * (ways * SHAKE)
         relax()
-
-
-@dataclass(frozen=True)
-class Conditioning:
-    """What a node's own two results of a segment differ by, and what two of the same start on other data do:
-    the largest distances of W, m and v in reject limits."""
-
-    own: tuple[float, float, float]
-    usual: tuple[float, float, float]
-
-    @property
-    def is_ill(self) -> bool:
-        """Whether this segment multiplies noise as others do not."""
-        pairs = zip(self.own, self.usual, strict=True)
-        return any(own > ILL_CONDITIONED_RATIO * usual for own, usual in pairs)
-
-
-def stands_out(excess: float, conditioning: Conditioning) -> bool:
-    """Whether a distance (in reject limits) cannot be a segment's noise. Where the segment is ill-conditioned
-    it has to lie beyond as many times the own noise as the reject limits lie beyond what honest machines
-    showed elsewhere, or beyond NOISE_CAP."""
-    own_noise = max(conditioning.own) if conditioning.is_ill else 0.0
-    return excess > min(max(1.0, REJECT_MARGIN * own_noise), NOISE_CAP)
-
-
-def weigh(verdict: Verdict, conditioning: Conditioning) -> Verdict:
-    """The verdict of whoever knows the segment's conditioning: a rejection that may be noise is grey."""
-    is_noise = verdict.judgement is Judgement.REJECT and not stands_out(verdict.excess, conditioning)
-    return replace(verdict, judgement=Judgement.GREY) if is_noise else verdict
-
-
-Run = Callable[[TrainingState], TrainingState]
-"""Trains one segment, on data of its own."""
-
-
-def measure_conditioning(
-    run: Run,
-    run_other: Run,
-    load_start: Callable[[], TrainingState],
-    end: PiecewiseState,
-    learning_rate_sum: int,
-    reject: Limits,
-    seed: int,
-) -> Conditioning:
-    """Three more trainings of a segment. run, run_other: on its data and on any other; end: what `run` made
-    of the start; learning_rate_sum in units of 2^-64."""
-
-    def measure(train: Run, plain: PiecewiseState) -> tuple[float, float, float]:
-        moved_back = unshake(train(shake(load_start(), seed)), load_start(), seed)
-        return measure_excesses(moved_back, plain, learning_rate_sum, reject)
-
-    return Conditioning(measure(run, end), measure(run_other, run_other(load_start())))
 
 
 def find_usual(own_noise: Sequence[Distances]) -> Distances:

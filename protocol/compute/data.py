@@ -62,24 +62,5 @@ def get_batch(corpus: Corpus, spec: TrainingSpec, beacon: bytes, shard: int, inn
         draw_sample_start(beacon, shard, inner_step, row, spec.token_count, length)
         for row in range(spec.sequences_per_step)
     ]
-    return _cut_rows(corpus, starts, length)
-
-
-def get_heldout_batch(corpus: Corpus, spec: TrainingSpec, rows: int) -> Batch:
-    """`rows` rows spread evenly over the held-out tokens: the fixed batch on which the global model is
-    measured."""
-    length = spec.sequence_tokens
-    room = spec.heldout_tokens - length - 1
-    _require(
-        room >= 0 and rows >= 1,
-        "the held-out part is too short",
-        f"more than {length} tokens",
-        spec.heldout_tokens,
-    )
-    starts = [spec.token_count + room * row // max(rows - 1, 1) for row in range(rows)]
-    return _cut_rows(corpus, starts, length)
-
-
-def _cut_rows(corpus: Corpus, starts: list[int], length: int) -> Batch:
     rows = torch.stack([corpus.tokens[start : start + length + 1] for start in starts]).to(torch.int64)
     return Batch(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())

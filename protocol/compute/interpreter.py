@@ -359,24 +359,3 @@ def _cut(node: Node, start: int, length: int) -> Node:
 
     sizes = (length, *node.sizes[1:])
     return replace(node, sizes=sizes, output=move(node.output), operands=tuple(map(move, node.operands)))
-
-
-def require_single_writers(program: Program) -> None:
-    """Raises InvalidInput unless every element of every tensor is written by exactly one node."""
-    counts = {
-        number: torch.zeros(buffer.size, dtype=torch.uint8)
-        for number, buffer in enumerate(program.buffers)
-        if buffer.role is Role.TENSOR
-    }
-    for node in program.nodes:
-        written = counts[node.output.buffer]
-        written.as_strided(node.output_sizes, node.output.strides, node.output.offset).add_(1)
-    for number, written in counts.items():
-        if bool((written != 1).any()):
-            raise InvalidInput(
-                what="a tensor's elements are not each written once",
-                expected="one writer",
-                actual=f"{int(written.min())} to {int(written.max())}",
-                where=f"buffer {number}",
-                remedy="This is a bug in the lowering: please report it.",
-            )

@@ -22,7 +22,6 @@ from protocol.spec.params import (
     LEAF_ELEMENTS,
     MAX_SHARDS,
     QUANTUM_MAX,
-    SCALE_BYTE_MAX,
     SCALE_EXPONENT_BIAS,
     SCALE_EXPONENT_MAX,
     SCALE_EXPONENT_MIN,
@@ -126,28 +125,6 @@ def _view_blocks(data: bytes, parameter_count: int) -> Tensor:
             remedy="Refuse it and ask another peer.",
         )
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, DELTA_BLOCK_BYTES)
-
-
-def require_canonical_delta(data: bytes, parameter_count: int) -> None:
-    """Raises ProtocolFault at the first block that `encode_delta` cannot have made: q = -128, a scale larger
-    than needed or than any, or padding that is not zero. For auditors; a merge takes what was committed."""
-    blocks = _view_blocks(data, parameter_count)
-    exponents, quanta = blocks[:, 0], blocks[:, 1:].contiguous().view(torch.int8).to(torch.int16)
-    # With the smallest scale the largest element is above 63.5 of it, which rounds to 64 at least.
-    loose = (quanta.abs().amax(dim=1) < 64) & (exponents != 0)
-    padded = quanta.reshape(-1)[parameter_count:]
-    foreign = (quanta < -QUANTUM_MAX).any(dim=1) | loose | (exponents > SCALE_BYTE_MAX)
-    if bool(padded.any()):
-        foreign[(parameter_count + int(padded.ne(0).to(torch.uint8).argmax())) // BLOCK_ELEMENTS] = True
-    if bool(foreign.any()):
-        block = int(foreign.to(torch.uint8).argmax())
-        raise ProtocolFault(
-            what="no training gives this block of a pseudo-gradient",
-            expected=f"the smallest scale, at most {SCALE_BYTE_MAX}, quanta in -127 .. 127, zeros as padding",
-            actual=bytes(blocks[block].tolist()).hex(),
-            where=f"block {block}",
-            remedy="Open this element against the claim.",
-        )
 
 
 def merge(

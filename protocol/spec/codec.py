@@ -1,33 +1,24 @@
 """Canonical bytes and the hashes made of them (docs/spec.md, sections 2 and 3). One value has exactly one
 encoding.
 
-`terms` is the static `abi.encode` of the Solidity struct: one big-endian word a field. `training` is a header
-and then every field in the order of the dataclass, depth first, as `kind (1 byte) || length (4 bytes) ||
-payload`, big-endian. The decoders refuse whatever the encoders would not have written, so equal specs have
-equal identities.
+`training` is a header and then every field in the order of the dataclass, depth first, as `kind (1 byte) ||
+length (4 bytes) || payload`, big-endian. The decoder refuses whatever the encoder would not have written.
 """
 
 from collections.abc import Iterator
 from dataclasses import astuple, fields, is_dataclass
-from hashlib import sha256
 from typing import Any, TypeVar
 
 from protocol.spec.containers import (
-    Amounts,
-    Limits,
     OuterHeader,
     StateHeader,
     StepFacts,
-    TaskSpec,
-    TaskTerms,
     TrainingSpec,
-    Windows,
 )
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import SIGN_BIT, bits_to_float, float_to_bits, is_finite
 from protocol.spec.hashing import (
     WORD_BYTES,
-    address_word,
     bytes32_word,
     hash_words,
     join_words,
@@ -35,19 +26,17 @@ from protocol.spec.hashing import (
     tag_word,
 )
 from protocol.spec.params import (
-    FLOOR_BITS,
     TAG_BOUNDARY,
     TAG_DOMAIN,
     TAG_OUTER,
     TAG_SCHEDULE,
     TAG_STATE,
     TAG_STEP,
-    TAU_BITS,
 )
 
 T = TypeVar("T")
-Leaf = tuple[str, type, type, Any]
-"""One field of a flattened container: dotted name, owning container, Python type, value."""
+Leaf = tuple[str, type, Any]
+"""One field of a flattened container: dotted name, Python type, value."""
 
 TRAINING_HEADER = b"touchstone.training\x01"
 """Magic and the version of this encoding."""
@@ -57,7 +46,6 @@ NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
 NAME_MAX_CHARACTERS = 64
 STATE_BYTES = 6 * WORD_BYTES
 """What is hashed to a state root."""
-TERM_BITS: dict[type, int] = {TaskTerms: 32, Windows: 32, Amounts: 128}
 
 
 def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidInput:
@@ -76,7 +64,7 @@ def _flatten(container: Any, prefix: str = "") -> Iterator[Leaf]:
         if is_dataclass(value):
             yield from _flatten(value, name + ".")
         else:
-            yield name, type(container), _python_type(field.type), value
+            yield name, _python_type(field.type), value
 
 
 def _python_type(annotation: object) -> type:
@@ -90,71 +78,14 @@ def _require_type(name: str, kind: type, value: Any) -> None:
         raise _refuse("a field has another type", kind.__name__, repr(value), name)
 
 
-def _build(container: type[T], reader: Any, prefix: str = "") -> T:
-    """Reads the fields of `container` in order; `reader.read(name, owner, type)` gives each plain value."""
+def _build(container: type[T], reader: "_TrainingReader", prefix: str = "") -> T:
+    """Reads the fields of `container` in order; `reader.read(name, type)` gives each plain value."""
     values = {}
     for field in fields(container):  # type: ignore[arg-type]
         kind, name = _python_type(field.type), prefix + field.name
         nested = is_dataclass(kind)
-        values[field.name] = (
-            _build(kind, reader, name + ".") if nested else reader.read(name, container, kind)
-        )
+        values[field.name] = _build(kind, reader, name + ".") if nested else reader.read(name, kind)
     return container(**values)
-
-
-# --- Terms: static abi.encode -------------------------------------------------------------------------------
-def encode_terms(terms: TaskTerms) -> bytes:
-    """abi.encode(TaskTerms): one 32-byte word a field. Raises InvalidInput where a value does not fit its
-    type."""
-    return b"".join(_term_word(*leaf) for leaf in _flatten(terms))
-
-
-def _term_bits(owner: type, name: str) -> int:
-    if owner is Limits:
-        return TAU_BITS if name.rpartition(".")[2].startswith("tau_") else FLOOR_BITS
-    return TERM_BITS[owner]
-
-
-def _term_word(name: str, owner: type, kind: type, value: Any) -> bytes:
-    _require_type(name, kind, value)
-    if kind is str:
-        return address_word(value)
-    if kind is bytes:
-        return bytes32_word(value)
-    bits = _term_bits(owner, name)
-    if not 0 <= value < 1 << bits:
-        raise _refuse("a term does not fit its type", f"an unsigned integer below 2^{bits}", value, name)
-    return int(value).to_bytes(WORD_BYTES, "big")
-
-
-class _TermReader:
-    """Takes one word after the other off abi-encoded terms."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.offset = 0
-
-    def read(self, name: str, owner: type, kind: type) -> Any:
-        """The next word as a value of `kind`; refuses dirty high bits."""
-        word = self.data[self.offset : self.offset + WORD_BYTES]
-        where = f"{name}, byte {self.offset}"
-        self.offset += WORD_BYTES
-        if len(word) != WORD_BYTES:
-            raise _refuse("the terms end early", f"{WORD_BYTES} bytes", f"{len(word)} bytes", where)
-        if kind is bytes:
-            return word
-        bits, number = 160 if kind is str else _term_bits(owner, name), int.from_bytes(word, "big")
-        if number >> bits:
-            raise _refuse("a term does not fit its type", f"below 2^{bits}", f"0x{word.hex()}", where)
-        return "0x" + word[12:].hex() if kind is str else number
-
-
-def decode_terms(data: bytes) -> TaskTerms:
-    """Inverse of encode_terms; addresses come back in lower case. Raises InvalidInput on any other bytes."""
-    reader = _TermReader(data)
-    terms = _build(TaskTerms, reader)
-    _require_end(data, reader.offset)
-    return terms
 
 
 def _require_end(data: bytes, offset: int) -> None:
@@ -166,7 +97,7 @@ def _require_end(data: bytes, offset: int) -> None:
 def encode_training(training: TrainingSpec) -> bytes:
     """Canonical bytes of the training spec; raises InvalidInput on a value without a canonical form."""
     entries = []
-    for name, _, kind, value in _flatten(training):
+    for name, kind, value in _flatten(training):
         payload = _training_payload(name, kind, value)
         entries.append(bytes([KINDS[kind]]) + len(payload).to_bytes(4, "big") + payload)
     return TRAINING_HEADER + b"".join(entries)
@@ -201,7 +132,7 @@ class _TrainingReader:
         self.data = data
         self.offset = len(TRAINING_HEADER)
 
-    def read(self, name: str, _owner: type, kind: type) -> Any:
+    def read(self, name: str, kind: type) -> Any:
         """The next entry as a value of `kind`; refuses another kind, another length, another spelling."""
         where = f"{name}, byte {self.offset}"
         head = self._take(5, where)
@@ -247,17 +178,7 @@ def decode_training(data: bytes) -> TrainingSpec:
     return training
 
 
-def decode_task(terms: bytes, training: bytes) -> TaskSpec:
-    """A task from the two byte strings that created it."""
-    return TaskSpec(terms=decode_terms(terms), training=decode_training(training))
-
-
-# --- Identity, roots, commitments ---------------------------------------------------------------------------
-def compute_task_id(spec: TaskSpec) -> bytes:
-    """sha256(terms || training): the task's identity, 32 bytes."""
-    return sha256(encode_terms(spec.terms) + encode_training(spec.training)).digest()
-
-
+# --- Roots, commitments -------------------------------------------------------------------------------------
 def compute_domain(chain_id: int, registry: str, task_id: bytes) -> bytes:
     """Keeps apart the hashes of equal tasks on other chains and other deployments."""
     return hash_words(TAG_DOMAIN, chain_id, registry, task_id)

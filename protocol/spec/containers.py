@@ -81,44 +81,6 @@ class OuterHeader:
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Lengths of a round's windows and of a dispute's clocks, in blocks, each below 2^32."""
-
-    enrol: int
-    delay: int
-    seal: int
-    train: int
-    start: int
-    replay: int
-    show: int
-    open: int
-    merge: int
-    dispute: int
-    respond: int
-    name: int
-    prove: int
-
-
-@dataclass(frozen=True)
-class Amounts:
-    """Money of a task, in the smallest unit of the token (wei), each below 2^128; meanings in
-    `contracts/Types.sol`."""
-
-    solver_stake: int
-    audit_stake: int
-    enrol_stake: int
-    no_show_fee: int
-    solver_pay: int
-    audit_pay: int
-    late_pay: int
-    merge_pay: int
-    merge_bond: int
-    dispute_bond: int
-    demand_fee: int
-    finder_cap: int
-
-
-@dataclass(frozen=True)
 class Limits:
     """Element-wise limits: `tau_*` below 2^64 in units of 2^-64; `eps_m`, `floor_v` below 2^160 in units of
     2^-149. `tau_r` allows for the rounding of W, relative to its magnitude."""
@@ -133,12 +95,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class TaskTerms:
-    """What the contracts must know of a task. `outer_learning_rate` and `outer_momentum` are float32 bit
-    patterns; `late_rate` is in 1/65536; `carry_moments` is 0 or 1; `submitter` is `0x` and 40 hexadecimal
-    digits."""
+    """What training, replays and comparisons need of a task's terms. `outer_learning_rate` and
+    `outer_momentum` are float32 bit patterns; `carry_moments` is 0 or 1; `submitter` is `0x` and 40
+    hexadecimal digits."""
 
     submitter: str
-    salt: bytes
     initial_weights_root: bytes
     zero_root: bytes
     schedule_root: bytes
@@ -147,24 +108,20 @@ class TaskTerms:
     rounds: int
     inner_steps: int
     segment_steps: int
-    max_solvers: int
-    max_verifiers: int
-    max_whistleblowers: int
-    segment_draws: int
-    leaf_draws: int
-    late_rate: int
     carry_moments: int
     outer_learning_rate: int
     outer_momentum: int
-    windows: Windows
-    amounts: Amounts
-    accept: Limits
-    reject: Limits
+    limits: Limits
 
     @property
     def segment_count(self) -> int:
         """n = H/k, the segments of one round."""
         return self.inner_steps // self.segment_steps
+
+    @property
+    def reject(self) -> Limits:
+        """What a judged step is held to: the task's only limits."""
+        return self.limits
 
 
 @dataclass(frozen=True)
@@ -284,11 +241,6 @@ class TrainingSpec:
     heldout_tokens: int
 
     @property
-    def tokens_per_step(self) -> int:
-        """Tokens that one inner step learns from."""
-        return self.sequences_per_step * self.sequence_tokens
-
-    @property
     def token_bytes(self) -> int:
         """Bytes of one token in the dataset, little-endian: the fewest of 1, 2, 4 that hold the
         vocabulary."""
@@ -299,7 +251,7 @@ class TrainingSpec:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A whole task. Its identity is `codec.compute_task_id`."""
+    """A task as training, replays and comparisons need it."""
 
     terms: TaskTerms
     training: TrainingSpec

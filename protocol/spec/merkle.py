@@ -171,19 +171,6 @@ def is_valid_range(
     return fold_range(leaves, first, compute_depth(count), path) == root
 
 
-def verify_range(root: bytes, leaves: Sequence[bytes], first: int, count: int, path: Sequence[bytes]) -> None:
-    """Raises ProtocolFault unless the run is valid (see is_valid_range)."""
-    if is_valid_range(root, leaves, first, count, path):
-        return
-    raise ProtocolFault(
-        what="the Merkle proof of a run does not hold",
-        expected=f"leaves of root {root.hex()}, which has {count}",
-        actual=f"{len(leaves)} leaves from {first} on with {len(path)} siblings",
-        where=f"leaf {first}",
-        remedy="Refuse the data and keep the message: it is evidence.",
-    )
-
-
 # --- Sets of leaves -----------------------------------------------------------------------------------------
 def compute_set_path(levels: Levels, indices: Sequence[int]) -> list[bytes]:
     """The siblings that the leaves at rising `indices` need to reach the root, padding included: those of the

@@ -1,12 +1,6 @@
 """Every constant of the protocol: type, formula, value, reason. A change of any of them is another
 PROTOCOL_VERSION.
-
-Two presets, MAINNET and DEVNET, differ in Windows and Amounts only and run through the same code.
 """
-
-from dataclasses import dataclass
-
-from protocol.spec.containers import Amounts, Windows
 
 PROTOCOL_VERSION = 2
 """int. Nodes refuse a task of another version before they stake."""
@@ -46,10 +40,6 @@ QUANTUM_MAX = 127
 UNIT_EXPONENT = -149
 """Every finite float32 is an integer times 2^-149."""
 TAU_FRACTION_BITS = 64
-TAU_BITS = 64
-"""width of tau_* in `Limits`: a limit is below 1."""
-FLOOR_BITS = 160
-"""width of eps_m and floor_v in `Limits`, in units of 2^-149; products of section 6 have room up to 181."""
 LEARNING_RATE_FRACTION_BITS = 64
 MAGNITUDE_LIMIT_UNITS = 1 << (64 + 149)
 """2^64 in units: no honest weight or moment comes near, and products stay below 2^256."""
@@ -65,7 +55,7 @@ MAX_SHARDS = 64
 MAX_SEGMENT_STEPS = 20
 """k: a late single-step cheat fades below the noise of longer segments (measured)."""
 LATE_RATE_ONE = 1 << 16
-"""denominator of late_rate."""
+"""denominator of late_chance."""
 MAX_SEGMENT_DRAWS = 20
 """q: settling a claim of 20 draws, everybody silent, costs 14.6 M gas; of 23 it would fit no transaction."""
 MAX_TASK_SEGMENTS = 1 << 16
@@ -100,49 +90,3 @@ DECAY_SHAPES = ("linear",)
 
 TOKEN_WEI = 10**18
 """wei of one whole token, as in most ERC-20 tokens."""
-
-
-@dataclass(frozen=True)
-class Preset:
-    """Windows and amounts that suit one kind of chain."""
-
-    name: str
-    windows: Windows
-    amounts: Amounts
-    unbonding_blocks: int
-    """How long leaving stake stays slashable; the vault refuses tasks whose worst span is not shorter."""
-
-
-MAINNET = Preset(
-    name="mainnet",
-    # Blocks of 12 s: 7,200 a day. Whoever must answer has a day; sealing ends before BLOCKHASH forgets.
-    windows=Windows(
-        enrol=7_200, delay=32, seal=200, train=50_400, start=7_200, replay=14_400, show=7_200, open=7_200,
-        merge=7_200, dispute=50_400, respond=7_200, name=7_200, prove=14_400,
-    ),
-    amounts=Amounts(
-        solver_stake=2_000 * TOKEN_WEI, audit_stake=500 * TOKEN_WEI, enrol_stake=500 * TOKEN_WEI,
-        no_show_fee=210 * TOKEN_WEI, solver_pay=100 * TOKEN_WEI, audit_pay=10 * TOKEN_WEI,
-        late_pay=20 * TOKEN_WEI, merge_pay=10 * TOKEN_WEI, merge_bond=500 * TOKEN_WEI,
-        dispute_bond=100 * TOKEN_WEI,
-        demand_fee=1 * TOKEN_WEI, finder_cap=100 * TOKEN_WEI,
-    ),
-    unbonding_blocks=403_200,
-)  # fmt: skip
-
-DEVNET = Preset(
-    name="devnet",
-    # Blocks of a quarter to half a second, a tenth of the money. Windows hold five times what a phase takes
-    # on two cores, so that slowness slashes nobody; a test network's clock skips what nobody needs.
-    windows=Windows(
-        enrol=150, delay=2, seal=20, train=480, start=60, replay=240, show=60, open=60,
-        merge=30, dispute=30, respond=30, name=20, prove=20,
-    ),
-    amounts=Amounts(
-        solver_stake=200 * TOKEN_WEI, audit_stake=50 * TOKEN_WEI, enrol_stake=50 * TOKEN_WEI,
-        no_show_fee=21 * TOKEN_WEI, solver_pay=10 * TOKEN_WEI, audit_pay=1 * TOKEN_WEI,
-        late_pay=2 * TOKEN_WEI, merge_pay=1 * TOKEN_WEI, merge_bond=50 * TOKEN_WEI,
-        dispute_bond=10 * TOKEN_WEI, demand_fee=TOKEN_WEI // 10, finder_cap=10 * TOKEN_WEI,
-    ),
-    unbonding_blocks=10_000,
-)  # fmt: skip

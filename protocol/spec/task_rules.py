@@ -5,7 +5,7 @@ A node looks before it stakes, a submitter before it pays. The rules of members,
 """
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from protocol.spec.containers import ModelConfig, TaskSpec
@@ -196,11 +196,9 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
 
 
 def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:
-    accept, reject = spec.terms.accept, spec.terms.reject
-    ordered = all(a <= b for a, b in zip(astuple(accept), astuple(reject), strict=True))
-    yield ordered, "limit_order", "reject at least as wide as accept in every field", (accept, reject)
+    limits = spec.terms.limits
     # Limits below the noise of honest hardware would void honest work.
-    least = min(accept.tau_m, accept.tau_v, accept.tau_w)
+    least = min(limits.tau_m, limits.tau_v, limits.tau_w)
     yield least >= MIN_ACCEPT_TAU, "accept_limits", f"every tau at least {MIN_ACCEPT_TAU} (2^-20)", least
 
 

@@ -11,7 +11,7 @@ from protocol.spec.containers import (
     TrainingSpec,
 )
 from protocol.spec.float32 import nearest
-from protocol.spec.params import DEVNET, PROTOCOL_VERSION, Preset
+from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from scripts.vectors.table import bits, word
 
@@ -27,7 +27,7 @@ ACCEPT = _limits(1e-4, 1e-15)
 REJECT = _limits(1e-3, 1e-14)
 
 
-def sample_task(preset: Preset = DEVNET, submitter: str = ACCOUNT, salt: bytes = bytes(32)) -> TaskSpec:
+def sample_task() -> TaskSpec:
     """A small well-formed task: 12 inner steps in 6 segments of 2, 3 rounds, 70,000 parameters by name
     only."""
     schedule = ScheduleConfig(nearest(1e-3), warmup_steps=8, total_steps=36, decay_steps=9)
@@ -48,15 +48,14 @@ def sample_task(preset: Preset = DEVNET, submitter: str = ACCOUNT, salt: bytes =
         token_count=100_000,
         heldout_tokens=8_192,
     )
-    spec = TaskSpec(_sample_terms(preset, submitter, salt, bytes(32)), training)
+    spec = TaskSpec(_sample_terms(bytes(32)), training)
     root = compute_schedule_levels(compute_schedule_sums(spec))[-1][0]
-    return TaskSpec(_sample_terms(preset, submitter, salt, root), training)
+    return TaskSpec(_sample_terms(root), training)
 
 
-def _sample_terms(preset: Preset, submitter: str, salt: bytes, schedule_root: bytes) -> TaskTerms:
+def _sample_terms(schedule_root: bytes) -> TaskTerms:
     return TaskTerms(
-        submitter=submitter,
-        salt=salt,
+        submitter=ACCOUNT,
         initial_weights_root=word("initial weights"),
         zero_root=merkle.compute_zero_tensor_root(106_816),
         schedule_root=schedule_root,
@@ -65,17 +64,8 @@ def _sample_terms(preset: Preset, submitter: str, salt: bytes, schedule_root: by
         rounds=3,
         inner_steps=12,
         segment_steps=2,
-        max_solvers=8,
-        max_verifiers=8,
-        max_whistleblowers=4,
-        segment_draws=2,
-        leaf_draws=4,
-        late_rate=32_768,
         carry_moments=0,
         outer_learning_rate=bits(0.7),
         outer_momentum=bits(0.9),
-        windows=preset.windows,
-        amounts=preset.amounts,
-        accept=ACCEPT,
-        reject=REJECT,
+        limits=ACCEPT,
     )

@@ -15,11 +15,11 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
+from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
 from benchmarks.setting import read_standard_library, train_plainly
 from protocol.compute.calibrate import FLOORS, propose_limits
 from protocol.compute.compare import Distances, compute_excess, measure_distances
-from protocol.compute.data import Corpus, dataset_root, get_batch, get_heldout_batch, open_corpus
-from protocol.compute.evaluate import compute_heldout_loss
+from protocol.compute.data import Corpus, dataset_root, get_batch, open_corpus
 from protocol.compute.model import init_parameters
 from protocol.compute.program import with_program
 from protocol.compute.step import Batch, GetBatch, TrainingState, begin_round, train_segment

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.bending.adjoint import Adjoints, Tape
-from benchmarks.bending.attacks import find_gradient
+from benchmarks.bending.adjoint import Adjoints, Tape, find_gradient
 from benchmarks.bending.edge import ROOMY, compute_room
 from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.determinism import pin_kernels

@@ -26,5 +26,3 @@ def test_a_block_to_come_has_a_time_where_one_is_known() -> None:
     assert Pace(100, 0.5).show_block(10_100) == "block 10100 (in about 1 h 23 min)"
     assert Pace(100, 0.5).show_block(100) == "block 100"
     assert Pace(100, None).show_block(10_100) == "block 10100"
-    assert Pace(100, 0.5).show_wait(10_000) == "10000 blocks (about 1 h 23 min)"
-    assert Pace(100, None).show_wait(10_000) == "10000 blocks"

@@ -10,7 +10,7 @@ import pytest
 from scripts import toolchain
 
 
-@pytest.mark.parametrize("find", [toolchain.anvil_path, toolchain.cast_path, toolchain.forge_path])
+@pytest.mark.parametrize("find", [toolchain.anvil_path, toolchain.forge_path])
 def test_foundry_tool_runs(find: Callable[[], Path]) -> None:
     result = subprocess.run([str(find()), "--version"], capture_output=True, text=True, check=True)
     assert "1.7.1" in result.stdout

@@ -89,7 +89,7 @@ def read_audit_task(task: bytes, spec: TaskSpec, corpus: Corpus) -> AuditTask:
     terms = spec.terms
     return AuditTask(
         task, spec.training, corpus, terms.parameter_count, terms.inner_steps, terms.segment_steps,
-        terms.zero_root, bool(terms.carry_moments), terms.accept, tuple(compute_schedule_sums(spec)),
+        terms.zero_root, bool(terms.carry_moments), terms.limits, tuple(compute_schedule_sums(spec)),
     )  # fmt: skip
 
 

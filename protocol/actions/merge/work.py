@@ -29,9 +29,7 @@ def get_solver(party: Party, index: int, claim: SlotClaim) -> str:
 
 def list_sources(party: Party, solver: str) -> list[Peer]:
     """Whom to ask about a claim: its solver first, then members, then everybody else."""
-    others = list_peers(party, party.task.task, solver)
-    known = party.state.network.peers.get(solver)
-    return ([known] if known is not None else []) + others
+    return list_peers(party, party.task.task, first=solver)
 
 
 async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> bytes:

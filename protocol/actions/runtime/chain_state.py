@@ -24,8 +24,6 @@ from protocol.spec.typed_data import SigningDomain
 
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
 """Events of the purse that change a credit."""
-_NAMES = ("id", "dispute")
-"""Under which an event of an ask, a contest or a dispute says of which it is."""
 _BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
 
 log = logging.getLogger(__name__)
@@ -52,7 +50,6 @@ class ChainState:
     network: Network = field(default_factory=Network)
     head_block: int = 0
     _events: list[Event] = field(default_factory=list, repr=False)
-    _said: dict[tuple[bytes, bytes], list[Event]] = field(default_factory=dict, repr=False)
     _seated: Seated = field(default_factory=Seated, repr=False)
 
     @classmethod
@@ -68,10 +65,6 @@ class ChainState:
         """Whether the account has such a seat in this task."""
         return self._seated.holds_in(account, task)
 
-    def events_of(self, task: bytes, name: bytes) -> list[Event]:
-        """Everything that was said about one ask, contest or dispute, in order, until the task is closed."""
-        return list(self._said.get((task, name), ()))
-
     def take(self, batch: Batch) -> None:
         """Fold a batch. An event costs only its own task anything: anybody posts tasks."""
         if batch.forget_from is not None:
@@ -82,7 +75,7 @@ class ChainState:
 
     def _refold(self, standing: list[Event]) -> None:
         by_task = (self.games, self.texts, self.task_terms, self.inner, self.contests, self.refused)
-        for fold in (*by_task, self.credits, self.seals, self.network.peers, self._events, self._said):
+        for fold in (*by_task, self.credits, self.seals, self.network.peers, self._events):
             fold.clear()
         self._seated = Seated()
         for event in standing:
@@ -130,7 +123,6 @@ class ChainState:
             self._give_up(task, event, error)
             return
         self._seated.take(event)
-        self._keep(task, event)
 
     def _give_up(self, task: bytes, event: Event, error: Exception) -> None:
         """A task that this program does not understand must not stop a node that is not in it."""
@@ -142,10 +134,3 @@ class ChainState:
         self.refused[task] = str(error)
         for fold in (self.games, self.texts, self.task_terms, self.inner, self.contests):
             fold.pop(task, None)
-
-    def _keep(self, task: bytes, event: Event) -> None:
-        for key in _NAMES:
-            if key in event.arguments:
-                self._said.setdefault((task, event.arguments[key]), []).append(event)
-        if event.name == "GameClosed":
-            self._said = {key: said for key, said in self._said.items() if key[0] != task}

@@ -153,7 +153,5 @@ async def fetch_dataset(party: Party, task: bytes, spec: TaskSpec) -> bytes:
     ref = BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), size)
     if not party.store.has(ref):
         party.say(f"fetching the dataset, {size / 1e6:.1f} MB")
-        others = list_peers(party, task)
-        peers = sorted(others, key=lambda peer: peer.account != submitter)
-        await party.client.fetch_from_any(peers, ref)
+        await party.client.fetch_from_any(list_peers(party, task, first=submitter), ref)
     return await asyncio.to_thread(party.store.get, ref)

@@ -77,6 +77,10 @@ class BlobClient:
         pause_s = PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND
         return await ask_in_turn([partial(self.fetch, peer, ref) for peer in peers], pause_s)
 
+    def get_silence(self, peer: Peer) -> float:
+        """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""
+        return self._session.get_silence(peer)
+
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
         """What the desk of this name answers to a message, read as `form`. Asked once: whoever waits for an
         answer asks again. Raises as fetch does."""

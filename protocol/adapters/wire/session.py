@@ -94,6 +94,7 @@ class PeerSession:
         # One object per pin: the connection pool tells peers apart by it.
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
+        self._silent_at: dict[str, float] = {}
 
     def open(self) -> None:
         """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
@@ -130,7 +131,7 @@ class PeerSession:
         """
         assert self._session is not None, "open() comes first"
         pin = self._pins.setdefault(peer.fingerprint, aiohttp.Fingerprint(peer.fingerprint))
-        with _sorted_errors(peer, path):
+        with _sorted_errors(peer, path), self._noting_silence(peer):
             async with (
                 asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
                 self._session.request(
@@ -144,6 +145,21 @@ class PeerSession:
             ):
                 await _require_success(response, peer, path)
                 yield response
+
+    def get_silence(self, peer: Peer) -> float:
+        """When the peer last gave no timely answer, in seconds of the loop's clock; 0 where it never was
+        silent, or has answered since."""
+        return self._silent_at.get(peer.account, 0.0)
+
+    @contextmanager
+    def _noting_silence(self, peer: Peer) -> Iterator[None]:
+        """Notes a timeout, and that the request was broken off because somebody else answered before."""
+        try:
+            yield
+        except (TimeoutError, asyncio.CancelledError):
+            self._silent_at[peer.account] = asyncio.get_running_loop().time()
+            raise
+        self._silent_at.pop(peer.account, None)
 
     async def try_often(
         self, act: Callable[[], Awaitable[Answer]], get_progress: Callable[[], int] = lambda: 0

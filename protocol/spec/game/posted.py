@@ -3,11 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
-from protocol.spec.containers import Amounts, Limits, TaskSpec, TaskTerms, TrainingSpec, Windows
+from protocol.spec.containers import Limits, TaskSpec, TaskTerms, TrainingSpec
 from protocol.spec.game.terms import GameAmounts, GameWindows
-
-NO_WINDOWS = Windows(**{field.name: 0 for field in fields(Windows)})
-NO_AMOUNTS = Amounts(**{field.name: 0 for field in fields(Amounts)})
 
 
 @dataclass(frozen=True)
@@ -44,26 +41,8 @@ class PostedTerms:
 
 def make_spec(terms: Any, training: TrainingSpec) -> TaskSpec:
     """The task as training, replays and comparisons need it, from its posted terms (`PostedTerms`, or what
-    an event has). Windows and amounts of the round stand in `GameTerms` alone. There is one set of limits."""
+    an event has)."""
     limits = Limits(**{field.name: getattr(terms.limits, field.name) for field in fields(Limits)})
-    same = (
-        "salt", "initial_weights_root", "zero_root", "schedule_root", "step_root", "parameter_count",
-        "rounds", "inner_steps", "segment_steps", "carry_moments", "outer_learning_rate", "outer_momentum",
-    )  # fmt: skip
-    return TaskSpec(
-        TaskTerms(
-            **{name: getattr(terms, name) for name in same},
-            submitter=str(terms.submitter).lower(),
-            max_solvers=terms.solver_seats,
-            max_verifiers=terms.least_verifiers,
-            max_whistleblowers=terms.least_whistleblowers,
-            segment_draws=terms.draws,
-            leaf_draws=1,
-            late_rate=terms.late_chance,
-            windows=NO_WINDOWS,
-            amounts=NO_AMOUNTS,
-            accept=limits,
-            reject=limits,
-        ),
-        training,
-    )
+    same = {field.name for field in fields(TaskTerms)} - {"submitter", "limits"}
+    values = {name: getattr(terms, name) for name in same}
+    return TaskSpec(TaskTerms(submitter=str(terms.submitter).lower(), limits=limits, **values), training)

@@ -23,28 +23,14 @@ def is_missed(game_round: GameRound, seat: Seat) -> bool:
     return slot not in game_round.claims and game_round.phase != RoundPhase.UNDONE
 
 
-def find_silences(state: GameState, seat: Seat, block: int) -> tuple[MissedPlace, ...]:
-    """All that a seat has missed since it was last heard of, ascending: rounds of a solver, draws of an
-    auditor."""
-    list_places = _list_missed_rounds if seat.role == SeatRole.SOLVER else _list_missed_draws
-    return tuple(sorted(list_places(state, seat, block)))
-
-
 def _list_missed_rounds(state: GameState, seat: Seat, block: int) -> Iterator[MissedPlace]:
     places = (MissedPlace(index) for index in state.rounds)
     yield from (place for place in places if is_silence(state, seat, place, block))
 
 
-def _list_missed_draws(state: GameState, seat: Seat, block: int) -> Iterator[MissedPlace]:
-    for index, game_round in state.rounds.items():
-        if index > seat.last_voted:
-            places = (MissedPlace(index, *draw) for draw in list_draws(state, game_round))
-            yield from (place for place in places if is_silence(state, seat, place, block))
-
-
 def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPlace, ...]]:
-    """All open seats that have missed something since they were last heard of, and what: `find_silences` of
-    each, in one walk over the draws."""
+    """All open seats that have missed something since they were last heard of, and what, ascending: rounds
+    of a solver, draws of an auditor; in one walk over the draws."""
     seats = [seat for seat in state.seats.values() if seat.status == SeatStatus.OPEN]
     found = {s.number: list(_list_missed_rounds(state, s, block)) for s in seats if s.role == SeatRole.SOLVER}
     since = min((s.last_voted for s in seats if s.role != SeatRole.SOLVER), default=state.next_round)

@@ -32,4 +32,4 @@ def test_who_never_announced_cannot_be_found() -> None:
 
 def test_a_malformed_endpoint_takes_the_earlier_one_away() -> None:
     network = make_network((ALICE, at(1)), (ALICE, "file:///etc/passwd"))
-    assert network.others() == []
+    assert network.others(ALICE) == []

@@ -14,7 +14,6 @@ from protocol.adapters.keys import (
     AccountKey,
     create_devnet_keystore,
     create_keystore,
-    import_devnet_keystore,
     load_keystore,
     read_password,
 )
@@ -116,7 +115,7 @@ def test_without_a_file_a_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_transactions_and_typed_data_are_signed(tmp_path: Path) -> None:
-    key = import_devnet_keystore(tmp_path / "key.json", "p", SECRET)
+    key = create_devnet_keystore(tmp_path / "key.json", "p")
     signed = key.sign_transaction(TRANSACTION)
     assert Account.recover_transaction(signed.raw_transaction) == key.address
     data = to_typed_data(Calibration(bytes(32)), ANYWHERE)

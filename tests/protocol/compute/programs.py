@@ -106,6 +106,17 @@ def evaluate(function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> list
     return bench.read(*bench.lower(function, *inputs))
 
 
+def require_single_writers(program: Program) -> None:
+    """Every element of every tensor is written by exactly one node."""
+    tensors = {n: buffer for n, buffer in enumerate(program.buffers) if buffer.role is Role.TENSOR}
+    counts = {number: torch.zeros(buffer.size, dtype=torch.uint8) for number, buffer in tensors.items()}
+    for node in program.nodes:
+        written = counts[node.output.buffer]
+        written.as_strided(node.output_sizes, node.output.strides, node.output.offset).add_(1)
+    for number, written in counts.items():
+        assert bool((written == 1).all()), f"buffer {number}: {written.min()} to {written.max()} writers"
+
+
 # --- The optimizer's update alone ---------------------------------------------------------------------------
 def build_update(gradient: Tensor, optimizer: OptimizerConfig) -> Interpreter:
     """An interpreter of `plain.update` on this gradient; its scalars are the five factors and the norm."""

@@ -1,7 +1,6 @@
 """Shaking weights in their last bit, and what follows from how far two results lie apart."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -9,21 +8,15 @@ import torch
 from protocol.compute.compare import PART_ELEMENTS, Distances
 from protocol.compute.conditioning import (
     ILL_CONDITIONED_RATIO,
-    Conditioning,
     find_usual,
     is_well_conditioned,
-    measure_conditioning,
     shake,
-    stands_out,
     unshake,
 )
 from protocol.compute.step import TrainingState
-from protocol.spec.containers import Limits
 from protocol.spec.policy import LEAST_MAXIMUM
 
 QUIET = Distances(1e-6, 3e-6, 1e-6, 0, 0, 0)
-LIMITS = Limits(int(1e-3 * 2**64), 0, 1 << 44, 0, 1 << 44, 1 << 41)
-"""A first moment may be off by a thousandth of the root of the second."""
 
 
 @pytest.fixture
@@ -55,50 +48,6 @@ def test_unshake_leaves_what_the_steps_made_of_it(start: TrainingState) -> None:
     doubled = replace(shaken, weights=2 * shaken.weights)
     left = unshake(doubled, start, 7).weights - 2 * start.weights
     assert torch.allclose(left, shaken.weights - start.weights, rtol=0.0, atol=2.0**-20)
-
-
-@pytest.mark.parametrize(
-    ("excess", "own", "usual", "expected"),
-    [
-        (1.01, 0.0, 0.0, True),
-        (1.0, 0.0, 0.0, False),
-        (1.01, 2.0, 1.0, True),
-        (1.01, 0.1, 0.001, True),
-        (3.0, 0.4, 0.01, False),
-        (4.1, 0.4, 0.01, True),
-        (99.0, 12.0, 0.01, False),
-        (99.0, float("inf"), 0.01, False),
-        (101.0, 12.0, 0.01, True),
-        (101.0, float("inf"), 0.01, True),
-    ],
-)
-def test_stands_out_beyond_the_limit_and_unusual_noise_up_to_a_cap(
-    excess: float, own: float, usual: float, expected: bool
-) -> None:
-    assert stands_out(excess, Conditioning((0.0, own, 0.0), (0.1, usual, 0.1))) == expected
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_ill_conditioned_is_what_is_far_above_the_usual_in_any_quantity(place: int) -> None:
-    usual, own = [0.01, 0.02, 0.03], [0.01, 0.02, 0.03]
-    own[place] = ILL_CONDITIONED_RATIO * usual[place]
-    assert not Conditioning((own[0], own[1], own[2]), (usual[0], usual[1], usual[2])).is_ill
-    own[place] *= 1.01
-    assert Conditioning((own[0], own[1], own[2]), (usual[0], usual[1], usual[2])).is_ill
-
-
-def test_measure_conditioning_lays_two_results_of_one_start_side_by_side(start: TrainingState) -> None:
-    def multiply(factor: float, state: TrainingState) -> TrainingState:
-        return replace(state, first_moment=factor * state.weights)
-
-    end = multiply(128.0, start)
-    found = measure_conditioning(
-        partial(multiply, 128.0), partial(multiply, 1.0), lambda: start, end, 1 << 60, LIMITS, 7
-    )
-    largest = float((shake(start, 7).weights - start.weights).abs().max())
-    assert found.own[1] == pytest.approx(128 * largest / 1e-3, rel=1e-3)
-    assert found.usual[1] == pytest.approx(largest / 1e-3, rel=1e-3)
-    assert found.own[0] == found.usual[0] == 0 and found.own[2] == 0 and found.is_ill
 
 
 @pytest.mark.parametrize("name", ["first_moment", "second_moment", "weights"])

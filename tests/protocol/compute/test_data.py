@@ -3,7 +3,8 @@ from hashlib import sha256
 import pytest
 import torch
 
-from protocol.compute.data import Corpus, dataset_root, get_batch, get_heldout_batch, open_corpus
+from benchmarks.heldout import get_heldout_batch
+from protocol.compute.data import Corpus, dataset_root, get_batch, open_corpus
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.draw import draw_sample_start
 from protocol.spec.errors import ProtocolFault
@@ -70,5 +71,5 @@ def test_tokens_outside_the_vocabulary_are_refused() -> None:
 
 
 def test_too_short_heldout_part_is_refused(corpus: Corpus) -> None:
-    with pytest.raises(ProtocolFault, match="held-out"):
+    with pytest.raises(ValueError, match="held-out"):
         get_heldout_batch(corpus, build_tiny_training(heldout_tokens=16), 2)

@@ -13,9 +13,8 @@ from torch import Tensor
 from protocol.compute.interpreter import (
     TILE_ELEMENTS,
     Interpreter,
-    require_single_writers,
 )
-from protocol.compute.layout import View, narrow
+from protocol.compute.layout import View
 from protocol.compute.memory import ALIGNMENT, compute_lifetimes, plan_memory
 from protocol.compute.model import init_parameters
 from protocol.compute.plain import StepResult, plain_step
@@ -330,23 +329,3 @@ def test_a_number_out_of_a_later_tile_is_read_when_it_is_there() -> None:
     program, constants = bench.finish([last])
     result = Interpreter(program, constants).run((NOTHING,) * 3, NO_INDEX, NO_INDEX, NOTHING)
     assert torch.equal(result.weights, torch.linspace(-1, 1, size) - 2)
-
-
-# --- Writers ------------------------------------------------------------------------------------------------
-def build_pieces(second: int) -> Program:
-    """Two nodes that write 4 elements each of a tensor of 8, the second at `second`."""
-    bench = Bench()
-    x, place = bench.add(torch.ones(4)), bench.builder.add_tensor((8,))
-    for start in (0, second):
-        bench.builder.map(Operation.ADD, x, bench.builder.add_number(start), out=narrow(place, 0, start, 4))
-    return bench.finish()[0]
-
-
-def test_pieces_that_fill_a_tensor_are_taken() -> None:
-    require_single_writers(build_pieces(4))
-
-
-@pytest.mark.parametrize("second", [3, 0])
-def test_pieces_that_overlap_or_leave_a_gap_are_refused(second: int) -> None:
-    with pytest.raises(InvalidInput, match="not each written once"):
-        require_single_writers(build_pieces(second))

@@ -7,11 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from protocol.compute.interpreter import require_single_writers
 from protocol.compute.lowering import HANDLERS
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Operation
-from tests.protocol.compute.programs import Bench, evaluate
+from tests.protocol.compute.programs import Bench, evaluate, require_single_writers
 
 Function = Callable[..., Sequence[Tensor]]
 X = torch.tensor([[-3.0, -0.25, 0.5], [1.0, 2.0, 60.0]])

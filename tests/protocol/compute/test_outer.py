@@ -19,7 +19,6 @@ from protocol.compute.outer import (
     decode_delta,
     encode_delta,
     merge,
-    require_canonical_delta,
 )
 from protocol.spec import outer as reference
 from protocol.spec.errors import InvalidInput, ProtocolFault
@@ -54,7 +53,6 @@ def test_delta_equals_the_reference(before: list[float], after: list[float]) -> 
         return
     delta = encode_delta(a, b)
     assert delta == expected
-    require_canonical_delta(delta, 256)
     assert unpack_bits(as_leaf(decode_delta(delta, 256))) == reference.decode_delta_leaf(delta)
 
 
@@ -101,7 +99,7 @@ def test_a_vector_that_fills_no_whole_leaf_is_padded() -> None:
     assert len(delta) == count_delta_bytes(300) == 520
     assert decode_delta(delta, 300).shape == (300,)
     assert torch.allclose(decode_delta(delta, 300), a - b, atol=float((a - b).abs().max()) / 127)
-    require_canonical_delta(delta, 300)
+    assert not any(delta[260 + 1 + 300 - 256 :])
 
 
 def test_constant_deltas_move_as_the_paper_says() -> None:
@@ -126,23 +124,6 @@ def test_the_order_of_shards_counts() -> None:
         merge(begin_outer(torch.zeros(4096)), d, RATE, MOMENTUM) for d in (deltas, deltas[::-1])
     )
     assert not torch.equal(forward.weights, backward.weights)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda data: data[:1] + b"\x80" + data[2:],
-        lambda data: bytes([data[0] + 1]) + bytes(64) + data[65:],
-        lambda data: b"\xdd" + b"\x7f" * 64 + data[65:],
-        lambda data: data[:-1] + b"\x01",
-    ],
-    ids=["minus 128", "scale too large", "scale of no encoding", "padding"],
-)
-def test_deltas_that_no_training_gives_are_refused(spoil: object) -> None:
-    delta = encode_delta(noise(250, 1), noise(250, 2))
-    require_canonical_delta(delta, 250)
-    with pytest.raises(ProtocolFault, match="no training gives"):
-        require_canonical_delta(spoil(delta), 250)  # type: ignore[operator]
 
 
 def test_another_length_is_refused() -> None:

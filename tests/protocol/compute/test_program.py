@@ -15,7 +15,6 @@ import torch
 from benchmarks.setting import DEMO_MODEL, SEQUENCES_PER_STEP
 from protocol.compute import program
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.interpreter import require_single_writers
 from protocol.compute.program import (
     BuiltProgram,
     ProgramConfig,
@@ -35,7 +34,7 @@ from protocol.spec.program import (
 )
 from protocol.spec.program_codec import compute_program_root, decode_program, encode_program
 from tests.protocol.compute.conftest import TINY, build_tiny_training
-from tests.protocol.compute.programs import run_python
+from tests.protocol.compute.programs import require_single_writers, run_python
 
 GOLDEN = Path(__file__).with_name("golden_program.json")
 REWRITE = "TOUCHSTONE_REWRITE_GOLDEN"

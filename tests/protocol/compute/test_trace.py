@@ -16,7 +16,7 @@ from protocol.compute.step import TrainingState, compute_scalars
 from protocol.compute.trace import TraceTree, build_trace_tree
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_root, hash_leaf, verify_path, verify_range
+from protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
 from protocol.spec.program import INDEX_ROLES, INPUTS, Program, Role, leaf_bytes
 
 Trace = dict[int, Tensor]
@@ -85,7 +85,7 @@ def require_run(tree: TraceTree, trace: Trace, number: int, first: int, count: i
     start = 4 * first // size
     hashes = [hash_leaf(leaves[i : i + size]) for i in range(0, len(leaves), size)]
     total = len(cut(tree.program, number, values))
-    verify_range(tree.roots[number], hashes, start, total, path)
+    assert is_valid_range(tree.roots[number], hashes, start, total, path)
     inside = 4 * first - start * size
     assert leaves[inside : inside + 4 * count] == encode(values[first : first + count])
 

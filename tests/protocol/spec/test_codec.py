@@ -11,67 +11,16 @@ from hypothesis import strategies as st
 
 from protocol.spec import codec
 from protocol.spec.containers import (
-    Amounts,
-    Limits,
     OuterHeader,
     StateHeader,
     StepFacts,
-    TaskSpec,
-    TaskTerms,
-    Windows,
 )
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import bits_to_float, is_finite
-from protocol.spec.params import MAINNET
 from scripts.vectors.sample import sample_task
 
 TASK = sample_task()
-TERMS = codec.encode_terms(TASK.terms)
 TRAINING = codec.encode_training(TASK.training)
-
-
-def abi_types() -> list[str]:
-    """The struct of Types.sol as flat ABI types, written down apart from the codec."""
-    limits = ["uint64", "uint160"] * 3
-    return ["address"] + ["bytes32"] * 5 + ["uint32"] * 13 + ["uint32"] * 13 + ["uint128"] * 12 + limits * 2
-
-
-def flat_values(container: object) -> list[object]:
-    values: list[object] = []
-    for field in fields(container):  # type: ignore[arg-type]
-        value = getattr(container, field.name)
-        nested = isinstance(value, (Windows, Amounts, Limits))
-        values += flat_values(value) if nested else [value]
-    return values
-
-
-@pytest.mark.parametrize("spec", [TASK, sample_task(MAINNET, salt=b"\7" * 32)])
-def test_terms_are_the_abi_encoding_of_the_struct(spec: TaskSpec) -> None:
-    assert codec.encode_terms(spec.terms) == abi_encode(abi_types(), flat_values(spec.terms))
-
-
-def test_task_round_trips_and_its_id_covers_both_parts() -> None:
-    assert codec.decode_task(TERMS, TRAINING) == TASK
-    assert codec.compute_task_id(TASK) == sha256(TERMS + TRAINING).digest()
-    other = replace(TASK, training=replace(TASK.training, initial_seed=8))
-    assert codec.compute_task_id(other) != codec.compute_task_id(TASK)
-
-
-@given(
-    st.binary(min_size=32, max_size=32),
-    st.integers(0, 2**32 - 1),
-    st.integers(0, 2**128 - 1),
-    st.integers(0, 2**64 - 1),
-)
-def test_terms_round_trip(salt: bytes, count: int, wei: int, tau: int) -> None:
-    terms = replace(
-        TASK.terms,
-        salt=salt,
-        parameter_count=count,
-        amounts=replace(TASK.terms.amounts, finder_cap=wei),
-        reject=replace(TASK.terms.reject, tau_w=tau, tau_r=tau),
-    )
-    assert codec.decode_terms(codec.encode_terms(terms)) == terms
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1).filter(lambda b: is_finite(b) and b != 1 << 31))
@@ -101,49 +50,6 @@ def test_arbitrary_training_bytes_never_break_the_decoder(data: bytes) -> None:
             codec.decode_training(candidate)
 
 
-@given(st.integers(0, len(TERMS) - 1), st.integers(1, 255))
-def test_a_flipped_term_byte_is_refused_or_another_value(position: int, change: int) -> None:
-    spoiled = bytearray(TERMS)
-    spoiled[position] ^= change
-    try:
-        terms = codec.decode_terms(bytes(spoiled))
-    except InvalidInput as error:
-        assert f"byte {position - position % 32}" in str(error)
-        return
-    assert codec.encode_terms(terms) == bytes(spoiled)
-    assert terms != TASK.terms
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (TERMS[:-1], "reject.tau_r"),
-        (TERMS + b"\0", "after the last field"),
-        (TERMS + bytes(32), "after the last field"),
-        (b"", "submitter, byte 0"),
-    ],
-)
-def test_terms_of_another_length_are_refused(data: bytes, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        codec.decode_terms(data)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("rounds", 1 << 32),
-        ("rounds", -1),
-        ("rounds", True),
-        ("salt", b"short"),
-        ("submitter", "0x12"),
-        ("salt", "x" * 32),
-    ],
-)
-def test_terms_that_do_not_fit_are_refused(field: str, value: Any) -> None:
-    with pytest.raises(InvalidInput):
-        codec.encode_terms(replace(TASK.terms, **{field: value}))
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -163,11 +69,6 @@ def test_negative_zero_is_refused() -> None:
     optimizer = replace(TASK.training.optimizer, weight_decay=-0.0)
     with pytest.raises(InvalidInput, match="negative zero"):
         codec.encode_training(replace(TASK.training, optimizer=optimizer))
-
-
-def test_terms_mirror_the_order_of_the_struct() -> None:
-    assert [field.name for field in fields(TaskTerms)][-4:] == ["windows", "amounts", "accept", "reject"]
-    assert len(TERMS) == 32 * len(abi_types())
 
 
 def test_every_hash_depends_on_every_field() -> None:

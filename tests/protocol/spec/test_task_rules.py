@@ -8,6 +8,7 @@ import pytest
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits, nearest
+from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.task_rules import count_parameters, find_training_malformations, refuse_broken
 from scripts.vectors.sample import sample_task
 
@@ -42,7 +43,7 @@ def over(cases: list[Case]) -> pytest.MarkDecorator:
 
 
 CASES: list[Case] = [
-    ("training.protocol_version", 2, "protocol_version"),
+    ("training.protocol_version", PROTOCOL_VERSION - 1, "protocol_version"),
     ("training.architecture", "gpt", "architecture"),
     ("training.numeric_format", "float16", "numeric_format"),
     ("training.model.layer_count", 0, "model_sizes"),
@@ -85,8 +86,7 @@ CASES: list[Case] = [
     ("training.dataset_root", bytes(32), "dataset_root"),
     ("terms.initial_weights_root", bytes(32), "initial_weights_root"),
     ("terms.step_root", bytes(32), "step_root"),
-    ("terms.reject.tau_v", 1 << 44, "limit_order"),
-    ("terms.accept.tau_w", (1 << 44) - 1, "accept_limits"),
+    ("terms.limits.tau_w", (1 << 44) - 1, "accept_limits"),
     ("training.model.layer_count", 100_000, "model_too_large"),
     ("terms.zero_root", b"\1" * 32, "zero_root"),
     ("terms.schedule_root", b"\1" * 32, "schedule_root"),
@@ -127,8 +127,7 @@ EDGES: list[Case] = [
     ("training.sequence_tokens", 128, "sequence_tokens"),
     ("training.token_count", 65, "token_count"),
     ("training.heldout_tokens", 65, "heldout_tokens"),
-    ("terms.reject.tau_v", TASK.terms.accept.tau_v, "limit_order"),
-    ("terms.accept.tau_w", 1 << 44, "accept_limits"),
+    ("terms.limits.tau_w", 1 << 44, "accept_limits"),
 ]
 
 

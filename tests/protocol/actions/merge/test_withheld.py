@@ -4,16 +4,13 @@ goes on without it."""
 from pathlib import Path
 from typing import Any
 
-from protocol.actions.merge import posting
 from protocol.actions.merge.opening import open_work
-from protocol.actions.merge.outer_step import FetchDelta, make_key
-from protocol.actions.merge.posting import PostMerge
+from protocol.actions.merge.outer_step import FetchDelta
 from protocol.actions.merge.work import find_work
 from protocol.actions.runtime.peers import list_peers
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.wire.session import Peer
-from tests.protocol.actions.merge.stage import TASK, Stage, get_account, open_stage
-from tests.protocol.actions.merge.test_posting import find_first, give, hand
+from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
 
 AUDITOR = 11
 
@@ -33,29 +30,6 @@ async def test_an_auditor_shows_what_it_was_shown(tmp_path: Path) -> None:
         assert other.store.has(ref)
         assert not auditor.task.claims.proofs, "what it shows it knows from its audit"
         assert (await find_work(other, game_round, game_round.claims[stage.get_slot(1)])).delta_root
-
-
-async def test_towards_the_end_a_root_is_due_without_what_is_withheld(tmp_path: Path) -> None:
-    async with open_stage(tmp_path, 1, 2, 3) as stage:
-        made = await stage.commit(1, 2, 3)
-        game_round, first = stage.draw(), find_first(stage)
-        await stage.fetch_all(1, 2, 3)
-        withheld = stage.get_slot(3)
-        first.task.claims.fetched.discard(made[2].claim_root)
-        give(first, hand(0), hand(1), hand(2))
-        whole = PostMerge(make_key(game_round, (0, 1, 2)))
-        kept = tuple(slot for slot in range(3) if slot != withheld)
-        assert whole in list_posts(first, stage)
-        windows = first.game.terms.windows
-        stage.world.jump((game_round.closed or 0) + windows.audit_max - posting.SPREAD_BLOCKS)
-        stage.sync()
-        give(first, hand(0), hand(1), hand(2))
-        assert list_posts(first, stage) == [PostMerge(make_key(game_round, kept))]
-
-
-def list_posts(party: Any, stage: Stage) -> list[Any]:
-    duties = posting.list_duties(party, stage.world.block)
-    return [duty for duty in duties if isinstance(duty, PostMerge)]
 
 
 async def test_members_are_asked_before_strangers(tmp_path: Path) -> None:

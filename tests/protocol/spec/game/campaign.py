@@ -32,7 +32,7 @@ from protocol.spec.game.pools import find_seat
 from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.purse import PotKind
 from protocol.spec.game.settling import get_settle_flaw, get_settled_until
-from protocol.spec.game.silence import find_silences, find_silent_seats
+from protocol.spec.game.silence import find_silent_seats
 from protocol.spec.game.state import MissedPlace, StatementRef, create_game
 from protocol.spec.game.statement_refs import (
     count_open_asks,
@@ -53,6 +53,7 @@ from protocol.spec.game.timing import get_live_round
 from protocol.spec.game.upkeep import get_next_block
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.payday import Bookkeeper
+from tests.protocol.spec.game.silences import find_silences
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     START_BLOCK,

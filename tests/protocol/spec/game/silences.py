@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
-from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase
+from protocol.spec.game.drawing import list_draws
+from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.events import (
     AskOpened,
     AskOver,
@@ -22,8 +23,8 @@ from protocol.spec.game.events import (
 )
 from protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved
 from protocol.spec.game.purse import BURNED, SLASHED, PotKind
-from protocol.spec.game.silence import is_missed
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.silence import is_missed, is_silence
+from protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat
 from protocol.spec.game.terms import compute_escrow
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.troubled import HONEST, Act, TroubledWorld, make_troubled, name_act
@@ -267,3 +268,13 @@ def is_missed_by(world: TroubledWorld, game_round: GameRound, party: str) -> boo
 def _count_unserved_draws(world: TroubledWorld, state: GameState, game_round: GameRound, party: str) -> int:
     own = {s for s in game_round.claims if world.claimants[game_round.index, s] == party}
     return sum(is_unserved(votes) for (slot, _), votes in game_round.votes.items() if slot in own)
+
+
+def find_silences(state: GameState, seat: Seat, block: int) -> tuple[MissedPlace, ...]:
+    """All that one seat has missed since it was last heard of, as the rule says it: what `find_silent_seats`
+    finds in one walk."""
+    places = [MissedPlace(index) for index in state.rounds]
+    if seat.role != SeatRole.SOLVER:
+        voted = [one for index, one in state.rounds.items() if index > seat.last_voted]
+        places = [MissedPlace(one.index, *draw) for one in voted for draw in list_draws(state, one)]
+    return tuple(sorted(place for place in places if is_silence(state, seat, place, block)))

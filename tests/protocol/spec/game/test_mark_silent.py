@@ -5,11 +5,11 @@ import pytest
 from protocol.spec.game import calls
 from protocol.spec.game.drawing import get_drawn_seat
 from protocol.spec.game.enums import SeatStatus
-from protocol.spec.game.silence import find_silences
 from protocol.spec.game.state import MissedPlace
 from protocol.spec.game.terms import SILENCES_MAX
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord
+from tests.protocol.spec.game.silences import find_silences
 from tests.protocol.spec.game.world import World, commit, make_quiet_world, seal_draw, solver, vote
 
 ROUNDS = tuple(MissedPlace(index) for index in range(SILENCES_MAX))
