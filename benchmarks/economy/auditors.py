@@ -63,7 +63,7 @@ class IsHanded(SealsGarbage):
 class HidesGarbage(SealsGarbage):
     """The same, by way of a contract."""
 
-    def is_hidden(self, play: Play, audit: Audit) -> bool:
+    def is_detouring(self, play: Play, audit: Audit) -> bool:
         """Always."""
         return True
 
@@ -72,7 +72,7 @@ class HidesGarbage(SealsGarbage):
 class HidesRejections(Says):
     """Says REJECT by way of a contract, and opens nothing."""
 
-    def is_hidden(self, play: Play, audit: Audit) -> bool:
+    def is_detouring(self, play: Play, audit: Audit) -> bool:
         """Always."""
         return True
 
@@ -244,13 +244,13 @@ AGENTS = (
     ),
     _make(
         "garbage sealer behind a contract",
-        "hands in its votes by a contract that hides the call, so that nobody asks",
+        "hands in its votes by a contract of its own",
         HidesGarbage(),
-        known="Votes by way of another contract",
+        is_spotted=True,
     ),
     _make(
         "hidden pair",
-        "says REJECT of honest work by way of a contract, so that nobody asks",
+        "says REJECT of honest work by way of a contract of its own",
         HidesRejections(VoteWord.REJECT_STATE),
         PAIR,
     ),

@@ -115,9 +115,8 @@ class Conduct:
         it. Honest machines differ, which is the harder case for them."""
         return False
 
-    def is_hidden(self, play: Play, audit: Audit) -> bool:
-        """Whether its votes go by a contract of its own that hides the call: nobody can ask about them, where
-        nodes of the chain trace nothing."""
+    def is_detouring(self, play: Play, audit: Audit) -> bool:
+        """Whether its votes go by a contract of its own, so that no transaction to Votes has them."""
         return False
 
     def choose_merge(self, play: Play, game_round: GameRound, merged: tuple[int, ...]) -> tuple[int, ...]:

@@ -147,10 +147,9 @@ def _list_vote(play: Play, game_round: GameRound, ref: StatementRef) -> Iterator
         play.words[ref] = play.get_conduct(audit.auditor).say(play, audit)
         play.note(audit.auditor, "says", audit, play.words[ref])
         is_claiming = play.words[ref] in COMPARED and not play.is_honest(audit.auditor)
-        is_hidden = play.get_conduct(audit.auditor).is_hidden(play, audit)
-        if is_hidden:
+        if play.get_conduct(audit.auditor).is_detouring(play, audit):
             play.price_detour(audit)
-        if is_claiming and not is_hidden and play.words[ref] != play.find_truth(audit):
+        if is_claiming and play.words[ref] != play.find_truth(audit):
             play.lies.append(ref)
     word = play.words[ref]
     said = replace(vote, word=word or VoteWord.ABSTAIN)

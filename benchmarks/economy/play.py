@@ -304,4 +304,4 @@ def get_needed_wei(call: GameCall) -> int:
     if isinstance(call, calls.JoinSeat | calls.TopUp):
         return call.wei
     is_bonded = isinstance(call, calls.OpenContest | calls.AskSigner | calls.DisputeStatement)
-    return call.bond if is_bonded else 0  # type: ignore[attr-defined]
+    return call.bond_limit if is_bonded else 0  # type: ignore[attr-defined]

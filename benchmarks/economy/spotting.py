@@ -39,8 +39,7 @@ def _is_opened(play: Play, ref: StatementRef) -> bool:
 
 def _find_asker(play: Play, audit: Audit) -> str | None:
     """Who asks; None where nobody does."""
-    conduct = play.get_conduct(audit.auditor)
-    if conduct.is_end_shared(play, audit) or conduct.is_hidden(play, audit):
+    if play.get_conduct(audit.auditor).is_end_shared(play, audit):
         return None
     names = play.list_honest(SeatRole.WHISTLEBLOWER) or play.list_honest(SeatRole.VERIFIER)
     names = [name for name in names if name != audit.auditor]

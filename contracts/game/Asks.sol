@@ -28,7 +28,7 @@ contract Asks is QuestionModule, IAsks {
 
     // Asking ----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IAsks
-    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondWei)
+    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondLimitWei)
         external
         returns (bytes32 id)
     {
@@ -40,7 +40,7 @@ contract Asks is QuestionModule, IAsks {
         _requireWindow(0, votesUntil + audit.ask);
         id = _idOf(task, hash, leaf, s.seat, msg.sender);
         if (_asks[id].lastBlock != 0) revert AlreadyAsked(id);
-        uint256 bonds = _openQuestion(task, s.seat, s.ref.round, bondWei);
+        (uint256 bonds, uint256 bondWei) = _openQuestion(task, s.seat, s.ref.round, bondLimitWei);
         // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
         uint256 lastBlock = _max(block.number, votesUntil) + audit.respond;
         _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));

@@ -55,7 +55,7 @@ contract Contests is Module, IContests {
 
     // Turns -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IContests
-    function contest(TaskId task, uint256 round, uint256 bondWei, bytes32 salt)
+    function contest(TaskId task, uint256 round, uint256 bondLimitWei, bytes32 salt)
         external
         returns (bytes32 id)
     {
@@ -65,9 +65,8 @@ contract Contests is Module, IContests {
         _requireWindow(view_.opened, view_.rootUntil);
         GameTerms memory terms = _terms(task);
         uint256 bonds = _nextBonds(task, round);
-        if (bondWei != bonds * terms.amounts.contestBond) {
-            revert IRefusals.WrongBond(bonds * terms.amounts.contestBond, bondWei);
-        }
+        uint256 bondWei = bonds * terms.amounts.contestBond;
+        if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
         id = keccak256(abi.encode(task, round, view_.root, msg.sender, salt));
         Contest storage c = _contests[task][id];
         if (c.turn != Turn.NONE) revert ContestExists(id);

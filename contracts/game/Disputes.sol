@@ -69,7 +69,7 @@ contract Disputes is QuestionModule, IDisputes {
         uint256 round,
         uint256 slot,
         uint256 segment,
-        uint256 bondWei,
+        uint256 bondLimitWei,
         bytes32 salt
     ) external returns (bytes32) {
         Statement memory s = _readClaim(task, round, slot);
@@ -78,12 +78,12 @@ contract Disputes is QuestionModule, IDisputes {
             s = _readClaim(task, round, slot);
         }
         if (segment >= s.claim.segments) revert IRefusals.StatementUnknown(round, slot);
-        return _openDispute(task, s, segment, 0, bondWei, salt);
+        return _openDispute(task, s, segment, 0, bondLimitWei, salt);
     }
 
     /// @inheritdoc IDisputes
     /// @dev Who was not served, or abstains, claims no state.
-    function disputeVote(TaskId task, SignedVote calldata signed, uint256 bondWei, bytes32 salt)
+    function disputeVote(TaskId task, SignedVote calldata signed, uint256 bondLimitWei, bytes32 salt)
         external
         returns (bytes32)
     {
@@ -94,7 +94,7 @@ contract Disputes is QuestionModule, IDisputes {
         if (!isClaiming) revert IRefusals.StatementUnknown(s.ref.round, s.ref.slot);
         address solver = _seatAt(task, s.claim.seat).account;
         bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver);
-        return _openDispute(task, s, signed.vote.segment, origin, bondWei, salt);
+        return _openDispute(task, s, signed.vote.segment, origin, bondLimitWei, salt);
     }
 
     function _openDispute(
@@ -102,7 +102,7 @@ contract Disputes is QuestionModule, IDisputes {
         Statement memory s,
         uint256 segment,
         bytes32 origin,
-        uint256 bondWei,
+        uint256 bondLimitWei,
         bytes32 salt
     ) private returns (bytes32 id) {
         _requireAccused(s);
@@ -115,7 +115,8 @@ contract Disputes is QuestionModule, IDisputes {
         d.clockBlock = uint40(block.number + s.audit.respond);
         _keepStatement(d, s.ref, segment);
         if (origin != 0) d.origin = origin;
-        d.number = uint24(_openQuestion(task, s.seat, s.ref.round, bondWei));
+        (uint256 number, uint256 bondWei) = _openQuestion(task, s.seat, s.ref.round, bondLimitWei);
+        d.number = uint24(number);
         emit DisputeOpened(task, id, s.seat, s.ref, segment, msg.sender, bondWei, d.clockBlock);
     }
 

@@ -21,15 +21,17 @@ abstract contract QuestionModule is StatementModule, IQuestions {
     }
 
     /// @dev Counts one more on a seat and takes its bond from the sender's credit: the k-th open one costs k.
-    /// @param bondWei what the sender expects
+    /// @param bondLimitWei the most that the sender pays: others may open some before it
     /// @return number k: the bond is given back by it
-    function _openQuestion(TaskId task, uint256 seat, uint256 round, uint256 bondWei)
+    /// @return bondWei what was taken
+    function _openQuestion(TaskId task, uint256 seat, uint256 round, uint256 bondLimitWei)
         internal
-        returns (uint256 number)
+        returns (uint256 number, uint256 bondWei)
     {
         uint256 oneWei;
         (number, oneWei) = tasks.countQuestion(task, seat, round, true);
-        if (bondWei != number * oneWei) revert IRefusals.WrongBond(number * oneWei, bondWei);
+        bondWei = number * oneWei;
+        if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
     }
 

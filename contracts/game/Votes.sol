@@ -103,7 +103,7 @@ contract Votes is Module, IVotes {
     // Judging ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IVotes
     function judge(TaskId task, uint256 round, HandedVote[] calldata handed) external {
-        _judge(task, round, handed);
+        if (_judge(task, round, handed)) _logRelayed(task);
     }
 
     /// @inheritdoc IVotes
@@ -117,15 +117,24 @@ contract Votes is Module, IVotes {
         uint64 signers,
         bytes calldata signatures
     ) external {
-        if (late.length != 0 && round != 0) _judge(task, round - 1, late);
-        if (handed.length != 0) _judge(task, round, handed);
+        bool isNews = late.length != 0 && round != 0 && _judge(task, round - 1, late);
+        if (handed.length != 0 && _judge(task, round, handed)) isNews = true;
+        if (isNews) _logRelayed(task);
         rounds.post(task, round, merged, root, signers, signatures);
     }
 
-    function _judge(TaskId task, uint256 round, HandedVote[] calldata handed) private {
+    /// @dev Who calls by way of a contract would hide from strangers what it hands in: the chain shows the data of transactions alone. An account with
+    /// code of its own (EIP-7702) is such a contract, also where it sends the transaction to itself.
+    function _logRelayed(TaskId task) private {
+        if (msg.sender == tx.origin && msg.sender.code.length == 0) return;
+        emit VotesRelayed(task, msg.data);
+    }
+
+    /// @return isNews whether anything was counted or opened
+    function _judge(TaskId task, uint256 round, HandedVote[] calldata handed) private returns (bool isNews) {
         Session memory x;
         _look(x, task, round, _slotsIn(handed));
-        if (x.audit.isUndone || !x.audit.isSealed) return;
+        if (x.audit.isUndone || !x.audit.isSealed) return false;
         _prepare(x, handed);
         State storage s = _states[task];
         Log memory log = Logs.create(handed.length);
@@ -141,7 +150,7 @@ contract Votes is Module, IVotes {
         }
         _decide(s, x);
         if (log.count != 0) emit VotesCounted(task, round, log.seal());
-        _open(s, x, handed, isOpened);
+        isNews = _open(s, x, handed, isOpened) || log.count != 0;
         _turn(s.ballots, x.ballots, NOTHING);
         _turn(s.books, x.book, NOTHING);
     }
@@ -401,7 +410,7 @@ contract Votes is Module, IVotes {
         Session memory x,
         HandedVote[] calldata handed,
         bool[] memory isOpened
-    ) private {
+    ) private returns (bool isNews) {
         Log memory log = Logs.create(handed.length);
         unchecked {
             for (uint256 i = 0; i < handed.length; ++i) {
@@ -410,7 +419,8 @@ contract Votes is Module, IVotes {
                 }
             }
         }
-        if (log.count != 0) emit VotesOpened(x.task, x.round, log.seal());
+        isNews = log.count != 0;
+        if (isNews) emit VotesOpened(x.task, x.round, log.seal());
     }
 
     function _pay(State storage s, Session memory x) private returns (bool) {

@@ -11,6 +11,8 @@ interface Vm {
     function getBlockNumber() external view returns (uint256);
     // Accounts
     function prank(address sender) external;
+    function prank(address sender, address origin) external;
+    function etch(address target, bytes calldata code) external;
     function startPrank(address sender) external;
     function stopPrank() external;
     function addr(uint256 privateKey) external pure returns (address);
@@ -24,6 +26,13 @@ interface Vm {
     function expectPartialRevert(bytes4 selector) external;
     function expectEmit(bool topic1, bool topic2, bool topic3, bool data, address emitter) external;
     function assume(bool condition) external pure;
+    struct Entry {
+        bytes32[] topics;
+        bytes data;
+        address emitter;
+    }
+    function recordLogs() external;
+    function getRecordedLogs() external returns (Entry[] memory entries);
     // Storage
     function load(address target, bytes32 slot) external view returns (bytes32);
     function store(address target, bytes32 slot, bytes32 value) external;

@@ -91,7 +91,7 @@ async def _iterate_disputes(
     for ended in (event for event in events if event.name == "DisputeEnded"):
         name = bytes(ended.arguments["dispute"])
         said = opened[name].arguments
-        _, data = await connection.sent_data(ended.transaction_hash)
+        data = await connection.sent_data(ended.transaction_hash)
         gas = [await _read_gas(connection, one) for one in _list_transactions(events, name)]
         yield DisputeTold(
             accused=seats[int(said["seat"])],

@@ -111,7 +111,7 @@ class AnsweringTwin(Twin):
         vote, _, auditor = self._vote(ref, word)
         signature = hand_vote(vote, None, auditor, self.signing)[-2:]
         salt = make_word("d", self.count)
-        return "Disputes", "disputeVote", self.task, (_words(vote), *signature), call.bond, salt
+        return "Disputes", "disputeVote", self.task, (_words(vote), *signature), call.bond_limit, salt
 
     def _write_answer_ask(self, call: calls.AnswerAsk) -> tuple[Any, ...]:
         """Both ends are one state: only the claimed one is shown."""

@@ -225,7 +225,7 @@ class Player:
         state, rounds = self.twin.state, list(self.twin.state.rounds.items())[-6:]
         bond = state.terms.amounts.contest_bond * (1 + len(state.contests))
         posted = [index for index, one in rounds if one.phase == RoundPhase.POSTED]
-        return [calls.OpenContest(index, bond) for index in posted]
+        return [calls.OpenContest(index, bond + _get_spare(index)) for index in posted]
 
     def _list_asks(self) -> list[GameCall]:
         state, options = self.twin.state, list[GameCall]()
@@ -237,7 +237,7 @@ class Player:
                     bonds = 1 + sum(one.seat == seat for one in state.asks.values())
                     leaf = int((index + slot + rank) % 5 == 4)
                     bond = state.terms.amounts.ask_bond * bonds
-                    options.append(calls.AskSigner(ref, vote.word, leaf, bond))
+                    options.append(calls.AskSigner(ref, vote.word, leaf, bond + _get_spare(slot)))
         return options
 
     def _list_disputes(self) -> list[GameCall]:
@@ -246,7 +246,7 @@ class Player:
             for slot, claim in game_round.claims.items():
                 bonds = 1 + sum(one.seat == claim.seat for one in state.disputes.values())
                 wei = state.terms.amounts.dispute_bond * bonds
-                options.append(calls.DisputeStatement(StatementRef(index, slot), wei))
+                options.append(calls.DisputeStatement(StatementRef(index, slot), wei + _get_spare(slot)))
         return options
 
     def _list_turns(self) -> list[GameCall]:
@@ -283,3 +283,8 @@ class Player:
             options += [(replace(right, **self.dice.choice(wrong)), sender)] * 4
         self.do(*self.dice.choice(options))
         return True
+
+
+def _get_spare(number: int) -> int:
+    """So much more than what is due the call pays at most."""
+    return number % 3 * 100

@@ -342,7 +342,7 @@ class Twin:
 
     # --- Contests, asks, disputes: their outer shell --------------------------------------------------------
     def _write_open_contest(self, call: calls.OpenContest) -> tuple[Any, ...]:
-        return "Contests", "contest", self.task, call.round, call.bond, make_word("contest", self.count)
+        return "Contests", "contest", self.task, call.round, call.bond_limit, make_word("contest", self.count)
 
     def _write_end_root_contest(self, call: calls.EndRootContest) -> tuple[Any, ...]:
         return "Contests", "endContest", self.task, self.ids.get(call.contest, bytes(32))
@@ -357,7 +357,7 @@ class Twin:
             return None
         vote, _, auditor = self._vote(ref, call.word, call.leaf)
         handed = hand_vote(vote, None, auditor, self.signing)
-        return "Asks", "ask", self.task, (_words(vote), *handed[-2:]), call.leaf, call.bond
+        return "Asks", "ask", self.task, (_words(vote), *handed[-2:]), call.leaf, call.bond_limit
 
     def _write_end_ask(self, call: calls.EndAsk) -> tuple[Any, ...] | None:
         question = self.questions.get(call.ask)
@@ -374,7 +374,7 @@ class Twin:
             ref.round,
             ref.slot,
             0,
-            call.bond,
+            call.bond_limit,
             make_word("d", self.count),
         )
 

@@ -84,9 +84,9 @@ interface IAsks is IQuestions {
     /// @param task the task
     /// @param signed the vote and its signature
     /// @param leaf index of the leaf in its tree
-    /// @param bondWei the bond that is due
+    /// @param bondLimitWei the most that the sender pays; taken from its credit are k times `askBond`, where it is the k-th ask that is open on the seat
     /// @return id its name
-    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondWei) external returns (bytes32 id);
+    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondLimitWei) external returns (bytes32 id);
 
     /// @notice Answers. Anybody may.
     /// @param task the task

@@ -65,10 +65,10 @@ interface IContests {
     /// @notice Contests the posted root of a round, until the round's `rootUntil`.
     /// @param task the task
     /// @param round index of the round in its task, from 0
-    /// @param bondWei k times `contestBond`, from the sender's credit, where it is the task's k-th contest that is open
+    /// @param bondLimitWei the most that the sender pays; taken from its credit are k times `contestBond`, where it is the task's k-th contest that is open
     /// @param salt tells contests of one root and sender apart
     /// @return id keccak256(abi.encode(task, round, root, sender, salt))
-    function contest(TaskId task, uint256 round, uint256 bondWei, bytes32 salt) external returns (bytes32 id);
+    function contest(TaskId task, uint256 round, uint256 bondLimitWei, bytes32 salt) external returns (bytes32 id);
 
     /// @notice Opens the contested node.
     /// @param task the task

@@ -142,20 +142,20 @@ interface IDisputes is IQuestions, IStepProofs {
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool
     /// @param segment index of the segment in its claim
-    /// @param bondWei (1 + open disputes on the seat) * disputeBond, from the sender's credit
+    /// @param bondLimitWei the most that the sender pays; taken from its credit are (1 + open disputes on the seat) * disputeBond
     /// @param salt names the dispute, with the task and the sender
     /// @return dispute keccak256(abi.encode(task, sender, salt))
-    function disputeClaim(TaskId task, uint256 round, uint256 slot, uint256 segment, uint256 bondWei, bytes32 salt)
+    function disputeClaim(TaskId task, uint256 round, uint256 slot, uint256 segment, uint256 bondLimitWei, bytes32 salt)
         external
         returns (bytes32 dispute);
 
     /// @notice Disputes a signed vote on its segment; a late one until the block from which late votes count + `dispute`. The claimant is its signer.
     /// @param task the task
     /// @param signed the vote and its signature
-    /// @param bondWei the bond, in wei
+    /// @param bondLimitWei the most that the sender pays
     /// @param salt tells equal ones apart
     /// @return dispute its name
-    function disputeVote(TaskId task, SignedVote calldata signed, uint256 bondWei, bytes32 salt)
+    function disputeVote(TaskId task, SignedVote calldata signed, uint256 bondLimitWei, bytes32 salt)
         external
         returns (bytes32 dispute);
 

@@ -218,10 +218,10 @@ interface IRefusals {
     /// @param actual what was given
     /// @custom:remedy Train the shard that the chain's beacon deals.
     error WrongBeacon(bytes32 expected, bytes32 actual);
-    /// @notice The bond is another than is due.
+    /// @notice The bond is more than the call pays at most.
     /// @param expectedWei what is needed
-    /// @param actualWei what there is
-    /// @custom:remedy Attach exactly the bond that is due.
+    /// @param actualWei the limit that the call named
+    /// @custom:remedy Name a greater limit: the k-th that is open costs k bonds, and others may come before.
     error WrongBond(uint256 expectedWei, uint256 actualWei);
     /// @notice The claim has an impossible number of segments.
     /// @param least the least that is allowed

@@ -53,6 +53,10 @@ interface IVotes {
     /// @param round index of the round in its task, from 0
     /// @param votes four bytes each: slot, draw, rank, word
     event VotesOpened(TaskId indexed task, uint256 indexed round, bytes votes);
+    /// @notice Votes of this transaction came by way of a contract: whoever holds a false one against its signer reads it here.
+    /// @param task the task
+    /// @param data of the call of `judge` or `judgeAndPost`, whole
+    event VotesRelayed(TaskId indexed task, bytes data);
 
     /// @notice Counts votes of one round, then pays openings. Anybody may hand in anybody's.
     /// @param task the task

@@ -7,7 +7,7 @@ A word is chosen from everything at hand: a start that is wrong first, then the 
 What is not served in time makes it UNSERVED, or ABSTAIN where the fee would be too much; what fails here,
 ABSTAIN. A start with step numbers of another place is unserved: nobody can replay it as this segment. So is
 one from which a step leaves the finite numbers: no training leads there, and where that cost nothing, claims
-of such states alone would be a free try.
+of such states alone would be a free try. So one step is taken also where nobody wants more than an UNSERVED.
 """
 
 from protocol.actions.audit.asking import NotServed

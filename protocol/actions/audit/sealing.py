@@ -2,7 +2,9 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from protocol.actions.audit.asking import ask_until, make_unserved
 from protocol.actions.audit.book import make_sealed
@@ -12,7 +14,8 @@ from protocol.actions.audit.records import SealMade, WrongStart
 from protocol.actions.audit.room import AuditRoom
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.compute.data import get_batch
-from protocol.compute.step import GetBatch
+from protocol.compute.digest import build_state_trees
+from protocol.compute.step import GetBatch, TrainingState
 from protocol.spec.audit_draw import deal_shards
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
@@ -22,6 +25,7 @@ from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import compute_seal
 
 START_FORM = make_form(StartShown)
+Trained = TypeVar("Trained")
 
 
 class Diverged(ProtocolFault):
@@ -43,12 +47,9 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
         _keep_wrong_start(room, drawn, first)
         raise make_unserved("a start state with the step numbers of its place", until)
     if not _is_wanted(room, drawn):
-        room.passed.add(drawn.place)
+        await _pass(room, drawn, start.header)
         return None
-    try:
-        own = await asyncio.to_thread(_replay, room, drawn, start.header)
-    except ProtocolFault as fault:
-        raise Diverged(**vars(fault)) from fault
+    own = await _try_training(_replay, room, drawn, start.header)
     if find_drawn(room.get_game(), drawn.place) is None:
         return None
     return _write_seal(room, drawn, first, start, own)
@@ -84,12 +85,49 @@ def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
     return is_wanted(game, place, room.block) and not is_only_unserved(game, place, room.block)
 
 
+def _is_only_unserved(room: AuditRoom, drawn: DrawnAudit) -> bool:
+    """Whether an UNSERVED, and nothing else, would count now."""
+    game, place = room.get_game(), drawn.place
+    is_there = find_drawn(game, place) is not None
+    return is_there and is_wanted(game, place, room.block) and is_only_unserved(game, place, room.block)
+
+
+async def _pass(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> None:
+    """Nobody wants a word that follows a replay. Where an UNSERVED is wanted, one step shows if it can be
+    trained from the start: else its solver would keep its fee wherever an own auditor is drawn too. Raises
+    Diverged."""
+    if _is_only_unserved(room, drawn):
+        await _try_training(_take_step, room, drawn, start)
+    room.passed.add(drawn.place)
+
+
+async def _try_training(
+    train: Callable[[AuditRoom, DrawnAudit, StateHeader], Trained],
+    room: AuditRoom,
+    drawn: DrawnAudit,
+    start: StateHeader,
+) -> Trained:
+    try:
+        return await asyncio.to_thread(train, room, drawn, start)
+    except ProtocolFault as fault:
+        raise Diverged(**vars(fault)) from fault
+
+
 def _replay(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> StateHeader:
-    about, steps = room.about, room.about.segment_steps
-    place = (drawn.segment * steps, steps)
+    return room.states.keep(_train(room, drawn, start, room.about.segment_steps))
+
+
+def _take_step(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> None:
+    """Raises ProtocolFault where the state after one step is not finite."""
+    build_state_trees(_train(room, drawn, start, 1))
+
+
+def _train(room: AuditRoom, drawn: DrawnAudit, start: StateHeader, steps: int) -> TrainingState:
+    about = room.about
+    place = (drawn.segment * about.segment_steps, steps)
     # Nobody but `train` holds the start: a state less in memory from its first step on.
     end, _ = room.train(room.states.load(start), about.training, _get_batches(room, drawn), *place)
-    return room.states.keep(end)
+    return end
 
 
 def _get_batches(room: AuditRoom, drawn: DrawnAudit) -> GetBatch:

@@ -14,7 +14,7 @@ from protocol.actions.dispute.knowing import find_vote, get_inner, get_now, list
 from protocol.actions.dispute.sources import KnownVote, OwnReplay
 from protocol.actions.dispute.spotting import find_spot_leaf
 from protocol.actions.dispute.standing import find_accused, find_solver, list_provable_rounds
-from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.credit import fund_bonds
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.asks import ASKED_WORDS
 from protocol.spec.game.enums import SeatStatus
@@ -112,11 +112,10 @@ async def ask(party: Party, doubt: Doubt) -> None:
     accused, ref = find_accused(get_now(party), known.ref, known), known.ref
     assert accused is not None
     async with party.task.locks["credit", None]:
-        count = 1 + count_open_asks(get_now(party), accused.number)
-        bond_wei = count * party.game.terms.amounts.ask_bond
-        await deposit_missing(party, bond_wei)
+        count = count_open_asks(get_now(party), accused.number)
+        limit_wei = await fund_bonds(party, count, party.game.terms.amounts.ask_bond)
         form = sign_form(known.vote, known.signature)
-        await party.chain.asks.ask(party.task.task, form, doubt.leaf, bond_wei)
+        await party.chain.asks.ask(party.task.task, form, doubt.leaf, limit_wei)
     party.say(f"round {ref.round} slot {ref.slot}: asked {known.auditor} to show leaf {doubt.leaf}")
 
 

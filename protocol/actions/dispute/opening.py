@@ -22,7 +22,7 @@ from protocol.actions.dispute.standing import (
     list_provable_rounds,
 )
 from protocol.actions.dispute.suspecting import Suspicion, list_suspicions
-from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.credit import fund_bonds
 from protocol.actions.runtime.party import Party
 from protocol.compute.compare import Verdict
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -125,19 +125,18 @@ async def open_case(party: Party, case: CaseMade) -> None:
     accused = find_accused(get_now(party), StatementRef(case.round, case.slot, draw, case.rank), known)
     assert accused is not None
     async with party.task.locks["credit", None]:
-        count = 1 + count_open_disputes(get_now(party), accused.number)
-        bond_wei = count * party.game.terms.amounts.dispute_bond
-        await deposit_missing(party, bond_wei)
-        await _send(party, case, known, bond_wei)
+        count = count_open_disputes(get_now(party), accused.number)
+        limit_wei = await fund_bonds(party, count, party.game.terms.amounts.dispute_bond)
+        await _send(party, case, known, limit_wei)
 
 
-async def _send(party: Party, case: CaseMade, known: KnownVote | None, bond_wei: int) -> None:
+async def _send(party: Party, case: CaseMade, known: KnownVote | None, limit_wei: int) -> None:
     disputes, task = party.chain.disputes, party.task.task
     if known is None:
         place = (case.round, case.slot, case.segment)
-        await disputes.dispute_claim(task, *place, bond_wei, case.salt)
+        await disputes.dispute_claim(task, *place, limit_wei, case.salt)
     else:
-        await disputes.dispute_vote(task, sign_form(known.vote, known.signature), bond_wei, case.salt)
+        await disputes.dispute_vote(task, sign_form(known.vote, known.signature), limit_wei, case.salt)
 
 
 def format_place(sentence: Sentence) -> str:

@@ -1,12 +1,12 @@
-"""Votes that stand on chain, read from the calls that handed them in.
+"""Votes that stand on chain, read from the calls that handed them in, or from the log of such a call where it
+came by way of a contract.
 
 Auditors offer their votes to solvers alone, and a liar offers none where it harms it. But what counts was
 handed in, signed and whole: whoever judged a claim differently finds it there.
 """
 
 import asyncio
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from protocol.actions.audit.handing import WITH_OPENING, HandedVote
@@ -16,16 +16,20 @@ from protocol.actions.dispute.spotting import list_spot_slots
 from protocol.actions.dispute.standing import find_solver, list_provable_rounds
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import find_function, load_own_abi
-from protocol.adapters.chain.values import decode_values
+from protocol.adapters.chain.logs import Event
 from protocol.spec.codec import compute_boundary_leaf
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.errors import ProtocolFault
 from protocol.spec.game.auditing import DrawnAudit, get_drawn, get_place
 from protocol.spec.game.state import GameRound, GameState, StatementRef
 from protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
 
-log = logging.getLogger(__name__)
-
 LOGGED = ("VotesCounted", "VotesOpened")
+RELAYED = "VotesRelayed"
+"""The data of a call that no transaction shows: somebody called by way of a contract."""
+JUDGE_AND_POST = "judgeAndPost"
+CALLS = ("judge", JUDGE_AND_POST)
+WORD_BYTES = 32
+VOTE_BYTES = WORD_BYTES * len(HandedVote._fields)
 
 
 @dataclass(frozen=True)
@@ -75,44 +79,46 @@ async def read_votes(party: Party, unread: Unread) -> None:
     """Take these votes from the calls of their round; each is kept as if its auditor had handed it in."""
     game_round = get_now(party).rounds[unread.round]
     events = await party.chain.read_events(game_round.closed or game_round.opened, party.state.head_block)
-    calls = {
-        event.transaction_hash: None
-        for event in events
-        if event.name in LOGGED and event.arguments["task"] == party.task.task
-    }
-    for call in calls:
-        for index, handed in await _read_call(party, call):
+    own = [event for event in events if event.arguments.get("task") == party.task.task]
+    for data in await _read_calls(party, own):
+        for index, handed in _decode_call(data):
             if index == unread.round:
                 await _take(party, index, handed)
     party.task.cases.read.add(unread)
 
 
-async def _read_call(party: Party, transaction_hash: bytes) -> list[tuple[int, HandedVote]]:
-    """Round and vote of each that was handed in by a transaction. Where it went by another contract, a liar's
-    for example, only a node of the chain that traces transactions tells what was called; none where it does
-    not."""
-    connection, votes = party.chain.connection, party.chain.votes.address
-    to, data = await connection.sent_data(transaction_hash)
-    if to == votes:
-        return _decode_call(data)
-    try:
-        calls = await connection.traced_calls(transaction_hash)
-    except EnvironmentFault as fault:
-        log.warning(
-            "votes that went by the contract %s cannot be read, nor held against anybody: %s", to, fault
-        )
-        return []
-    return [one for called, data in calls if called == votes for one in _decode_call(data)]
+async def _read_calls(party: Party, events: Iterable[Event]) -> list[bytes]:
+    """The data of each call that handed in votes which counted. What a contract was told the log repeats; any
+    other call is a transaction of its own."""
+    counted = [event for event in events if event.name in (*LOGGED, RELAYED)]
+    relayed = {event.transaction_hash for event in counted if event.name == RELAYED}
+    direct = dict.fromkeys(one.transaction_hash for one in counted if one.transaction_hash not in relayed)
+    sent = [await party.chain.connection.sent_data(name) for name in direct]
+    return [event.arguments["data"] for event in counted if event.name == RELAYED] + sent
 
 
 def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:
-    for name in ("judge", "judgeAndPost"):
-        entry = find_function(load_own_abi("Votes"), name)
-        if data[:4] == entry.selector:
-            _, index, handed, *rest = decode_values(entry.inputs, data[4:])
-            late = rest[0] if name == "judgeAndPost" else ()
-            return [(index, one) for one in handed] + [(index - 1, one) for one in late]
-    return []
+    """Round and vote of each, as the contract finds them: it looks at nothing else, so neither padding nor
+    signatures of a merge can make a call unreadable that it has read."""
+    name = next((one for one in CALLS if data[:4] == find_function(load_own_abi("Votes"), one).selector), "")
+    if not name:
+        return []
+    body = data[4:]
+    index, late = _get_word(body, 1), _list_handed(body, 3) if name == JUDGE_AND_POST else ()
+    return [(index, one) for one in _list_handed(body, 2)] + [(index - 1, one) for one in late]
+
+
+def _list_handed(body: bytes, place: int) -> Iterator[HandedVote]:
+    """A list of votes: its argument says where its length stands, which the votes follow."""
+    start = _get_word(body, place)
+    count = int.from_bytes(body[start : start + WORD_BYTES], "big")
+    for at in range(start + WORD_BYTES, len(body) - VOTE_BYTES + 1, VOTE_BYTES)[:count]:
+        first, *rest = (body[b : b + WORD_BYTES] for b in range(at, at + VOTE_BYTES, WORD_BYTES))
+        yield HandedVote(int.from_bytes(first, "big"), *rest)
+
+
+def _get_word(body: bytes, place: int) -> int:
+    return int.from_bytes(body[WORD_BYTES * place : WORD_BYTES * (place + 1)], "big")
 
 
 async def _take(party: Party, index: int, handed: HandedVote) -> None:

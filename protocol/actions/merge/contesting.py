@@ -15,7 +15,7 @@ from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.merge.places import find_own_slot
 from protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank, take_turn
 from protocol.actions.merge.records import ContestMade, MergeMade
-from protocol.actions.runtime.credit import deposit_missing
+from protocol.actions.runtime.credit import fund_bonds
 from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import refer_tensor
@@ -63,11 +63,9 @@ class OpenContest:
         book, name = party.task.claims, (self.round, self.root, self.root_until, self.attempt)
         if name not in book.contests:
             book.write(ContestMade(party.task.task, *name, secrets.token_bytes(32)))
-        # The k-th open contest of a task costs k bonds.
-        bond = party.game.terms.amounts.contest_bond * (1 + len(party.game.contests))
-        salt = book.contests[name].salt
-        await deposit_missing(party, bond)
-        await party.chain.contests.contest(party.task.task, self.round, bond, salt)
+        salt, game = book.contests[name].salt, party.game
+        limit_wei = await fund_bonds(party, len(game.contests), game.terms.amounts.contest_bond)
+        await party.chain.contests.contest(party.task.task, self.round, limit_wei, salt)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ by itself.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -141,20 +141,12 @@ class Connection:
             return False
         return True
 
-    async def sent_data(self, transaction_hash: bytes) -> tuple[str, bytes]:
-        """Whom a transaction calls, lower-case `0x` and empty for a creation, and the data of the call.
-        Raises EnvironmentFault where the node does not know it."""
+    async def sent_data(self, transaction_hash: bytes) -> bytes:
+        """The data of a transaction. Raises EnvironmentFault where the node does not know it."""
         found = await self.request("eth_getTransactionByHash", "0x" + transaction_hash.hex())
         if found is None:
             raise _fault(self.rpc_url, f"transaction 0x{transaction_hash.hex()}", "none")
-        return str(found["to"] or "").lower(), bytes.fromhex(str(found["input"])[2:])
-
-    async def traced_calls(self, transaction_hash: bytes) -> list[tuple[str, bytes]]:
-        """All calls within a transaction that were not undone: who was called, lower-case `0x`, and the data.
-        Raises EnvironmentFault where the chain's node traces none."""
-        options = {"tracer": "callTracer"}
-        found = await self.request("debug_traceTransaction", "0x" + transaction_hash.hex(), options)
-        return list(_walk_calls(found))
+        return bytes.fromhex(str(found["input"])[2:])
 
     async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[dict[str, Any]]:
         """Logs of the contracts in [from_block, to_block], in the chain's order."""
@@ -233,13 +225,6 @@ async def check_deployment(connection: Connection, deployment: Addresses) -> Non
 def _to_transaction(to: str, data: bytes, sender: str) -> dict[str, Any]:
     parties = {"to": to, "from": sender}
     return {"data": data, **{key: to_checksum_address(value) for key, value in parties.items() if value}}
-
-
-def _walk_calls(call: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    if not call.get("error"):
-        yield str(call.get("to") or "").lower(), bytes.fromhex(str(call.get("input", "0x"))[2:])
-        for inner in call.get("calls", ()):
-            yield from _walk_calls(inner)
 
 
 def _to_head(block: Any) -> Head:

@@ -38,7 +38,7 @@ def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
     require(is_open, "OutsideWindow", f"until {until}", draft.block)
     require(call.is_new, "AlreadyAsked", actual=ref)
     bond = state.terms.amounts.ask_bond * (1 + count_open_asks(state, number))
-    require(call.bond == bond, "WrongBond", bond, call.bond)
+    require(bond <= call.bond_limit, "WrongBond", bond, call.bond_limit)
     clock = compute_ask_clock(state, ref, draft.block)
     draft.emit(AskOpened(OpenAsk(state.next_number, ref, number, call.word, call.leaf, sender, clock)))
     draft.take(sender, bond_of(state.next_number), bond)

@@ -196,10 +196,10 @@ class SettleSeat(GameCall):
 # --- Contest of a posted root -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class OpenContest(GameCall):
-    """contest."""
+    """contest. bond_limit: the most that the sender pays, here and below."""
 
     round: int
-    bond: int
+    bond_limit: int
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class AskSigner(GameCall):
     statement: StatementRef
     word: VoteWord
     leaf: int
-    bond: int
+    bond_limit: int
     is_signed: bool = field(default=True, kw_only=True)
     signer: int | None = field(default=None, kw_only=True)
     is_leaf: bool = field(default=True, kw_only=True)
@@ -273,7 +273,7 @@ class DisputeStatement(GameCall):
     one; word, what it says: UNSERVED and ABSTAIN claim no state, so nothing of them can be disputed."""
 
     statement: StatementRef
-    bond: int
+    bond_limit: int
     is_signed: bool = field(default=True, kw_only=True)
     signer: int | None = field(default=None, kw_only=True)
     word: VoteWord = field(default=VoteWord.ACCEPT, kw_only=True)

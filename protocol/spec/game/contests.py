@@ -29,7 +29,7 @@ def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
     require(game_round.phase == RoundPhase.POSTED, "NothingOpen", "a posted root", game_round.phase.name)
     require_window(game_round.opened, game_round.root_until, draft.block)
     bond = state.terms.amounts.contest_bond * (1 + len(state.contests))
-    require(call.bond == bond, "WrongBond", bond, call.bond)
+    require(bond <= call.bond_limit, "WrongBond", bond, call.bond_limit)
     number, clock = state.next_number, draft.block + state.terms.windows.respond
     assert game_round.root is not None
     posting = (game_round.root, game_round.root_until)

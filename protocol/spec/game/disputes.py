@@ -46,7 +46,7 @@ def apply_dispute(draft: Draft, call: DisputeStatement, sender: str) -> None:
     is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
     require(is_decided, "ClaimUndecided", actual=fate.name)
     bond = state.terms.amounts.dispute_bond * (1 + count_open_disputes(state, number))
-    require(call.bond == bond, "WrongBond", bond, call.bond)
+    require(bond <= call.bond_limit, "WrongBond", bond, call.bond_limit)
     clock = compute_dispute_clock(state, draft.block)
     draft.emit(StatementDisputed(RunningDispute(state.next_number, ref, number, sender, clock)))
     draft.take(sender, bond_of(state.next_number), bond)

@@ -54,7 +54,7 @@ REMEDIES = {
     "WordNotAsked": "Only an ACCEPT or a REJECT of a state leaf can be asked, and never in exact tasks.",
     "WrongBase": "Train from the root that the chain gives.",
     "WrongBeacon": "Train the shard that the chain's beacon deals.",
-    "WrongBond": "Attach exactly the bond that is due.",
+    "WrongBond": "Name a greater limit: the k-th that is open costs k bonds, and others may come before.",
     "WrongSegments": "Claim as many segments as all audits of a claim need, and at most the round's number.",
     "WrongTurn": "Wait for your turn.",
 }

@@ -389,13 +389,28 @@ contract AsksTest is AsksWorld {
     }
 
     // Bonds -----------------------------------------------------------------------------------------------------------
+    /// @dev Somebody else asked just before: two bonds are due, two are paid, and two come back or are lost.
+    function test_ask_outrun_paysWhatIsDue() public {
+        play(0, 0);
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        give(stranger, BOND);
+        vm.prank(stranger);
+        book().ask(task, vote, 3, BOND);
+        uint256 before = purse.creditOf(asker);
+        bytes32 id = ask_(vote, 3, 4 * BOND);
+        assertEq(before - purse.creditOf(asker), 2 * BOND, "the second costs two");
+        (, uint256 bonds) = book().askOf(id);
+        assertEq(bonds, 2, "two are kept for it");
+        assertBooks();
+    }
+
     /// @dev The k-th open ask on a seat costs k bonds; several may ask for one leaf.
     function test_ask_kth_costsKBonds() public {
         play(0, 0);
         SignedVote memory vote = signed(0, 0, 0, ACCEPT);
         vm.prank(asker);
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBond.selector, BOND, BOND + 1));
-        book().ask(task, vote, 3, BOND + 1);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBond.selector, BOND, BOND - 1));
+        book().ask(task, vote, 3, BOND - 1);
         bytes32 id = ask_(vote, 3, BOND);
         vm.prank(asker);
         vm.expectRevert(abi.encodeWithSelector(IRefusals.WrongBond.selector, 2 * BOND, BOND));

@@ -453,6 +453,17 @@ contract ContestsTest is GameWorld {
         assertBooks();
     }
 
+    /// @dev Somebody else contested just before.
+    function test_contest_outrun_paysWhatIsDue() public {
+        _postRoot();
+        _contest("first");
+        uint256 before = purse.creditOf(contester);
+        _as(contester);
+        game.contest(task, 0, 5 * BOND, "second");
+        assertEq(before - purse.creditOf(contester), 2 * BOND, "the second costs two");
+        assertBooks();
+    }
+
     function test_contest_kth_costsKBonds() public {
         _postRoot();
         _contest("first");
@@ -574,9 +585,9 @@ contract ContestsTest is GameWorld {
         _expect(abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 2));
         _as(contester);
         game.contest(task, 2, BOND, "");
-        _expect(_error(IRefusals.WrongBond.selector, BOND, BOND + 1));
+        _expect(_error(IRefusals.WrongBond.selector, BOND, BOND - 1));
         _as(contester);
-        game.contest(task, 0, BOND + 1, "");
+        game.contest(task, 0, BOND - 1, "");
         _expect(abi.encodeWithSelector(IRefusals.CreditTooSmall.selector, helper, BOND, 0));
         _as(helper);
         game.contest(task, 0, BOND, "");

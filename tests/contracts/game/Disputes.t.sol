@@ -320,6 +320,16 @@ contract DisputesTest is GameStep {
         _open2();
     }
 
+    /// @dev Somebody else opened one just before.
+    function test_dispute_outrun_paysWhatIsDue() public {
+        acceptAll(0);
+        _open();
+        uint256 before = purse.creditOf(opener);
+        _openAs(opener, 5 * BOND, "second");
+        assertEq(before - purse.creditOf(opener), 2 * BOND, "the second costs two");
+        assertBooks();
+    }
+
     function test_disputeClaim_refusals() public {
         acceptAll(0);
         _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));

@@ -8,6 +8,7 @@ import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {AuditDraw} from "../../../contracts/libraries/AuditDraw.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
+import {Vm} from "../Vm.sol";
 import {GameWorld} from "./GameWorld.sol";
 import {ForwardStub} from "./Stubs.sol";
 
@@ -119,6 +120,86 @@ contract VotesTest is GameWorld {
         punish(drawnSeat(0, 0, 0, 0), Proof.ASKED, voteRef(0, 0, 0, 0));
         vote_(0, 0, 0, 0, ACCEPT, true);
         _codes(0, 0, 0, 0, 0);
+    }
+
+    // Relayed -----------------------------------------------------------------------------------------------------
+    /// @dev Sends a call to `votes` by way of a contract.
+    function _relay(bytes memory data) private {
+        ForwardStub relay = new ForwardStub();
+        relay.forward(address(votes), data);
+    }
+
+    /// @dev The data that was logged since `recordLogs`; empty where none was.
+    function _relayed() private returns (bytes memory data) {
+        Vm.Entry[] memory entries = vm.getRecordedLogs();
+        for (uint256 i = 0; i < entries.length; ++i) {
+            Vm.Entry memory entry = entries[i];
+            if (entry.emitter != address(votes) || entry.topics[0] != IVotes.VotesRelayed.selector) continue;
+            assertEq(entry.topics[1], TaskId.unwrap(task), "task");
+            assertEq(data.length, 0, "once a call");
+            data = abi.decode(entry.data, (bytes));
+        }
+    }
+
+    function _judgeData() private view returns (bytes memory) {
+        return abi.encodeCall(IVotes.judge, (task, 0, acceptances(0)));
+    }
+
+    function test_judge_byAContract_isLoggedWhole() public {
+        _drawn();
+        bytes memory data = _judgeData();
+        vm.recordLogs();
+        _relay(data);
+        assertEq(keccak256(_relayed()), keccak256(data), "byte for byte");
+        _codes(0, 0, 5, 0, 0);
+        _relay(data);
+        assertEq(_relayed().length, 0, "nothing of it counted");
+    }
+
+    /// @dev An opening tells as much as a vote.
+    function test_judge_openingByAContract_isLoggedWhole() public {
+        _drawn();
+        vote_(0, 0, 0, 0, ACCEPT, false);
+        IVotes.HandedVote[] memory one = new IVotes.HandedVote[](1);
+        one[0] = hand(0, 0, 0, 0, ACCEPT, true);
+        bytes memory data = abi.encodeCall(IVotes.judge, (task, 0, one));
+        vm.recordLogs();
+        _relay(data);
+        assertEq(keccak256(_relayed()), keccak256(data), "byte for byte");
+    }
+
+    /// @dev Delegated code (EIP-7702) may be called by a transaction that its own account sends.
+    function test_judge_byAnAccountWithCode_isLoggedWhole() public {
+        _drawn();
+        bytes memory data = _judgeData();
+        vm.etch(stranger, hex"ef0100000000000000000000000000000000000000dead");
+        vm.recordLogs();
+        vm.prank(stranger, stranger);
+        (bool isDone,) = address(votes).call(data);
+        assertTrue(isDone, "taken");
+        assertEq(keccak256(_relayed()), keccak256(data), "byte for byte");
+    }
+
+    function test_judgeAndPost_byAContract_isLoggedWhole() public {
+        _drawn();
+        IVotes.HandedVote[] memory none = new IVotes.HandedVote[](0);
+        IVotes.HandedVote[] memory all = acceptances(0);
+        bytes memory signatures = signMerge(0, 7, "root", 7);
+        bytes memory data =
+            abi.encodeCall(IVotes.judgeAndPost, (task, 0, all, none, 7, "root", 7, signatures));
+        vm.recordLogs();
+        _relay(data);
+        assertEq(keccak256(_relayed()), keccak256(data), "byte for byte");
+    }
+
+    function test_judge_directly_isNotLogged() public {
+        _drawn();
+        IVotes.HandedVote[] memory all = acceptances(0);
+        vm.recordLogs();
+        vm.prank(stranger, stranger);
+        votes.judge(task, 0, all);
+        assertEq(_relayed().length, 0, "it is the transaction's data");
+        _codes(0, 0, 5, 0, 0);
     }
 
     // Windows -----------------------------------------------------------------------------------------------------
@@ -517,6 +598,8 @@ contract VotesTest is GameWorld {
         sealAudits(round);
         IVotes.HandedVote[] memory all = acceptances(round);
         bytes memory signatures = signMerge(round, bitsOf(solvers), "root", bitsOf(solvers));
+        // Directly, as a node does.
+        vm.prank(stranger, stranger);
         postGas = gasleft();
         votes.judge(task, round, all);
         rounds.post(task, round, bitsOf(solvers), "root", bitsOf(solvers), signatures);

@@ -76,7 +76,8 @@ contract QuestionHarness is QuestionModule {
     constructor(Modules memory modules) QuestionModule(modules) {}
 
     function open(TaskId task, uint256 seat, uint256 bondWei) external returns (uint256) {
-        return _openQuestion(task, seat, 0, bondWei);
+        (uint256 number,) = _openQuestion(task, seat, 0, bondWei);
+        return number;
     }
 
     function end(TaskId task, uint256 seat, uint256 number, bool isForfeit, address account) external {

@@ -82,7 +82,7 @@ def show_bits(bits: int) -> str:
 
 async def find_number(connection: Connection, event: Event, training: TrainingSpec) -> ConvictedNumber | None:
     """What the transaction of a conviction proved; None where it proved something else than an operation."""
-    _, data = await connection.sent_data(event.transaction_hash)
+    data = await connection.sent_data(event.transaction_hash)
     entry = find_function(load_abi("Disputes"), "proveOperation")
     if data[:SELECTOR_BYTES] != entry.selector:
         return None

@@ -11,7 +11,7 @@ from protocol.actions.audit.replay import audit
 from protocol.actions.runtime.duties import Wait
 from protocol.spec.game import calls
 from protocol.spec.game.drawing import get_late_draw
-from protocol.spec.game.fates import get_votes
+from protocol.spec.game.fates import get_votes, is_unserved
 from protocol.spec.game.timing import compute_draw_window, get_closing_from
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import (
@@ -19,6 +19,7 @@ from tests.protocol.actions.audit.stage import (
     SOLVER,
     Node,
     Stage,
+    Twist,
     get_account,
     judge,
     make_solver,
@@ -98,14 +99,14 @@ async def test_a_decided_draw_wants_no_more_words(tmp_path: Path) -> None:
 
 async def test_a_reserve_says_unserved_where_that_alone_counts(tmp_path: Path) -> None:
     """The other reserve abstained at once, so the draw has failed: who serves nobody keeps its fee unless the
-    last auditor says so. And one that is served replays nothing."""
+    last auditor says so. One that is served takes a single step, and has nothing to say."""
     for is_serving in (False, True):
         stage = make_stage()
         judge(stage, make_vote(stage, word=VoteWord.UNSERVED), make_vote(stage, 1))
         drawn = stage.get_drawn(2)
         node = Node(stage, stage.find_auditor(2), tmp_path / f"reserve {is_serving}")
         assert list_due(node) == [AuditDraw(drawn.place)]
-        node.room.train = cast(Any, None)
+        steps = count_steps(node)
         solver = make_solver(stage, tmp_path / str(is_serving))
         if not is_serving:
             clock = asyncio.create_task(stage.pass_blocks(stage.audit_end, pause_s=0.001))
@@ -119,7 +120,35 @@ async def test_a_reserve_says_unserved_where_that_alone_counts(tmp_path: Path) -
             async with node.run(), solver.run():
                 assert await audit(node.room, drawn) is None
             assert list_due(node) == [] and not node.room.book.votes
+        assert steps == ([1] if is_serving else [])
         solver.journal.close()
+
+
+async def test_a_reserve_that_is_shown_what_cannot_be_trained_from_says_unserved(tmp_path: Path) -> None:
+    """One own auditor that abstains would save the fee of a claim of which nothing was computed."""
+    stage = make_stage(Twist(untrainable=make_stage().get_drawn().segment))
+    judge(stage, make_vote(stage, word=VoteWord.UNSERVED), make_vote(stage, 1))
+    drawn = stage.get_drawn(2)
+    node, solver = Node(stage, stage.find_auditor(2), tmp_path / "reserve"), make_solver(stage, tmp_path)
+    steps = count_steps(node)
+    async with node.run(), solver.run():
+        vote = await audit(node.room, drawn)
+    assert vote is not None and vote.word == VoteWord.UNSERVED, node.lines
+    assert steps == [1] and not node.room.book.seals
+    judge(stage, vote)
+    assert is_unserved(get_votes(stage.game.rounds[0], stage.slot, 0)), "its solver pays"
+
+
+def count_steps(node: Node) -> list[int]:
+    """How many steps each training of this node took."""
+    train, taken = node.room.train, list[int]()
+
+    def train_and_count(*arguments: Any) -> Any:
+        taken.append(arguments[-1])
+        return train(*arguments)
+
+    node.room.train = train_and_count
+    return taken
 
 
 def draw_late(stage: Stage) -> None:

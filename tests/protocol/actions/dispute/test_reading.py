@@ -9,45 +9,42 @@ import pytest
 from protocol.actions.audit.handing import HandedVote
 from protocol.actions.dispute import reading
 from protocol.adapters.chain.abi import find_function, load_own_abi
-from protocol.adapters.chain.connection import _walk_calls
 from protocol.adapters.chain.values import encode_call
-from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.state import CountedVote
+from protocol.spec.game.state import CountedVote, StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import is_drawn, make_world
 
-VOTES, WRAPPER = "0x" + "5" * 40, "0x" + "6" * 40
+TASK, ROUND, WORD = b"t" * 32, 7, 32
 HANDED = HandedVote(3 << 64, *(bytes([n]) * 32 for n in range(1, 8)))
-CALL = encode_call(find_function(load_own_abi("Votes"), "judge"), [b"t" * 32, 7, [HANDED]])
+LATE = HANDED._replace(place=4 << 64)
+NEWS = reading.Unread(ROUND, frozenset({(StatementRef(ROUND, 3, 0, 0), False)}))
 
 
-def make_party(trace: Any) -> Any:
-    async def sent_data(name: bytes) -> tuple[str, bytes]:
-        return WRAPPER, b"hidden"
-
-    async def traced_calls(name: bytes) -> list[tuple[str, bytes]]:
-        if trace is None:
-            raise EnvironmentFault(what="no traces", expected="one", actual="none", remedy="Another node.")
-        return list(_walk_calls(trace))
-
-    connection = SimpleNamespace(sent_data=sent_data, traced_calls=traced_calls)
-    return SimpleNamespace(chain=SimpleNamespace(connection=connection, votes=SimpleNamespace(address=VOTES)))
+def make_call(name: str, *arguments: Any) -> bytes:
+    return encode_call(find_function(load_own_abi("Votes"), name), [TASK, *arguments])
 
 
-def trace_call(**changes: Any) -> dict[str, Any]:
-    inner = {"to": VOTES.upper().replace("0X", "0x"), "input": "0x" + CALL.hex(), **changes}
-    return {"to": WRAPPER, "input": "0x1234", "calls": [{"to": WRAPPER, "input": "0x", "calls": [inner]}]}
+CALL = make_call("judge", ROUND, [HANDED])
+POST = make_call("judgeAndPost", ROUND + 1, [LATE], [HANDED], 1, b"r" * 32, 1, b"s" * 65)
 
 
-async def test_a_vote_that_went_by_a_contract_is_read_from_the_trace() -> None:
-    ((index, handed),) = await reading._read_call(cast(Any, make_party(trace_call())), b"h" * 32)
-    assert index == 7 and HandedVote(*vars_of(handed)) == HANDED
+def make_event(name: str, transaction: bytes, task: bytes = TASK, **arguments: Any) -> Any:
+    return SimpleNamespace(name=name, transaction_hash=transaction, arguments={"task": task, **arguments})
 
 
-@pytest.mark.parametrize("trace", [None, trace_call(error="execution reverted"), trace_call(to=WRAPPER)])
-async def test_what_was_not_called_or_not_traced_is_not_read(trace: Any) -> None:
-    assert await reading._read_call(cast(Any, make_party(trace)), b"h" * 32) == []
+class Chain:
+    """A chain whose node traces nothing: it knows logs, and the data of transactions."""
+
+    def __init__(self, sent: dict[bytes, bytes], *events: Any) -> None:
+        self.sent, self.events = sent, list(events)
+        self.connection = SimpleNamespace(sent_data=self.sent_data)
+
+    async def read_events(self, from_block: int, to_block: int) -> list[Any]:
+        return self.events
+
+    async def sent_data(self, name: bytes) -> bytes:
+        return self.sent[name]
 
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,5 +66,61 @@ def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.
     assert unread.votes and all(is_opened for _, is_opened in unread.votes)
 
 
-def vars_of(handed: Any) -> list[Any]:
-    return [getattr(handed, name) for name in HandedVote._fields]
+async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> list[tuple[int, HandedVote]]:
+    """The votes that a node takes from the chain."""
+    taken: list[tuple[int, HandedVote]] = []
+
+    async def take(party: Any, index: int, handed: HandedVote) -> None:
+        taken.append((index, handed))
+
+    game = SimpleNamespace(rounds={ROUND: SimpleNamespace(closed=100, opened=50)})
+    monkeypatch.setattr(reading, "get_now", lambda party: game)
+    monkeypatch.setattr(reading, "_take", take)
+    task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
+    party = SimpleNamespace(chain=chain, task=task, state=SimpleNamespace(head_block=200))
+    await reading.read_votes(cast(Any, party), NEWS)
+    assert task.cases.read == {NEWS}
+    return taken
+
+
+@pytest.mark.parametrize("call", [CALL, POST])
+async def test_a_vote_that_went_by_a_contract_is_read_from_the_log(
+    call: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the transaction, which names another contract, nothing is asked."""
+    chain = Chain(
+        {}, make_event("VotesCounted", b"h", votes=b""), make_event("VotesRelayed", b"h", data=call)
+    )
+    assert await read(monkeypatch, chain) == [(ROUND, HANDED)]
+
+
+async def test_all_calls_of_one_transaction_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    relayed = [make_event("VotesRelayed", b"h", data=data) for data in (CALL, POST)]
+    assert await read(monkeypatch, Chain({}, *relayed)) == [(ROUND, HANDED)] * 2
+
+
+async def test_a_direct_call_is_read_from_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [make_event("VotesCounted", b"h"), make_event("VotesOpened", b"h")]
+    others = [make_event("VotesRelayed", b"x", b"u" * 32, data=CALL), make_event("RootStood", b"y")]
+    assert await read(monkeypatch, Chain({b"h": CALL}, *events, *others)) == [(ROUND, HANDED)]
+
+
+def test_what_the_contract_can_read_is_read() -> None:
+    """It takes offsets as they come and skips padding, so that a liar could choose those of no encoder."""
+    assert POST[-31:] == bytes(31)
+    dirty, cut = POST[:-31] + b"\x01" * 31, POST[:-31]
+    head, votes = CALL[: 4 + 2 * WORD], CALL[4 + 3 * WORD :]
+    moved = head + (4 * WORD).to_bytes(WORD, "big") + b"\xff" * WORD + votes
+    assert [reading._decode_call(one) for one in (dirty, cut)] == [reading._decode_call(POST)] * 2
+    assert reading._decode_call(moved) == reading._decode_call(CALL) == [(ROUND, HANDED)]
+
+
+def test_what_no_call_has_is_not_read() -> None:
+    whole = (1 << 256) - 1
+    for place in (2, 3):
+        far = bytearray(POST)
+        far[4 + place * WORD : 4 + (place + 1) * WORD] = whole.to_bytes(WORD, "big")
+        assert len(reading._decode_call(bytes(far))) == 1
+    long = CALL[: 4 + 3 * WORD] + whole.to_bytes(WORD, "big") + CALL[4 + 4 * WORD :]
+    assert reading._decode_call(long) == [(ROUND, HANDED)]
+    assert reading._decode_call(b"") == reading._decode_call(b"\x00" * 400) == []

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.enums import RoundPhase
-from protocol.spec.game.purse import credit_of
+from protocol.spec.game.purse import bond_of, credit_of
 from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.test_posting import A, judge, make_judged
 from tests.protocol.spec.game.world import World, commit, get_burned, get_credit, make_word, post, solver
@@ -28,7 +28,7 @@ def play_to_leaf(world: World) -> None:
 @pytest.mark.parametrize(
     ("index", "bond", "block", "name"),
     [
-        (0, 299, 105, "WrongBond"), (0, 301, 105, "WrongBond"), (1, 300, 105, "NothingOpen"),
+        (0, 299, 105, "WrongBond"), (0, 301, 105, None), (1, 300, 105, "NothingOpen"),
         (7, 300, 105, "RoundUnknown"), (0, 300, 303, None), (0, 300, 304, "OutsideWindow"),
     ],
 )  # fmt: skip
@@ -175,6 +175,24 @@ def test_the_kth_open_contest_costs_k_bonds() -> None:
     world.send(calls.EndRootContest(1), "x")
     assert get_credit(world, "solver2") == 300, "half of two bonds"
     assert world.try_send(calls.OpenContest(0, 900), "watcher") is None, "one has ended"
+
+
+def test_a_contest_that_is_outrun_opens_and_pays_what_is_due() -> None:
+    """Two others open one between the look at the chain and the own call: the limit bears it."""
+    world = make_judged()
+    post(world, (0, 1), (0, 1, 2))
+    for limit in (300, 600):
+        world.send(calls.OpenContest(0, limit), "pest")
+    assert world.try_send(calls.OpenContest(0, 899), "watcher") == "WrongBond"
+    before = get_credit(world, "watcher")
+    assert world.try_send(calls.OpenContest(0, 1500), "watcher") is None
+    number = max(world.state.contests)
+    assert world.state.purse.get_wei(bond_of(number)) == 900, "the third costs three"
+    assert get_credit(world, "watcher") == before + 1500 - 900
+    world.send(calls.AnswerContest(number), "solver2")
+    world.jump(world.block + 11)
+    world.send(calls.EndRootContest(number), "x")
+    assert get_credit(world, "solver2") == 450, "half of what was paid"
 
 
 def test_a_bond_comes_out_of_credit() -> None:

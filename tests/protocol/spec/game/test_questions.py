@@ -10,7 +10,7 @@ from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatRole
 from protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.folding import fold
-from protocol.spec.game.purse import credit_of
+from protocol.spec.game.purse import bond_of, credit_of
 from protocol.spec.game.state import StatementRef, compute_seat_id
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord
@@ -96,6 +96,21 @@ def test_the_kth_open_ask_costs_k_bonds() -> None:
     assert ask(world, 120) is None
     world.send(calls.AnswerAsk(1), "x")
     assert ask(world, 120) is None, "one was answered"
+
+
+def test_a_question_that_is_outrun_is_asked_and_pays_what_is_due() -> None:
+    """Somebody else asks, or disputes, between the look at the chain and the own call."""
+    world = make_judged()
+    assert ask(world, by="pest") is None and ask(world, 79) == "WrongBond"
+    before = get_credit(world, "asker")
+    assert ask(world, 200) is None
+    assert world.state.purse.get_wei(bond_of(max(world.state.asks))) == 80
+    assert get_credit(world, "asker") == before + 200 - 80
+    assert dispute(world, sender="pest") is None and dispute(world, bond=159) == "WrongBond"
+    before = get_credit(world, "whistle0")
+    assert dispute(world, bond=400) is None
+    assert world.state.purse.get_wei(bond_of(max(world.state.disputes))) == 160
+    assert get_credit(world, "whistle0") == before + 400 - 160
 
 
 @pytest.mark.parametrize(

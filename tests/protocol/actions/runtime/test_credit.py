@@ -1,0 +1,57 @@
+"""What a node is ready to pay for a bond: more than is due, so that others may open some before it."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from protocol.actions.runtime.credit import SPARE_BONDS, fund_bonds
+
+BOND, STAKE = 40, 1_000
+
+
+class Wallet:
+    """A purse and a token, with so much in each."""
+
+    def __init__(self, credit: int, tokens: int) -> None:
+        self.credit, self.tokens, self.address = credit, tokens, "purse"
+
+    async def credit_of(self, account: str) -> int:
+        return self.credit
+
+    async def balance_of(self, account: str) -> int:
+        return self.tokens
+
+    async def approve(self, spender: str, wei: int) -> None:
+        assert spender == self.address
+
+    async def deposit(self, wei: int) -> None:
+        self.credit, self.tokens = self.credit + wei, self.tokens - wei
+
+
+async def fund(wallet: Wallet, open_count: int, bond: int = BOND) -> int:
+    amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE // 2)
+    game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts))
+    chain = SimpleNamespace(purse=wallet, token=wallet)
+    return await fund_bonds(
+        cast(Any, SimpleNamespace(account="me", game=game, chain=chain)), open_count, bond
+    )
+
+
+@pytest.mark.parametrize("credit", [0, 70, 5_000])
+async def test_the_limit_bears_some_that_come_before(credit: int) -> None:
+    wallet = Wallet(credit, 5_000)
+    assert await fund(wallet, 1) == (2 + SPARE_BONDS) * BOND == 240
+    assert wallet.credit == max(credit, 240), "what may be due is credit"
+
+
+async def test_the_limit_is_at_most_what_a_seat_costs_unless_more_is_due() -> None:
+    assert await fund(Wallet(0, 5_000), 0, bond=400) == STAKE
+    assert await fund(Wallet(0, 5_000), 2, bond=400) == 1_200
+
+
+async def test_who_has_little_names_what_it_has_and_at_least_what_is_due() -> None:
+    wallet = Wallet(30, 60)
+    assert await fund(wallet, 0) == 90 == wallet.credit
+    assert await fund(Wallet(30, 10), 0) == BOND
+    assert await fund(Wallet(30, 0), 1) == 2 * BOND, "the contract says what is missing"
