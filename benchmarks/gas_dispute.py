@@ -12,9 +12,7 @@ from protocol.spec.codec import compute_boundary_leaf, compute_state_root, compu
 from protocol.spec.containers import StateHeader, StepFacts
 from protocol.spec.merkle import compute_levels, compute_path, compute_set_path, hash_leaf, hash_node
 from protocol.spec.program import (
-    MAX_BUFFERS,
     MAX_ELEMENTS,
-    MAX_NODES,
     MAX_TRACE_LEAF_BYTES,
     Access,
     Buffer,
@@ -30,6 +28,8 @@ from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word
 
 TERMS = 4096
+MAX_NODES = MAX_BUFFERS = 1 << 16
+"""More than any model's program has."""
 LEAF_TERMS = MAX_TRACE_LEAF_BYTES // 4
 TRACE_DEPTH = (4 * MAX_ELEMENTS // MAX_TRACE_LEAF_BYTES - 1).bit_length()
 FIRST = 0x15555555
