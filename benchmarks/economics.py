@@ -58,7 +58,8 @@ def run_contracts(agents: Iterable[Agent], found: list[Json]) -> None:
 
 
 def summarise(found: list[Json], seeds: int) -> Json:
-    """What the table is about: whoever falls short, and by which entry that is known."""
+    """What the table is about: whoever falls short, and by which entry that is known. mended: who does not
+    fall short any more, and is named as if it did."""
     short = [one for one in found if does_fall_short(one)]
     amounts = {name: float(Fraction(wei, TOKEN_WEI)) for name, wei in asdict(make_terms().amounts).items()}
     prices = {"cost": FIGURES.cost, "gain": FIGURES.gain, "replay": REPLAY, "model": MODEL_WORTH}
@@ -68,11 +69,12 @@ def summarise(found: list[Json], seeds: int) -> Json:
         "agents": found,
         "known": {one["name"]: one["known"] for one in short if one["known"]},
         "falls_short": [one["name"] for one in short if not one["known"]],
+        "mended": [one["name"] for one in found if one["known"] and one not in short],
     }  # fmt: skip
 
 
 def main() -> int:
-    """1 where an agent falls short that no entry of "Known and open" names."""
+    """1 where an agent falls short that no entry of "Known and open" names, or is named and does not."""
     parser = argparse.ArgumentParser(description="Does cheating pay, and does honest work?")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"plays of each agent ({SEEDS})")
     parser.add_argument("--only", default="", help="agents with this in their names")
@@ -84,7 +86,7 @@ def main() -> int:
         run_contracts(agents, found)
     report = summarise(found, options.seeds)
     print(write_report("economics", report))
-    return 1 if report["falls_short"] else 0
+    return 1 if report["falls_short"] or report["mended"] else 0
 
 
 if __name__ == "__main__":

@@ -60,6 +60,28 @@ class IsHanded(SealsGarbage):
 
 
 @dataclass(frozen=True)
+class HidesGarbage(SealsGarbage):
+    """The same, by way of a contract."""
+
+    def is_detouring(self, play: Play, audit: Audit) -> bool:
+        """Always."""
+        return True
+
+
+@dataclass(frozen=True)
+class HidesRejections(Says):
+    """Says REJECT by way of a contract, and opens nothing."""
+
+    def is_detouring(self, play: Play, audit: Audit) -> bool:
+        """Always."""
+        return True
+
+    def is_opening(self, play: Play, audit: Audit) -> bool:
+        """It has no end that would fit."""
+        return False
+
+
+@dataclass(frozen=True)
 class KeepsShut(Conduct):
     """Replays and votes, and brings no opening that fits: it sealed something else."""
 
@@ -220,6 +242,18 @@ AGENTS = (
         IsHanded(),
         known="A right root can be handed to an auditor",
     ),
+    _make(
+        "garbage sealer behind a contract",
+        "hands in its votes by a contract of its own",
+        HidesGarbage(),
+        is_spotted=True,
+    ),
+    _make(
+        "hidden pair",
+        "says REJECT of honest work by way of a contract of its own",
+        HidesRejections(VoteWord.REJECT_STATE),
+        PAIR,
+    ),
     _make("garbage opener", "seals something else than it opens", KeepsShut()),
     _make("griefing pair", "two verifiers say REJECT of honest work", Says(VoteWord.REJECT_STATE), PAIR),
     _make(
@@ -248,7 +282,7 @@ AGENTS = (
         "four of six; the primary abstains, two reserves are paid for one replay",
         Farms(),
         (0, 4, 0),
-        known="Reserves can be farmed",
+        known="Reserves in one hand",
     ),
     _make("two tongues", "signs two words of one draw", Contradicts()),
     _make("forger of votes", "hands in votes of others, signed by itself", HandsIn("forged")),

@@ -212,6 +212,6 @@ AGENTS = (
     _make("hoarder of seals", "seals a digest for ever", Steals("sealed")),
     _make("false proof", "proves a fault that is none", Steals("false")),
     _make("crowd that pushes out", "fresh accounts with a wei more than each solver", Crowds("push")),
-    _make("crowd of auditors", "joins so that an epoch cannot be freed", Crowds("fill"), known="freeEpoch"),
-    _make("crowd at the end", "joins when the task is over", Crowds("delay"), known="Joining delays closing"),
+    _make("crowd of auditors", "joins so that an epoch cannot be freed", Crowds("fill")),
+    _make("crowd at the end", "joins when the task is over", Crowds("delay")),
 )

@@ -55,12 +55,14 @@ PROOFS = {
 @dataclass(frozen=True)
 class Claim:
     """What a solver commits. spoiled: segments that it did not compute; drifted: segments that lie beyond the
-    limits while every step of theirs lies inside; about: what else its root hangs on."""
+    limits while every step of theirs lies inside; is_untraced: its false steps have traces that pass wherever
+    they are demanded, and that nobody is served; about: what else its root hangs on."""
 
     spoiled: frozenset[int] = frozenset()
     drifted: frozenset[int] = frozenset()
     fault: Fault = Fault.NONE
     segments: int = SEGMENTS
+    is_untraced: bool = False
     about: str = ""
     owner: str = ""
 
@@ -111,6 +113,10 @@ class Conduct:
     def is_end_shared(self, play: Play, audit: Audit) -> bool:
         """Whether the end that an auditor sealed is the claimed one, bit for bit: nobody asks for a leaf of
         it. Honest machines differ, which is the harder case for them."""
+        return False
+
+    def is_detouring(self, play: Play, audit: Audit) -> bool:
+        """Whether its votes go by a contract of its own, so that no transaction to Votes has them."""
         return False
 
     def choose_merge(self, play: Play, game_round: GameRound, merged: tuple[int, ...]) -> tuple[int, ...]:

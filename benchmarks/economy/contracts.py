@@ -13,7 +13,7 @@ from benchmarks.economy import ground
 from benchmarks.economy.conduct import Agent, Claim, Fault
 from benchmarks.economy.duties import play_task
 from benchmarks.economy.ground import LIMITS, change_terms, make_terms, make_word
-from benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, name_parties
+from benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, Spots, name_parties
 from protocol.actions.merge.book import WorkProof
 from protocol.adapters.chain.abi import find_function
 from protocol.adapters.chain.types import BoundaryProof
@@ -106,7 +106,7 @@ class MoneyTwin(Twin):
     def _show_roots(self, ref: StatementRef, number: int) -> None:
         found = self.state.rounds[ref.round].claims[ref.slot]
         tree, claim = self.trees[found.claim_root]
-        if claim.spoiled or number not in self.ids:
+        if (claim.spoiled and not claim.is_untraced) or number not in self.ids:
             return
         ends = [compute_state_root(tree.headers[b]) for b in (0, 1)]
         roots = [ends[0], *(make_word("step", i) for i in range(1, STEPS)), ends[1]]
@@ -285,7 +285,8 @@ def play_contracts(chain: RoundChain, agent: Agent, rounds: int) -> dict[str, in
 
 
 def _play_on(table: "ChainTable", agent: Agent) -> dict[str, int]:
-    play = play_task(agent, table)
+    """Whoever is weighed by its chance to be asked is asked about its first vote."""
+    play = play_task(agent, table, Spots(only=1 if agent.is_spotted else None))
     if not table.state.is_closed:
         raise Disagreement(f"{agent.name}: the task does not close")
     return {"calls": table.twin.count, "refused": len(play.refused), "convicted": len(play.convicted)}

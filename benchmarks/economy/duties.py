@@ -147,6 +147,8 @@ def _list_vote(play: Play, game_round: GameRound, ref: StatementRef) -> Iterator
         play.words[ref] = play.get_conduct(audit.auditor).say(play, audit)
         play.note(audit.auditor, "says", audit, play.words[ref])
         is_claiming = play.words[ref] in COMPARED and not play.is_honest(audit.auditor)
+        if play.get_conduct(audit.auditor).is_detouring(play, audit):
+            play.price_detour(audit)
         if is_claiming and play.words[ref] != play.find_truth(audit):
             play.lies.append(ref)
     word = play.words[ref]

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 from benchmarks.economy.auditors import Says
-from benchmarks.economy.challengers import Harasses
+from benchmarks.economy.challengers import Contests, Harasses
 from benchmarks.economy.conduct import Agent, Audit, Conduct, Seats
-from benchmarks.economy.ground import WINDOWS
+from benchmarks.economy.ground import SEGMENTS, WINDOWS
 from benchmarks.economy.play import Play
 from benchmarks.economy.signers import Forges
 from benchmarks.economy.solvers import Refuses, Spoils
 from benchmarks.economy.submitters import Halts
 from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.fates import has_undecided
 from protocol.spec.game.state import GameRound
 from protocol.spec.statements import VoteWord
 
@@ -20,7 +21,8 @@ CRASH_ROUND = 3
 
 @dataclass(frozen=True)
 class Crashes(Conduct):
-    """Down in one phase of round 3, then up again. phase: train, audit, post or for good."""
+    """Down in one phase of round 3, then up again. phase: train, audit, post, sign (it is decided, not
+    posted), contest (of any root), or for good."""
 
     phase: str = "train"
 
@@ -34,9 +36,38 @@ class Crashes(Conduct):
             "train": game_round.closed is None,
             "audit": game_round.phase == RoundPhase.RUNNING,
             "post": game_round.closed is not None and game_round.phase == RoundPhase.RUNNING,
+            "sign": game_round.closed is not None
+            and game_round.phase == RoundPhase.RUNNING
+            and not has_undecided(play.now, game_round, play.block),
+            "contest": bool(play.table.state.contests),
             "good": True,
         }
         return phases[self.phase]
+
+
+@dataclass(frozen=True)
+class LosesDispute(Conduct):
+    """Down as long as the first false claim that anybody saw is disputed, by itself."""
+
+    def is_down(self, play: Play, name: str) -> bool:
+        """It comes back when the dispute is lost."""
+        disputes, first = play.table.state.disputes.values(), next(iter(play.seen), None)
+        return any(one.statement == first and play.name_of(one.opener) == name for one in disputes)
+
+
+@dataclass(frozen=True)
+class Colludes(Spoils):
+    """A solver that computes nothing, and verifiers that accept all unseen."""
+
+    spoiled: frozenset[int] = frozenset(range(SEGMENTS))
+
+    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+        """ACCEPT."""
+        return VoteWord.ACCEPT
+
+    def has_replayed(self, play: Play, audit: Audit) -> bool:
+        """Never."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -98,6 +129,14 @@ AGENTS = (
         Crashes(phase="post"),
         SOLVER,
     ),
+    _make("solver that crashes before it signs", "signs no root of round 3", Crashes(phase="sign"), SOLVER),
+    _make(
+        "solver that crashes when its root is contested",
+        "is away while others answer",
+        Crashes(phase="contest"),
+        SOLVER,
+        foes=Contests(),
+    ),
     _make("solver that crashes for good", "is gone from round 4 on", Crashes(phase="good"), SOLVER),
     _make(
         "solver that crashes when it is disputed",
@@ -135,6 +174,14 @@ AGENTS = (
     _make(
         "whistleblower that crashes for good", "is gone from round 4 on", Crashes(phase="good"), WHISTLEBLOWER
     ),
+    _make(
+        "whistleblower that crashes in its dispute",
+        "loses it, and finds the next false claim",
+        LosesDispute(),
+        (0, 0, 6),
+        foes=Colludes(),
+        foe_seats=(2, 6, 0),
+    ),
     _make("straggler", "commits just before train_min", Straggles(), SOLVER),
     _make(
         "solver among auditors who reject it",
@@ -165,8 +212,8 @@ AGENTS = (
         "disputes what its late replay shows",
         Conduct(),
         (0, 0, 6),
-        foes=IDLE,
-        foe_seats=(1, 0, 0),
+        foes=Colludes(),
+        foe_seats=(2, 6, 0),
     ),
     _make(
         "whistleblower that contests a wrong root",

@@ -14,6 +14,7 @@ from benchmarks.economy.ground import (
     GAS,
     GAS_PRICE,
     MODEL_WORTH,
+    OTHER_GAS,
     REPLAY,
     SOLVERS,
     VERIFIERS,
@@ -69,8 +70,8 @@ class Spots:
 @dataclass
 class Play:
     """claims: by round and slot; wrong: roots that no merge gives; seen: claims that honest parties saw to be
-    false, and who did; words: what was said, by place and rank; log: all that the agent's accounts did;
-    brought, spent: wei by party."""
+    false, and who did; given_up: those of them that they disputed in vain; words: what was said, by place and
+    rank; log: all that the agent's accounts did; brought, spent: wei by party."""
 
     agent: Agent
     table: AnyTable
@@ -80,6 +81,7 @@ class Play:
     words: dict[StatementRef, VoteWord | None] = field(default_factory=dict)
     audits: dict[StatementRef, Audit] = field(default_factory=dict)
     spots: Spots = field(default_factory=Spots)
+    given_up: set[StatementRef] = field(default_factory=set)
     shown: set[int] = field(default_factory=set)
     lies: list[StatementRef] = field(default_factory=list)
     said: defaultdict[str, set[VotePlace]] = field(default_factory=lambda: defaultdict(set))
@@ -286,6 +288,11 @@ class Play:
             right = sum(not one.is_false for one in self.list_merged())
             wei += right * MODEL_WORTH - compute_escrow(self.table.state.terms)
         return wei
+
+    def price_detour(self, audit: Audit) -> None:
+        """A vote that goes by a contract."""
+        self.note(audit.auditor, "hands in by a contract", audit)
+        self.spent[audit.auditor] += OTHER_GAS * GAS_PRICE
 
     def price_vote(self, name: str) -> None:
         """A vote with its opening, in a page of its own."""

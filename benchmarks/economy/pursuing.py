@@ -44,9 +44,12 @@ def _list_accusations(play: Play) -> Sends:
         is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
         if seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round or not is_decided:
             continue
+        if ref in play.given_up:
+            continue
         if claim.fault in PROOFS:
             yield from prove(play, seer, ref, PROOFS[claim.fault])
         elif not any(one.statement == ref and _is_pursued(play, one) for one in play.now.disputes.values()):
+            play.given_up |= {ref} if claim.is_untraced else set()
             yield seer, make_dispute(play, ref, seat.number)
 
 
@@ -76,15 +79,17 @@ def _list_verdicts(play: Play) -> Sends:
     for number, dispute in play.table.state.disputes.items():
         opener = play.name_of(dispute.opener)
         is_due = dispute.clock - 8 <= play.block <= dispute.clock and play.is_honest(opener)
+        is_due = is_due and play.is_up(opener)
         if is_due and is_dispute_right(play, dispute.statement):
             yield opener, calls.EndDispute(number, outcome=GameOutcome.CONVICTED)
 
 
 def is_dispute_right(play: Play, ref: StatementRef) -> bool:
-    """Whether the statement is a claim with false steps, or a claim whose owner does not defend itself."""
+    """Whether the statement is a claim with false steps that can be found, or a claim whose owner does not
+    defend itself."""
     claim = play.get_claim(ref)
     is_silent = not play.get_conduct(claim.owner).is_answering(play, claim.owner)
-    return bool(claim.spoiled) or is_silent
+    return (bool(claim.spoiled) and not claim.is_untraced) or is_silent
 
 
 # --- False votes --------------------------------------------------------------------------------------------

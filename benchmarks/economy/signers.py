@@ -75,6 +75,7 @@ def _make(
     return Agent(name, play, conduct, seats, **more)  # type: ignore[arg-type]
 
 
+LEFT_TO_OTHERS = "Who leaves posting and upkeep to others"
 AGENTS = (
     _make(
         "silent poster",
@@ -87,7 +88,7 @@ AGENTS = (
         "silent minority",
         "one solver signs nothing and posts nothing",
         Signs("nothing"),
-        known="Nobody is paid for calls that anybody may send",
+        known=LEFT_TO_OTHERS,
     ),
     _make(
         "leaver-out",
@@ -96,7 +97,13 @@ AGENTS = (
         (3, 0, 0),
         known="A majority can leave claims out",
     ),
-    _make("minority's root", "two of five post a wrong root", Signs("alone"), (2, 0, 0)),
+    _make(
+        "minority's root",
+        "two of five post a wrong root",
+        Signs("alone"),
+        (2, 0, 0),
+        known=LEFT_TO_OTHERS,
+    ),
     _make("merger before audits", "posts before the claims are decided", Signs("early")),
     _make("majority's wrong root", "three of five sign a wrong root", Forges(), (3, 0, 0)),
     _make("poster and contester", "contests right roots and answers itself", ContestsItself(), (2, 0, 0)),

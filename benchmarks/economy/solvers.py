@@ -58,6 +58,21 @@ class Spoils(Conduct):
 
 
 @dataclass(frozen=True)
+class HidesTrace(Spoils):
+    """Computes everything but one operation, and serves the trace of that step to nobody. Whoever disputes it
+    has to guess which leaves to demand."""
+
+    def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
+        """False, at the price of a right one."""
+        play.spent[name] += FIGURES.cost * len(self.spoiled) // SEGMENTS
+        return Claim(self.spoiled, is_untraced=True)
+
+    def is_stepping(self, play: Play, name: str) -> bool:
+        """It has its steps."""
+        return True
+
+
+@dataclass(frozen=True)
 class Refuses(Conduct):
     """Shows auditors less than it must. where: which audits, of `always`, `other` (every second round), `hit`
     (those of spoiled segments, but for its own auditors')."""
@@ -225,6 +240,12 @@ AGENTS = (
         "inventor of steps",
         "answers its dispute with steps of its own invention",
         Spoils(frozenset(range(1, SEGMENTS)), is_inventing=True),
+    ),
+    _make(
+        "withholder of a trace",
+        "one wrong operation a round; shows its trace to nobody who disputes it",
+        HidesTrace(),
+        known="A withheld trace",
     ),
     _make(
         "drifter",

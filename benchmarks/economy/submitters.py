@@ -124,14 +124,12 @@ AGENTS = (
         "submitter, solvers and auditors in one hand: a wrong root falls late",
         BurnsNothing(),
         (5, 6, 6),
-        known="A fall can burn nothing",
     ),
     _make(
         "claim restored twice",
         "late REJECT falls, then the round",
         RestoredTwice(),
         (3, 0, 2),
-        known="A late REJECT may be restored twice",
     ),
     _trap("task with windows of one block", "an answer within a block", ("respond", 1)),
     _trap(
@@ -148,12 +146,10 @@ AGENTS = (
         "task with the greatest respond",
         "one contest holds up the settlement of all for a year",
         ("respond", 1_000_000),
-        known="Bonds and windows at their upper bounds",
     ),
     _trap(
         "task with long disputes",
         "its ring of rounds is full most of the time",
         ("dispute", 900_000),
-        known="The ring may be full by its terms alone",
     ),
 )

@@ -19,6 +19,7 @@ from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import may_open
 from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.inner_dispute import InnerAsk
 from protocol.spec.game.inner_moves import is_answerable
@@ -41,11 +42,14 @@ class Ends:
 
 # --- What to answer -----------------------------------------------------------------------------------------
 def list_own_asked(party: Party, block: int) -> Iterator[InnerAsk]:
-    """Open asks on this node's own votes."""
+    """Open asks on this node's own votes. An answer shows both ends: as long as a reserve could copy them it
+    waits, and its clock waits with it."""
+    respond = party.game.terms.windows.respond
     for one in get_inner(party).asks.values():
         seat = get_now(party).seats.get(one.seat)
         is_mine = seat is not None and seat.account == party.account and seat.status != SeatStatus.CLOSED
-        if is_mine and is_answerable(one, block):
+        is_safe = may_open(get_now(party), one.vote, block) or block > one.clock - respond
+        if is_mine and is_safe and is_answerable(one, block):
             yield one
 
 

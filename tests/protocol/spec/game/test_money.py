@@ -38,7 +38,7 @@ from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
 
 THIRD = Fraction(1, 3)
-GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11)
+GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11, fall=13)
 FIGURES = Figures(cost=30, gain=100, round_blocks=180, owned=THIRD, refused_gain=0, gas=GAS)
 
 
@@ -183,8 +183,10 @@ LEASTS = {
     ("solver_pay", "voided"): 32,
     ("audit_pay", ""): 4,
     ("late_pay", ""): 4,
-    ("finder_cap", ""): 11,
-    ("solver_stake", "quarter"): 44,
+    ("finder_cap", "proving"): 11,
+    ("finder_cap", "wrong root"): 13,
+    ("solver_stake", "proving"): 44,
+    ("solver_stake", "wrong root"): 11,
     ("auditor_stake", "quarter"): 44,
     ("ask_bond", ""): 12,
     ("dispute_bond", ""): 20,
