@@ -101,7 +101,8 @@ def _make_end(name: str) -> tuple[StateHeader, Any]:
     leaves = [_make_numbers(name, tensor) for tensor in range(3)]
     grown = [grow(hash_leaf(leaf), LEAF, DEPTH, name, i) for i, leaf in enumerate(leaves)]
     steps = (SEGMENT + 1) * STEPS
-    header = StateHeader(*(root for root, _ in grown), steps, steps)
+    weights, first, second = (root for root, _ in grown)
+    header = StateHeader(weights, first, second, steps, steps)
     return header, tuple((leaf, path) for leaf, (_, path) in zip(leaves, grown, strict=True))
 
 

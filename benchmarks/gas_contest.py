@@ -76,8 +76,8 @@ class ContestPlay(BoundPlay):
     def leaf(self) -> bytes:
         """The new W's, as its hash."""
         deltas = [make_delta(slot) for slot in self.list_order()]
-        bases = (make_base(name) for name in NAMES)
-        return hash_leaf(compute_outer_leaf(*bases, deltas, RATE_BITS, RATE_BITS)[0])
+        weights, momentum = (make_base(name) for name in NAMES)
+        return hash_leaf(compute_outer_leaf(weights, momentum, deltas, RATE_BITS, RATE_BITS)[0])
 
     def list_groups(self) -> list[tuple[list[bytes], int]]:
         """Nodes of each answer from the root down, and which of them leads to the leaf."""

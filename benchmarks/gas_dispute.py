@@ -24,6 +24,7 @@ from protocol.spec.program import (
 )
 from protocol.spec.program_codec import compute_program_root, open_program_leaf
 from protocol.spec.statements import VoteWord
+from tests.protocol.spec.program_decoding import MAX_BUFFERS, MAX_NODES
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word
 
@@ -88,8 +89,8 @@ class DisputePlay(BoundPlay):
 
     def make_header(self, step: int) -> StateHeader:
         """The state before a step of the segment."""
-        words = (make_word("state", tensor, step) for tensor in range(3))
-        return StateHeader(*words, SEGMENT * STEPS + step, SEGMENT * STEPS + step)
+        first, second, third = (make_word("state", tensor, step) for tensor in range(3))
+        return StateHeader(first, second, third, SEGMENT * STEPS + step, SEGMENT * STEPS + step)
 
     def _make_boundary(self, boundary: int) -> bytes:
         root = compute_state_root(self.make_header((boundary - SEGMENT) * STEPS))
