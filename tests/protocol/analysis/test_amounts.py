@@ -78,7 +78,8 @@ def test_the_bond_of_a_contest_pays_for_the_leaf_that_it_can_cause() -> None:
 
 def test_who_leads_a_wrong_root_of_64_claims_to_its_leaf_is_paid_for_it() -> None:
     """It pays for 12.81 million gas of the leaf and the fall alone; a finder is paid once for all signers."""
-    terms = derive_amounts(make(seats=64), FIGURES, UNIT)
+    figures = replace(FIGURES, gas=price_gas(10**11, contest_levels=7, look=0))
+    terms = derive_amounts(make(seats=64), figures, UNIT)
     assert terms.amounts.finder_cap >= 12_808_798 * 10**11
     assert 33 * terms.amounts.solver_stake // 4 >= terms.amounts.finder_cap
 
