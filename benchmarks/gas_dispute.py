@@ -24,7 +24,6 @@ from protocol.spec.program import (
 )
 from protocol.spec.program_codec import compute_program_root, open_program_leaf
 from protocol.spec.statements import VoteWord
-from tests.protocol.spec.program_decoding import MAX_BUFFERS, MAX_NODES
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word
 
