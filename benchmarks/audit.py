@@ -74,7 +74,7 @@ SEED = sha256(b"audit").digest()
 TIME_BAR, BYTES_BAR = 1.3, 2.0
 """Bytes: of two states. Since auditors judge the pseudo-gradient too, whose final weights are 4 bytes an
 element and which has 65 for 64, an audit moves 2.42."""
-LIMITS = propose_limits([Distances(1e-6, 4e-6, 6e-6, 0, 0, 0)], FLOORS).reject
+LIMITS = propose_limits([Distances(1e-6, 4e-6, 6e-6, 0, 0, 0)], FLOORS)
 """What an audit costs does not hang on how wide they are."""
 MOVED = 1e-7
 """By how much the claimed first moment is off, in roots of the second; W and v are off by a unit or two in

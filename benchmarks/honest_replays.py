@@ -2,10 +2,9 @@
 
 Thirteen machines (`benchmarks/replays/machines.py`), a process each, replay every segment of many training
 runs from the same starts; every ordered pair is a claimant and a verifier. Limits come first, by the rule of
-docs/spec.md, section 6, from *other* runs of the same model: 4 and 10 times the largest distance seen there.
-No segment of the campaign has a part in its limits, nor has an ill-conditioned one. Whoever finds a claim
-beyond them looks at the segment's own noise before it rejects, as nodes do
-(`protocol/compute/conditioning.py`).
+docs/spec.md, section 6, from *other* runs of the same model: 10 times the largest distance seen there.
+No segment of the campaign has a part in its limits, nor has an ill-conditioned one. Pairs beyond them that
+the segment's own noise explains are counted apart, as noise (`benchmarks/replays/weighing.py`).
 
 Each run that is done is kept in build/honest-replays/, so that the campaign can be stopped and goes on where
 it was; a folder belongs to one plan on one machine, delete it to measure anew. Writes report.json there.
@@ -27,7 +26,7 @@ import torch
 
 from benchmarks.proposing import propose_limits
 from benchmarks.replays.machines import Machine, list_machines
-from benchmarks.replays.pairs import QUANTITIES, judge_pairs, measure_pairs
+from benchmarks.replays.pairs import QUANTITIES, RATIO_UNIT, judge_pairs, measure_pairs
 from benchmarks.replays.tracks import (
     SHAPES,
     Track,
@@ -41,7 +40,8 @@ from protocol.compute.compare import Distances
 from protocol.compute.conditioning import find_usual, is_well_conditioned
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.step import TrainingState
-from protocol.spec.policy import ACCEPT_MARGIN, REJECT_MARGIN, Proposal
+from protocol.spec.containers import Limits
+from protocol.spec.policy import MARGIN
 from scripts.calibration import Segment, Workplace, make_starts
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
@@ -77,7 +77,7 @@ def make_plan(quick: bool) -> Plan:
 
 
 def run_honest(quick: bool) -> dict[str, Any]:
-    """The report's `honest` field: replays, start_states, rejected, grey, configurations; and what lies
+    """The report's `honest` field: replays, start_states, rejected, noise, configurations; and what lies
     behind it."""
     plan = make_plan(quick)
     folder = BUILD / plan.name / _identify(plan)
@@ -91,7 +91,7 @@ def run_honest(quick: bool) -> dict[str, Any]:
 def _identify(plan: Plan) -> str:
     """Changes with whatever would make a kept record another's."""
     shapes = {name: asdict(SHAPES[name]) for name in plan.tracks}
-    parts = (plan.name, asdict(plan)["machines"], shapes, ACCEPT_MARGIN, REJECT_MARGIN, torch.__version__)
+    parts = (plan.name, asdict(plan)["machines"], shapes, MARGIN, RATIO_UNIT, torch.__version__)
     kernels = describe_kernels()
     text = json.dumps([*parts, plan.tracks, plan.solvers, kernels.processor, kernels.cpu_capability])
     return sha256(text.encode()).hexdigest()[:16]
@@ -106,8 +106,8 @@ def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
         run_workers(plan.machines, Path(workplace)) as workers,
     ):
         for track in tracks:
-            proposal = None if track.purpose == "calibration" else _propose(plan, folder, track.shape)
-            record = _measure_track(track, Path(workplace), workers, proposal)
+            limits = None if track.purpose == "calibration" else _propose(plan, folder, track.shape)
+            record = _measure_track(track, Path(workplace), workers, limits)
             path = _find_record(folder, track)
             path.with_suffix(".part").write_text(json.dumps(record))
             path.with_suffix(".part").rename(path)
@@ -115,7 +115,7 @@ def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
 
 
 def _measure_track(
-    track: Track, folder: Path, workers: Sequence[Worker], proposal: Proposal | None
+    track: Track, folder: Path, workers: Sequence[Worker], limits: Limits | None
 ) -> list[dict[str, Any]]:
     """By segment: distances for a calibration, verdicts for the campaign."""
     workplace = open_track(track, folder)
@@ -126,7 +126,7 @@ def _measure_track(
     usual = find_usual(list(noise.values()))
     segments = [
         {
-            **_measure_segment(workplace, names, segment, (own, usual), proposal),
+            **_measure_segment(workplace, names, segment, (own, usual), limits),
             "own_noise": astuple(own)[:3],
             "is_ill_conditioned": not is_well_conditioned(own, usual),
         }
@@ -142,16 +142,16 @@ def _measure_segment(
     names: Sequence[str],
     segment: Segment,
     noise: tuple[Distances, Distances],
-    proposal: Proposal | None,
+    limits: Limits | None,
 ) -> dict[str, Any]:
     ends = [workplace.load(name, segment, segment.steps) for name in names]
     start = _hash_start(workplace.load("start", segment, 0))
     place = {"segment": segment.name, "stage": name_stage(segment), "start": start}
     rate_sum = workplace.sum_rates(segment)
-    if proposal is None:
+    if limits is None:
         measured = measure_pairs(ends, rate_sum * 2.0**-64)
         return {**place, "distances": [asdict(distances) for distances in _keep_largest(measured)]}
-    return {**place, **asdict(judge_pairs(ends, rate_sum, proposal, noise))}
+    return {**place, **asdict(judge_pairs(ends, rate_sum, limits, noise))}
 
 
 def _keep_largest(measured: Sequence[Distances]) -> list[Distances]:
@@ -164,7 +164,7 @@ def _hash_start(state: TrainingState) -> str:
     return sha256(b"".join([*parts, bytes([state.local_step])])).hexdigest()
 
 
-def _propose(plan: Plan, folder: Path, shape: str) -> Proposal:
+def _propose(plan: Plan, folder: Path, shape: str) -> Limits:
     """Limits from all calibration runs of a model."""
     tracks = list_tracks(shape, "calibration", plan.tracks[shape][0], plan.solvers)
     records = [_read_record(folder, track) for track in tracks]
@@ -204,9 +204,7 @@ def summarize(plan: Plan, records: dict[Track, list[dict[str, Any]]]) -> dict[st
 
 
 def _add_up(segments: Sequence[dict[str, Any]]) -> dict[str, int]:
-    counts = {
-        name: sum(segment[name] for segment in segments) for name in ("replays", "rejected", "grey", "noise")
-    }
+    counts = {name: sum(segment[name] for segment in segments) for name in ("replays", "rejected", "noise")}
     identical = sum(segment["identical"] for segment in segments)
     return {
         **counts,
@@ -225,7 +223,7 @@ def _summarize_model(segments: Sequence[dict[str, Any]], calibration: dict[str, 
     return {
         **_add_up(segments),
         **calibration,
-        "distance_over_accept_limit": {name: _quantiles(values) for name, values in joined.items()},
+        "distance_over_unit": {name: _quantiles(values) for name, values in joined.items()},
         "largest_by_stage": worst,
     }
 
@@ -240,7 +238,7 @@ def _quantiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def _count_decades(values: Sequence[float]) -> dict[str, Any]:
-    """How many pairs lie in each tenth of a decade of (largest distance over accept limit); those below all
+    """How many pairs lie in each tenth of a decade of (largest distance in RATIO_UNIT); those below all
     in the first."""
     tensor = torch.tensor(values, dtype=torch.float64).clamp(min=10.0**LEAST_DECADE)
     places = ((tensor.log10() - LEAST_DECADE) * BINS_PER_DECADE).floor().to(torch.int64)

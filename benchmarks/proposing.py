@@ -5,8 +5,9 @@ from fractions import Fraction
 
 from protocol.compute.calibrate import FLOORS, KernelConfiguration, count_floor_units
 from protocol.compute.compare import Distances, Floors
+from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
-from protocol.spec.policy import Proposal, make_limits
+from protocol.spec.policy import make_limits
 
 
 def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguration, ...]:
@@ -38,8 +39,8 @@ def find_maxima(distances: Sequence[Distances]) -> tuple[float, float, float]:
     )
 
 
-def propose_limits(distances: Sequence[Distances], floors: Floors = FLOORS) -> Proposal:
-    """Accept and reject limits from honest distances that were measured with the same `floors`, by the rule
+def propose_limits(distances: Sequence[Distances], floors: Floors = FLOORS) -> Limits:
+    """Limits from honest distances that were measured with the same `floors`, by the rule
     of `policy.make_limits`: raises InvalidInput as it does."""
     first, second, weights = map(Fraction, find_maxima(distances))
     return make_limits((first, second, weights), count_floor_units(floors))

@@ -13,7 +13,7 @@ from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits, TaskSpec
 from protocol.spec.game.posted import make_spec
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
-from protocol.spec.policy import QUANTITIES, REJECT_MARGIN, Proposal
+from protocol.spec.policy import MARGIN, QUANTITIES
 from protocol.spec.profile import Profile, compute_maxima, merge_profiles
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.calibration import list_segments, measure
@@ -68,17 +68,16 @@ def run_policy(options: argparse.Namespace) -> None:
     print(text, end="")
 
 
-def render_policy(profiles: list[Profile], proposal: Proposal) -> str:
-    """The table `[limits]`, and above it what it rests on. A vote is REJECT beyond them, so they have the
-    wider margin: honest noise shall void no claim."""
+def render_policy(profiles: list[Profile], limits: Limits) -> str:
+    """The table `[limits]`, and above it what it rests on."""
     subject, lines = profiles[0].subject, []
-    lines.append(f"# {REJECT_MARGIN} times the largest honest distance of these profiles")
+    lines.append(f"# {MARGIN} times the largest honest distance of these profiles")
     lines.append(f"# training {subject.training}, {subject.numeric_format}, k = {subject.segment_steps}")
     for profile in profiles:
         maxima = ", ".join(f"{float(value):.3g}" for value in compute_maxima(profile))
         counts = f"{profile.segments} segments, {len(profile.configurations)} configurations"
         lines.append(f"# {profile.operator}: {counts}, maxima {maxima} ({profile.machine})")
-    lines += ["", "[limits]", *_render_limits(proposal.reject)]
+    lines += ["", "[limits]", *_render_limits(limits)]
     return "\n".join(lines) + "\n"
 
 

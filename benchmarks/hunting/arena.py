@@ -201,7 +201,7 @@ def calibrate(ground: Ground, configurations: Sequence[KernelConfiguration]) -> 
         ends = [ground.load_end(configuration, stage) for configuration in configurations]
         rates = ground.sum_rates(stage)
         distances += [measure_distances(a, b, rates, FLOORS) for a, b in itertools.permutations(ends, 2)]
-    return Calibrated(propose_limits(distances).reject, len(distances))
+    return Calibrated(propose_limits(distances), len(distances))
 
 
 FULL = (

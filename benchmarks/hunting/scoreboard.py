@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hunting.histogram import compute_share_beyond, list_bins
-from protocol.spec.policy import ACCEPT_MARGIN, REJECT_MARGIN
+from benchmarks.replays.pairs import RATIO_UNIT
 from tests.e2e.world import AMOUNTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-ACCEPT = ACCEPT_MARGIN / REJECT_MARGIN
-"""The unit in which the honest campaign counts, in limits."""
 TINY_SEAT_WEI = AMOUNTS.auditor_stake
 POISON_NATS = 2.178
 """Loss of the sentence that docs/decisions/0011-chunks.md steers towards, where nobody steers: what has to be
@@ -46,7 +44,7 @@ Figures = dict[str, Any]
 def distil(report: dict[str, Any]) -> Figures:
     """What the pages show of a report, in four digits."""
     honest, chain = report["honest"], report["chain"]
-    counts = ("replays", "start_states", "configurations", "rejected", "grey", "noise", "ill_conditioned")
+    counts = ("replays", "start_states", "configurations", "rejected", "noise", "ill_conditioned")
     figures = {
         "honest": None if honest is None else {name: honest[name] for name in (*counts, "histogram")},
         "attacks": [{name: attack[name] for name in KEPT} for attack in report["attacks"]],
@@ -307,7 +305,7 @@ def _draw_limit(bottom: float) -> Iterator[str]:
 
 
 def _draw_honest(figures: Figures) -> Iterator[str]:
-    """Bars: honest pairs by tenths of a decade; the campaign counts in accept limits."""
+    """Bars: honest pairs by tenths of a decade; the campaign counts in RATIO_UNIT."""
     yield _text(LEFT - 8, TOP + BARS / 2, "honest machines (share of pairs, log)", "end")
     if figures["honest"] is None:
         return
@@ -316,7 +314,7 @@ def _draw_honest(figures: Figures) -> Iterator[str]:
     step = bins[1][0] / bins[0][0] if len(bins) > 1 else 1.26
     for edge, count in bins:
         if count:
-            x, end = _place(edge * ACCEPT), _place(edge * step * ACCEPT)
+            x, end = _place(edge * RATIO_UNIT), _place(edge * step * RATIO_UNIT)
             tall = (BARS - 14) * log10(count + 1) / most
             base = TOP + BARS - 8
             yield (
@@ -340,10 +338,10 @@ def list_roc(figures: Figures) -> list[tuple[float, float, float]]:
     if figures["honest"] is None:
         return []
     honest, cheats = figures["honest"]["histogram"], figures["histogram"]
-    edges = [edge for edge, _ in list_bins(honest)] + [1 / ACCEPT]
-    thresholds = sorted({edge * ACCEPT for edge in edges} | {edge for edge, _ in list_bins(cheats)})
+    edges = [edge for edge, _ in list_bins(honest)] + [1 / RATIO_UNIT]
+    thresholds = sorted({edge * RATIO_UNIT for edge in edges} | {edge for edge, _ in list_bins(cheats)})
     return [
-        (t, compute_share_beyond(honest, t / ACCEPT), compute_share_beyond(cheats, t)) for t in thresholds
+        (t, compute_share_beyond(honest, t / RATIO_UNIT), compute_share_beyond(cheats, t)) for t in thresholds
     ]
 
 

@@ -7,27 +7,26 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TypeVar
 
-from benchmarks.replays.weighing import Conditioning, weigh
+from benchmarks.replays.weighing import Conditioning, is_noise
 from protocol.compute.calibrate import FLOORS
 from protocol.compute.compare import Distances, Verdict, judge_state, measure_distances
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import Limits
-from protocol.spec.policy import Proposal
-from protocol.spec.tolerance import Judgement
 
 QUANTITIES = ("first_moment", "second_moment", "weights")
+RATIO_UNIT = 0.4
+"""In limits: ratios are told in 4 times the largest distance that was calibrated."""
 Result = TypeVar("Result")
 
 
 @dataclass
 class Judged:
-    """Counts over pairs; noise: those beyond the reject limits that are no farther off than the segment's own
-    noise lets machines part (`weighing.py`). `ratios`: the distance of each pair in units of tau, by
-    quantity, in its order."""
+    """Counts over pairs; noise: those beyond the limits that are no farther off than the segment's own noise
+    lets machines part (`weighing.py`). `ratios`: the distance of each pair in RATIO_UNIT, by quantity, in its
+    order."""
 
     replays: int = 0
     identical: int = 0
-    grey: int = 0
     noise: int = 0
     rejected: int = 0
     ratios: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in QUANTITIES})
@@ -39,26 +38,25 @@ def measure_pairs(ends: Sequence[TrainingState], rates: float) -> list[Distances
 
 
 def judge_pairs(
-    ends: Sequence[TrainingState], rate_sum: int, proposal: Proposal, noise: tuple[Distances, Distances]
+    ends: Sequence[TrainingState], rate_sum: int, limits: Limits, noise: tuple[Distances, Distances]
 ) -> Judged:
-    """A claimant and a verifier for each ordered pair of machines. Ratios are to the accept limits. noise:
-    the segment's own, and what is usual in its run."""
-    own, usual = (measure_ratios(distances, proposal.reject) for distances in noise)
+    """A claimant and a verifier for each ordered pair of machines. noise: the segment's own, and what is
+    usual in its run."""
+    own, usual = (measure_ratios(distances, limits) for distances in noise)
     judged, conditioning = Judged(), Conditioning(_order(own), _order(usual))
 
     def look(claimed: TrainingState, replayed: TrainingState) -> tuple[Verdict, Distances]:
-        verdict = judge_state(claimed, replayed, rate_sum, proposal.accept, proposal.reject)
+        verdict = judge_state(claimed, replayed, rate_sum, limits)
         return verdict, measure_distances(claimed, replayed, rate_sum * 2.0**-64, FLOORS)
 
     for is_identical, (verdict, distances) in _compare(ends, look):
-        weighed = weigh(verdict, conditioning).judgement
+        is_excused = is_noise(verdict, conditioning)
         judged.replays += 1
         judged.identical += is_identical
-        judged.grey += weighed is Judgement.GREY
-        judged.rejected += weighed is Judgement.REJECT
-        judged.noise += weighed is not verdict.judgement
-        for name, ratio in measure_ratios(distances, proposal.accept).items():
-            judged.ratios[name].append(ratio)
+        judged.noise += is_excused
+        judged.rejected += verdict.is_beyond and not is_excused
+        for name, ratio in measure_ratios(distances, limits).items():
+            judged.ratios[name].append(ratio / RATIO_UNIT)
     return judged
 
 

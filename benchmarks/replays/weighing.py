@@ -1,22 +1,21 @@
 """How a node judged once that knew a segment's own noise (docs/decisions/0024-conditioning.md); nodes go by
 the limits now."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from protocol.compute.compare import Verdict
 from protocol.compute.conditioning import ILL_CONDITIONED_RATIO
-from protocol.spec.policy import REJECT_MARGIN
-from protocol.spec.tolerance import Judgement
+from protocol.spec.policy import MARGIN
 
 NOISE_CAP = 100.0
-"""In reject limits: noise excuses nothing beyond. Whoever claims a state from which training on its data is
+"""In limits: noise excuses nothing beyond. Whoever claims a state from which training on its data is
 chaos would else be free to claim anything after it; work that was not done lies hundreds of times beyond."""
 
 
 @dataclass(frozen=True)
 class Conditioning:
     """What a node's own two results of a segment differ by, and what two of the same start on other data do:
-    the largest distances of W, m and v in reject limits."""
+    the largest distances of W, m and v in limits."""
 
     own: tuple[float, float, float]
     usual: tuple[float, float, float]
@@ -29,14 +28,13 @@ class Conditioning:
 
 
 def stands_out(excess: float, conditioning: Conditioning) -> bool:
-    """Whether a distance (in reject limits) cannot be a segment's noise. Where the segment is ill-conditioned
-    it has to lie beyond as many times the own noise as the reject limits lie beyond what honest machines
+    """Whether a distance (in limits) cannot be a segment's noise. Where the segment is ill-conditioned it
+    has to lie beyond as many times the own noise as the limits lie beyond what honest machines
     showed elsewhere, or beyond NOISE_CAP."""
     own_noise = max(conditioning.own) if conditioning.is_ill else 0.0
-    return excess > min(max(1.0, REJECT_MARGIN * own_noise), NOISE_CAP)
+    return excess > min(max(1.0, MARGIN * own_noise), NOISE_CAP)
 
 
-def weigh(verdict: Verdict, conditioning: Conditioning) -> Verdict:
-    """The verdict of whoever knows the segment's conditioning: a rejection that may be noise is grey."""
-    is_noise = verdict.judgement is Judgement.REJECT and not stands_out(verdict.excess, conditioning)
-    return replace(verdict, judgement=Judgement.GREY) if is_noise else verdict
+def is_noise(verdict: Verdict, conditioning: Conditioning) -> bool:
+    """Whether somebody who knows the segment's conditioning takes what lies beyond the limits for noise."""
+    return verdict.is_beyond and not stands_out(verdict.excess, conditioning)

@@ -60,7 +60,7 @@ MAX_SEGMENT_DRAWS = 20
 """q: settling a claim of 20 draws, everybody silent, costs 14.6 M gas; of 23 it would fit no transaction."""
 MAX_TASK_SEGMENTS = 1 << 16
 """rounds * H/k: the schedule tree that every node recomputes before it stakes."""
-MIN_ACCEPT_TAU = 1 << 44
+MIN_TAU = 1 << 44
 """2^-20: limits below a few roundings of float32 (2^-24) would reject honest hardware."""
 CHEAT_VERIFIER_SHARE_PERCENT = 50
 """s: the share of verifiers that a cheat may own while serving only those still does not pay."""

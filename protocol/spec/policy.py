@@ -1,6 +1,6 @@
 """From honest distances to a task's limits: the rule, and how many operators' measurements it takes.
 
-    distances --> largest of each quantity --> times a margin, never below a least --> accept, reject
+    distances --> largest of each quantity --> never below a least --> times a margin --> limits
 
 Whoever posts a task chooses its limits; this is how limits are made that honest hardware keeps, from profiles
 that operators measured and signed (`protocol/compute/profile.py`). Meanings and units: docs/spec.md, section
@@ -14,12 +14,10 @@ from math import ceil
 
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import MIN_ACCEPT_TAU, TAU_FRACTION_BITS
+from protocol.spec.params import TAU_FRACTION_BITS
 
-ACCEPT_MARGIN = 4
-"""Times the honest maximum: hardware that was not measured; what lies beyond is void, not a crime."""
-REJECT_MARGIN = 10
-"""Times the honest maximum: what lies beyond is called false."""
+MARGIN = 10
+"""Times the honest maximum, for hardware that was not measured: what lies beyond is called false."""
 MIN_OPERATORS = 3
 """Of two that differ nobody knows which one is the outlier."""
 MIN_CONFIGURATIONS = 12
@@ -32,8 +30,8 @@ DEFAULT_SEGMENTS = MIN_SEGMENTS + 16
 OUTLIER_RATIO = 10
 """Times the median of the operators: noise that the others do not see is a broken machine or somebody's wish
 for wide limits."""
-LEAST_MAXIMUM = Fraction(MIN_ACCEPT_TAU, ACCEPT_MARGIN << TAU_FRACTION_BITS)
-"""2^-22, the least distance that makes a difference: a task's accept limits are 2^-20 at least."""
+LEAST_MAXIMUM = Fraction(1, 1 << 22)
+"""The least distance that makes a difference: a few roundings of float32."""
 
 Maxima = tuple[Fraction, Fraction, Fraction]
 """The largest distances of first moment, second moment and weights, in the scales of section 6."""
@@ -41,14 +39,6 @@ Floors = tuple[int, int, int]
 """eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64: those that the distances were measured
 with."""
 QUANTITIES = ("first moment", "second moment", "weights")
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Limits for a task, from the honest maxima they rest on."""
-
-    accept: Limits
-    reject: Limits
 
 
 @dataclass(frozen=True)
@@ -62,31 +52,26 @@ class Evidence:
     segments: int
 
 
-def make_limits(maxima: Maxima, floors: Floors) -> Proposal:
-    """Accept and reject limits: each quantity's largest distance times the margin; where it is so small that
-    the accept limit would lie below the least that tasks may have, both are raised in proportion.
+def make_limits(maxima: Maxima, floors: Floors) -> Limits:
+    """Each quantity's largest distance, or LEAST_MAXIMUM where that is larger, times the margin.
 
     Raises InvalidInput where the noise is so large that limits so wide would bind nobody."""
-    if max(maxima) * REJECT_MARGIN >= 1:
+    if max(maxima) * MARGIN >= 1:
         raise InvalidInput(
             what="honest machines differ too much to be told from false ones",
-            expected=f"every distance below 1/{REJECT_MARGIN}",
+            expected=f"every distance below 1/{MARGIN}",
             actual=tuple(map(float, maxima)),
             where=f"({', '.join(QUANTITIES)})",
             remedy="Warm up after every start from zero moments (inner_warmup_steps), or shorten segments.",
         )
-    raised = [max(value, LEAST_MAXIMUM) for value in maxima]
-    return Proposal(_scale(raised, floors, ACCEPT_MARGIN), _scale(raised, floors, REJECT_MARGIN))
-
-
-def _scale(maxima: Sequence[Fraction], floors: Floors, margin: int) -> Limits:
-    tau_m, tau_v, tau_w = (ceil(value * margin * (1 << TAU_FRACTION_BITS)) for value in maxima)
+    raised = (max(value, LEAST_MAXIMUM) for value in maxima)
+    tau_m, tau_v, tau_w = (ceil(value * MARGIN * (1 << TAU_FRACTION_BITS)) for value in raised)
     eps_m, floor_v, tau_r = floors
     return Limits(tau_m, eps_m, tau_v, floor_v, tau_w, tau_r)
 
 
 # --- Several operators --------------------------------------------------------------------------------------
-def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Proposal:
+def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
     """Limits that hold for all operators: those of the largest distance that any of them saw.
 
     Raises InvalidInput where there is too little to go by, with what is missing, or where an operator is an

@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import Any
 
 from protocol.spec.codec import encode_training
-from protocol.spec.containers import TaskSpec
+from protocol.spec.containers import Limits, TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import TAU_FRACTION_BITS
-from protocol.spec.policy import QUANTITIES, Evidence, Floors, Maxima, Proposal, merge_evidence
+from protocol.spec.policy import QUANTITIES, Evidence, Floors, Maxima, merge_evidence
 
 PROFILE_VERSION = 1
 MAX_PROFILE_BYTES = 1 << 20
@@ -163,7 +163,7 @@ def compute_maxima(profile: Profile) -> Maxima:
     return Fraction(first, one), Fraction(second, one), Fraction(weights, one)
 
 
-def merge_profiles(profiles: Sequence[Profile]) -> Proposal:
+def merge_profiles(profiles: Sequence[Profile]) -> Limits:
     """The limits of a task from what several operators measured, by the rule of `policy.py`. Raises
     InvalidInput for profiles of different subjects or floors, for too few, and for outliers."""
     for profile in profiles[1:]:

@@ -18,7 +18,7 @@ from protocol.spec.params import (
     MAX_PARAMETERS,
     MAX_SEGMENT_STEPS,
     MAX_TASK_SEGMENTS,
-    MIN_ACCEPT_TAU,
+    MIN_TAU,
     NUMERIC_FORMATS,
     PROTOCOL_VERSION,
     ZERO_WORD,
@@ -199,7 +199,7 @@ def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:
     limits = spec.terms.limits
     # Limits below the noise of honest hardware would void honest work.
     least = min(limits.tau_m, limits.tau_v, limits.tau_w)
-    yield least >= MIN_ACCEPT_TAU, "accept_limits", f"every tau at least {MIN_ACCEPT_TAU} (2^-20)", least
+    yield least >= MIN_TAU, "limits", f"every tau at least {MIN_TAU} (2^-20)", least
 
 
 def _root_rules(spec: TaskSpec) -> Iterator[Rule]:

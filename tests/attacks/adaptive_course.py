@@ -172,7 +172,7 @@ def calibrate(course: Course, starts: list[TrainingState]) -> Limits:
         ends = [course.train(start, machine, shard) for machine in MACHINES]
         rates = course.sum_rates(start)
         found += [measure_distances(a, b, rates, FLOORS) for a, b in permutations(ends, 2)]
-    return propose_limits(found).reject
+    return propose_limits(found)
 
 
 # --- Audits -------------------------------------------------------------------------------------------------

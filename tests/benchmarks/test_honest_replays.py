@@ -21,7 +21,7 @@ from protocol.compute.determinism import pin_kernels
 from protocol.compute.step import TrainingState
 
 RATE_SUM = 1 << 62
-PROPOSAL = propose_limits([Distances(1e-5, 1e-5, 1e-5, 0, 0, 0)])
+LIMITS = propose_limits([Distances(1e-5, 1e-5, 1e-5, 0, 0, 0)])
 QUIET = Distances(1e-6, 1e-6, 1e-6, 0, 0, 0)
 """Usual noise."""
 
@@ -51,10 +51,10 @@ def find_records(folder: Path) -> dict[str, Path]:
 def test_run_honest_rejects_nobody(report: dict[str, Any]) -> None:
     assert report["start_states"] == 60 and report["configurations"] == 3
     assert report["replays"] == 64 * 3 * 2 and report["identical_pairs"] < report["replays"]
-    assert report["rejected"] == report["grey"] == report["noise"] == 0
+    assert report["rejected"] == report["noise"] == 0
     assert set(report["stages"]) == {"zero moments", "warm-up", "middle", "end"}
     assert sum(report["histogram"]["counts"]) == report["replays"]
-    ratios = report["models"]["tiny"]["distance_over_accept_limit"]
+    ratios = report["models"]["tiny"]["distance_over_unit"]
     assert all(0 < ratios[name]["1.0"] < 1 for name in ("first_moment", "second_moment"))
 
 
@@ -91,27 +91,27 @@ def make_state(moment: float) -> TrainingState:
 
 def test_judge_pairs_counts_whoever_meets_a_false_machine() -> None:
     ends = [make_state(0.5), make_state(0.5), make_state(0.5 + 1e-3)]
-    judged = judge_pairs(ends, RATE_SUM, PROPOSAL, (QUIET, QUIET))
-    assert (judged.replays, judged.identical, judged.grey, judged.rejected) == (6, 2, 0, 4)
+    judged = judge_pairs(ends, RATE_SUM, LIMITS, (QUIET, QUIET))
+    assert (judged.replays, judged.identical, judged.noise, judged.rejected) == (6, 2, 0, 4)
     assert max(judged.ratios["first_moment"]) == pytest.approx(1e-3 / 4e-5, rel=1e-3)
 
 
-def test_judge_pairs_counts_grey_apart() -> None:
-    judged = judge_pairs([make_state(0.5), make_state(0.5 + 6e-5)], RATE_SUM, PROPOSAL, (QUIET, QUIET))
-    assert (judged.replays, judged.grey, judged.rejected) == (2, 2, 0)
+def test_judge_pairs_rejects_nobody_within_the_limits() -> None:
+    judged = judge_pairs([make_state(0.5), make_state(0.5 + 6e-5)], RATE_SUM, LIMITS, (QUIET, QUIET))
+    assert (judged.replays, judged.noise, judged.rejected) == (2, 0, 0)
 
 
 def test_judge_pairs_rejects_nobody_for_the_segments_own_noise() -> None:
     ends, loud = [make_state(0.5), make_state(0.5 + 1e-3)], replace(QUIET, first_moment=2e-4)
-    judged = judge_pairs(ends, RATE_SUM, PROPOSAL, (loud, QUIET))
-    assert (judged.rejected, judged.grey, judged.noise) == (0, 2, 2)
-    judged = judge_pairs(ends, RATE_SUM, PROPOSAL, (loud, loud))
-    assert (judged.rejected, judged.grey, judged.noise) == (2, 0, 0)
+    judged = judge_pairs(ends, RATE_SUM, LIMITS, (loud, QUIET))
+    assert (judged.rejected, judged.noise) == (0, 2)
+    judged = judge_pairs(ends, RATE_SUM, LIMITS, (loud, loud))
+    assert (judged.rejected, judged.noise) == (2, 0)
 
 
 def test_judge_pairs_rejects_what_is_not_a_number() -> None:
     broken = replace(make_state(0.5), weights=torch.full((4,), float("nan")))
-    assert judge_pairs([broken, broken], RATE_SUM, PROPOSAL, (QUIET, QUIET)).rejected == 2
+    assert judge_pairs([broken, broken], RATE_SUM, LIMITS, (QUIET, QUIET)).rejected == 2
 
 
 def test_measure_pairs_compares_in_both_directions() -> None:

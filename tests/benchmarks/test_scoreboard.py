@@ -49,7 +49,6 @@ def report() -> dict[str, Any]:
         "start_states": 10,
         "configurations": 12,
         "rejected": 0,
-        "grey": 1,
         "noise": 2,
         "ill_conditioned": 3,
         "histogram": count_decades([0.001] * 600 + [0.1] * 399 + [1.5]),

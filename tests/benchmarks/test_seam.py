@@ -16,7 +16,7 @@ from protocol.compute.determinism import pin_kernels
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import TrainingSpec
-from protocol.spec.params import MIN_ACCEPT_TAU
+from protocol.spec.params import MIN_TAU
 from tests.attacks.frame import Attack, every, is_equal, last, share, take_honest_step, tampered
 from tests.attacks.hyperparameters import multiply_rate, rescale, scale
 from tests.attacks.outer import Forgery, double
@@ -65,7 +65,7 @@ def test_stages_follow_each_other_and_some_are_attacked() -> None:
 
 
 def test_limits_are_never_tighter_than_the_contract_takes(limits: Calibrated) -> None:
-    assert limits.limits.tau_m == limits.limits.tau_v == limits.limits.tau_w == MIN_ACCEPT_TAU * 10 // 4
+    assert limits.limits.tau_m == limits.limits.tau_v == limits.limits.tau_w == MIN_TAU * 10 // 4
 
 
 def test_an_honest_claim_is_no_sample(segment: Segment) -> None:

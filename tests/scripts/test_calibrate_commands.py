@@ -139,7 +139,7 @@ def test_run_policy_writes_the_tables_of_a_task_file(
     assert text == capsys.readouterr().out and all(p.operator in text for p in profiles)
     tables, merged = tomllib.loads(text), merge_profiles(profiles)
     assert set(tables) == {"limits"}
-    assert build_container(Limits, tables["limits"], tmp_path) == merged.reject
+    assert build_container(Limits, tables["limits"], tmp_path) == merged
 
 
 def test_run_policy_refuses_in_four_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,14 +61,13 @@ QUICK = Size(ModelConfig(256, 32, 64, 2, 2, 2, 32), steps=8, segment=2, sequence
 def build_plan(size: Size, rounds: int, solvers: int, verifiers: int, watchers: int, seed: int) -> RoundPlan:
     """The task for so many honest solvers and one more, which may cheat. It starts when all auditors are
     there, and goes on without the cheat."""
-    limits = propose_limits([Distances(*HONEST_MAXIMA, 0, 0, 0)])
     steps = rounds * size.steps
     return RoundPlan(
         model=size.model,
         schedule=ScheduleConfig(nearest(size.peak_rate), warmup_steps=size.steps // 4, total_steps=steps),
         windows=WINDOWS,
         amounts=AMOUNTS,
-        limits=limits.reject,
+        limits=propose_limits([Distances(*HONEST_MAXIMA, 0, 0, 0)]),
         rounds=rounds,
         inner_steps=size.steps,
         segment_steps=size.segment,

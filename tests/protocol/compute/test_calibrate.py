@@ -28,13 +28,11 @@ def test_the_floor_of_the_first_moment_is_where_moments_stop_moving_weights() ->
 
 def test_proposed_limits_scale_the_largest_distance_of_each_kind() -> None:
     pairs = [Distances(1e-5, 2e-5, 3e-6, 0, 0, 0), Distances(2e-5, 1e-5, 1e-6, 0, 0, 0)]
-    proposal = propose_limits(pairs, Floors(1e-5, 1e-14, 1e-7))
-    for proposed, margin in ((proposal.accept, 4), (proposal.reject, 10)):
-        taus = (proposed.tau_m, proposed.tau_v, proposed.tau_w)
-        assert [tau / 2**64 for tau in taus] == pytest.approx([2e-5 * margin, 2e-5 * margin, 3e-6 * margin])
-        assert proposed.eps_m * 2.0**-149 == pytest.approx(
-            1e-5
-        ) and proposed.tau_r * 2.0**-64 == pytest.approx(1e-7)
+    limits = propose_limits(pairs, Floors(1e-5, 1e-14, 1e-7))
+    taus = (limits.tau_m, limits.tau_v, limits.tau_w)
+    assert [tau / 2**64 for tau in taus] == pytest.approx([2e-4, 2e-4, 3e-5])
+    assert limits.eps_m * 2.0**-149 == pytest.approx(1e-5)
+    assert limits.tau_r * 2.0**-64 == pytest.approx(1e-7)
 
 
 def test_no_measurement_gives_no_limits() -> None:

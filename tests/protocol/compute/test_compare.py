@@ -67,9 +67,7 @@ def test_equal_states_are_not_apart(trained: TrainingState) -> None:
 
 @pytest.mark.parametrize("field", ["weights", "first_moment", "second_moment"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 2.0**64])
-def test_unsound_claims_are_infinitely_far(
-    trained: TrainingState, field: str, bad: float
-) -> None:
+def test_unsound_claims_are_infinitely_far(trained: TrainingState, field: str, bad: float) -> None:
     vector = getattr(trained, field).clone()
     vector[700] = bad
     claimed = replace(trained, **{field: vector})
@@ -101,8 +99,8 @@ def test_the_element_is_one_that_is_beyond_not_one_that_only_looks_so(
 ) -> None:
     """Of two that float64 takes for equally far the integers choose."""
     claimed = moved(moved(trained, "weights", 7, 1e-3), "weights", 701, 2e-3)
-    monkeypatch.setattr(compare, "is_element_beyond", lambda claimed, *_: claimed == at_seven)
     at_seven = compare._read_element(claimed, 7)
+    monkeypatch.setattr(compare, "is_element_beyond", lambda element, *_: element == at_seven)
     verdict = judge_state(claimed, trained, RATE, LIMITS)
     assert (verdict.is_beyond, verdict.element) == (True, 7)
 

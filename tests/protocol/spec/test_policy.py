@@ -6,15 +6,14 @@ from fractions import Fraction
 import pytest
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import MIN_ACCEPT_TAU
+from protocol.spec.params import MIN_TAU
 from protocol.spec.policy import (
-    ACCEPT_MARGIN,
     LEAST_MAXIMUM,
+    MARGIN,
     MIN_CONFIGURATIONS,
     MIN_OPERATORS,
     MIN_SEGMENTS,
     OUTLIER_RATIO,
-    REJECT_MARGIN,
     Evidence,
     find_outliers,
     make_limits,
@@ -37,24 +36,23 @@ def make_evidence(
 
 def test_make_limits_multiplies_each_quantity_by_the_margin() -> None:
     made = make_limits((NOISE, 2 * NOISE, 3 * NOISE), FLOORS)
-    for limits, margin in ((made.accept, ACCEPT_MARGIN), (made.reject, REJECT_MARGIN)):
-        assert (limits.tau_m, limits.tau_v, limits.tau_w) == tuple(n * margin * ONE >> 16 for n in (1, 2, 3))
-        assert (limits.eps_m, limits.floor_v, limits.tau_r) == FLOORS
+    assert (made.tau_m, made.tau_v, made.tau_w) == tuple(n * MARGIN * ONE >> 16 for n in (1, 2, 3))
+    assert (made.eps_m, made.floor_v, made.tau_r) == FLOORS
 
 
 def test_make_limits_rounds_up_in_favour_of_the_honest() -> None:
-    assert make_limits((Fraction(1, 3000), NOISE, NOISE), FLOORS).accept.tau_m == -(-4 * ONE // 3000)
+    assert make_limits((Fraction(1, 3000), NOISE, NOISE), FLOORS).tau_m == -(-10 * ONE // 3000)
 
 
-def test_make_limits_raises_both_to_what_tasks_may_have() -> None:
+def test_make_limits_raises_them_to_more_than_the_least_that_tasks_may_have() -> None:
     made = make_limits((Fraction(0), NOISE, LEAST_MAXIMUM), FLOORS)
-    assert made.accept.tau_m == made.accept.tau_w == MIN_ACCEPT_TAU
-    assert made.reject.tau_m == made.reject.tau_w == MIN_ACCEPT_TAU * REJECT_MARGIN // ACCEPT_MARGIN
+    assert made.tau_m == made.tau_w == MARGIN * ONE >> 22
+    assert made.tau_m > MIN_TAU
 
 
 def test_make_limits_refuses_noise_as_large_as_the_values() -> None:
     with pytest.raises(InvalidInput, match="differ too much"):
-        make_limits((NOISE, Fraction(1, REJECT_MARGIN), NOISE), FLOORS)
+        make_limits((NOISE, Fraction(1, MARGIN), NOISE), FLOORS)
 
 
 # --- Several operators --------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ CASES: list[Case] = [
     ("training.dataset_root", bytes(32), "dataset_root"),
     ("terms.initial_weights_root", bytes(32), "initial_weights_root"),
     ("terms.step_root", bytes(32), "step_root"),
-    ("terms.limits.tau_w", (1 << 44) - 1, "accept_limits"),
+    ("terms.limits.tau_w", (1 << 44) - 1, "limits"),
     ("training.model.layer_count", 100_000, "model_too_large"),
     ("terms.zero_root", b"\1" * 32, "zero_root"),
     ("terms.schedule_root", b"\1" * 32, "schedule_root"),
@@ -127,7 +127,7 @@ EDGES: list[Case] = [
     ("training.sequence_tokens", 128, "sequence_tokens"),
     ("training.token_count", 65, "token_count"),
     ("training.heldout_tokens", 65, "heldout_tokens"),
-    ("terms.limits.tau_w", 1 << 44, "accept_limits"),
+    ("terms.limits.tau_w", 1 << 44, "limits"),
 ]
 
 
