@@ -124,7 +124,7 @@ def test_no_hyperparameter_comes_from_the_prover() -> None:
         assert encode_training(changed) != encode_training(SPEC)
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
     assert "party.task.spec.training" in inspect.getsource(claim._train_segment)
-    assert "about.training" in inspect.getsource(sealing._replay)
+    assert "about.training" in inspect.getsource(sealing._train)
     assert "spec.training" in inspect.getsource(room.read_audit_task)
 
 
