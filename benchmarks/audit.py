@@ -29,6 +29,7 @@ from typing import cast
 
 from eth_account import Account
 
+from benchmarks.proposing import propose_limits
 from benchmarks.setting import (
     DEMO_MODEL,
     INNER_STEPS,
@@ -53,7 +54,7 @@ from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
 from protocol.adapters.wire.tls import load_or_create_identity
-from protocol.compute.calibrate import FLOORS, propose_limits
+from protocol.compute.calibrate import FLOORS
 from protocol.compute.compare import Distances
 from protocol.compute.data import Corpus, get_batch
 from protocol.compute.determinism import pin_kernels

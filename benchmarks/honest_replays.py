@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.proposing import propose_limits
 from benchmarks.replays.machines import Machine, list_machines
 from benchmarks.replays.pairs import QUANTITIES, judge_pairs, measure_pairs
 from benchmarks.replays.tracks import (
@@ -36,11 +37,11 @@ from benchmarks.replays.tracks import (
 )
 from benchmarks.replays.workers import Worker, run_workers
 from benchmarks.setting import BUILD, OUTER_RATES_BITS, write_report
-from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN, Proposal, propose_limits
 from protocol.compute.compare import Distances
 from protocol.compute.conditioning import find_usual, is_well_conditioned
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.step import TrainingState
+from protocol.spec.policy import ACCEPT_MARGIN, REJECT_MARGIN, Proposal
 from scripts.calibration import Segment, Workplace, make_starts
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)

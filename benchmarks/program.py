@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from benchmarks.setting import DEMO_MODEL, read_report, write_report
+from benchmarks.tracing import build_trace_tree
 from protocol.compute.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.interpreter import Interpreter
@@ -26,7 +27,6 @@ from protocol.compute.model import compute_loss, init_parameters, parameter_coun
 from protocol.compute.program import BuiltProgram, ProgramConfig, build_program
 from protocol.compute.step import Batch
 from protocol.compute.tables import build_tables
-from protocol.compute.trace import build_trace_tree
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 

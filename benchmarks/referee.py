@@ -23,6 +23,7 @@ from eth_account import Account
 from benchmarks.program import SCALARS, make_setting
 from benchmarks.referee_vectors import compare_verdicts
 from benchmarks.setting import BUILD, write_report
+from benchmarks.tracing import build_trace_tree
 from protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
@@ -31,7 +32,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.fault import OperationFault, prove_operation
 from protocol.compute.interpreter import Interpreter
-from protocol.compute.trace import TraceTree, build_trace_tree
+from protocol.compute.trace import TraceTree
 from protocol.spec.containers import ModelConfig, StateHeader, StepContext, StepFacts
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import CHUNK_TERMS, Operation, Program

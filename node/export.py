@@ -142,7 +142,7 @@ async def load_weights(
     if choice.after < 0:
         training = spec.training
         return await asyncio.to_thread(init_parameters, training.model, training.initial_seed)
-    peers, last = reader.state.network.others(), "nobody is there"
+    peers, last = list(reader.state.network.peers.values()), "nobody is there"
     own = await asyncio.to_thread(find_own_header, config.home, task, choice.root)
     asks = [] if own is None else [partial(_answer_self, own)]
     asks += [partial(_ask_header, reader, task, choice.root, peer) for peer in peers]

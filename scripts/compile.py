@@ -130,6 +130,19 @@ def find_differences(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> l
     return sorted(missing + extra + stale)
 
 
+def find_stale_code(root: Path = ROOT, folder: Path = ABI_DIR) -> list[str]:
+    """Return the names of what was compiled from other sources or settings; no compiler is asked."""
+    sources, settings = read_sources(root), read_settings(root)
+    remappings = dict(entry.split("=", 1) for entry in settings["remappings"])
+    imports = {path: get_imports(path, text, remappings) for path, text in sources.items()}
+    known = {path.stem: json.loads(path.read_text())["source_hash"] for path in folder.glob("*.json")}
+    return sorted(
+        Path(path).stem
+        for path in sources
+        if known.get(Path(path).stem, "") not in ("", _hash_sources(path, sources, imports, settings))
+    )
+
+
 def write_artifacts(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> None:
     """Make `folder` hold exactly one JSON file per artifact."""
     folder.mkdir(parents=True, exist_ok=True)

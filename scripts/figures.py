@@ -81,12 +81,12 @@ def _to_wei(kind: type, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _make_figures(stated: Stated, terms: GameTerms) -> Figures:
-    look, seats = stated.proof_cost, terms.solver_seats
+    sizes = (terms.solver_seats, terms.draws, terms.least_solvers)
     return Figures(
         cost=stated.compute_cost,
         gain=stated.outside_gain,
         round_blocks=stated.round_blocks,
-        gas=price_gas(stated.gas_price, terms.contest_levels, look, seats),
+        gas=price_gas(stated.gas_price, terms.contest_levels, stated.proof_cost, *sizes),
         refused_gain=stated.refused_gain,
         drift_gain=stated.drift_gain,
         voided_share=Fraction(stated.voided_percent, 100),

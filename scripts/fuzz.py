@@ -20,12 +20,14 @@ from threading import Lock
 from typing import Any
 
 from scripts import prove
+from scripts.compile import ABI_DIR, find_stale_code
 from scripts.mutation.project import hash_sources
 from scripts.toolchain import ROOT, forge_path
 
 BUILD = ROOT / "build" / "fuzz"
 TEST = "tests/contracts/invariant/Protocol.t.sol"
 INVARIANT = "invariant_everyProperty"
+PROFILE = {"FOUNDRY_PROFILE": "fuzz", "FOUNDRY_LINT_LINT_ON_BUILD": "false"}
 CALLS = 200_000
 """What a whole campaign makes."""
 LEAST_SUCCESS = 0.2
@@ -56,7 +58,11 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     folder = BUILD / hash_sources(start=TEST)[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    _run_forge(["build"], {"FOUNDRY_PROFILE": "fuzz"})
+    stale = find_stale_code()
+    if stale:
+        print(f"the package has other code than the sources say: {', '.join(stale)}; run ./dev compile")
+        return 1
+    _run_forge(["build"], PROFILE)
     done = {int(path.stem) for path in folder.glob("*.json")}
     seeds = (seed for seed in count(1) if seed not in done)
     until = time.monotonic() + (options.seconds or float("inf"))
@@ -99,7 +105,8 @@ def run_batch(folder: Path, seed: int, runs: int, depth: int) -> None:
     counts = folder / f"{seed}.jsonl"
     counts.unlink(missing_ok=True)
     environment = {
-        "FOUNDRY_PROFILE": "fuzz",
+        **PROFILE,
+        "FUZZ_CODE": str(ABI_DIR),
         "FOUNDRY_INVARIANT_RUNS": str(runs),
         "FOUNDRY_INVARIANT_DEPTH": str(depth),
         "FOUNDRY_INVARIANT_FAILURE_PERSIST_DIR": str(folder / f"{seed}.failures"),

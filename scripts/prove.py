@@ -20,6 +20,7 @@ from scripts.toolchain import ROOT, ToolMissing, forge_path
 
 BUILD = ROOT / "build" / "prove"
 REPORT = BUILD / "report.json"
+LAUNCHER = ROOT / "scripts" / "halmos_launch.py"
 CHECKS = "tests/contracts/prove"
 PROOFS = "^(PurseProof|SeatProof)$"
 SOURCE = CHECKS
@@ -103,7 +104,8 @@ def _run_halmos(halmos: Path, checks: list[str]) -> list[dict[str, Any]]:
         "FOUNDRY_CACHE_PATH": str(BUILD / "cache"),
         "FOUNDRY_LINT_LINT_ON_BUILD": "false",
     }
-    command = [str(halmos), "--root", str(ROOT), "--match-contract", PROOFS, "--loop", "16"]
+    command = [str(halmos.with_name("python")), str(LAUNCHER), "--root", str(ROOT)]
+    command += ["--match-contract", PROOFS, "--loop", "16"]
     # Where it runs out both ways are followed; the default is a millisecond, nothing on a busy machine.
     command += ["--solver-timeout-branching", "1s"]
     command += ["--forge-build-out", str((BUILD / "out").relative_to(ROOT)), "--json-output", str(result)]

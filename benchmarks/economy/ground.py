@@ -9,7 +9,16 @@ from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 
-from protocol.analysis.amounts import derive_amounts, price_gas, refuse_bad_money
+from protocol.analysis.amounts import (
+    ANSWER_GAS,
+    CLAIM_GAS,
+    CONTEST_GAS,
+    CONTEST_LEVEL_GAS,
+    LEAF_GAS,
+    derive_amounts,
+    price_gas,
+    refuse_bad_money,
+)
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.figures import Figures
@@ -33,7 +42,7 @@ FIGURES = Figures(
     cost=30 * TOKEN_WEI,
     gain=100 * TOKEN_WEI,
     round_blocks=TRAIN_BLOCKS + 6,
-    gas=price_gas(GAS_PRICE, 1, LOOK, SOLVERS),
+    gas=price_gas(GAS_PRICE, 1, LOOK, SOLVERS, DRAWS),
     refused_gain=10 * TOKEN_WEI,
     owned=Fraction(1, 3),
 )
@@ -44,12 +53,12 @@ AUDIT_MARGIN = Fraction(5, 4)
 """Pay of an audit over its least."""
 REPLAY = FIGURES.cost // SEGMENTS
 GAS: dict[type[GameCall], int] = {
-    calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.JudgeVotes: 110_000, calls.JoinSeat: 150_000,
-    calls.OpenContest: 150_000, calls.AnswerContest: 150_000, calls.NameChild: 150_000,
-    calls.BringLeaf: 950_000, calls.AskSigner: 120_000, calls.AnswerAsk: 200_000, calls.ConvictSeat: 300_000,
-    calls.DisputeStatement: 190_000, calls.EndDispute: 300_000,
+    calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.JudgeVotes: 176_000, calls.JoinSeat: 150_000,
+    calls.OpenContest: CONTEST_GAS, calls.AnswerContest: CONTEST_LEVEL_GAS, calls.NameChild: 95_000,
+    calls.BringLeaf: LEAF_GAS + SOLVERS * CLAIM_GAS, calls.AskSigner: 138_000, calls.AnswerAsk: ANSWER_GAS,
+    calls.ConvictSeat: 300_000, calls.DisputeStatement: 205_000, calls.EndDispute: 315_000,
 }  # fmt: skip
-"""By kind (docs/decisions/0029); a solver's round has its share of what anybody may send."""
+"""By kind (docs/decisions/0028, 0029); a solver's round has its share of what anybody may send."""
 OTHER_GAS, REFUSED_GAS = 80_000, 40_000
 
 

@@ -20,13 +20,9 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.heldout import get_heldout_batch
 from benchmarks.honesty.traces import MODELS as HONESTY_MODELS
+from benchmarks.proposing import list_configurations, propose_limits
 from benchmarks.setting import PEAK_LEARNING_RATE, build_training, read_standard_library
-from protocol.compute.calibrate import (
-    FLOORS,
-    KernelConfiguration,
-    list_configurations,
-    propose_limits,
-)
+from protocol.compute.calibrate import FLOORS, KernelConfiguration
 from protocol.compute.compare import measure_distances
 from protocol.compute.data import Corpus, get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hunting.histogram import compute_share_beyond, list_bins
-from protocol.compute.calibrate import ACCEPT_MARGIN, REJECT_MARGIN
+from protocol.spec.policy import ACCEPT_MARGIN, REJECT_MARGIN
 from tests.e2e.world import AMOUNTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -8,10 +8,11 @@ from hashlib import sha256
 from typing import TypeVar
 
 from benchmarks.replays.weighing import Conditioning, weigh
-from protocol.compute.calibrate import FLOORS, Proposal
+from protocol.compute.calibrate import FLOORS
 from protocol.compute.compare import Distances, Verdict, judge_state, measure_distances
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import Limits
+from protocol.spec.policy import Proposal
 from protocol.spec.tolerance import Judgement
 
 QUANTITIES = ("first_moment", "second_moment", "weights")

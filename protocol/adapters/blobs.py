@@ -1,13 +1,11 @@
 """What a blob is called and how its bytes are judged while they stream.
 
-A blob is named by what it must hash to, so nobody is trusted for its content. Two kinds of address exist: the
-root of a positional tree (docs/spec.md, section 1), for everything that a dispute may open leaf by leaf, and
-plain SHA-256, for manifests. The number of bytes is part of a reference and known before the first byte
-comes: from the task for tensors, deltas and datasets, from the program for traces, from the announcement for
-manifests. A tree pads its last leaf, so a root alone does not fix the length.
+A blob is named by what it must hash to, so nobody is trusted for its content: by the root of a positional
+tree (docs/spec.md, section 1), of which a dispute may open any leaf. The number of bytes is part of a
+reference and known before the first byte comes: from the task for tensors, deltas and datasets, from the
+program for traces. A tree pads its last leaf, so a root alone does not fix the length.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -24,7 +22,7 @@ ROOT_BYTES = 32
 CHUNK_DEPTH = 10
 CHUNK_LEAVES = 1 << CHUNK_DEPTH
 """1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
-one chunk of bandwidth, without them the whole blob; and a chunk can be had without the others."""
+one chunk of bandwidth, without them the whole blob."""
 
 
 class BlobKind(Enum):
@@ -36,8 +34,6 @@ class BlobKind(Enum):
     """int8 blocks of a pseudo-gradient; tree of 260-byte leaves (docs/spec.md, section 5)"""
     DATASET = "dataset"
     """raw bytes of tokens; tree of 1,024-byte leaves"""
-    BYTES = "bytes"
-    """anything else, such as a JSON manifest; plain SHA-256"""
     TRACE_512 = "trace512"
     """little-endian elements of 4 bytes, whatever they are: a number that is not finite is what a challenger
     wants to see; tree of 512-byte leaves"""
@@ -53,7 +49,7 @@ class BlobKind(Enum):
 
     @property
     def leaf_bytes(self) -> int:
-        """Bytes of a leaf; 0 where the address is plain SHA-256."""
+        """Bytes of a leaf."""
         return _LEAF_BYTES[self]
 
 
@@ -61,7 +57,6 @@ _LEAF_BYTES = {
     BlobKind.TENSOR: LEAF_BYTES,
     BlobKind.DELTA: DELTA_LEAF_BYTES,
     BlobKind.DATASET: LEAF_BYTES,
-    BlobKind.BYTES: 0,
     BlobKind.TRACE_512: 512,
     BlobKind.TRACE_1024: 1024,
     BlobKind.TRACE_2048: 2048,
@@ -126,11 +121,10 @@ class BlobRef:
     def __post_init__(self) -> None:
         kind, size = self.key.kind, self.size_bytes
         unit = _UNITS.get(kind, 1)
-        least = 0 if kind is BlobKind.BYTES else unit
-        if size < least or size % unit:
+        if size < unit or size % unit:
             raise InvalidInput(
                 what=f"a {kind.value} blob cannot have this length",
-                expected=f"a multiple of {unit} bytes, at least {least}",
+                expected=f"a multiple of {unit} bytes, at least {unit}",
                 actual=f"{size} bytes",
                 where=str(self.key),
                 remedy="Take the length from the task or its program.",
@@ -138,13 +132,13 @@ class BlobRef:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of a whole chunk; 0 where the address is plain SHA-256."""
+        """Bytes of a whole chunk."""
         return CHUNK_LEAVES * self.key.kind.leaf_bytes
 
     @property
     def chunk_count(self) -> int:
-        """Subtrees of CHUNK_LEAVES leaves; 0 where the address is plain SHA-256."""
-        return -(-self.size_bytes // self.chunk_bytes) if self.chunk_bytes else 0
+        """Subtrees of CHUNK_LEAVES leaves."""
+        return -(-self.size_bytes // self.chunk_bytes)
 
     def locate_chunks(self, chunks: range) -> range:
         """The bytes of chunks that follow each other. Raises InvalidInput where there are none."""
@@ -188,40 +182,24 @@ def refer_roots(trace_root: bytes, count: int) -> BlobRef:
     return BlobRef(BlobKey(BlobKind.ROOTS, trace_root), ROOT_BYTES * count)
 
 
-def refer_bytes(data: bytes) -> BlobRef:
-    """The plain SHA-256 reference of bytes at hand."""
-    return BlobRef(BlobKey(BlobKind.BYTES, hashlib.sha256(data).digest()), len(data))
-
-
 class BlobVerifier:
-    """Judges the bytes of one blob, or of some of its chunks, while they stream; memory stays below two
-    chunks whatever the length.
+    """Judges the bytes of one blob while they stream; memory stays below two chunks whatever the length.
 
     Feed bytes in order with `update`; `finish` tells that length and root are right. Until then nothing that
     was fed may be used. Any deviation raises ProtocolFault with `source`, who delivered the bytes, as
     culprit.
     """
 
-    def __init__(
-        self,
-        ref: BlobRef,
-        *,
-        source: str = "",
-        chunk_roots: Sequence[bytes] = (),
-        chunks: range | None = None,
-    ) -> None:
-        """chunk_roots: subtree roots announced by the source (see `chunk_roots`), else empty; chunks: those
-        that are fed, all of them by default. Raises InvalidInput where the blob has no such chunks."""
+    def __init__(self, ref: BlobRef, *, source: str = "", chunk_roots: Sequence[bytes] = ()) -> None:
+        """chunk_roots: subtree roots announced by the source (see `chunk_roots`), else empty."""
         self._ref = ref
         self._source = source
         self._announced = tuple(chunk_roots)
-        self._chunks = range(ref.chunk_count) if chunks is None else chunks
-        self._size_bytes = ref.size_bytes if chunks is None else len(ref.locate_chunks(chunks))
+        self._size_bytes = ref.size_bytes
         self._pending = bytearray()
         self._chunk_roots: list[bytes] = []
-        self._digest = hashlib.sha256()
         self.received_bytes = 0
-        if self._announced or len(self._chunks) < ref.chunk_count:
+        if self._announced:
             self._check_announced()
 
     def _check_announced(self) -> None:
@@ -236,9 +214,6 @@ class BlobVerifier:
         if self.received_bytes > self._size_bytes:
             self._fail("the blob is too long", f"{self._size_bytes} bytes", f"at least {self.received_bytes}")
         chunk_bytes = self._ref.chunk_bytes
-        if not chunk_bytes:
-            self._digest.update(data)
-            return
         self._pending += data
         while len(self._pending) >= chunk_bytes:
             self._take_chunk(bytes(self._pending[:chunk_bytes]))
@@ -248,23 +223,18 @@ class BlobVerifier:
         """Raises ProtocolFault unless exactly the bytes that were expected were fed."""
         if self.received_bytes != self._size_bytes:
             self._fail("the blob is too short", f"{self._size_bytes} bytes", f"{self.received_bytes} bytes")
-        if not self._ref.chunk_bytes:
-            self._require_root(self._digest.digest(), "the bytes do not match their address")
-            return
         if self._pending:
             self._take_chunk(bytes(self._pending))
             self._pending.clear()
-        # Each of a few chunks has matched its own hash, and the hashes the root.
-        if len(self._chunks) == self._ref.chunk_count:
-            self._require_root(fold_chunks(self._chunk_roots), "the bytes do not match their root")
+        self._require_root(fold_chunks(self._chunk_roots), "the bytes do not match their root")
 
     @property
     def chunk_roots(self) -> tuple[bytes, ...]:
-        """Roots of the subtrees of CHUNK_LEAVES leaves so far; empty where the address is plain SHA-256."""
+        """Roots of the subtrees of CHUNK_LEAVES leaves so far."""
         return tuple(self._chunk_roots)
 
     def _take_chunk(self, chunk: bytes) -> None:
-        index = self._chunks.start + len(self._chunk_roots)
+        index = len(self._chunk_roots)
         require_finite(self._ref, chunk, index, self._source)
         if self._ref.key.kind is BlobKind.ROOTS:
             self._require_no_zero(chunk, index)

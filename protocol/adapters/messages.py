@@ -25,8 +25,6 @@ Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 ClaimPath = Annotated[tuple[Word, ...], Meta(max_length=17)]
 """Siblings of a leaf of a claim's tree, which has at most 65,537 leaves."""
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-PRINTABLE = r"\A[ -~]*\Z"
-"""A pattern of texts that are fit for a terminal and a log."""
 Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-f]{40}\Z")]
 
 T = TypeVar("T")

@@ -10,8 +10,7 @@ import errno
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +24,6 @@ from protocol.adapters.blobs import (
     BlobVerifier,
     fold_chunks,
     open_leaves,
-    refer_bytes,
     refer_roots,
     require_finite,
     split_roots,
@@ -43,8 +41,6 @@ RESERVE_BYTES = 64 * 1024 * 1024
 """bytes of disk left free, so that the journal can still be written."""
 CHUNKS = ".chunks"
 """the suffix of a file with the subtree roots of its blob."""
-STALE_SECONDS = 24 * 3600
-"""age from which a temporary file is a crash's and not a download's."""
 
 
 class BlobStore:
@@ -74,10 +70,6 @@ class BlobStore:
         """Keep raw token bytes under their tree root, which is computed here."""
         key = BlobKey(BlobKind.DATASET, merkle.compute_data_root(data))
         return self.put(BlobRef(key, len(data)), data)
-
-    def put_bytes(self, data: bytes) -> BlobRef:
-        """Keep bytes, such as a JSON manifest, under their SHA-256."""
-        return self.put(refer_bytes(data), data)
 
     def put_roots(self, roots: Sequence[bytes]) -> BlobRef:
         """Keep the roots of a trace's buffers under the trace root, which is computed here. Raises
@@ -261,40 +253,9 @@ class BlobStore:
         names = os.listdir(self.folder / kind.value)
         return [BlobKey(kind, bytes.fromhex(name)) for name in sorted(names) if not name.endswith(CHUNKS)]
 
-    def delete_before(
-        self,
-        unix_seconds: float,
-        *,
-        keep: Collection[BlobKey] = (),
-        kinds: Collection[BlobKind] = tuple(BlobKind),
-    ) -> int:
-        """Remove what was last stored before `unix_seconds`, except `keep`; return the bytes freed. Storing a
-        blob again renews it. The caller passes the start of the oldest round with an open window."""
-        kept = {self.get_path(key) for key in keep}
-        freed = 0
-        for path, size, stored_at in self._list_files(kinds):
-            stale_at = time.time() - STALE_SECONDS if path.parent == self._incoming else unix_seconds
-            if stored_at < stale_at and path.with_suffix("") not in kept:
-                path.unlink(missing_ok=True)
-                freed += size
-        return freed
-
-    def compute_used_bytes(self, kinds: Collection[BlobKind] = tuple(BlobKind)) -> int:
-        """Bytes of all files of these kinds, and of what is under way."""
-        return sum(size for _, size, _ in self._list_files(kinds))
-
     def compute_free_bytes(self) -> int:
         """Bytes that the disk still takes."""
         return shutil.disk_usage(self.folder).free
-
-    def _list_files(self, kinds: Collection[BlobKind]) -> Iterator[tuple[Path, int, float]]:
-        for folder in (self._incoming, *(self.folder / kind.value for kind in kinds)):
-            for entry in os.scandir(folder):
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:  # Removed by another process meanwhile.
-                    continue
-                yield Path(entry.path), status.st_size, status.st_mtime
 
     def _adopt(self, temporary: Path, key: BlobKey, chunk_roots: bytes) -> Path:
         path = self.get_path(key)

@@ -4,42 +4,66 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from math import ceil
 
+from protocol.spec.audit_draw import RANKS
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.figures import Figures, GasCosts
 from protocol.spec.game.money import MoneyRule, check_money
 from protocol.spec.game.refusing import compute_least_fee
-from protocol.spec.game.terms import SOLVER_SEATS_MAX, GameAmounts, GameTerms
-from protocol.spec.params import TOKEN_WEI
+from protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX, GameAmounts, GameTerms
+from protocol.spec.params import MAX_SEGMENT_DRAWS, TOKEN_WEI
 
 FEE_MARGIN = Fraction(2)
 """F is so many times its least. Close to the least, the stake that fees are taken out of grows without end.
 From twice the least on it is smallest: what a refusal gains in R rounds, and a little more."""
 
-# --- Gas, until the contracts of the new round are measured (docs/decisions/0013, 0019, 0027) ---------------
-SOLVER_ROUND_GAS = 200_000
-VOTE_GAS = 110_000
-"""A vote that its auditor hands in alone; in a full page it is 19,000."""
-ANSWER_GAS = 200_000
-DEFENCE_GAS = 500_000
-CONTEST_LEVEL_GAS = 150_000
-CONTEST_LEAF_GAS = 190_000
-"""For each claim: to compute a leaf of 64 takes 11.95 million (docs/decisions/0029)."""
-CONVICTION_GAS = 1_300_000
+# --- Gas at the bounds that terms allow: `./dev bench gas` measures it and fails where it is more -----------
+ROUND_GAS = 510_000
+"""What a round costs besides its solvers' own part, storage new, a third of the primaries rejecting: votes'
+words, seals, the root."""
+SOLVER_GAS = 180_000
+"""For each solver: its commitment, the votes on it, its settlement."""
+VOTE_GAS = 190_000
+"""A vote that its auditor hands in alone, the first of its round; in a full page it is 19,000."""
+PLACE_GAS = 1_100
+"""For each place of the auditors' pool that the round deals."""
+ANSWER_GAS = 1_160_000
+"""To an ask: a leaf of W, m and v at both ends, all numbers different, in trees of 2^31 parameters."""
+DEFENCE_GAS = 2_260_000
+"""States of 20 steps, a trace of 65,536 buffers, eight leaves of 4,096 bytes, and the end of the dispute."""
+CONVICTION_GAS = 3_280_000
+"""Against an auditor, whose victim's pay is restored: the opening, a step, eight demands, and the proof of a
+sum of 4,096 terms of very different sizes."""
+CONTEST_GAS = 170_000
+"""To open one."""
+CONTEST_LEVEL_GAS = 120_000
+"""An answer with sixteen nodes; the contester's naming of one of them is less."""
+LEAF_GAS = 2_900_000
+"""A leaf of the outer step, and the fall of a wrong root."""
+CLAIM_GAS = 160_000
+"""For each claim of that leaf and each signer that falls."""
 
 
 def price_gas(
-    gas_price: int, contest_levels: int, look: int, solver_seats: int = SOLVER_SEATS_MAX
+    gas_price: int,
+    contest_levels: int,
+    look: int,
+    solver_seats: int = SOLVER_SEATS_MAX,
+    draws: int = MAX_SEGMENT_DRAWS,
+    least_solvers: int = 1,
 ) -> GasCosts:
     """Gas costs at `gas_price` wei of the task's token for one gas. look: replay and trace that it takes to
-    prove a fault, in wei. A contest of a right root goes down to a leaf, and somebody honest computes it."""
-    contest = (contest_levels + 1) * CONTEST_LEVEL_GAS + solver_seats * CONTEST_LEAF_GAS
+    prove a fault, in wei. A contest goes down to a leaf: of a right root somebody honest computes it, of a
+    wrong one its contester."""
+    places = min(RANKS * draws * solver_seats, AUDITOR_SEATS_MAX)
+    contest = contest_levels * CONTEST_LEVEL_GAS + LEAF_GAS + solver_seats * CLAIM_GAS
     return GasCosts(
-        solver_round=SOLVER_ROUND_GAS * gas_price,
-        vote=VOTE_GAS * gas_price,
+        solver_round=(SOLVER_GAS + ROUND_GAS // least_solvers) * gas_price,
+        vote=(VOTE_GAS + places * PLACE_GAS) * gas_price,
         answer=ANSWER_GAS * gas_price,
         defence=DEFENCE_GAS * gas_price,
         contest=contest * gas_price,
         conviction=CONVICTION_GAS * gas_price + look,
+        fall=(CONTEST_GAS + contest) * gas_price,
     )
 
 
@@ -51,7 +75,8 @@ def derive_amounts(
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
     least = {field.name: 1 for field in fields(GameAmounts) if field.name != "solver_pay"}
-    least |= {"dropped_fee": figures.cost, "finder_cap": figures.gas.conviction}
+    gas = figures.gas
+    least |= {"dropped_fee": figures.cost, "finder_cap": max(gas.conviction, gas.fall)}
     flat = ("solver_pay", "audit_pay", "late_pay", "ask_bond", "dispute_bond", "contest_bond")
     found = _raise_to_least(_set(terms, unit, **least), figures, unit, flat)
     fee = ceil(compute_least_fee(found, figures) * fee_margin)

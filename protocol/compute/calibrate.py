@@ -12,12 +12,8 @@ from fractions import Fraction
 
 import torch
 
-from protocol.compute.compare import Distances, Floors
-from protocol.spec.errors import InvalidInput
+from protocol.compute.compare import Floors
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
-from protocol.spec.policy import ACCEPT_MARGIN, REJECT_MARGIN, Proposal, make_limits
-
-__all__ = ["ACCEPT_MARGIN", "REJECT_MARGIN", "Proposal", "propose_limits"]
 
 FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)
 """eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
@@ -52,21 +48,6 @@ class KernelConfiguration:
         return {**chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
 
 
-def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguration, ...]:
-    """Six, or what there is on a processor with one kind of vector instructions: each of threads, oneDNN and
-    `capabilities` (best first) in all its values; others at once, as on another machine."""
-    best, second, last = capabilities[0], capabilities[1 % len(capabilities)], capabilities[-1]
-    every = (
-        KernelConfiguration(1, True, best),
-        KernelConfiguration(2, True, best),
-        KernelConfiguration(1, False, best),
-        KernelConfiguration(1, True, second),
-        KernelConfiguration(1, False, last),
-        KernelConfiguration(2, False, last),
-    )
-    return tuple(dict.fromkeys(every))
-
-
 def list_every_configuration(
     capabilities: Sequence[str], devices: Sequence[str] = ()
 ) -> tuple[KernelConfiguration, ...]:
@@ -82,27 +63,6 @@ def list_every_configuration(
 def list_devices() -> tuple[str, ...]:
     """Accelerators that torch can compute on: "cuda", or none."""
     return ("cuda",) if torch.cuda.is_available() else ()
-
-
-def find_maxima(distances: Sequence[Distances]) -> tuple[float, float, float]:
-    """The largest (first_moment, second_moment, weights) over all honest pairs measured."""
-    if not distances:
-        raise InvalidInput(
-            what="nothing was measured", expected="distances of at least one pair", actual=0,
-            remedy="Run the calibration first.",
-        )  # fmt: skip
-    return (
-        max(d.first_moment for d in distances),
-        max(d.second_moment for d in distances),
-        max(d.weights for d in distances),
-    )
-
-
-def propose_limits(distances: Sequence[Distances], floors: Floors = FLOORS) -> Proposal:
-    """Accept and reject limits from honest distances that were measured with the same `floors`, by the rule
-    of `policy.make_limits`: raises InvalidInput as it does."""
-    first, second, weights = map(Fraction, find_maxima(distances))
-    return make_limits((first, second, weights), count_floor_units(floors))
 
 
 def count_floor_units(floors: Floors) -> tuple[int, int, int]:

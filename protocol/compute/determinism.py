@@ -13,9 +13,6 @@ import torch
 
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
-MAX_NAME = 90
-"""Characters of the name of a hardware class."""
-
 
 @dataclass(frozen=True)
 class KernelDescription:
@@ -66,13 +63,6 @@ def describe_kernels() -> KernelDescription:
         matmul_precision=torch.get_float32_matmul_precision(),
         deterministic=torch.are_deterministic_algorithms_enabled(),
     )
-
-
-def name_hardware() -> str:
-    """The class of this process's kernels in a line: what decides their bits, but for library versions."""
-    k = describe_kernels()
-    name = f"{k.processor} {k.cpu_capability} {k.threads} {'onednn' if k.onednn else 'native'}"
-    return name[:MAX_NAME]
 
 
 def list_cpu_capabilities() -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from protocol.compute.check import Provider, fetch_buffer
 from protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
 from protocol.compute.suspects import require_index
 from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import Levels, compute_levels, compute_path
-from protocol.spec.program import INDEX_ROLES, Program, Role, leaf_bytes
+from protocol.spec.merkle import Levels, compute_path
+from protocol.spec.program import INDEX_ROLES, Program, leaf_bytes
 
 INDEX_LIMIT = 1 << 32
 """Indices are uint32 in trees."""
@@ -68,19 +68,6 @@ class TraceTree:
             )
         elements = tree.leaf_bytes // 4
         return tree.open_run(first_element // elements, (first_element + count - 1) // elements)
-
-
-def build_trace_tree(program: Program, get_tensor: Provider) -> TraceTree:
-    """The tree of a whole step: W, m and v of the state before it, its other inputs, constants and tensors.
-    `get_tensor` gives any buffer, flat, also later, when runs are opened. Values that are not finite are part
-    of a trace as well. Raises InvalidInput where a tensor is not the program's."""
-    roots = [
-        buffer.constant_root
-        if buffer.role is Role.CONSTANT
-        else build_buffer_tree(program, get_tensor, number).root
-        for number, buffer in enumerate(program.buffers)
-    ]
-    return TraceTree(program, compute_levels(roots), get_tensor)
 
 
 def build_buffer_tree(program: Program, get: Provider, number: int) -> ByteTree:

@@ -24,8 +24,6 @@ CHUNK_TERMS = (128, 512, 4096)
 """Longest sums that a task may choose: shorter ones leave a cheat less room, longer ones compute faster."""
 DEFAULT_CHUNK_TERMS = 512
 MAX_LOOPS = 8
-MAX_NODES = 1 << 16
-MAX_BUFFERS = 1 << 16
 MAX_ELEMENTS = 1 << 40
 MAX_TRACE_LEAF_BYTES = 4096
 """Larger leaves would cost the same hashing and more calldata."""

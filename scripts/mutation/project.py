@@ -14,6 +14,7 @@ import solcx
 from scripts.compile import CompileError, read_settings, read_sources
 from scripts.mutation.edits import Node, apply_edits
 from scripts.mutation.operators import Finder, Mutant
+from scripts.mutation.reach import read_reached
 from scripts.toolchain import ROOT, forge_path, solc_shim_path
 
 CONTRACTS, TESTS, VECTORS = "contracts", "tests/contracts", "tests/vectors"
@@ -52,7 +53,8 @@ fail_on_revert = true
 [lint]
 lint_on_build = false
 """
-# Without the optimizer most contracts do not fit the stack, with all of it they compile for minutes.
+# Without the optimizer most contracts do not fit the stack, with all of it they compile for minutes. "m"
+# makes constants anew where they are used: `Rounds.post` does not fit without.
 COMPILER = """via_ir = true
 optimizer = true
 optimizer_runs = 1
@@ -65,7 +67,7 @@ deduplicate = false
 cse = false
 constantOptimizer = false
 yul = true
-yulDetails = { stackAllocation = true, optimizerSteps = "u" }
+yulDetails = { stackAllocation = true, optimizerSteps = "jmul" }
 """
 # Forge asks for the version and, wherever tests are chosen, for all interfaces at every start: seconds that
 # are more than most mutants need. What was answered once is answered again.
@@ -99,9 +101,9 @@ class Plan:
 
 
 def hash_sources(root: Path = ROOT, start: str | None = None) -> str:
-    """Return SHA-256 hex over the .sol file `start`, relative to `root`, and all that it imports, paths
-    included; over every file of contracts/ and tests/contracts/ where none is named."""
-    paths = read_sources(root, start) if start else list_sources(root)
+    """Return SHA-256 hex over the .sol file `start`, relative to `root`, all that it imports and what it
+    deploys by name; over every file of contracts/ and tests/contracts/ where none is named."""
+    paths = read_reached(root, start) if start else list_sources(root)
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path}\0".encode() + hashlib.sha256((root / path).read_bytes()).digest())

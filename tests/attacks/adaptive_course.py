@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
+from benchmarks.proposing import propose_limits
 from benchmarks.setting import read_standard_library, train_plainly
-from protocol.compute.calibrate import FLOORS, propose_limits
+from protocol.compute.calibrate import FLOORS
 from protocol.compute.compare import Distances, compute_excess, measure_distances
 from protocol.compute.data import Corpus, dataset_root, get_batch, open_corpus
 from protocol.compute.model import init_parameters

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from benchmarks import honest_replays
+from benchmarks.proposing import propose_limits
 from benchmarks.replays.machines import SUMS, list_machines
 from benchmarks.replays.pairs import judge_pairs, measure_pairs
 from benchmarks.replays.tracks import Track
-from protocol.compute.calibrate import propose_limits
 from protocol.compute.compare import Distances
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.step import TrainingState

@@ -59,7 +59,7 @@ def test_the_manuals_task_is_justified(file: TaskFile) -> None:
         (lambda plan: replace(plan, least_whistleblowers=2), "least_whistleblowers"),
         (lambda plan: replace(plan, inner_steps=0), "inner_steps"),
         (
-            set_amount(solver_stake=10**18),
+            set_amount(solver_stake=2 * 10**18),
             "amounts.solver_stake",
         ),
         (

@@ -161,6 +161,14 @@ def test_find_differences_names_missing_stale_and_orphaned_files(tmp_path: Path)
     assert found == ["Missing.json", "Orphan.json", "Stale.json"]
 
 
+def test_find_stale_code_names_what_other_sources_gave(project: Path, tmp_path: Path) -> None:
+    compiler.write_artifacts(compiler.compile_contracts(project), tmp_path / "abi")
+    assert compiler.find_stale_code(project, tmp_path / "abi") == []
+    base = project / "contracts" / "Base.sol"
+    base.write_text(base.read_text() + "// changed\n")
+    assert compiler.find_stale_code(project, tmp_path / "abi") == ["Counter"]
+
+
 def test_write_artifacts_removes_files_without_a_source(tmp_path: Path) -> None:
     (tmp_path / "Orphan.json").write_text("{}")
     compiler.write_artifacts([], tmp_path)

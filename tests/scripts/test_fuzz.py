@@ -74,6 +74,16 @@ def test_a_proof_counts_while_what_it_imports_is_the_same(tmp_path: Path) -> Non
     assert hash_sources(tmp_path, "A.sol") != before
 
 
+def test_runs_count_while_the_contracts_that_they_deploy_by_name_are_the_same(tmp_path: Path) -> None:
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "contracts" / "Purse.sol").write_text("")
+    (tmp_path / "Run.sol").write_text('contract Run { string code = "Purse.sol:Purse"; }')
+    (tmp_path / "foundry.toml").write_text(Path("foundry.toml").read_text())
+    before = hash_sources(tmp_path, "Run.sol")
+    (tmp_path / "contracts" / "Purse.sol").write_text("contract Purse {}")
+    assert hash_sources(tmp_path, "Run.sol") != before
+
+
 def test_every_end_that_is_awaited_is_counted_by_the_bots() -> None:
     sources = "".join(path.read_text() for path in Path("tests/contracts/invariant").glob("*.sol"))
     for end in fuzz.ENDS:

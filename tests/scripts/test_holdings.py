@@ -2,7 +2,6 @@
 
 from protocol.spec.game import calls
 from protocol.spec.game.enums import GameOutcome
-from protocol.spec.game.machine import check_game_call
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.upkeep import list_upkeep
@@ -10,7 +9,7 @@ from scripts.holdings import Holding, find_holding, tell_release
 from scripts.pace import Pace
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.test_settling import SETTLE
-from tests.protocol.spec.game.world import World, make_quiet_world, post
+from tests.protocol.spec.game.world import World, check_game_call, make_quiet_world, post
 
 
 def hold(world: World, account: str) -> Holding:

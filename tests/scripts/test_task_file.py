@@ -95,7 +95,7 @@ def test_amounts_are_checked_against_what_the_file_states(tmp_path: Path, exampl
     )
     other = read_task_file(write(tmp_path, dear)).figures
     assert (other.cost, other.owned) == (9 * TOKEN_WEI // 2, Fraction(1, 4))
-    assert other.round_blocks == 640 and other.gas.vote == 110_000 * 10**11
+    assert other.round_blocks == 640 and other.gas.vote == (190_000 + 12 * 1_100) * 10**11
 
 
 def test_derived_amounts_can_be_given_and_are_the_same(tmp_path: Path, example: str) -> None:

@@ -14,8 +14,6 @@ from protocol.adapters.wire.desk import Desk
 from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.state import GameRound
 
-PUBLIC_KINDS = (BlobKind.DATASET, BlobKind.BYTES)
-"""Open to anybody who signs: they are public by the task."""
 Answer = Callable[[Party, str, bytes], Awaitable[Message]]
 
 
@@ -26,10 +24,10 @@ def make_desks(party: Party) -> dict[str, Desk]:
 
 
 def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Whether `account` may have this blob now. A pseudo-gradient is for everybody from the close on, a
-    global model for members and the submitter once it is posted, for everybody once nothing can replace
-    it."""
-    if kind in PUBLIC_KINDS:
+    """Whether `account` may have this blob now. The dataset is for anybody who signs, a
+    pseudo-gradient for everybody from the close on, a global model for members and the submitter once it is
+    posted, for everybody once nothing can replace it."""
+    if kind is BlobKind.DATASET:
         return True
     if party.joined is None:
         return False

@@ -24,8 +24,7 @@ SWITCH_S = 5e-5
 class PartyConfig:
     """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
     `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
-    at most, and large tensors lie in files (0: in memory). `own_replays`: segments a round that a
-    whistleblower replays of its own accord at most. `say` shows a line to the operator."""
+    at most, and large tensors lie in files (0: in memory). `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -47,12 +46,10 @@ class Status:
     account: str
     processed_block: int = 0
     waiting_for_block: int = 0
-    hardware: str = ""
-    """The class of this node's kernels, in its own words."""
 
     def show(self) -> NodeStatus:
         """The same as it is sent."""
-        return NodeStatus(self.account, self.processed_block, self.waiting_for_block, self.hardware)
+        return NodeStatus(self.account, self.processed_block, self.waiting_for_block)
 
 
 def share_interpreter() -> None:

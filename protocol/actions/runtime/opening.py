@@ -27,7 +27,6 @@ from protocol.adapters.wire.desk import Desk
 from protocol.adapters.wire.endpoint import choose_endpoint
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.tls import TlsIdentity, load_or_create_identity
-from protocol.compute.determinism import name_hardware
 from protocol.spec.errors import InvalidInput
 from protocol.spec.typed_data import SigningDomain
 
@@ -49,7 +48,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
         client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
-        status = Status(chain.address, hardware=name_hardware())
+        status = Status(chain.address)
         state = ChainState.of(chain)
         party = Party(config, chain, store, journal, client, state, status, chain.follow())
         await _serve(party, stack)

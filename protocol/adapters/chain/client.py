@@ -39,11 +39,10 @@ class ChainClient:
         """Events of the contracts in the blocks [from_block, to_block], in order."""
         return await self._reader.read(from_block, to_block)
 
-    def follow(self, from_block: int | None = None) -> AsyncIterator[Batch]:
-        """All events from `from_block` (default: the deployment's) on, then those of each new head, for ever.
-        A batch with `forget_from` tells of a reorg."""
-        start = self._deploy_block if from_block is None else from_block
-        return Follower(self.connection, self._reader, start).batches()
+    def follow(self) -> AsyncIterator[Batch]:
+        """All events from the deployment on, then those of each new head, for ever. A batch with
+        `forget_from` tells of a reorg."""
+        return Follower(self.connection, self._reader, self._deploy_block).batches()
 
     async def recover(self, *, is_alone: bool = True) -> int:
         """After a crash, before anything is sent: wait for what was sent earlier; return how many that were.

@@ -106,10 +106,10 @@ class Connection:
         transaction = _to_transaction(to, data, sender)
         return bytes(await self._ask(self._web3.eth.call(transaction, block), where))  # type: ignore[arg-type]
 
-    async def estimate_gas(self, sender: str, to: str, data: bytes, value_wei: int, where: str) -> int:
+    async def estimate_gas(self, sender: str, to: str, data: bytes, where: str) -> int:
         """Gas that the call (a creation where `to` is empty) would take in the next block. Raises
         ContractRefused where it would revert."""
-        transaction = {**_to_transaction(to, data, sender), "value": value_wei}
+        transaction = {**_to_transaction(to, data, sender), "value": 0}
         return await self._ask(self._web3.eth.estimate_gas(transaction, "pending"), where)  # type: ignore[arg-type]
 
     async def transaction_count(self, address: str, block: str) -> int:

@@ -47,7 +47,6 @@ class _Draft:
     nonce: int
     to: str
     data: bytes
-    value_wei: int
     gas: int
     max_fee_wei: int
     tip_wei: int
@@ -88,16 +87,15 @@ class Sender:
         self._lock = asyncio.Lock()
         self._in_flight: set[int] = set()
 
-    async def send(self, to: str, data: bytes, where: str, value_wei: int = 0) -> dict[str, Any]:
+    async def send(self, to: str, data: bytes, where: str) -> dict[str, Any]:
         """Send a call (a contract's creation where `to` is empty) and return its receipt. Raises
         ContractRefused where the contract refuses it, before or (when the state changed in between) after it
         was mined; EnvironmentFault where it could not be mined."""
         for _ in range(self._patience.attempts):
-            gas = await self._connection.estimate_gas(self.address, to, data, value_wei, where)
+            gas = await self._connection.estimate_gas(self.address, to, data, where)
             async with self._lock:
-                draft, transaction_hash = await self._post(
-                    to, data, value_wei, gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN
-                )
+                limit = gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN
+                draft, transaction_hash = await self._post(to, data, limit)
                 self._in_flight.add(draft.nonce)
             try:
                 receipt = await self._deliver(draft, [transaction_hash])
@@ -126,14 +124,14 @@ class Sender:
             await self._fill(nonce)
         return waiting
 
-    async def _post(self, to: str, data: bytes, value_wei: int, gas: int) -> tuple[_Draft, bytes]:
+    async def _post(self, to: str, data: bytes, gas: int) -> tuple[_Draft, bytes]:
         """Sign with the next nonce and broadcast; another process of the same account may have taken it
         meanwhile."""
         for _ in range(self._patience.attempts):
             tip = await self._connection.priority_fee()
             max_fee = 2 * (await self._connection.head()).base_fee_wei + tip
             salt = secrets.randbelow(FEE_SALT_WEI)
-            draft = _Draft(await self._next_nonce(), to, data, value_wei, gas, max_fee + salt, tip)
+            draft = _Draft(await self._next_nonce(), to, data, gas, max_fee + salt, tip)
             try:
                 return draft, await self._broadcast(draft)
             except Web3RPCError as error:
@@ -152,7 +150,7 @@ class Sender:
             {
                 "type": 2, "chainId": self._chain_id, "nonce": draft.nonce, "gas": draft.gas,
                 "to": to_checksum_address(draft.to) if draft.to else "",
-                "data": draft.data, "value": draft.value_wei,
+                "data": draft.data, "value": 0,
                 "maxFeePerGas": draft.max_fee_wei, "maxPriorityFeePerGas": draft.tip_wei,
             }
         )  # fmt: skip
@@ -217,7 +215,7 @@ class Sender:
     async def _fill(self, nonce: int) -> None:
         tip = await self._connection.priority_fee()
         base_fee = (await self._connection.head()).base_fee_wei
-        draft = _Draft(nonce, self.address, b"", 0, TRANSFER_GAS, 2 * base_fee + tip, tip)
+        draft = _Draft(nonce, self.address, b"", TRANSFER_GAS, 2 * base_fee + tip, tip)
         hashes: list[bytes] = []
         for _ in range(self._patience.attempts):
             try:

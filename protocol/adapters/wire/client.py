@@ -52,22 +52,9 @@ class BlobClient:
         chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
         verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
         with self._store.open_writer(ref, verifier) as writer:
-            act = partial(self._stream, peer, ref, writer, range(ref.size_bytes))
+            act = partial(self._stream, peer, ref, writer)
             await self._session.try_often(act, lambda: writer.received_bytes)
             return writer.commit()
-
-    async def fetch_chunks(self, peer: Peer, ref: BlobRef, chunks: range) -> bytes:
-        """Some chunks (of CHUNK_LEAVES leaves, see `BlobRef.chunk_bytes`) of a blob, judged by their hashes,
-        which fold to its root. Nothing is stored. Raises as fetch does; InvalidInput where the blob has no
-        such chunks."""
-        part = ref.locate_chunks(chunks)
-        chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
-        verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots, chunks=chunks)
-        memory = _Memory(verifier)
-        act = partial(self._stream, peer, ref, memory, part)
-        await self._session.try_often(act, lambda: memory.received_bytes)
-        verifier.finish()
-        return bytes(memory.data)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
         """As fetch, from the first of `peers` that delivers; where one is slow, others are asked beside it.
@@ -120,9 +107,9 @@ class BlobClient:
             raise blame(peer, path, "the answer is too long", f"at most {limit_bytes} bytes", "more")
         return body
 
-    async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter | _Memory", part: range) -> None:
-        path, left = paths.format_path(paths.BLOB, ref.key), part[sink.received_bytes :]
-        if not left:  # The last connection broke after the last byte, or the blob is empty.
+    async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
+        path, left = paths.format_path(paths.BLOB, ref.key), range(ref.size_bytes)[sink.received_bytes :]
+        if not left:  # The last connection broke after the last byte.
             return
         headers = self._signer.sign("GET", path, peer.account)
         is_partial = len(left) < ref.size_bytes
@@ -132,22 +119,6 @@ class BlobClient:
             _require_body(response, peer, path, 206 if is_partial else 200, len(left))
             async for piece in response.content.iter_chunked(READ_BYTES):
                 sink.write(piece)
-
-
-class _Memory:
-    """Takes what streams in, judged like a blob on its way into a store."""
-
-    def __init__(self, verifier: BlobVerifier) -> None:
-        self._verifier = verifier
-        self.data = bytearray()
-
-    @property
-    def received_bytes(self) -> int:
-        return self._verifier.received_bytes
-
-    def write(self, data: bytes) -> None:
-        self._verifier.update(data)
-        self.data += data
 
 
 def _require_body(

@@ -17,7 +17,8 @@ from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 class GasCosts:
     """What acts cost in gas, in wei of the task's token. solver_round: commitment and share of the round;
     vote: with its opening; answer: to an ask; defence: all answers of a dispute; contest: all answers of a
-    contest; conviction: opening a dispute and proving a fault, with the replay and the trace for it."""
+    contest; conviction: opening a dispute and proving a fault, with the replay and the trace for it; fall:
+    all of a contester's moves down to a wrong leaf, where all seats are taken."""
 
     solver_round: int = 0
     vote: int = 0
@@ -25,6 +26,7 @@ class GasCosts:
     defence: int = 0
     contest: int = 0
     conviction: int = 0
+    fall: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from protocol.spec.game.calls import GameCall
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.events import GameEvent
 from protocol.spec.game.folding import fold
-from protocol.spec.game.refusals import GameRefusal, require
+from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState
 
 _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
@@ -77,15 +77,6 @@ def fold_all(state: GameState, logged: tuple[GameEvent, ...], block: int) -> Gam
     for event in logged:
         state = fold(state, event, block)
     return state
-
-
-def check_game_call(state: GameState, call: GameCall, sender: str, block: int) -> GameRefusal | None:
-    """The refusal of a call, None where it would pass."""
-    try:
-        apply(state, call, sender, block)
-    except GameRefusal as refusal:
-        return refusal
-    return None
 
 
 def get_state_at(state: GameState, block: int) -> GameState:

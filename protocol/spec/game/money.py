@@ -149,6 +149,16 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     yield MoneyRule("solver_stake", amounts.solver_stake, SHARE_DIVISOR * conviction, rule)
     yield MoneyRule("auditor_stake", amounts.auditor_stake, SHARE_DIVISOR * conviction, rule)
     yield MoneyRule("finder_cap", cap, conviction, "cap >= proving a fault")
+    yield from _list_fall_rules(terms, figures)
+
+
+def _list_fall_rules(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
+    """Who leads a wrong root to its leaf is paid once for all signers: the least majority of all seats."""
+    amounts, fall = terms.amounts, figures.gas.fall
+    signers = terms.solver_seats // 2 + 1
+    rule = "a quarter of its signers' stakes >= contesting a wrong root"
+    yield MoneyRule("solver_stake", amounts.solver_stake, ceil(Fraction(SHARE_DIVISOR * fall, signers)), rule)
+    yield MoneyRule("finder_cap", amounts.finder_cap, fall, "cap >= contesting a wrong root")
 
 
 def compute_lies(terms: GameTerms, owned: Fraction) -> Fraction:

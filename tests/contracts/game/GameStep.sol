@@ -275,10 +275,13 @@ abstract contract GameStep is GameWorld {
     function _cut(bytes memory data, uint256 leafBytes) private pure returns (bytes[] memory leaves) {
         leaves = new bytes[]((data.length + leafBytes - 1) / leafBytes);
         for (uint256 i = 0; i < leaves.length; ++i) {
-            leaves[i] = new bytes(leafBytes);
-            for (uint256 j = 0; j < leafBytes && i * leafBytes + j < data.length; ++j) {
-                leaves[i][j] = data[i * leafBytes + j];
+            bytes memory leaf = new bytes(leafBytes);
+            uint256 from = i * leafBytes;
+            uint256 length = data.length - from < leafBytes ? data.length - from : leafBytes;
+            assembly ("memory-safe") {
+                mcopy(add(leaf, 32), add(add(data, 32), from), length)
             }
+            leaves[i] = leaf;
         }
     }
 }

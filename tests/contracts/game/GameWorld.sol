@@ -122,11 +122,16 @@ abstract contract GameWorld is Test {
 
     /// @dev As `new`, without the code of the contract in that of the test: a change of a contract compiles no test again.
     function create(string memory artifact, bytes memory arguments) internal returns (address made) {
-        bytes memory code = bytes.concat(CodeVm(address(vm)).getCode(artifact), arguments);
+        bytes memory code = bytes.concat(CodeVm(address(vm)).getCode(codePath(artifact)), arguments);
         assembly ("memory-safe") {
             made := create(0, add(code, 32), mload(code))
         }
         assertTrue(made != address(0), artifact);
+    }
+
+    /// @dev Where the code of "File.sol:Name" lies: by that name in what was built, unless a suite knows another place.
+    function codePath(string memory artifact) internal view virtual returns (string memory) {
+        return artifact;
     }
 
     function modulesAt(address[] memory places) internal view returns (Modules memory m) {
@@ -263,7 +268,7 @@ abstract contract GameWorld is Test {
         return uint256(SeatRole.WHISTLEBLOWER) << 16 | number;
     }
 
-    function accountOf(uint256 seat) internal view returns (address) {
+    function accountOf(uint256 seat) internal view virtual returns (address) {
         return tasks.seatAt(task, seat).account;
     }
 
@@ -333,7 +338,7 @@ abstract contract GameWorld is Test {
         return Slots.slotOf(roundOf(round).pool, seat & 0xffff);
     }
 
-    function seatIn(uint256 round, uint256 slot) internal view returns (uint256) {
+    function seatIn(uint256 round, uint256 slot) internal view virtual returns (uint256) {
         return solverSeat(Slots.numberAt(roundOf(round).pool, slot));
     }
 
@@ -417,7 +422,7 @@ abstract contract GameWorld is Test {
             mstore(ordered, found)
         }
         bytes32 merged_ = Statements.mergedHash(ordered);
-        return Statements.MergeSignature(tasks.domainOf(task), uint32(round), view_.base, merged_, root);
+        return Statements.MergeSignature(domain_(), uint32(round), view_.base, merged_, root);
     }
 
     /// @dev Signatures of the seats with these numbers, 64 bytes each.
@@ -486,9 +491,13 @@ abstract contract GameWorld is Test {
         );
     }
 
+    function domain_() internal view virtual returns (bytes32) {
+        return tasks.domainOf(task);
+    }
+
     function boundaryLeaf(uint256 round, uint256 seat, uint256 boundary) internal view returns (bytes32) {
         return Hashing.boundaryLeaf(
-            tasks.domainOf(task),
+            domain_(),
             uint32(round),
             accountOf(seat),
             uint32(boundary),
@@ -501,7 +510,7 @@ abstract contract GameWorld is Test {
         return sha256(
             abi.encode(
                 bytes32("touchstone.work"),
-                tasks.domainOf(task),
+                domain_(),
                 round,
                 accountOf(seat),
                 segmentsOf(round, seat),
@@ -578,7 +587,7 @@ abstract contract GameWorld is Test {
         RoundView memory view_ = roundOf(round);
         (uint256 auditor, uint256 segment) = votes.drawnOf(task, round, slot, draw, rank);
         (, vote.claimRoot,) = rounds.claimOf(task, round, slot);
-        (vote.domain, vote.round, vote.baseRoot) = (tasks.domainOf(task), uint32(round), view_.base);
+        (vote.domain, vote.round, vote.baseRoot) = (domain_(), uint32(round), view_.base);
         vote.seed = draw == terms.draws ? view_.lateSeed : view_.seed;
         (vote.slot, vote.draw, vote.rank) = (uint32(slot), uint32(draw), uint32(rank));
         (vote.segment, vote.word) = (uint32(segment), Statements.Word(word));

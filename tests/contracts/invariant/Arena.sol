@@ -9,6 +9,7 @@ import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {Slots} from "../../../contracts/game/libraries/Slots.sol";
 import {Draw} from "../../../contracts/libraries/Draw.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {OuterMath} from "../../../contracts/libraries/OuterMath.sol";
@@ -29,9 +30,17 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
     uint256 internal constant LATE = 4;
     uint256 internal constant ROUNDS = 3;
     uint256 internal constant SEGMENTS = 4;
+    /// @dev The leaf that `deltaOf` makes false.
+    uint256 private constant TWISTED = 1;
 
     Referee private _referee;
     uint256 private _state;
+    bytes32 private _domain;
+    mapping(uint256 => address) private _accounts;
+    /// @dev A bit a seat, 64 of them a role.
+    uint256 private _honest;
+    /// @dev By lap and round.
+    mapping(uint256 => mapping(uint256 => uint256)) private _pools;
     uint256 internal lap;
     bytes32 internal lapSeed;
     bool internal isTight;
@@ -46,6 +55,8 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
     mapping(bytes32 => bytes32[]) internal leavesOf;
     /// @dev What is merged by these slots, right.
     mapping(uint256 => bytes32) private _rightRoots;
+    /// @dev Leaves of the weights and of the momentum by whose pseudo-gradients of which kind are merged.
+    mapping(uint256 => bytes32[2]) private _mergedLeaves;
 
     function setUp() public virtual override(GameWorld, GameStep) {
         super.setUp();
@@ -55,9 +66,22 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         _makeDeltas();
         lapSeed = "first";
         beginLap();
+        _mergeHonest();
     }
 
     // Modules -----------------------------------------------------------------------------------------------------
+    /// @dev With FUZZ_CODE set, the file "Name.json" of that folder: ./dev fuzz compiles no contract.
+    function codePath(string memory artifact) internal view override returns (string memory) {
+        string memory folder = vm.envOr("FUZZ_CODE", string(""));
+        if (bytes(folder).length == 0) return artifact;
+        // "Name.sol:Name" is twice the name and five bytes.
+        bytes memory name = new bytes((bytes(artifact).length - 5) / 2);
+        for (uint256 i = 0; i < name.length; ++i) {
+            name[i] = bytes(artifact)[i];
+        }
+        return string.concat(folder, "/", string(name), ".json");
+    }
+
     function makeHelpers() internal override {
         _referee = new Referee();
     }
@@ -100,6 +124,11 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         return _state % sides;
     }
 
+    /// @dev Every seed is in it, and when it came.
+    function runName() internal view returns (uint256) {
+        return _state;
+    }
+
     /// @dev A number that is the same for the whole lap.
     function fixedDice(uint256 what, uint256 sides) internal view returns (uint256) {
         return uint256(keccak256(abi.encode(lapSeed, what))) % sides;
@@ -115,14 +144,50 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
             delete seatsOf[SeatRole(role)];
         }
         postTask(soundTerms());
+        _domain = tasks.domainOf(task);
         joinAll(SOLVERS, VERIFIERS, LATE);
+        _recall();
         for (uint256 i = 0; i < SOLVERS; ++i) {
             _corrupt(solverSeat(i));
         }
     }
 
+    // What stays as it is for a lap, asked once ----------------------------------------------------------------------
+    function _recall() private {
+        _honest = 0;
+        for (uint256 role = 1; role <= 3; ++role) {
+            uint256[] storage seats = seatsOf[SeatRole(role)];
+            for (uint256 i = 0; i < seats.length; ++i) {
+                _accounts[seats[i]] = tasks.seatAt(task, seats[i]).account;
+                if (_isBornHonest(seats[i])) _honest |= 1 << (role << 6 | seats[i] & 0x3f);
+            }
+        }
+    }
+
+    function accountOf(uint256 seat) internal view override returns (address) {
+        return _accounts[seat];
+    }
+
+    function domain_() internal view override returns (bytes32) {
+        return _domain;
+    }
+
+    /// @dev The pool of solvers of a round that is open stays.
+    function seatIn(uint256 round, uint256 slot) internal view override returns (uint256) {
+        uint256 pool = _pools[lap][round];
+        return pool == 0 ? super.seatIn(round, slot) : solverSeat(Slots.numberAt(pool, slot));
+    }
+
+    function recallPool(uint256 round, uint64 pool) internal {
+        if (_pools[lap][round] == 0) _pools[lap][round] = pool;
+    }
+
     /// @dev Three in five are honest, in some laps one in four.
     function isHonest(uint256 seat) internal view returns (bool) {
+        return _honest >> (seat >> 16 << 6 | seat & 0x3f) & 1 == 1;
+    }
+
+    function _isBornHonest(uint256 seat) private view returns (bool) {
         return fixedDice(2, 4) == 0 ? fixedDice(seat, 4) == 0 : fixedDice(seat, 5) < 3;
     }
 
@@ -150,11 +215,13 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         t.zeroRoot = Trees.root(_zeroLeaves());
         t.lateChance = uint32([uint256(0), 65_536, 40_000][fixedDice(3, 3)]);
         if (isTight) t.windows = GameWindows(1, 1, 16, 16, 12, 2, 4, 76, 180);
-        if (fixedDice(4, 4) == 0) {
+        // No bond may be larger than the smallest stake.
+        bool isPoor = fixedDice(6, 6) == 0;
+        if (isPoor || fixedDice(4, 4) == 0) {
             (t.amounts.askBond, t.amounts.disputeBond, t.amounts.contestBond) = (1, 1, 1);
         }
         if (fixedDice(5, 4) == 0) t.amounts.finderCap = 0;
-        if (fixedDice(6, 6) == 0) (t.amounts.solverStake, t.amounts.auditorStake) = (1, 1);
+        if (isPoor) (t.amounts.solverStake, t.amounts.auditorStake) = (1, 1);
     }
 
     // States, hashed once -----------------------------------------------------------------------------------------
@@ -285,10 +352,13 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
 
     /// @dev The root of round 0 over these claims, right or with one wrong leaf of the weights.
     function rootOver(uint64 merged, bool isRight) internal returns (bytes32 root) {
-        uint256[] memory seats = orderedSeats(merged);
         uint256 key = uint256(keccak256(abi.encode(lap, merged, isRight)));
         if (_rightRoots[key] != 0) return _rightRoots[key];
+        uint256[] memory seats = orderedSeats(merged);
         (bytes32[] memory w, bytes32[] memory m) = (new bytes32[](LEAVES), new bytes32[](LEAVES));
+        for (uint256 i = 0; i < seats.length; ++i) {
+            seats[i] = _deltaKey(seats[i]);
+        }
         for (uint256 i = 0; i < LEAVES; ++i) {
             (w[i], m[i]) = _mergedLeaf(seats, i);
         }
@@ -301,15 +371,40 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         }
     }
 
-    function _mergedLeaf(uint256[] memory seats, uint256 index) private view returns (bytes32, bytes32) {
-        bytes[] memory all = new bytes[](seats.length);
-        for (uint256 j = 0; j < seats.length; ++j) {
-            all[j] = _deltas[_deltaKey(seats[j])][index];
+    /// @dev Computed once for the same pseudo-gradients, whatever their order: sums are exact, and a contest computes them in the right one.
+    function _mergedLeaf(uint256[] memory keys, uint256 index) private returns (bytes32, bytes32) {
+        uint256 which = index;
+        for (uint256 j = 0; j < keys.length; ++j) {
+            // Twists are in one leaf. A solver has four bits.
+            which |= (8 | (index == TWISTED ? keys[j] & 3 : 0)) << (8 + 4 * (keys[j] >> 8));
+        }
+        bytes32[2] storage known = _mergedLeaves[which];
+        if (known[0] == 0) (known[0], known[1]) = _merge(keys, index);
+        return (known[0], known[1]);
+    }
+
+    function _merge(uint256[] memory keys, uint256 index) private view returns (bytes32, bytes32) {
+        bytes[] memory all = new bytes[](keys.length);
+        for (uint256 j = 0; j < keys.length; ++j) {
+            all[j] = _deltas[keys[j]][index];
         }
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
         (bytes memory w, bytes memory m) =
             OuterMath.outerLeaf(leafOf(0, 0, WEIGHTS, index), new bytes(1024), all, rates);
         return (PositionalMerkle.leafHash(w), PositionalMerkle.leafHash(m));
+    }
+
+    /// @dev What most laps need: any honest solvers.
+    function _mergeHonest() private {
+        for (uint256 solvers = 1; solvers < 1 << SOLVERS; ++solvers) {
+            uint256[] memory keys = Slots.idsOf(solvers);
+            for (uint256 i = 0; i < keys.length; ++i) {
+                keys[i] = (keys[i] & 0xffff) << 8;
+            }
+            for (uint256 index = 0; index < LEAVES; ++index) {
+                _mergedLeaf(keys, index);
+            }
+        }
     }
 
     /// @dev All that a leaf of round 0's root is computed from.

@@ -28,6 +28,9 @@ abstract contract Course is Arena {
         bool isLie;
     }
 
+    /// @dev By lap and place: the seat drawn, then the segment in 32 bits.
+    mapping(uint256 => uint256) private _drawn;
+
     /// @dev Every open question whose answer is due from somebody honest is answered before a block passes.
     function passTo(uint256 block_) internal virtual;
 
@@ -62,13 +65,20 @@ abstract contract Course is Arena {
     }
 
     // Votes -------------------------------------------------------------------------------------------------------
+    /// @dev Who is drawn there. A draw is final: the contract is asked until it names somebody, and again where a vote is made (`voteAt`).
     function placeAt(uint256 round, uint256 slot, uint256 draw, uint256 rank)
         internal
-        view
         returns (Place memory p)
     {
         (p.round, p.slot, p.draw, p.rank) = (round, slot, draw, rank);
-        (p.seat, p.segment) = votes.drawnOf(task, round, slot, draw, rank);
+        uint256 key = lap << 64 | round << 48 | slot << 32 | draw << 16 | rank;
+        uint256 known = _drawn[key];
+        if (known == 0) {
+            (p.seat, p.segment) = votes.drawnOf(task, round, slot, draw, rank);
+            if (p.seat != 0) _drawn[key] = p.seat << 32 | p.segment;
+            return p;
+        }
+        (p.seat, p.segment) = (known >> 32, uint32(known));
     }
 
     /// @dev The same whenever it is asked: an honest auditor has one truth, another one its dice.
@@ -97,6 +107,7 @@ abstract contract Course is Arena {
         s = saidAt(p);
         apart = s.apart;
         vote = voteOf(p.round, p.slot, p.draw, p.rank, s.word);
+        _requireEqual(vote.segment, p.segment, "what is drawn stays drawn");
         vote.namedLeaf = s.named;
     }
 
@@ -104,6 +115,7 @@ abstract contract Course is Arena {
     function voteOne(uint256 round, bool isLate, bool honest) internal returns (bool) {
         RoundView memory view_ = roundOf(round);
         if (!view_.isSealed || view_.phase == Phase.UNDONE || isLate && view_.lateFrom == 0) return false;
+        recallPool(round, view_.pool);
         uint256 draws = isLate ? 1 : terms.draws;
         uint256 count = Slots.idsOf(view_.pool).length * draws * 3;
         uint256 first = dice(count);

@@ -289,8 +289,10 @@ contract Handler is Properties {
         return true;
     }
 
+    /// @dev The run's name follows from its calls: one that is played again has the same.
     function counts() external view returns (string memory) {
-        return _countsLine(this.asText);
+        string memory name = vm.toString(runName());
+        return string.concat('{"run": "', name, '", "counts": ', _countsLine(this.asText), "}");
     }
 
     function asText(uint256 value) external pure returns (string memory) {

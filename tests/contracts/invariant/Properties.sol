@@ -140,7 +140,7 @@ abstract contract Properties is Court {
         }
     }
 
-    function _votesWei(uint256 seat, uint256 first, uint256 next) private view returns (uint256 dueWei) {
+    function _votesWei(uint256 seat, uint256 first, uint256 next) private returns (uint256 dueWei) {
         bool isLate = seat >> 16 == uint256(SeatRole.WHISTLEBLOWER);
         uint256 rate = isLate ? terms.amounts.latePay : terms.amounts.auditPay;
         for (uint256 round = first; round < next; ++round) {
@@ -148,8 +148,8 @@ abstract contract Properties is Court {
             for (uint256 i = 0; i < slots * 6; ++i) {
                 uint256 draw = isLate ? terms.draws : i / 3 % 2;
                 if (isLate && i / 3 % 2 == 1) continue;
-                if (votes.votesOf(task, round, i / 6, draw)[i % 3] <= 4) continue;
-                if (drawnSeat(round, i / 6, draw, i % 3) == seat) dueWei += rate;
+                if (placeAt(round, i / 6, draw, i % 3).seat != seat) continue;
+                if (votes.votesOf(task, round, i / 6, draw)[i % 3] > 4) dueWei += rate;
             }
         }
     }

@@ -56,7 +56,7 @@ contract SeatChecksTest is SeatChecks {
     bool public constant IS_TEST = true;
 
     function testFuzz_slash_anyStake_onceAndAtMostThat(uint256 stakeWei, bool isLeaving) external {
-        _checkSlash(1 + stakeWei % AMOUNT_MAX, isLeaving);
+        _checkSlash(STAKE_MIN + stakeWei % (AMOUNT_MAX - STAKE_MIN), isLeaving);
     }
 
     function testFuzz_payOut_whileHeldOrAsked_isRefused(
@@ -66,7 +66,7 @@ contract SeatChecksTest is SeatChecks {
         bool isOver,
         bool isAsked
     ) external {
-        _checkLocked(1 + stakeWei % AMOUNT_MAX, isLeaving, isHeld, isOver, isAsked);
+        _checkLocked(STAKE_MIN + stakeWei % (AMOUNT_MAX - STAKE_MIN), isLeaving, isHeld, isOver, isAsked);
     }
 
     function testFuzz_bonds_anyEnds_areConserved(bool firstFirst, bool isForfeit, bool isForfeitToo)

@@ -95,6 +95,8 @@ abstract contract SeatChecks {
     address internal constant FINDER = address(0xf1d3);
     uint256 internal constant SEAT = uint256(SeatRole.SOLVER) << 16;
     uint256 internal constant AMOUNT_MAX = 1 << 90;
+    /// @dev No bond may be larger than the smallest stake.
+    uint128 internal constant STAKE_MIN = 30;
 
     ProofToken internal token;
     Purse internal purse;
@@ -130,7 +132,7 @@ abstract contract SeatChecks {
         (t.solverSeats, t.draws, t.leastSolvers, t.leastVerifiers) = (1, 1, 1, 3);
         (t.outerLearningRate, t.outerMomentum) = (0x3f333333, 0x3f666666);
         t.windows = GameWindows(1, 2, 40, 80, 30, 6, 10, 200, 720);
-        (t.amounts.solverStake, t.amounts.auditorStake, t.amounts.finderCap) = (1, 1, 120);
+        (t.amounts.solverStake, t.amounts.auditorStake, t.amounts.finderCap) = (STAKE_MIN, STAKE_MIN, 120);
         (t.amounts.contestBond, t.amounts.askBond, t.amounts.disputeBond) = (1, 1, 30);
     }
 
@@ -142,7 +144,7 @@ abstract contract SeatChecks {
     }
 
     function _join(uint256 stakeWei, bool isLeaving) internal {
-        vm.assume(stakeWei > 0 && stakeWei <= AMOUNT_MAX);
+        vm.assume(stakeWei >= STAKE_MIN && stakeWei <= AMOUNT_MAX);
         _fund(HOLDER, stakeWei);
         vm.prank(HOLDER);
         assert(tasks.join(task, SeatRole.SOLVER, stakeWei) == SEAT);
@@ -200,7 +202,7 @@ abstract contract SeatChecks {
 
     /// @dev Of two questions on a seat the second costs twice the first; ended in any order, each way, no bond is left and none is made.
     function _checkBonds(bool firstFirst, bool isForfeit, bool isForfeitToo) internal {
-        _join(1, false);
+        _join(STAKE_MIN, false);
         _fund(OTHER, 90);
         vm.prank(OTHER);
         uint256 first = questions.open(task, SEAT, 30);

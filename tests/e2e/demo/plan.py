@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from benchmarks.proposing import propose_limits
 from node.submit import RoundPlan
-from protocol.compute.calibrate import propose_limits
 from protocol.compute.compare import Distances
 from protocol.spec.containers import ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest

@@ -1,5 +1,3 @@
-import hashlib
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +12,6 @@ from protocol.adapters.blobs import (
     BlobVerifier,
     fold_chunks,
     get_trace_kind,
-    refer_bytes,
     refer_delta,
     refer_roots,
     refer_state,
@@ -50,7 +47,6 @@ def test_stream_gives_the_root_of_the_whole_tree(elements: int) -> None:
 def test_pieces_of_any_length_are_taken(data: bytes, piece_bytes: int) -> None:
     ref = BlobRef(BlobKey(BlobKind.DATASET, merkle.compute_data_root(data)), len(data))
     feed(BlobVerifier(ref), data, piece_bytes)
-    feed(BlobVerifier(refer_bytes(data)), data, piece_bytes)
 
 
 def test_delta_leaves_have_260_bytes() -> None:
@@ -146,7 +142,7 @@ def test_misshapen_length_is_refused(kind: BlobKind, size: int) -> None:
 @pytest.mark.parametrize("root", [b"", bytes(31), bytes(33), "../../etc/passwd", "00" * 16])
 def test_a_root_is_32_bytes(root: bytes) -> None:
     with pytest.raises(InvalidInput, match="32 bytes"):
-        BlobKey(BlobKind.BYTES, root)
+        BlobKey(BlobKind.DATASET, root)
 
 
 def test_a_state_is_three_tensors_in_order() -> None:
@@ -154,12 +150,6 @@ def test_a_state_is_three_tensors_in_order() -> None:
     refs = refer_state(header, 10)
     assert [ref.key.root for ref in refs] == [b"w" * 32, b"m" * 32, b"v" * 32]
     assert {ref.size_bytes for ref in refs} == {40}
-
-
-def test_empty_bytes_have_an_address() -> None:
-    ref = refer_bytes(b"")
-    assert ref.key.root == hashlib.sha256(b"").digest()
-    BlobVerifier(ref).finish()
 
 
 # --- traces -----------------------------------------------------------------------------------------------
@@ -226,36 +216,7 @@ def test_a_zero_word_is_no_root_though_the_tree_would_be_the_same() -> None:
         feed(BlobVerifier(ref, source="0xpeer"), b"".join([*roots, bytes(32)]))
 
 
-# --- chunks without the others ----------------------------------------------------------------------------
-@pytest.mark.parametrize("chunks", [range(1), range(1, 2), range(2, 4), range(3, 4), range(4)])
-def test_chunks_are_judged_without_the_others(chunks: range) -> None:
-    data, ref, roots = make_trace_tensor(3 * 128 * 1024 + 70, 512)
-    part = ref.locate_chunks(chunks)
-    verifier = BlobVerifier(ref, chunk_roots=roots, chunks=chunks)
-    feed(verifier, data[part.start : part.stop])
-    assert verifier.chunk_roots == tuple(roots[chunks.start : chunks.stop])
-    with pytest.raises(ProtocolFault, match="0xbad: a chunk does not match"):
-        wrong = bytearray(data[part.start : part.stop])
-        wrong[-1] ^= 1
-        feed(BlobVerifier(ref, source="0xbad", chunk_roots=roots, chunks=chunks), bytes(wrong))
-
-
-@pytest.mark.parametrize("change", [-4, 4])
-def test_chunks_of_another_length_are_refused(change: int) -> None:
-    data, ref, roots = make_trace_tensor(3 * 128 * 1024, 512)
-    part = ref.locate_chunks(range(1, 2))
-    with pytest.raises(ProtocolFault, match="too short|too long"):
-        feed(BlobVerifier(ref, chunk_roots=roots, chunks=range(1, 2)), data[part.start : part.stop + change])
-
-
-@pytest.mark.parametrize("change", ["none", "forge"])
-def test_chunks_need_hashes_that_fold_to_the_root(change: str) -> None:
-    _, ref, roots = make_trace_tensor(3 * 128 * 1024, 512)
-    announced = {"none": [], "forge": [roots[1], roots[1], roots[2]]}[change]
-    with pytest.raises(ProtocolFault, match="chunk hashes"):
-        BlobVerifier(ref, chunk_roots=announced, chunks=range(1, 2))
-
-
+# --- chunks -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("chunks", [range(0), range(2, 4), range(-1, 1), range(0, 3, 2), range(2, 1)])
 def test_there_are_no_other_chunks(chunks: range) -> None:
     _, ref, _ = make_trace_tensor(3 * 128 * 1024, 512)

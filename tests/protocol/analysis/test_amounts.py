@@ -69,10 +69,26 @@ def is_broken_by(terms: GameTerms, figures: Figures, name: str) -> bool:
 
 
 def test_the_bond_of_a_contest_pays_for_the_leaf_that_it_can_cause() -> None:
-    """A right leaf of 64 claims takes 11.95 million gas. Who brings it gets half of the bond."""
-    gas = price_gas(1, contest_levels=1, look=0)
-    assert gas.contest >= 11_950_000 + 2 * 150_000
-    assert price_gas(1, contest_levels=1, look=0, solver_seats=4).contest < 2_000_000
+    """A right leaf takes 12.07 million gas of 64 claims, 2.81 million of four. Who brings it gets half of the
+    bond."""
+    assert price_gas(1, contest_levels=1, look=0).contest >= 12_071_640 + 120_000
+    few = price_gas(1, contest_levels=1, look=0, solver_seats=4).contest
+    assert 2_812_608 + 120_000 <= few < 4_000_000
+
+
+def test_who_leads_a_wrong_root_of_64_claims_to_its_leaf_is_paid_for_it() -> None:
+    """It pays for 12.81 million gas of the leaf and the fall alone; a finder is paid once for all signers."""
+    figures = replace(FIGURES, gas=price_gas(10**11, contest_levels=7, look=0))
+    terms = derive_amounts(make(seats=64), figures, UNIT)
+    assert terms.amounts.finder_cap >= 12_808_798 * 10**11
+    assert 33 * terms.amounts.solver_stake // 4 >= terms.amounts.finder_cap
+
+
+def test_a_vote_alone_deals_the_places_of_its_round() -> None:
+    """Three for each draw, at most the pool: 16 solvers with two draws deal 96."""
+    few, many = (price_gas(1, 1, 0, seats, 2).vote for seats in (4, 16))
+    assert few == 190_000 + 24 * 1_100 and many == 190_000 + 96 * 1_100
+    assert price_gas(1, 1, 0).vote == 190_000 + 1_024 * 1_100
 
 
 def test_amounts_are_whole_units() -> None:

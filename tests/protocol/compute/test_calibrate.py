@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from protocol.compute.calibrate import FLOORS, list_configurations, propose_limits
+from benchmarks.proposing import list_configurations, propose_limits
+from protocol.compute.calibrate import FLOORS
 from protocol.compute.compare import Distances, Floors
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.errors import InvalidInput

@@ -12,7 +12,7 @@ from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec, 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
-from scripts.vectors.sample import sample_task
+from tests.protocol.spec.sample import sample_task
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.tracing import build_trace_tree
 from protocol.compute.data import Corpus, get_batch
 from protocol.compute.fault import (
     ClaimedTrace,
@@ -19,7 +20,7 @@ from protocol.compute.fault import (
 from protocol.compute.interpreter import Interpreter
 from protocol.compute.program import BuiltProgram, build_program, describe_program
 from protocol.compute.step import Batch, TrainingState, compute_scalars
-from protocol.compute.trace import TraceTree, build_trace_tree
+from protocol.compute.trace import TraceTree
 from protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root, hash_leaf, verify_path

@@ -10,16 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from benchmarks.proposing import find_maxima, list_configurations, propose_limits
 from benchmarks.setting import train_plainly
-from protocol.compute.calibrate import (
-    FLOORS,
-    REJECT_MARGIN,
-    KernelConfiguration,
-    Proposal,
-    find_maxima,
-    list_configurations,
-    propose_limits,
-)
+from protocol.compute.calibrate import FLOORS, KernelConfiguration
 from protocol.compute.compare import judge_state, measure_distances
 from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
@@ -27,7 +20,7 @@ from protocol.compute.model import init_parameters
 from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import nearest
-from protocol.spec.policy import LEAST_MAXIMUM
+from protocol.spec.policy import LEAST_MAXIMUM, REJECT_MARGIN, Proposal
 from protocol.spec.schedule import compute_learning_rate
 from protocol.spec.tolerance import Judgement
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training

@@ -5,12 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from protocol.compute.calibrate import (
-    FLOORS,
-    list_configurations,
-    list_devices,
-    list_every_configuration,
-)
+from benchmarks.proposing import list_configurations
+from protocol.compute.calibrate import FLOORS, list_devices, list_every_configuration
 from protocol.compute.compare import measure_distances
 from protocol.compute.data import Corpus, get_batch
 from protocol.compute.model import parameter_layout

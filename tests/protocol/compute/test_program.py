@@ -32,9 +32,10 @@ from protocol.spec.program import (
     Operation,
     Role,
 )
-from protocol.spec.program_codec import compute_program_root, decode_program, encode_program
+from protocol.spec.program_codec import compute_program_root
 from tests.protocol.compute.conftest import TINY, build_tiny_training
 from tests.protocol.compute.programs import require_single_writers, run_python
+from tests.protocol.spec.program_decoding import decode_program, encode_program
 
 GOLDEN = Path(__file__).with_name("golden_program.json")
 REWRITE = "TOUCHSTONE_REWRITE_GOLDEN"

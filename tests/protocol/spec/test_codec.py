@@ -17,7 +17,7 @@ from protocol.spec.containers import (
 )
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import bits_to_float, is_finite
-from scripts.vectors.sample import sample_task
+from tests.protocol.spec.sample import sample_task
 
 TASK = sample_task()
 TRAINING = codec.encode_training(TASK.training)

@@ -23,14 +23,13 @@ from protocol.spec.program_codec import (
     LEAVES_BEFORE_NODES,
     PROGRAM_HEADER,
     compute_program_root,
-    decode_program,
     encode_buffers,
     encode_head,
     encode_node,
-    encode_program,
     encode_program_leaves,
     open_program_leaf,
 )
+from tests.protocol.spec.program_decoding import decode_program, encode_program
 from tests.protocol.spec.test_program import (
     BROKEN,
     LAST,

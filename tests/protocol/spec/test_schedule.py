@@ -21,7 +21,7 @@ from protocol.spec.schedule import (
     compute_schedule_levels,
     compute_schedule_sums,
 )
-from scripts.vectors.sample import sample_task
+from tests.protocol.spec.sample import sample_task
 
 PEAK = nearest(1e-3)
 SCHEDULE = ScheduleConfig(PEAK, warmup_steps=4, total_steps=20, decay_steps=5, final_ratio=0.5)

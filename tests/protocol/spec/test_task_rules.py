@@ -10,7 +10,7 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.task_rules import count_parameters, find_training_malformations, refuse_broken
-from scripts.vectors.sample import sample_task
+from tests.protocol.spec.sample import sample_task
 
 TASK = sample_task()
 NAN, MINUS_ONE, ONE = 0x7FC00000, 0xBF800000, 0x3F800000

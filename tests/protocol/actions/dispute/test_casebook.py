@@ -43,4 +43,4 @@ def test_disputed_steps_are_shown_to_whoever_has_stake(tmp_path: Path) -> None:
         book.shown["steps", b"d" * 32] = frozenset({key})
         assert book.may_read("somebody", key.kind, key.root, is_staked=True)
         assert not book.may_read("somebody", key.kind, key.root, is_staked=False)
-        assert not book.may_read("somebody", BlobKind.BYTES, key.root, is_staked=True)
+        assert not book.may_read("somebody", BlobKind.DELTA, key.root, is_staked=True)

@@ -47,25 +47,6 @@ class Chain:
         return self.sent[name]
 
 
-def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
-    state = make_world().play(is_drawn).state
-    votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, 1, True)} for slot in range(40)}
-    state = replace(state, rounds={0: replace(state.rounds[0], votes=votes)})
-    account = next(seat.account for seat in state.seats.values() if seat.role == SeatRole.WHISTLEBLOWER)
-    audits = SimpleNamespace(list_votes=lambda index: [], list_replays=lambda index: [])
-    task = SimpleNamespace(audits=audits, cases=SimpleNamespace(dice=bytes(32), read=set()))
-    party = cast(Any, SimpleNamespace(task=task, account=account))
-    known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
-    for name, value in known.items():
-        monkeypatch.setattr(reading, name, lambda *_, value=value: value)
-    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1 << 40)
-    assert not list(reading.list_unread(party, 1))
-    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
-    (unread,) = reading.list_unread(party, 1)
-    assert unread.votes and all(is_opened for _, is_opened in unread.votes)
-
-
 async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> list[tuple[int, HandedVote]]:
     """The votes that a node takes from the chain."""
     taken: list[tuple[int, HandedVote]] = []
@@ -124,3 +105,22 @@ def test_what_no_call_has_is_not_read() -> None:
     long = CALL[: 4 + 3 * WORD] + whole.to_bytes(WORD, "big") + CALL[4 + 4 * WORD :]
     assert reading._decode_call(long) == [(ROUND, HANDED)]
     assert reading._decode_call(b"") == reading._decode_call(b"\x00" * 400) == []
+
+
+def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
+    state = make_world().play(is_drawn).state
+    votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, 1, True)} for slot in range(40)}
+    state = replace(state, rounds={0: replace(state.rounds[0], votes=votes)})
+    account = next(seat.account for seat in state.seats.values() if seat.role == SeatRole.WHISTLEBLOWER)
+    audits = SimpleNamespace(list_votes=lambda index: [], list_replays=lambda index: [])
+    task = SimpleNamespace(audits=audits, cases=SimpleNamespace(dice=bytes(32), read=set()))
+    party = cast(Any, SimpleNamespace(task=task, account=account))
+    known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
+    for name, value in known.items():
+        monkeypatch.setattr(reading, name, lambda *_, value=value: value)
+    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1 << 40)
+    assert not list(reading.list_unread(party, 1))
+    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
+    (unread,) = reading.list_unread(party, 1)
+    assert unread.votes and all(is_opened for _, is_opened in unread.votes)

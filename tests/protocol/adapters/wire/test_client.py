@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.blobs import BlobKind, refer_bytes, refer_trace_tensor
+from protocol.adapters.blobs import BlobKind, refer_tensor, refer_trace_tensor
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from tests.protocol.adapters.parties import (
@@ -37,9 +37,9 @@ async def test_a_tensor_arrives(solver: Party, auditor: Party, elements: int) ->
     assert auditor.store.get_chunk_roots(ref.key) == solver.store.get_chunk_roots(ref.key)
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"x" * 3_000_000])
-async def test_plain_bytes_arrive(solver: Party, auditor: Party, data: bytes) -> None:
-    ref = solver.store.put_bytes(data)
+@pytest.mark.parametrize("data", [b"{}", b"x" * 3_000_000])
+async def test_a_dataset_arrives(solver: Party, auditor: Party, data: bytes) -> None:
+    ref = solver.store.put_dataset(data)
     async with solver.serve() as peer, auditor.make_client() as client:
         await client.fetch(peer, ref)
     assert auditor.store.get(ref) == data
@@ -66,38 +66,18 @@ async def test_a_list_of_roots_arrives(solver: Party, auditor: Party, count: int
     assert auditor.store.get_roots(ref.key.root) == tuple(roots)
 
 
-@pytest.mark.parametrize("chunks", [range(1), range(1, 2), range(1, 4), range(3, 4), range(4)])
-async def test_chunks_arrive_and_are_not_stored(solver: Party, auditor: Party, chunks: range) -> None:
-    data, ref, chunk_roots = make_trace_tensor(3 * 128 * 1024 + 70, 512)
-    solver.store.put_hashed(ref, data, chunk_roots)
-    part = ref.locate_chunks(chunks)
-    async with solver.serve() as peer, auditor.make_client() as client:
-        assert await client.fetch_chunks(peer, ref, chunks) == data[part.start : part.stop]
-    assert auditor.store.compute_used_bytes() == 0
-
-
-async def test_the_only_chunk_of_a_small_blob_arrives(solver: Party, auditor: Party) -> None:
-    data, ref, chunk_roots = make_trace_tensor(100, 4096)
-    solver.store.put_hashed(ref, data, chunk_roots)
-    async with solver.serve() as peer, auditor.make_client() as client:
-        assert await client.fetch_chunks(peer, ref, range(1)) == data
-        with pytest.raises(InvalidInput, match="no such chunks"):
-            await client.fetch_chunks(peer, ref, range(1, 2))
-
-
 async def test_a_length_that_is_not_the_served_one_is_the_peers_fault(solver: Party, auditor: Party) -> None:
     data, ref, chunk_roots = make_trace_tensor(1000, 4096)
     solver.store.put_hashed(ref, data, chunk_roots)
     longer = refer_trace_tensor(ref.key.root, 1001, 4096)
     async with solver.serve() as peer, auditor.make_client() as client:
-        for fetching in (client.fetch(peer, longer), client.fetch_chunks(peer, longer, range(1))):
-            with pytest.raises(ProtocolFault, match="with 4004 bytes, got .* with 4000 bytes") as caught:
-                await fetching
-            assert caught.value.culprit == peer.account
+        with pytest.raises(ProtocolFault, match="with 4004 bytes, got .* with 4000 bytes") as caught:
+            await client.fetch(peer, longer)
+        assert caught.value.culprit == peer.account
 
 
 async def test_what_is_there_is_not_fetched(auditor: Party, solver: Party) -> None:
-    ref = auditor.store.put_bytes(b"mine")
+    ref = auditor.store.put_dataset(b"mine")
     async with auditor.make_client() as client:
         assert await client.fetch(solver.make_peer(1), ref) == auditor.store.get_path(ref.key)
 
@@ -169,10 +149,10 @@ async def test_the_first_peer_that_delivers_is_enough(solver: Party, auditor: Pa
     async with solver.serve() as peer, empty.serve() as bare, auditor.make_client() as client:
         assert (await client.fetch_from_any([down, bare, peer], ref)).read_bytes() == data
         with pytest.raises(EnvironmentFault, match=empty.account):
-            await client.fetch_from_any([down, bare], refer_bytes(b"nobody has this"))
+            await client.fetch_from_any([down, bare], refer_tensor(bytes(32), 1))
 
 
 async def test_without_peers_nothing_is_fetched(auditor: Party) -> None:
     async with auditor.make_client() as client:
         with pytest.raises(InvalidInput, match="nobody to fetch from"):
-            await client.fetch_from_any([], refer_bytes(b"x"))
+            await client.fetch_from_any([], refer_tensor(bytes(32), 1))

@@ -7,11 +7,18 @@ import pytest
 
 from protocol.spec.game import calls, machine, refusals
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.machine import apply, check_game_call, fold_all, get_state_at
+from protocol.spec.game.machine import apply, fold_all, get_state_at
 from protocol.spec.game.refusals import REMEDIES, GameRefusal
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from tests.protocol.spec.game.test_silence import play
-from tests.protocol.spec.game.world import World, commit, make_quiet_world, make_world, solver
+from tests.protocol.spec.game.world import (
+    World,
+    check_game_call,
+    commit,
+    make_quiet_world,
+    make_world,
+    solver,
+)
 
 SOURCES = Path(machine.__file__).parent
 KINDS = [one for one in vars(calls).values() if isinstance(one, type) and issubclass(one, GameCall)]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
-from protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
 from protocol.spec.game.cheats import Cheat, list_cheats
 from protocol.spec.game.enums import GameOutcome
 from protocol.spec.game.figures import (
@@ -34,11 +33,12 @@ from protocol.spec.game.money import (
 from protocol.spec.game.purse import BURNED
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.terms import LIMITS_12S, WINDOWS_12S, GameAmounts, GameTerms
+from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
 
 THIRD = Fraction(1, 3)
-GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11)
+GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11, fall=13)
 FIGURES = Figures(cost=30, gain=100, round_blocks=180, owned=THIRD, refused_gain=0, gas=GAS)
 
 
@@ -183,8 +183,10 @@ LEASTS = {
     ("solver_pay", "voided"): 32,
     ("audit_pay", ""): 4,
     ("late_pay", ""): 4,
-    ("finder_cap", ""): 11,
-    ("solver_stake", "quarter"): 44,
+    ("finder_cap", "proving"): 11,
+    ("finder_cap", "wrong root"): 13,
+    ("solver_stake", "proving"): 44,
+    ("solver_stake", "wrong root"): 11,
     ("auditor_stake", "quarter"): 44,
     ("ask_bond", ""): 12,
     ("dispute_bond", ""): 20,

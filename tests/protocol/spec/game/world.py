@@ -453,3 +453,12 @@ def post(
     root = facts.get("root") or make_right_root(world.state.rounds[index], merged)
     seats = tuple(solver(number) for number in signers)
     return world.try_send(calls.PostRoot(index, merged, root, seats), "poster")
+
+
+def check_game_call(state: GameState, call: GameCall, sender: str, block: int) -> GameRefusal | None:
+    """The refusal of a call, None where it would pass."""
+    try:
+        apply(state, call, sender, block)
+    except GameRefusal as refusal:
+        return refusal
+    return None

@@ -1,25 +1,16 @@
-"""Exact odds that a false claim is detected, for any placement of what is spoiled.
-
-`protocol/spec/game/odds.py` holds what joining asks: the worst placement up to 12 segments, and bounds above.
-Here any given placement is computed, so that the bounds can be judged and a page can show figures.
-"""
+"""Exact odds that a false claim is detected, for any placement of what is spoiled: what the bounds of
+`protocol/spec/game/odds.py` are measured against."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import combinations
 from math import comb
 
 from protocol.spec.audit_draw import count_draws
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.cheats import Cheat, Sampling, list_cheats
 from protocol.spec.game.odds import Weights, compute_worst_escape, list_free
-from protocol.spec.game.owned import compute_blind_chance, compute_deciding_chance
+from protocol.spec.game.owned import compute_blind_chance
 from protocol.spec.params import LATE_RATE_ONE
 
-STATES_MAX = 100_000
-"""Sets of drawn segments that are gone on from, at most: of 64 segments there are 42,000 sets of three."""
 NOTHING = Fraction(0)
 
 
@@ -29,19 +20,7 @@ def compute_hits(segment_count: int, draws: int, spoiled: Collection[int]) -> We
 
     By recurrence over the set of drawn segments: the next one is uniform among those that touch none. The
     order in which a set came about does not matter for what follows."""
-    drawn = count_draws(draws, segment_count)
-    _require_placement(segment_count, spoiled)
-    if comb(segment_count, drawn - 1) > STATES_MAX:
-        raise InvalidInput(
-            what="too many sets of drawn segments",
-            expected=f"at most {STATES_MAX}",
-            actual=comb(segment_count, drawn - 1),
-            remedy="Use the bounds of protocol/spec/game/odds.py.",
-        )
-    return _compute_hits(segment_count, drawn, sum(1 << segment for segment in set(spoiled)))
-
-
-def _compute_hits(segment_count: int, draws: int, placement: int) -> Weights:
+    draws, placement = count_draws(draws, segment_count), sum(1 << segment for segment in set(spoiled))
     chances: dict[int, Fraction] = {0: Fraction(1)}
     for _ in range(draws - 1):
         chances = _draw_once(chances, segment_count)
@@ -80,27 +59,6 @@ def compute_escape(
     return sum(ways, start=Fraction(0))
 
 
-def compute_acceptance(
-    segment_count: int, draws: int, spoiled: Collection[int], owned: Fraction, least_pool: int
-) -> Fraction:
-    """Chance that a false claim is accepted before the merge: no drawn segment is spoiled, or own auditors
-    decide each draw of one."""
-    hits = compute_hits(segment_count, draws, spoiled)
-    deciding = [Fraction(1), *(compute_deciding_chance(owned, least_pool, k) for k in range(1, len(hits)))]
-    return sum((p * weight for p, weight in zip(hits, deciding, strict=True)), start=Fraction(0))
-
-
-def _require_placement(segment_count: int, spoiled: Collection[int]) -> None:
-    outside = sorted(segment for segment in spoiled if not 0 <= segment < segment_count)
-    if outside or not spoiled:
-        raise InvalidInput(
-            what="no such placement",
-            expected=f"segments 0 to {segment_count - 1}, at least one",
-            actual=outside or "none",
-            remedy="Count segments from 0.",
-        )
-
-
 # --- Searching for the worst --------------------------------------------------------------------------------
 def list_plausible_placements(segment_count: int, spoiled: int) -> Iterator[frozenset[int]]:
     """Placements that a cheat would try: one run, every second segment, pairs, every third, evenly spread."""
@@ -136,33 +94,7 @@ def _list_tried(segment_count: int, spoiled: int) -> Iterator[frozenset[int]]:
         yield from list_plausible_placements(segment_count, spoiled)
 
 
-@dataclass(frozen=True)
-class EscapeRow:
-    """Escapes of one size. naive: (1 - f)^q, as if segments were drawn independently; found: of the worst
-    placement that was found; bound: no placement escapes more often."""
-
-    segments: int
-    draws: int
-    spoiled: int
-    naive: Fraction
-    found: Fraction
-    bound: Fraction
-
-
-@lru_cache(maxsize=256)
-def compute_escape_row(segment_count: int, draws: int, spoiled: int) -> EscapeRow:
-    """For a page: what a hit always detects."""
+def bound_escape(segment_count: int, draws: int, spoiled: int) -> Fraction:
+    """What no placement of this size escapes more often, where a hit always detects."""
     weights = (Fraction(1), *[NOTHING] * count_draws(draws, segment_count))
-    return EscapeRow(
-        segment_count,
-        draws,
-        spoiled,
-        (1 - Fraction(spoiled, segment_count)) ** draws,
-        find_worst_placement(segment_count, draws, spoiled)[1],
-        compute_worst_escape(segment_count, segment_count, draws, spoiled, weights),
-    )
-
-
-def find_least_detected(sampling: Sampling) -> Cheat:
-    """The false claim, of all lengths, that is detected least often."""
-    return min(list_cheats(sampling), key=lambda cheat: cheat.caught)
+    return compute_worst_escape(segment_count, segment_count, draws, spoiled, weights)

@@ -6,20 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.analysis.detection_probability import (
-    compute_acceptance,
+from protocol.spec.audit_draw import count_draws, draw_circle_segments, draw_late
+from protocol.spec.game.cheats import Sampling, list_cheats
+from tests.protocol.spec.game.draws import list_real_draws
+from tests.protocol.spec.game.placements import (
+    bound_escape,
     compute_escape,
-    compute_escape_row,
     compute_hits,
-    find_least_detected,
     find_worst_placement,
     list_plausible_placements,
 )
-from protocol.spec.audit_draw import count_draws, draw_circle_segments, draw_late
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.cheats import Sampling
-from protocol.spec.game.owned import compute_deciding_chance
-from tests.protocol.spec.game.draws import list_real_draws
 
 THIRD = Fraction(1, 3)
 
@@ -44,9 +40,8 @@ def test_each_segment_is_drawn_equally_often() -> None:
 
 def test_the_figures_of_every_second_segment() -> None:
     """0.50, 0.19, 0.10 instead of 0.25, 0.125, 0.0625."""
-    rows = [compute_escape_row(n, q, n // 2) for n, q in ((4, 2), (10, 3), (16, 4))]
-    assert [round(float(row.found), 2) for row in rows] == [0.5, 0.19, 0.1]
-    assert [float(row.naive) for row in rows] == [0.25, 0.125, 0.0625]
+    found = [find_worst_placement(n, q, n // 2)[1] for n, q in ((4, 2), (10, 3), (16, 4))]
+    assert [round(float(chance), 2) for chance in found] == [0.5, 0.19, 0.1]
     assert find_worst_placement(16, 4, 8)[0] == frozenset(range(0, 16, 2))
 
 
@@ -56,8 +51,8 @@ def test_the_figures_of_every_second_segment() -> None:
 def test_nothing_that_was_found_escapes_more_often_than_the_bound(
     count: int, draws: int, spoiled: int
 ) -> None:
-    row = compute_escape_row(count, draws, spoiled)
-    assert row.found <= row.bound <= row.found + Fraction(1, 10)
+    found = find_worst_placement(count, draws, spoiled)[1]
+    assert found <= bound_escape(count, draws, spoiled) <= found + Fraction(1, 10)
 
 
 def test_one_run_and_every_second_segment_are_tried() -> None:
@@ -87,21 +82,8 @@ def test_own_auditors_by_hand() -> None:
     assert compute_escape(3, 1, {1}, owned=THIRD) == first
     late = Fraction(1, 2) * Fraction(2, 3) * Fraction(1, 2)
     assert compute_escape(3, 1, {1}, 1 << 15, THIRD) == Fraction(2, 3) * (1 - late) + THIRD * THIRD
-    decide = compute_deciding_chance(THIRD, 6, 1)
-    assert compute_acceptance(3, 1, {1}, THIRD, 6) == Fraction(2, 3) + THIRD * decide
 
 
 def test_one_segment_of_a_whole_claim_is_detected_least() -> None:
-    least = find_least_detected(Sampling(16, 3, 1 << 15, 9, THIRD))
+    least = min(list_cheats(Sampling(16, 3, 1 << 15, 9, THIRD)), key=lambda cheat: cheat.caught)
     assert (least.segments, least.spoiled) == (16, 1)
-
-
-@pytest.mark.parametrize("spoiled", [set(), {4}, {-1}])
-def test_placements_that_do_not_exist_are_refused(spoiled: set[int]) -> None:
-    with pytest.raises(InvalidInput, match="no such placement"):
-        compute_hits(4, 2, spoiled)
-
-
-def test_what_takes_too_long_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="too many sets"):
-        compute_hits(500, 5, {0})

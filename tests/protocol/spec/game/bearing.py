@@ -1,4 +1,5 @@
-"""What a false claim may be worth outside, at most, so that a task's amounts still deter it."""
+"""What a false claim may be worth outside, at most, so that a task's amounts still deter it: the money rules
+read backwards, against which they are tested."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,0 +1,60 @@
+"""A small well-formed task, for tests that need any task at all."""
+
+from protocol.spec import merkle
+from protocol.spec.containers import (
+    ModelConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    TaskSpec,
+    TaskTerms,
+    TrainingSpec,
+)
+from protocol.spec.float32 import nearest
+from protocol.spec.params import PROTOCOL_VERSION
+from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from scripts.vectors.sample import ACCEPT, ACCOUNT
+from scripts.vectors.table import bits, word
+
+
+def sample_task() -> TaskSpec:
+    """A small well-formed task: 12 inner steps in 6 segments of 2, 3 rounds, 70,000 parameters by name
+    only."""
+    schedule = ScheduleConfig(nearest(1e-3), warmup_steps=8, total_steps=36, decay_steps=9)
+    model = ModelConfig(256, 64, 128, 2, 4, 2, 128)
+    training = TrainingSpec(
+        protocol_version=PROTOCOL_VERSION,
+        architecture="llama",
+        numeric_format="float32",
+        chunk_terms=512,
+        program_root=word("program"),
+        model=model,
+        optimizer=OptimizerConfig(),
+        schedule=schedule,
+        sequences_per_step=4,
+        sequence_tokens=64,
+        initial_seed=7,
+        dataset_root=word("dataset"),
+        token_count=100_000,
+        heldout_tokens=8_192,
+    )
+    spec = TaskSpec(_sample_terms(bytes(32)), training)
+    root = compute_schedule_levels(compute_schedule_sums(spec))[-1][0]
+    return TaskSpec(_sample_terms(root), training)
+
+
+def _sample_terms(schedule_root: bytes) -> TaskTerms:
+    return TaskTerms(
+        submitter=ACCOUNT,
+        initial_weights_root=word("initial weights"),
+        zero_root=merkle.compute_zero_tensor_root(106_816),
+        schedule_root=schedule_root,
+        step_root=word("step"),
+        parameter_count=106_816,
+        rounds=3,
+        inner_steps=12,
+        segment_steps=2,
+        carry_moments=0,
+        outer_learning_rate=bits(0.7),
+        outer_momentum=bits(0.9),
+        limits=ACCEPT,
+    )
