@@ -8,14 +8,7 @@ pragma solidity ^0.8.28;
 /// @notice SHA-256 of a task's canonical bytes.
 type TaskId is bytes32;
 
-/// @notice What the limits say of a pair of elements (`docs/spec.md`, section 6), in rising order of distance.
-enum Judgement {
-    ACCEPT,
-    GREY,
-    REJECT
-}
-
-/// @notice One set of element-wise limits. `tau*` in units of 2^-64; `epsM` and `floorV` in units of 2^-149.
+/// @notice Element-wise limits (`docs/spec.md`, section 6). `tau*` in units of 2^-64; `epsM` and `floorV` in units of 2^-149.
 /// @param tauM of the first moment, relative
 /// @param epsM of the first moment, absolute
 /// @param tauV of the second moment, relative

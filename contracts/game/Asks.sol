@@ -101,13 +101,7 @@ contract Asks is QuestionModule, IAsks {
         record = tasks.seatAt(task, question.seat);
     }
 
-    function _end(
-        TaskId task,
-        Question calldata question,
-        bytes32 id,
-        uint256 bonds,
-        Ending ending
-    ) private {
+    function _end(TaskId task, Question calldata question, bytes32 id, uint256 bonds, Ending ending) private {
         delete _asks[id];
         (uint256 seat, Statements.Vote memory vote) = (question.seat, question.vote);
         emit AskEnded(task, seat, id, ending);
@@ -149,7 +143,7 @@ contract Asks is QuestionModule, IAsks {
         _requireLeaves(shown.ownEnd, shown.own, question.leaf, count);
         _requireSchedule(terms, question.vote, shown.learningRateSum, shown.schedulePath);
         return !_isInPlace(terms, question.vote, shown.claimedEnd, shown.ownEnd)
-            || Tolerance.isBeyond(
+            || Tolerance.isLeafBeyond(
             _leafOf(shown.claimed), _leafOf(shown.own), terms.limits, shown.learningRateSum
         );
     }

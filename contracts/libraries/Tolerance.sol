@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Judgement, Limits} from "../Types.sol";
+import {Limits} from "../Types.sol";
 import {Float32} from "./Float32.sol";
 import {PositionalMerkle} from "./PositionalMerkle.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
@@ -26,11 +26,6 @@ library Tolerance {
     /// @dev A hostile schedule leaf is capped, so that no comparison can overflow.
     uint256 private constant LEARNING_RATE_SUM_MAX = type(uint128).max;
 
-    /// @notice A leaf of another length.
-    /// @param expected bytes that are due
-    /// @param actual bytes that were given
-    error WrongLeafBytes(uint256 expected, uint256 actual);
-
     /// @notice One element of a state, float32 bits.
     struct Element {
         uint32 weight;
@@ -45,14 +40,7 @@ library Tolerance {
         bytes secondMoment;
     }
 
-    /// @notice What a pair of elements is judged by; learningRateSum of the segment in units of 2^-64.
-    struct Rule {
-        Limits accept;
-        Limits reject;
-        uint256 learningRateSum;
-    }
-
-    /// @dev One set of limits, ready to use; every field a word, since masks cost more than the comparisons.
+    /// @dev Limits, ready to use; every field a word, since masks cost more than the comparisons.
     struct Bounds {
         uint256 rate;
         uint256 tauR;
@@ -69,35 +57,24 @@ library Tolerance {
         uint256 secondMoments;
     }
 
-    /// @notice The worst judgement over all elements of a leaf. A leaf of another size than LEAF_BYTES is REJECT, too.
-    function judgeLeaf(Leaf memory claimed, Leaf memory replayed, Rule memory rule)
-        internal
-        pure
-        returns (Judgement worst)
-    {
-        if (!_isWhole(claimed) || !_isWhole(replayed)) return Judgement.REJECT;
-        Bounds memory accept = _boundsOf(rule.accept, rule.learningRateSum);
-        Bounds memory reject = _boundsOf(rule.reject, rule.learningRateSum);
-        // Filled anew for every word: memory that grew with each would cost more than the arithmetic.
-        (Lanes memory a, Lanes memory b) = (Lanes(0, 0, 0), Lanes(0, 0, 0));
-        for (uint256 i = 0; i < PositionalMerkle.LEAF_BYTES / 32; ++i) {
-            _load(a, claimed, i);
-            _load(b, replayed, i);
-            Judgement found = _judgeLanes(a, b, accept, reject);
-            if (found == Judgement.REJECT) return found;
-            if (found > worst) worst = found;
-        }
-    }
-
-    /// @notice Whether a leaf lies beyond one set of limits: an element is unsound, or a difference too large.
+    /// @notice Whether an element of a leaf lies beyond the limits. A leaf of another size than LEAF_BYTES does, too.
     /// @param learningRateSum of the segment, in units of 2^-64
-    function isBeyond(
+    function isLeafBeyond(
         Leaf memory claimed,
         Leaf memory replayed,
         Limits memory limits,
         uint256 learningRateSum
     ) internal pure returns (bool) {
-        return judgeLeaf(claimed, replayed, Rule(limits, limits, learningRateSum)) != Judgement.ACCEPT;
+        if (!_isWhole(claimed) || !_isWhole(replayed)) return true;
+        Bounds memory bounds = _boundsOf(limits, learningRateSum);
+        // Filled anew for every word: memory that grew with each would cost more than the arithmetic.
+        (Lanes memory a, Lanes memory b) = (Lanes(0, 0, 0), Lanes(0, 0, 0));
+        for (uint256 i = 0; i < PositionalMerkle.LEAF_BYTES / 32; ++i) {
+            _load(a, claimed, i);
+            _load(b, replayed, i);
+            if (!_areWithin(a, b, bounds)) return true;
+        }
+        return false;
     }
 
     function _load(Lanes memory lanes, Leaf memory leaf, uint256 word) private pure {
@@ -106,24 +83,20 @@ library Tolerance {
         lanes.secondMoments = Float32.lanes(leaf.secondMoment, word);
     }
 
-    function _judgeLanes(Lanes memory a, Lanes memory b, Bounds memory accept, Bounds memory reject)
-        private
-        pure
-        returns (Judgement worst)
-    {
+    function _areWithin(Lanes memory a, Lanes memory b, Bounds memory bounds) private pure returns (bool) {
         for (uint256 shift = 0; shift < 256; shift += 32) {
-            Judgement found = _judge(
+            bool isWithin = _isWithin(
                 a.weights >> shift & LANE,
                 a.firstMoments >> shift & LANE,
                 a.secondMoments >> shift & LANE,
                 b.weights >> shift & LANE,
                 b.firstMoments >> shift & LANE,
                 b.secondMoments >> shift & LANE,
-                accept,
-                reject
+                bounds
             );
-            if (found > worst) worst = found;
+            if (!isWithin) return false;
         }
+        return true;
     }
 
     function _isWhole(Leaf memory leaf) private pure returns (bool) {
@@ -143,59 +116,46 @@ library Tolerance {
         );
     }
 
-    /// @notice REJECT where either element is unsound or a difference lies beyond `reject`; GREY beyond `accept`; else ACCEPT.
-    function judgeElement(Element memory claimed, Element memory replayed, Rule memory rule)
-        internal
-        pure
-        returns (Judgement)
-    {
-        return _judge(
+    /// @notice Whether an element lies beyond the limits: either side is unsound, or a difference too large.
+    /// @param learningRateSum of the segment, in units of 2^-64
+    function isElementBeyond(
+        Element memory claimed,
+        Element memory replayed,
+        Limits memory limits,
+        uint256 learningRateSum
+    ) internal pure returns (bool) {
+        return !_isWithin(
             claimed.weight,
             claimed.firstMoment,
             claimed.secondMoment,
             replayed.weight,
             replayed.firstMoment,
             replayed.secondMoment,
-            _boundsOf(rule.accept, rule.learningRateSum),
-            _boundsOf(rule.reject, rule.learningRateSum)
+            _boundsOf(limits, learningRateSum)
         );
     }
 
-    function _judge(
+    function _isWithin(
         uint256 weightA,
         uint256 firstA,
         uint256 secondA,
         uint256 weightB,
         uint256 firstB,
         uint256 secondB,
-        Bounds memory accept,
-        Bounds memory reject
-    ) private pure returns (Judgement) {
-        if (!_isSound(weightA, firstA, secondA) || !_isSound(weightB, firstB, secondB)) {
-            return Judgement.REJECT;
-        }
-        (uint256 w, uint256 v) = (magnitude(weightB), magnitude(secondB));
-        uint256 weight = distance(weightA, weightB);
-        uint256 first = distance(firstA, firstB);
-        uint256 second = distance(secondA, secondB);
-        // The square root is the dear part: not at all where nothing differs, and once for both sets.
-        uint256 root = first == 0 ? 0 : rootUp(v);
-        if (_isWithin(weight, first, second, w, v, root, accept)) return Judgement.ACCEPT;
-        return _isWithin(weight, first, second, w, v, root, reject) ? Judgement.GREY : Judgement.REJECT;
-    }
-
-    function _isWithin(
-        uint256 weight,
-        uint256 first,
-        uint256 second,
-        uint256 w,
-        uint256 v,
-        uint256 root,
         Bounds memory bounds
     ) private pure returns (bool) {
-        return weight <= bounds.rate + scaled(bounds.tauR, w)
-            && first <= firstAllowance(root, bounds.tauM, bounds.epsM)
-            && second <= scaled(bounds.tauV, v) + bounds.floorV;
+        if (!_isSound(weightA, firstA, secondA) || !_isSound(weightB, firstB, secondB)) {
+            return false;
+        }
+        uint256 v = magnitude(secondB);
+        return distance(weightA, weightB) <= bounds.rate + scaled(bounds.tauR, magnitude(weightB))
+            && distance(secondA, secondB) <= scaled(bounds.tauV, v) + bounds.floorV
+            && _isFirstWithin(distance(firstA, firstB), v, bounds);
+    }
+
+    /// @dev The square root is the dear part: not at all where nothing differs.
+    function _isFirstWithin(uint256 first, uint256 v, Bounds memory bounds) private pure returns (bool) {
+        return first == 0 || first <= firstAllowance(rootUp(v), bounds.tauM, bounds.epsM);
     }
 
     /// @notice Whether an element can be judged: finite, magnitudes below 2^64, second moment not negative (-0 is zero).

@@ -23,7 +23,7 @@ from protocol.spec.params import (
     TAU_FRACTION_BITS,
     UNIT_EXPONENT,
 )
-from protocol.spec.tolerance import Element, Judgement, judge_element
+from protocol.spec.tolerance import Element, is_element_beyond
 
 EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""
@@ -62,10 +62,10 @@ class Distances:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement over a whole state and the element that earned it; `leaf` is what to open against the
-    claim."""
+    """Whether a whole state lies beyond the limits, and its farthest element; `leaf` is what to open against
+    the claim."""
 
-    judgement: Judgement
+    is_beyond: bool
     element: int
     excess: float
 
@@ -121,22 +121,14 @@ def compute_excess(
     `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Unsound claimed elements are infinitely
     far."""
     _require_same_place(claimed, replayed)
-    [excess] = _compute_excesses(claimed, replayed, learning_rate_sum, (limits,))
-    return excess
-
-
-def _compute_excesses(
-    claimed: TrainingState, replayed: TrainingState, rate: int, several: tuple[Limits, ...]
-) -> Iterator[Tensor]:
-    """By each set of limits; what they share is computed once."""
     apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
-    unsound, scales = _find_unsound(claimed, replayed), _measure_scales(replayed)
-    for limits in several:
-        # In place: a fresh page costs more than an operation on what is there.
-        excess, *others = (_divide(*pair) for pair in zip(apart, _allow(scales, rate, limits), strict=True))
-        for other in others:
-            torch.maximum(excess, other, out=excess)
-        yield excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
+    allowed = compute_allowances(replayed, learning_rate_sum, limits)
+    # In place: a fresh page costs more than an operation on what is there.
+    excess, *others = (_divide(*pair) for pair in zip(apart, allowed, strict=True))
+    for other in others:
+        torch.maximum(excess, other, out=excess)
+    unsound = _find_unsound(claimed, replayed)
+    return excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
 
 
 def compute_allowances(
@@ -144,49 +136,36 @@ def compute_allowances(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What the limits allow |dW|, |dm| and |dv| to be, by element: float64, in the units of W, m and v.
     `learning_rate_sum` in units of 2^-64."""
-    return _allow(_measure_scales(replayed), learning_rate_sum, limits)
-
-
-def _measure_scales(replayed: TrainingState) -> tuple[Tensor, Tensor, Tensor]:
-    """|W|, sqrt(v) and v in float64."""
-    second = replayed.second_moment.double()
-    return replayed.weights.double().abs(), second.sqrt(), second
-
-
-def _allow(scales: tuple[Tensor, Tensor, Tensor], rate: int, limits: Limits) -> tuple[Tensor, Tensor, Tensor]:
-    weights, root, second = scales
-    moved = _tau(limits.tau_w) * rate * 2.0**-LEARNING_RATE_FRACTION_BITS
+    weights, second = replayed.weights.double().abs(), replayed.second_moment.double()
+    moved = _tau(limits.tau_w) * learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
     return (
-        (_tau(limits.tau_r) * weights).add_(moved),
-        (root + _units(limits.eps_m)).mul_(_tau(limits.tau_m)),
+        weights.mul_(_tau(limits.tau_r)).add_(moved),
+        second.sqrt().add_(_units(limits.eps_m)).mul_(_tau(limits.tau_m)),
         (_tau(limits.tau_v) * second).add_(_units(limits.floor_v)),
     )
 
 
 def judge_state(
-    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, accept: Limits, reject: Limits
+    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Verdict:
-    """What `tolerance.judge_element` says of the elements farthest outside, by both sets of limits: the worst
-    of them. Holds a part of the states at a time."""
+    """What `tolerance.is_element_beyond` says of the elements farthest outside: the first of them that is
+    beyond, or the farthest. Holds a part of the states at a time."""
     _require_same_place(claimed, replayed)
     verdicts = [
-        Verdict(_judge_exactly(claimed, replayed, index, learning_rate_sum, accept, reject), index, value)
-        for worst in _list_worst(claimed, replayed, learning_rate_sum, (reject, accept))
-        for value, index in worst
+        Verdict(_is_beyond(claimed, replayed, index, learning_rate_sum, limits), index, excess)
+        for excess, index in _list_worst(claimed, replayed, learning_rate_sum, limits)
     ]
-    return max(verdicts, key=lambda verdict: verdict.judgement)
+    return max(verdicts, key=lambda verdict: verdict.is_beyond)
 
 
 def _list_worst(
-    claimed: PiecewiseState, replayed: PiecewiseState, rate: int, several: tuple[Limits, ...]
-) -> list[list[tuple[float, int]]]:
-    """Excess and number of the worst elements, by each set of limits. In parts: float64 takes many times a
-    state's memory."""
-    worst: list[list[tuple[float, int]]] = [[] for _ in several]
+    claimed: PiecewiseState, replayed: PiecewiseState, rate: int, limits: Limits
+) -> list[tuple[float, int]]:
+    """Excess and number of the worst elements. In parts: float64 takes many times a state's memory."""
+    worst: list[tuple[float, int]] = []
     for start in range(0, claimed.elements, PART_ELEMENTS):
         theirs, mine = (state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed))
-        for place, excess in enumerate(_compute_excesses(theirs, mine, rate, several)):
-            worst[place] = _merge_worst(worst[place], excess, start)
+        worst = _merge_worst(worst, compute_excess(theirs, mine, rate, limits), start)
         relax()
     return worst
 
@@ -200,10 +179,10 @@ def _merge_worst(worst: list[tuple[float, int]], excess: Tensor, start: int) -> 
     return nlargest(EXACT_JUDGEMENTS, [*worst, *found])
 
 
-def _judge_exactly(
-    claimed: PiecewiseState, replayed: PiecewiseState, index: int, rate: int, accept: Limits, reject: Limits
-) -> Judgement:
-    return judge_element(_read_element(claimed, index), _read_element(replayed, index), rate, accept, reject)
+def _is_beyond(
+    claimed: PiecewiseState, replayed: PiecewiseState, index: int, rate: int, limits: Limits
+) -> bool:
+    return is_element_beyond(_read_element(claimed, index), _read_element(replayed, index), rate, limits)
 
 
 def _read_element(state: PiecewiseState, index: int) -> Element:

@@ -118,11 +118,6 @@ class TaskTerms:
         """n = H/k, the segments of one round."""
         return self.inner_steps // self.segment_steps
 
-    @property
-    def reject(self) -> Limits:
-        """What a judged step is held to: the task's only limits."""
-        return self.limits
-
 
 @dataclass(frozen=True)
 class StepFacts:

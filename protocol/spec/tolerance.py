@@ -3,12 +3,11 @@
 
 Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight
 set the scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach
-the same judgement. All intermediate results stay below 2^256. `compute/compare.py` measures; only this module
+the same answer. All intermediate results stay below 2^256. `compute/compare.py` measures; only this module
 judges.
 """
 
 from collections.abc import Sequence
-from enum import IntEnum
 from math import isqrt
 from typing import NamedTuple
 
@@ -28,14 +27,6 @@ ROOT_TO_UNITS_SHIFT = (-UNIT_EXPONENT - SQRT_SHIFT_BITS) // 2
 """53: the root of v' * 2^43 counts 2^-96; times 2^53 it counts 2^-149."""
 RATE_TO_UNITS_SHIFT = -UNIT_EXPONENT - TAU_FRACTION_BITS - LEARNING_RATE_FRACTION_BITS
 """21: tauW * L counts 2^-128; times 2^21 it counts 2^-149."""
-
-
-class Judgement(IntEnum):
-    """What the limits say of a pair of elements, in rising order of distance (`Types.sol`)."""
-
-    ACCEPT = 0
-    GREY = 1
-    REJECT = 2
 
 
 class Element(NamedTuple):
@@ -90,31 +81,23 @@ def _scale_by_tau(tau: int, units: int) -> int:
 
 
 def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
-    """Whether all three differences of two sound elements stay inside one set of limits (equality is
-    inside)."""
+    """Whether all three differences of two sound elements stay inside the limits (equality is inside)."""
     allowances = compute_allowances(replayed, learning_rate_sum, limits)
     distances = (abs(to_units(a) - to_units(b)) for a, b in zip(claimed, replayed, strict=True))
     return all(distance <= allowed for distance, allowed in zip(distances, allowances, strict=True))
 
 
-def judge_element(
-    claimed: Element, replayed: Element, learning_rate_sum: int, accept: Limits, reject: Limits
-) -> Judgement:
-    """REJECT where either element is unsound or a difference lies beyond `reject`; GREY beyond `accept`; else
-    ACCEPT."""
+def is_element_beyond(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
+    """Whether an element lies beyond the limits: either side is unsound, or a difference too large."""
     if not is_sound(claimed) or not is_sound(replayed):
-        return Judgement.REJECT
-    if is_within(claimed, replayed, learning_rate_sum, accept):
-        return Judgement.ACCEPT
-    return Judgement.GREY if is_within(claimed, replayed, learning_rate_sum, reject) else Judgement.REJECT
+        return True
+    return not is_within(claimed, replayed, learning_rate_sum, limits)
 
 
-def judge_leaf(
-    claimed: StateLeaf, replayed: StateLeaf, learning_rate_sum: int, accept: Limits, reject: Limits
-) -> Judgement:
-    """The worst judgement over all elements of a leaf."""
+def is_leaf_beyond(claimed: StateLeaf, replayed: StateLeaf, learning_rate_sum: int, limits: Limits) -> bool:
+    """Whether an element of a leaf lies beyond the limits."""
     pairs = zip(_elements(claimed), _elements(replayed), strict=True)
-    return max(judge_element(a, b, learning_rate_sum, accept, reject) for a, b in pairs)
+    return any(is_element_beyond(a, b, learning_rate_sum, limits) for a, b in pairs)
 
 
 def _elements(leaf: StateLeaf) -> Sequence[Element]:

@@ -10,5 +10,5 @@ def _limits(tau: float, floor: float) -> Limits:
     return Limits(scaled, int(1e-8 * unit), scaled, int(floor * unit), scaled, 2 ** (64 - 23))
 
 
-ACCEPT = _limits(1e-4, 1e-15)
-REJECT = _limits(1e-3, 1e-14)
+LIMITS = _limits(1e-4, 1e-15)
+WIDER = _limits(1e-3, 1e-14)

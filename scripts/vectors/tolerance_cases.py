@@ -4,24 +4,25 @@ from collections.abc import Iterable
 
 from protocol.spec import float32, tolerance
 from protocol.spec.containers import Limits
-from scripts.vectors.sample import ACCEPT, REJECT
+from scripts.vectors.sample import LIMITS, WIDER
 from scripts.vectors.table import Table, bits, make_leaf
 
 NONE = Limits(0, 0, 0, 0, 0, 0)
 WIDEST = Limits(2**64 - 1, 2**160 - 1, 2**64 - 1, 2**160 - 1, 2**64 - 1, 2**64 - 1)
 RATE = 2**64 // 1000
-ElementCase = tuple[str, list[int], list[int], int, Limits, Limits]
+ElementCase = tuple[str, list[int], list[int], int, Limits]
 
 
 def _element_cases() -> Iterable[ElementCase]:
     base = [bits(0.25), bits(1e-4), bits(1e-6)]
-    yield "equal", base, base, RATE, ACCEPT, REJECT
-    yield "equal under no limits", base, base, 0, NONE, NONE
-    yield "zeros of both signs", [0x80000000] * 3, [0, 0, 0], 0, NONE, NONE
+    yield "equal", base, base, RATE, LIMITS
+    yield "equal under no limits", base, base, 0, NONE
+    yield "zeros of both signs", [0x80000000] * 3, [0, 0, 0], 0, NONE
     for i, name in enumerate(("weight", "first moment", "second moment")):
         for ulps in (1, 2, 8, 64, 1024, 1 << 14):
             claimed = [b + ulps * (i == j) for j, b in enumerate(base)]
-            yield f"{name} off by {ulps} ulp", claimed, base, RATE, ACCEPT, REJECT
+            yield f"{name} off by {ulps} ulp", claimed, base, RATE, LIMITS
+            yield f"{name} off by {ulps} ulp, wider limits", claimed, base, RATE, WIDER
     yield from _edge_cases(base)
     yield from _unsound_cases(base)
 
@@ -30,24 +31,17 @@ def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
     one_off = [base[0] + 1, base[1], base[2]]
     # One unit in the last place of 1/4 is 2^-23 of it.
     exact, short = Limits(0, 0, 0, 0, 0, 2**41), Limits(0, 0, 0, 0, 0, 2**41 - 1)
-    yield "exactly at the accept limit", one_off, base, 0, exact, exact
-    yield "one unit beyond accept", one_off, base, 0, short, exact
-    yield "one unit beyond reject", one_off, base, 0, short, short
+    yield "exactly at the limit", one_off, base, 0, exact
+    yield "one unit beyond", one_off, base, 0, short
     largest = bits(2.0**64) - 1
-    yield (
-        "the largest sound values",
-        [largest, largest, largest],
-        [largest | 1 << 31, 0, largest],
-        RATE,
-        ACCEPT,
-        REJECT,
-    )
-    yield "the widest limits", [largest, largest, largest], [0, 0, largest], 2**128 - 1, WIDEST, WIDEST
-    yield "a capped learning rate", one_off, base, 2**256 - 1, ACCEPT, REJECT
-    yield "the cap itself", one_off, base, 2**128 - 1, ACCEPT, REJECT
-    yield "no second moment", [0, 5, 0], [0, 0, 0], 0, ACCEPT, REJECT
-    yield "the least second moment", [0, 1, 1], [0, 0, 1], 0, ACCEPT, REJECT
-    yield "a first moment beside a tiny second", [0, bits(1e-9), 1], [0, 0, 1], 0, ACCEPT, REJECT
+    opposite = [largest | 1 << 31, 0, largest]
+    yield "the largest sound values", [largest, largest, largest], opposite, RATE, LIMITS
+    yield "the widest limits", [largest, largest, largest], [0, 0, largest], 2**128 - 1, WIDEST
+    yield "a capped learning rate", one_off, base, 2**256 - 1, LIMITS
+    yield "the cap itself", one_off, base, 2**128 - 1, LIMITS
+    yield "no second moment", [0, 5, 0], [0, 0, 0], 0, LIMITS
+    yield "the least second moment", [0, 1, 1], [0, 0, 1], 0, LIMITS
+    yield "a first moment beside a tiny second", [0, bits(1e-9), 1], [0, 0, 1], 0, LIMITS
 
 
 def _unsound_cases(base: list[int]) -> Iterable[ElementCase]:
@@ -60,29 +54,24 @@ def _unsound_cases(base: list[int]) -> Iterable[ElementCase]:
     for name, pattern in patterns:
         for i in range(3):
             spoiled = [pattern if i == j else b for j, b in enumerate(base)]
-            yield f"claimed {name} in tensor {i}", spoiled, base, RATE, WIDEST, WIDEST
-            yield f"replayed {name} in tensor {i}", base, spoiled, RATE, WIDEST, WIDEST
-            yield f"both {name} in tensor {i}", spoiled, spoiled, RATE, WIDEST, WIDEST
+            yield f"claimed {name} in tensor {i}", spoiled, base, RATE, WIDEST
+            yield f"replayed {name} in tensor {i}", base, spoiled, RATE, WIDEST
+            yield f"both {name} in tensor {i}", spoiled, spoiled, RATE, WIDEST
     negative = [base[0], base[1], base[2] | 1 << 31]
-    yield "a negative second moment", negative, base, RATE, WIDEST, WIDEST
-    yield "the least negative second moment", [0, 0, 0x80000001], [0, 0, 0], RATE, WIDEST, WIDEST
+    yield "a negative second moment", negative, base, RATE, WIDEST
+    yield "the least negative second moment", [0, 0, 0x80000001], [0, 0, 0], RATE, WIDEST
 
 
 def tolerance_tables() -> dict[str, Table]:
-    """Judgements at, just inside and just beyond the limits, and everything that cannot be judged."""
+    """Elements at, just inside and just beyond the limits, and everything that no limits fit."""
     elements, roots = Table(), Table()
-    for name, claimed, replayed, rate, accept, reject in _element_cases():
+    for name, claimed, replayed, rate, limits in _element_cases():
         pair = tolerance.Element(*claimed), tolerance.Element(*replayed)
-        judgement = tolerance.judge_element(*pair, rate, accept, reject)
+        is_beyond = tolerance.is_element_beyond(*pair, rate, limits)
         sound = all(map(tolerance.is_sound, pair))
-        allowed = tolerance.compute_allowances(pair[1], rate, accept) if sound else (0, 0, 0)
+        allowed = tolerance.compute_allowances(pair[1], rate, limits) if sound else (0, 0, 0)
         inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": rate}
-        limits = {
-            "accept": _limit_list(accept),
-            "reject": _limit_list(reject),
-            "acceptAllowed": list(allowed),
-        }
-        elements.add(name, **inputs, **limits, judgement=int(judgement))
+        elements.add(name, **inputs, limits=_limit_list(limits), allowed=list(allowed), beyond=is_beyond)
     for units in (0, 1, 2, 3, 4, 2**43, 2**149, 10**12, 2**212 + 12345, 2**213 - 2**189, 2**213 - 1):
         roots.add(str(units), secondMoment=units, root=tolerance.compute_root_up(units))
     return {"elements": elements, "roots": roots, "leaves": _tolerance_leaves()}
@@ -107,9 +96,7 @@ def _tolerance_leaves() -> Table:
     for name, claimed in cases:
         replayed = claimed if name == "padding only" else honest
         pair = tolerance.StateLeaf(*claimed), tolerance.StateLeaf(*replayed)
-        judgement = int(tolerance.judge_leaf(*pair, RATE, ACCEPT, REJECT))
-        limits = {"accept": _limit_list(ACCEPT), "reject": _limit_list(REJECT)}
-        table.add(
-            name, claimed=claimed, replayed=replayed, learningRateSum=RATE, **limits, judgement=judgement
-        )
+        is_beyond = tolerance.is_leaf_beyond(*pair, RATE, LIMITS)
+        inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": RATE}
+        table.add(name, **inputs, limits=_limit_list(LIMITS), beyond=is_beyond)
     return table

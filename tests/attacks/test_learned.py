@@ -32,7 +32,7 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.posted import PostedTerms
 from protocol.spec.params import TAU_FRACTION_BITS
 from protocol.spec.schedule import compute_learning_rate
-from protocol.spec.tolerance import Judgement, judge_element
+from protocol.spec.tolerance import is_element_beyond
 from tests.attacks.frame import Attack, all_but_one
 from tests.attacks.steps import ATTACKS as STEPS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
@@ -52,12 +52,12 @@ LIMITS = make_limits(1e-4)
 """Much wider than any that was measured."""
 
 
-def judge(claimed: TrainingState, replayed: TrainingState) -> Judgement:
+def is_beyond(claimed: TrainingState, replayed: TrainingState) -> bool:
     rates = sum(
         compute_learning_rate(SPEC.schedule, step, step)
         for step in range(replayed.local_step - LENGTH, replayed.local_step)
     )
-    return judge_state(claimed, replayed, int(rates * 2**64), LIMITS, LIMITS).judgement
+    return judge_state(claimed, replayed, int(rates * 2**64), LIMITS).is_beyond
 
 
 @pytest.fixture(scope="module")
@@ -93,21 +93,21 @@ def test_no_norm_hides_what_an_element_shows(end: TrainingState) -> None:
     turned = end.weights.clone()
     turned[:32] = turned[:32].flip(0)
     assert torch.allclose(turned.norm(), end.weights.norm())  # nor a length of a direction
-    assert judge(longer, end) is Judgement.REJECT
-    assert judge(replace(end, weights=turned), end) is Judgement.REJECT
+    assert is_beyond(longer, end)
+    assert is_beyond(replace(end, weights=turned), end)
 
 
 # --- An optimizer that is not compared ----------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["first_moment", "second_moment"])
 def test_the_optimizer_s_state_is_compared(end: TrainingState, name: str) -> None:
-    assert judge(end, end) is Judgement.ACCEPT
+    assert not is_beyond(end, end)
     vector = getattr(end, name).clone()
     vector[end.second_moment.argmax()] *= 1.01
     tampered = replace(end, **{name: vector})
     assert torch.equal(tampered.weights, end.weights)
-    assert judge(tampered, end) is Judgement.REJECT
+    assert is_beyond(tampered, end)
     with pytest.raises(InvalidInput):
-        judge(replace(end, local_step=end.local_step + 1), end)
+        is_beyond(replace(end, local_step=end.local_step + 1), end)
 
 
 # --- Hyperparameters from the prover ------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_a_tiny_update_is_measured_by_what_it_should_be(
     attack: Attack, start: TrainingState, end: TrainingState
 ) -> None:
     claimed, _ = attack.train(start, SPEC, BATCHES, LENGTH, LENGTH)
-    assert judge(claimed, end) is Judgement.REJECT
+    assert is_beyond(claimed, end)
     if attack.saved is all_but_one:
         # As an absolute distance between two checkpoints it is nothing.
         moved = (claimed.weights - start.weights).norm() / start.weights.norm()
@@ -155,13 +155,13 @@ def test_a_tiny_update_is_measured_by_what_it_should_be(
 
 def test_the_scale_of_the_limits_is_the_replayer_s() -> None:
     parameters = list(inspect.signature(compare.judge_state).parameters)
-    assert parameters == ["claimed", "replayed", "learning_rate_sum", "accept", "reject"]
+    assert parameters == ["claimed", "replayed", "learning_rate_sum", "limits"]
 
 
 # --- Hardware -----------------------------------------------------------------------------------------------
 def test_the_limits_know_no_hardware() -> None:
     # Nothing that a claimant says of itself is part of a judgement: a class that is claimed gains nothing.
-    for function in (judge_state, judge_element):
+    for function in (judge_state, is_element_beyond):
         assert not {"configuration", "hardware", "profile"} & set(inspect.signature(function).parameters)
     names = {field.name for kind in (ClaimFinished, BoundaryProof, PostedTerms) for field in fields(kind)}
     assert not [name for name in names if "hardware" in name or "device" in name]

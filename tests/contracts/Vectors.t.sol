@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Judgement, Limits, StateHeader, StepFacts, TaskId} from "../../contracts/Types.sol";
+import {Limits, StateHeader, StepFacts, TaskId} from "../../contracts/Types.sol";
 import {Draw} from "../../contracts/libraries/Draw.sol";
 import {Float32} from "../../contracts/libraries/Float32.sol";
 import {Hashing} from "../../contracts/libraries/Hashing.sol";
@@ -422,10 +422,13 @@ contract ToleranceVectors is VectorFile {
         NumberLists memory claimed = numberLists(".elements.claimed");
         NumberLists memory replayed = numberLists(".elements.replayed");
         for (uint256 i = 0; i < name.length; ++i) {
-            Judgement judgement = Tolerance.judgeElement(
-                _element(pick(claimed, i)), _element(pick(replayed, i)), _rule(".elements", i)
+            bool isBeyond = Tolerance.isElementBeyond(
+                _element(pick(claimed, i)),
+                _element(pick(replayed, i)),
+                _limits(".elements", i),
+                numbers(".elements.learningRateSum")[i]
             );
-            assertEq(uint256(judgement), numbers(".elements.judgement")[i], name[i]);
+            assertTrue(isBeyond == flags(".elements.beyond")[i], name[i]);
         }
     }
 
@@ -433,25 +436,23 @@ contract ToleranceVectors is VectorFile {
         string[] memory name = names(".elements");
         NumberLists memory replayed = numberLists(".elements.replayed");
         NumberLists memory claimed = numberLists(".elements.claimed");
-        NumberLists memory allowed = numberLists(".elements.acceptAllowed");
+        NumberLists memory allowed = numberLists(".elements.allowed");
         for (uint256 i = 0; i < name.length; ++i) {
             Tolerance.Element memory element = _element(pick(replayed, i));
             if (!Tolerance.isSound(element) || !Tolerance.isSound(_element(pick(claimed, i)))) continue;
-            Tolerance.Rule memory rule = _rule(".elements", i);
+            Limits memory limits = _limits(".elements", i);
             uint256 v = Tolerance.magnitude(element.secondMoment);
             uint256[] memory expected = pick(allowed, i);
             assertEq(
-                Tolerance.rateAllowance(rule.learningRateSum, rule.accept.tauW)
-                    + Tolerance.scaled(rule.accept.tauR, Tolerance.magnitude(element.weight)),
+                Tolerance.rateAllowance(numbers(".elements.learningRateSum")[i], limits.tauW)
+                    + Tolerance.scaled(limits.tauR, Tolerance.magnitude(element.weight)),
                 expected[0],
                 name[i]
             );
             assertEq(
-                Tolerance.firstAllowance(Tolerance.rootUp(v), rule.accept.tauM, rule.accept.epsM),
-                expected[1],
-                name[i]
+                Tolerance.firstAllowance(Tolerance.rootUp(v), limits.tauM, limits.epsM), expected[1], name[i]
             );
-            assertEq(Tolerance.scaled(rule.accept.tauV, v) + rule.accept.floorV, expected[2], name[i]);
+            assertEq(Tolerance.scaled(limits.tauV, v) + limits.floorV, expected[2], name[i]);
         }
     }
 
@@ -459,11 +460,8 @@ contract ToleranceVectors is VectorFile {
         return Tolerance.Element(uint32(bits[0]), uint32(bits[1]), uint32(bits[2]));
     }
 
-    function _rule(string memory table, uint256 i) private view returns (Tolerance.Rule memory) {
-        NumberLists memory accept = numberLists(string.concat(table, ".accept"));
-        NumberLists memory reject = numberLists(string.concat(table, ".reject"));
-        uint256 sum = numbers(string.concat(table, ".learningRateSum"))[i];
-        return Tolerance.Rule(_limits(pick(accept, i)), _limits(pick(reject, i)), sum);
+    function _limits(string memory table, uint256 i) private view returns (Limits memory) {
+        return _limits(pick(numberLists(string.concat(table, ".limits")), i));
     }
 
     function _limits(uint256[] memory v) private pure returns (Limits memory) {
@@ -475,9 +473,13 @@ contract ToleranceVectors is VectorFile {
         BytesLists memory claimed = blobLists(".leaves.claimed");
         BytesLists memory replayed = blobLists(".leaves.replayed");
         for (uint256 i = 0; i < name.length; ++i) {
-            Judgement judgement =
-                Tolerance.judgeLeaf(_leaf(pick(claimed, i)), _leaf(pick(replayed, i)), _rule(".leaves", i));
-            assertEq(uint256(judgement), numbers(".leaves.judgement")[i], name[i]);
+            bool isBeyond = Tolerance.isLeafBeyond(
+                _leaf(pick(claimed, i)),
+                _leaf(pick(replayed, i)),
+                _limits(".leaves", i),
+                numbers(".leaves.learningRateSum")[i]
+            );
+            assertTrue(isBeyond == flags(".leaves.beyond")[i], name[i]);
         }
     }
 

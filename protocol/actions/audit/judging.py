@@ -23,7 +23,6 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_ELEMENTS
 from protocol.spec.statements import VoteWord
-from protocol.spec.tolerance import Judgement
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,8 @@ def judge_ends(
     if is_exact:
         pairs = zip(claimed.tensors, replayed.tensors, strict=True)
         return Finding(VoteWord.REJECT_STATE, min(_find_difference(*pair) for pair in pairs))
-    limits = (about.limits, about.limits)
-    verdict = judge_state(claimed, replayed, about.get_rate_sum(*place), *limits)
-    return None if verdict.judgement == Judgement.ACCEPT else Finding(VoteWord.REJECT_STATE, verdict.leaf)
+    verdict = judge_state(claimed, replayed, about.get_rate_sum(*place), about.limits)
+    return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
 
 
 def judge_work(shelf: StateShelf, base_weights: bytes, ends: EndsShown) -> Finding | None:

@@ -25,7 +25,6 @@ from protocol.spec.codec import compute_state_root, decode_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.schedule import compute_learning_rate_sum
-from protocol.spec.tolerance import Judgement
 
 
 @dataclass(frozen=True)
@@ -83,14 +82,14 @@ async def judge_steps(
     async with party.task.locks["steps", (claimed.round, claimed.slot, claimed.segment)]:
         for step in range(len(headers) - 1):
             found.append(await _judge_step(party, claimed, headers, step))
-            if found[-1].judgement == Judgement.REJECT:
+            if found[-1].is_beyond:
                 return
 
 
 def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
     """The step that lies beyond the limits, None where all lie inside."""
     last = len(verdicts) - 1
-    return last if verdicts[last].judgement == Judgement.REJECT else None
+    return last if verdicts[last].is_beyond else None
 
 
 async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int) -> Verdict:
@@ -99,7 +98,7 @@ async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHea
     rate_sum = compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps)
     async with borrow_state(party, claimed.peer, before), borrow_state(party, claimed.peer, after) as end:
         own = await asyncio.to_thread(_take_step, party, claimed, before, step)
-        return await asyncio.to_thread(judge_state, end, own, rate_sum, terms.reject, terms.reject)
+        return await asyncio.to_thread(judge_state, end, own, rate_sum, terms.limits)
 
 
 def _take_step(party: Party, claimed: Claimed, start: StateHeader, step: int) -> TrainingState:

@@ -38,7 +38,7 @@ async def find_step(party: Party, dispute: InnerDispute) -> int:
         party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
         # A step whose end is not shown, or is no state, while its start is right.
         return len(found) if found else await asyncio.to_thread(_find_by_roots, party, dispute)
-    return max(range(len(found)), key=lambda at: (found[at].judgement, found[at].excess))
+    return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
 
 
 def make_claimed(party: Party, dispute: InnerDispute) -> Claimed:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Judgement, Limits} from "../../../contracts/Types.sol";
+import {Limits} from "../../../contracts/Types.sol";
 import {Float32} from "../../../contracts/libraries/Float32.sol";
 import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
 import {Tolerance} from "../../../contracts/libraries/Tolerance.sol";
@@ -11,8 +11,10 @@ contract ToleranceTest is Test {
     /// @dev Nine leaves of a comparison (`TermsCheck`) and their proofs must fit one transaction of 16.78 M gas.
     uint256 private constant GAS_OF_LEAF = 900_000;
 
-    function _rule(uint64 tau) private pure returns (Tolerance.Rule memory) {
-        return Tolerance.Rule(Limits(tau, 1, tau, 1, tau, 1), Limits(tau, 2, tau, 2, tau, 2), 1 << 60);
+    uint256 private constant RATE = 1 << 60;
+
+    function _limits(uint64 tau) private pure returns (Limits memory) {
+        return Limits(tau, 1, tau, 1, tau, 1);
     }
 
     function _sound(uint256 seed) private pure returns (Tolerance.Element memory) {
@@ -22,24 +24,23 @@ contract ToleranceTest is Test {
         return Tolerance.Element(weight, first, uint32(seed >> 128) % limit);
     }
 
-    function testFuzz_judgeElement_itself_isAccepted(uint256 seed) public pure {
+    function testFuzz_isElementBeyond_itself_isNot(uint256 seed) public pure {
         Tolerance.Element memory element = _sound(seed);
-        assertEq(
-            uint256(Tolerance.judgeElement(element, element, _rule(0))), uint256(Judgement.ACCEPT), "equal"
-        );
+        assertTrue(!Tolerance.isElementBeyond(element, element, _limits(0), RATE), "equal");
     }
 
     /// @dev Nothing that two parties may put into leaves, limits or the schedule makes the contract revert.
-    function testFuzz_judgeElement_anything_neverReverts(uint32[6] memory bits, Tolerance.Rule memory rule)
-        public
-        pure
-    {
-        Tolerance.judgeElement(
-            Tolerance.Element(bits[0], bits[1], bits[2]), Tolerance.Element(bits[3], bits[4], bits[5]), rule
-        );
+    function testFuzz_isElementBeyond_anything_neverReverts(
+        uint32[6] memory bits,
+        Limits memory limits,
+        uint256 sum
+    ) public pure {
+        Tolerance.Element memory claimed = Tolerance.Element(bits[0], bits[1], bits[2]);
+        Tolerance.Element memory replayed = Tolerance.Element(bits[3], bits[4], bits[5]);
+        Tolerance.isElementBeyond(claimed, replayed, limits, sum);
     }
 
-    function testFuzz_judgeElement_soundAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum)
+    function testFuzz_isElementBeyond_soundAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum)
         public
         pure
     {
@@ -51,11 +52,11 @@ contract ToleranceTest is Test {
             type(uint64).max,
             type(uint64).max
         );
-        Tolerance.judgeElement(_sound(seedA), _sound(seedB), Tolerance.Rule(widest, widest, sum));
+        Tolerance.isElementBeyond(_sound(seedA), _sound(seedB), widest, sum);
     }
 
     /// @dev Whatever lies inside the narrow limits lies inside the wide ones.
-    function testFuzz_judgeElement_widerLimits_neverWorse(uint256 seed, uint256 change, uint64 tau)
+    function testFuzz_isElementBeyond_widerLimits_neverWorse(uint256 seed, uint256 change, uint64 tau)
         public
         pure
     {
@@ -65,9 +66,9 @@ contract ToleranceTest is Test {
         claimed.weight ^= uint32(change & 0x7fff);
         claimed.firstMoment ^= uint32((change >> 16) & 0x7fff);
         claimed.secondMoment ^= uint32((change >> 32) & 0x7fff);
-        Judgement narrow = Tolerance.judgeElement(claimed, replayed, _rule(tau / 2));
-        Judgement wide = Tolerance.judgeElement(claimed, replayed, _rule(tau));
-        assertTrue(wide <= narrow, "monotone");
+        bool narrow = Tolerance.isElementBeyond(claimed, replayed, _limits(tau / 2), RATE);
+        bool wide = Tolerance.isElementBeyond(claimed, replayed, _limits(tau), RATE);
+        assertTrue(narrow || !wide, "monotone");
     }
 
     function test_distance_acrossZero_isTheSum() public pure {
@@ -77,12 +78,10 @@ contract ToleranceTest is Test {
         assertEq(Tolerance.distance(one, one | Float32.SIGN_BIT), 2 << 149, "1 and -1");
     }
 
-    function testFuzz_judgeElement_unsoundSide_isRejected(
-        uint256 seed,
-        uint32 bits,
-        uint256 place,
-        bool claims
-    ) public pure {
+    function testFuzz_isElementBeyond_unsoundSide_is(uint256 seed, uint32 bits, uint256 place, bool claims)
+        public
+        pure
+    {
         place = bound(place, 0, 2);
         // Beyond 2^64 in magnitude, infinities and NaN included; a negative number in place 2.
         uint32 bad = bits | (uint32(127 + 64) << 23);
@@ -93,11 +92,7 @@ contract ToleranceTest is Test {
         if (place == 1) broken.firstMoment = bad;
         if (place == 2) broken.secondMoment = bad;
         if (Tolerance.isSound(broken)) return;
-        assertEq(
-            uint256(Tolerance.judgeElement(a, b, _rule(type(uint64).max))),
-            uint256(Judgement.REJECT),
-            "unsound"
-        );
+        assertTrue(Tolerance.isElementBeyond(a, b, _limits(type(uint64).max), RATE), "unsound");
     }
 
     function _leaf(uint32 weight, uint32 first, uint32 second)
@@ -113,38 +108,34 @@ contract ToleranceTest is Test {
         }
     }
 
-    function testFuzz_judgeLeaf_oneBadElement_decides(uint256 index) public pure {
+    function testFuzz_isLeafBeyond_oneBadElement_decides(uint256 index) public pure {
         Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
         Tolerance.Leaf memory claimed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
-        Tolerance.Rule memory rule = _rule(1 << 40);
-        assertEq(uint256(Tolerance.judgeLeaf(claimed, replayed, rule)), uint256(Judgement.ACCEPT), "equal");
+        Limits memory limits = _limits(1 << 40);
+        assertTrue(!Tolerance.isLeafBeyond(claimed, replayed, limits, RATE), "equal");
         Float32.store(claimed.firstMoment, bound(index, 0, 255), 0x3b000000);
-        assertEq(
-            uint256(Tolerance.judgeLeaf(claimed, replayed, rule)), uint256(Judgement.REJECT), "one element"
-        );
+        assertTrue(Tolerance.isLeafBeyond(claimed, replayed, limits, RATE), "one element");
     }
 
-    function test_judgeLeaf_anotherSize_isRejected() public pure {
+    function test_isLeafBeyond_anotherSize_is() public pure {
         Tolerance.Leaf memory whole = _leaf(0, 0, 0);
         for (uint256 i = 0; i < 3; ++i) {
             Tolerance.Leaf memory short = _leaf(0, 0, 0);
             if (i == 0) short.weights = new bytes(1023);
             if (i == 1) short.firstMoment = new bytes(1023);
             if (i == 2) short.secondMoment = new bytes(1023);
-            assertEq(uint256(Tolerance.judgeLeaf(short, whole, _rule(1))), uint256(Judgement.REJECT), "claimed");
-            assertEq(uint256(Tolerance.judgeLeaf(whole, short, _rule(1))), uint256(Judgement.REJECT), "replayed");
+            assertTrue(Tolerance.isLeafBeyond(short, whole, _limits(1), RATE), "claimed");
+            assertTrue(Tolerance.isLeafBeyond(whole, short, _limits(1), RATE), "replayed");
         }
     }
 
-    function test_judgeLeaf_gas_staysInsideATransaction() public view {
+    function test_isLeafBeyond_gas_staysInsideATransaction() public view {
         Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
         Tolerance.Leaf memory claimed = _leaf(0x3d000001, 0x3a000001, 0x33000001);
-        Tolerance.Rule memory rule = _rule(1 << 50);
-        rule.accept = Limits(0, 0, 0, type(uint160).max, 0, type(uint64).max);
         uint256 before = gasleft();
-        Judgement judgement = Tolerance.judgeLeaf(claimed, replayed, rule);
+        bool isBeyond = Tolerance.isLeafBeyond(claimed, replayed, _limits(1 << 50), RATE);
         uint256 used = before - gasleft();
-        assertEq(uint256(judgement), uint256(Judgement.GREY), "both sets are tried on every element");
+        assertTrue(!isBeyond, "every number of every element differs, and is compared");
         assertTrue(used < GAS_OF_LEAF, string.concat("gas ", vm.toString(used)));
     }
 }

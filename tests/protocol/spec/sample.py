@@ -12,7 +12,7 @@ from protocol.spec.containers import (
 from protocol.spec.float32 import nearest
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from scripts.vectors.sample import ACCEPT, ACCOUNT
+from scripts.vectors.sample import ACCOUNT, LIMITS
 from scripts.vectors.table import bits, word
 
 
@@ -56,5 +56,5 @@ def _sample_terms(schedule_root: bytes) -> TaskTerms:
         carry_moments=0,
         outer_learning_rate=bits(0.7),
         outer_momentum=bits(0.9),
-        limits=ACCEPT,
+        limits=LIMITS,
     )
