@@ -28,6 +28,8 @@ from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word
 
 TERMS = 4096
+MAX_NODES = MAX_BUFFERS = 1 << 16
+"""More than any model's program has."""
 LEAF_TERMS = MAX_TRACE_LEAF_BYTES // 4
 TRACE_DEPTH = (4 * MAX_ELEMENTS // MAX_TRACE_LEAF_BYTES - 1).bit_length()
 FIRST = 0x15555555
