@@ -33,6 +33,11 @@ def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
     exact, short = Limits(0, 0, 0, 0, 0, 2**41), Limits(0, 0, 0, 0, 0, 2**41 - 1)
     yield "exactly at the limit", one_off, base, 0, exact
     yield "one unit beyond", one_off, base, 0, short
+    # Patterns below 2^23 count units of 2^-149.
+    half = Limits(2**63, 2**20, 0, 0, 0, 0)
+    for units, place in ((2**19, "exactly at the limit"), (2**19 + 1, "one unit beyond")):
+        yield f"first moment {place}", [0, units, 0], [0, 0, 0], 0, half
+        yield f"second moment {place}", [0, 0, units], [0, 0, 0], 0, Limits(0, 0, 0, 2**19, 0, 0)
     largest = bits(2.0**64) - 1
     opposite = [largest | 1 << 31, 0, largest]
     yield "the largest sound values", [largest, largest, largest], opposite, RATE, LIMITS
