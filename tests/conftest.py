@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # Tests run in two processes on two cores; a test that studies threads sets their number itself.
@@ -10,3 +11,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shared machine is slow at times: a deadline would fail tests at random.
 settings.register_profile("touchstone", deadline=None, print_blob=True)
 settings.load_profile("touchstone")
+
+LONGEST_FIRST = ("tests/e2e/", "tests/rounds/", "tests/benchmarks/", "tests/faults/", "tests/scripts/")
+"""Two processes share the files: a long one that comes last leaves one of them without work."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests in the folders of LONGEST_FIRST come first; otherwise the order stays."""
+    items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(name: str) -> int:
+    return next((n for n, folder in enumerate(LONGEST_FIRST) if name.startswith(folder)), len(LONGEST_FIRST))
