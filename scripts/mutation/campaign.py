@@ -87,7 +87,7 @@ class Runner:
             found = f"{done.stdout}{done.stderr}"[:2000]
             raise RuntimeError(f"forge gave no results for mutant {number}:\n{found}") from None
         failed, passed = _sort_tests(suites)
-        return Verdict(failed, passed, False, seconds, _time_suites(suites))
+        return Verdict(failed, passed, False, seconds, time_suites(suites))
 
     def _start(self, command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
         """Run a command to its end; return what it said and its processor seconds, children included."""
@@ -213,7 +213,7 @@ def _sort_tests(suites: dict[str, Any]) -> tuple[list[str], list[str]]:
     return failed, passed
 
 
-def _time_suites(suites: dict[str, Any]) -> dict[str, float]:
+def time_suites(suites: dict[str, Any]) -> dict[str, float]:
     """Return the seconds that each file's suites took: forge writes "1s 363ms 204us"."""
     units = {"m": 60.0, "s": 1.0, "ms": 1e-3}
     took: dict[str, float] = defaultdict(float)
