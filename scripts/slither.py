@@ -64,7 +64,7 @@ WAIVERS = (
     Waiver("incorrect-equality", r"^Rounds\._count", "The contract counts commitments itself, one a seat."),
     Waiver(
         "reentrancy-no-eth",
-        r"^Reentrancy in (Rounds\.|Asks\.ask)",
+        r"^Reentrancy in (Rounds\.|Asks\.ask|Disputes\._openDispute)",
         "It calls only modules, fixed at construction; on these paths none of them calls a token or anybody "
         "else.",
     ),

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
@@ -23,6 +23,8 @@ from scripts.toolchain import forge_path
 FIRST_TRIES = 12
 # A mutant that makes a loop endless is killed by the clock: after so many times what all tests take.
 PATIENCE = 6.0
+# Suites that take longer together are run apart.
+PART_S = 3.0
 # Plays the whole protocol, which takes half as long as all other tests: tried when nothing else failed, and
 # not for libraries, whose own tests are to see what is wrong in them.
 LAST = "tests/contracts/invariant/*"
@@ -37,13 +39,14 @@ class BaselineBroken(RuntimeError):
 class Verdict:
     """One run of forge: the tests that failed and those that passed, as `suite:test`, or out of time.
 
-    `seconds` is processor time.
+    `seconds` is processor time, `took` what each suite's file took by the clock.
     """
 
     failed: list[str]
     passed: list[str]
     timed_out: bool
     seconds: float
+    took: dict[str, float] = field(default_factory=dict)
 
 
 class Runner:
@@ -84,7 +87,7 @@ class Runner:
             found = f"{done.stdout}{done.stderr}"[:2000]
             raise RuntimeError(f"forge gave no results for mutant {number}:\n{found}") from None
         failed, passed = _sort_tests(suites)
-        return Verdict(failed, passed, False, seconds)
+        return Verdict(failed, passed, False, seconds, time_suites(suites))
 
     def _start(self, command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
         """Run a command to its end; return what it said and its processor seconds, children included."""
@@ -119,6 +122,7 @@ class Campaign:
         self._excluded = set(left_out)
         self._killers: dict[str, Counter[str]] = defaultdict(Counter)
         self._imports: dict[str, frozenset[str]] = {}
+        self._took: dict[str, float] = {}
         self._limit_s = 0.0
         self._lock = Lock()
 
@@ -136,6 +140,7 @@ class Campaign:
         self._excluded |= {_test_name(name) for name in verdict.failed}
         suites = sorted({name.split(":")[0] for name in verdict.passed})
         self._imports = {suite: self._runner.find_imports(suite) for suite in suites}
+        self._took = verdict.took
         self._limit_s = max(30.0, PATIENCE * verdict.seconds)
         return sorted(verdict.failed), verdict.seconds
 
@@ -175,9 +180,24 @@ class Campaign:
         near |= {suite for suite in reaching if f"/{stem}.sol" in self._runner.read(suite)}
         near -= own | last
         others = set(reaching) - own - near - last
-        for suites in (own, near, others, set() if PurePosixPath(mutant.path).match(LIBRARIES) else last):
-            if suites:
+        if PurePosixPath(mutant.path).match(LIBRARIES):
+            last = set()
+        for group in (own, near, others, last):
+            for suites in self._part(group):
                 yield ["--match-path", _any_of(suites), *self._without()]
+
+    def _part(self, suites: Iterable[str]) -> list[list[str]]:
+        """Those that take up to PART_S together, then the dearer ones alone: a cheap suite that fails spares
+        them, and another start of forge takes half a second."""
+        parts: list[list[str]] = []
+        part_s = math.inf
+        for suite in sorted(suites, key=lambda suite: (self._took.get(suite, 0.0), suite)):
+            part_s += self._took.get(suite, 0.0)
+            if part_s > PART_S:
+                parts.append([])
+                part_s = self._took.get(suite, 0.0)
+            parts[-1].append(suite)
+        return parts
 
     def _without(self) -> list[str]:
         names = "|".join(map(re.escape, sorted(self._excluded)))
@@ -191,6 +211,16 @@ def _sort_tests(suites: dict[str, Any]) -> tuple[list[str], list[str]]:
         for name, test in outcome["test_results"].items():
             (failed if test["status"] == "Failure" else passed).append(f"{suite}:{name}")
     return failed, passed
+
+
+def time_suites(suites: dict[str, Any]) -> dict[str, float]:
+    """Return the seconds that each file's suites took: forge writes "1s 363ms 204us"."""
+    units = {"m": 60.0, "s": 1.0, "ms": 1e-3}
+    took: dict[str, float] = defaultdict(float)
+    for suite, outcome in suites.items():
+        parts = re.findall(r"(\d+)(ms|[ms])\b", outcome["duration"])
+        took[suite.split(":")[0]] += sum(int(count) * units[unit] for count, unit in parts)
+    return dict(took)
 
 
 def _any_of(paths: Iterable[str]) -> str:

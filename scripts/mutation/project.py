@@ -32,14 +32,15 @@ auto_detect_remappings = false
 remappings = {remappings}
 solc = "./solc"
 offline = true
-# Otherwise each suite compiles all contracts that it creates once more.
-dynamic_test_linking = true
 evm_version = "{evm}"
 bytecode_hash = "none"
 cbor_metadata = false
 code_size_limit = 10000000
 gas_limit = 10000000000
 fs_permissions = [{{ access = "read", path = "tests/vectors" }}]
+# Suites with the optimizer's intermediate language take minutes, without seconds.
+additional_compiler_profiles = [{{ name = "plain", via_ir = false, optimizer = false }}]
+compilation_restrictions = [{{ paths = "tests/contracts/**", via_ir = false }}]
 {compiler}
 [profile.default.fuzz]
 runs = {fuzz}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts import mutate, prove
-from scripts.mutation.campaign import Campaign, Runner, Verdict
+from scripts.mutation.campaign import Campaign, Runner, Verdict, time_suites
 from scripts.mutation.edits import Edit, apply_edits
 from scripts.mutation.operators import Mutant
 from scripts.mutation.project import Plan, build_project, make_plan, write_project
@@ -194,8 +194,8 @@ def test_campaign_kills_what_is_tested_and_nothing_else(plan: Plan, tmp_path: Pa
         "msg.sender != _owner => false",
         "close() onlyOwner => (no modifier)",
     }
-    # Asked to compile, and for all interfaces: not once more at each of forge's starts.
-    assert len(list((tmp_path / "answers").iterdir())) == 2
+    # Asked to compile and for all interfaces, contracts and suites apart: not once more at each start.
+    assert len(list((tmp_path / "answers").iterdir())) == 4
 
 
 def test_results_survive_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
@@ -301,6 +301,41 @@ def test_the_whole_protocol_is_played_last_and_not_for_libraries(
     first, *others = recorder.asked[1:]
     assert first == r"--match-test ^(test)\b"
     assert ["Protocol" in filters for filters in others] == [False, *([True] if is_played else [])]
+
+
+class SlowRecorder(Recorder):
+    """As Recorder, of three suites that rest on everything: one is dear."""
+
+    names = ("tests/contracts/Dear.t.sol", "tests/contracts/Other.t.sol", "tests/contracts/Quick.t.sol")
+
+    def run(
+        self, number: int, filters: list[str], limit_s: float | None = None, fail_fast: bool = True
+    ) -> Verdict:
+        super().run(number, filters, limit_s, fail_fast)
+        took = dict(zip(self.names, (20.0, 0.2, 0.1), strict=True))
+        return Verdict([], [f"{name}:T:test()" for name in self.names], False, 20.3, took)
+
+
+def test_a_dear_suite_is_run_alone_and_after_the_others(sources: Path) -> None:
+    for name in SlowRecorder.names:
+        (sources / name).write_text('import "contracts/A.sol"; import "contracts/B.sol";')
+    campaign = Campaign(recorder := SlowRecorder(sources), [])
+    campaign.measure_baseline()
+    campaign.judge(make_mutant(1, "contracts/B.sol"))
+    asked = [filters.split()[1] for filters in recorder.asked[1:]]
+    assert asked == [
+        "{none,tests/contracts/Other.t.sol,tests/contracts/Quick.t.sol}",
+        "{none,tests/contracts/Dear.t.sol}",
+    ]
+
+
+def test_suites_are_timed_by_what_forge_writes() -> None:
+    suites = {
+        "a.t.sol:A": {"duration": "1m 2s 3ms 400µs 500ns"},
+        "a.t.sol:B": {"duration": "7ms"},
+        "b.t.sol:C": {"duration": "12µs 9ns"},
+    }
+    assert time_suites(suites) == pytest.approx({"a.t.sol": 62.010, "b.t.sol": 0.0})
 
 
 def test_report_counts_survivors_with_a_reason_as_survivors() -> None:

@@ -65,9 +65,15 @@ abstract contract EvidenceWorld is StatementWorld {
         return tasks.seatAt(task, seat).status == SeatStatus.CLOSED;
     }
 
-    /// @dev Brings it, and the seat is closed.
+    /// @dev What the court says to whom brings these bytes unsealed.
+    function missingSeal(address finder, bytes memory data) internal view returns (bytes memory) {
+        return abi.encodeWithSelector(IRefusals.SealMissing.selector, court().digestOf(finder, data));
+    }
+
+    /// @dev Brings it, refused as long as it is not sealed, and the seat is closed.
     function assertConvicts(uint256 seat, bytes memory data) internal {
         assertTrue(!isConvicted(seat), "open before");
+        bringSealed(stranger, data, missingSeal(stranger, data));
         bring(data);
         assertTrue(isConvicted(seat), "convicted");
         assertTrue(purse.creditOf(stranger) != 0, "the finder's share");
@@ -167,25 +173,21 @@ abstract contract EvidenceWorld is StatementWorld {
 
 /// @dev Seals, windows, and who answers.
 contract EvidenceSealTest is EvidenceWorld {
-    function _missing(address finder, bytes memory data) private view returns (bytes memory) {
-        return abi.encodeWithSelector(IRefusals.SealMissing.selector, court().digestOf(finder, data));
-    }
-
     function test_proof_unsealed_isRefused() public {
         play(Twist.START_WEIGHTS);
         bytes memory data = startOf(0, solverSeat(0));
-        bringSealed(stranger, data, _missing(stranger, data));
+        bringSealed(stranger, data, missingSeal(stranger, data));
         seal_(stranger, data);
-        bringSealed(stranger, data, _missing(stranger, data));
+        bringSealed(stranger, data, missingSeal(stranger, data));
         pass(1);
         address thief = person("thief");
-        bringSealed(thief, data, _missing(thief, data));
+        bringSealed(thief, data, missingSeal(thief, data));
         // The thief seals the finder's own digest: that is of no use to it, and does the finder no harm.
         bytes32 digest = court().digestOf(stranger, data);
         vm.prank(thief);
         court().sealProof(digest);
         pass(1);
-        bringSealed(thief, data, _missing(thief, data));
+        bringSealed(thief, data, missingSeal(thief, data));
         bringSealed(stranger, data, "");
         assertTrue(isConvicted(solverSeat(0)), "convicted");
     }
@@ -197,7 +199,7 @@ contract EvidenceSealTest is EvidenceWorld {
         uint256 since = now_();
         assertEq(court().sealedBlock(stranger, court().digestOf(stranger, data)), since, "kept");
         roll(since + tasks.limits().proofSealBlocks + 1);
-        bringSealed(stranger, data, _missing(stranger, data));
+        bringSealed(stranger, data, missingSeal(stranger, data));
         vm.roll(since + tasks.limits().proofSealBlocks);
         bringSealed(stranger, data, "");
     }

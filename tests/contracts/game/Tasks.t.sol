@@ -15,6 +15,7 @@ import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
+import {Vm} from "../Vm.sol";
 import {CodeVm, GameWorld} from "./GameWorld.sol";
 import {ContestsStub, ForwardStub, QuestionsStub} from "./Stubs.sol";
 
@@ -84,7 +85,8 @@ contract TasksTest is GameWorld {
         Modules memory m;
         DeploymentLimits memory wanted = localLimits();
         wanted.amountMax = uint128(type(uint96).max) + 1;
-        bytes memory code = bytes.concat(CodeVm(address(vm)).getCode("Tasks.sol:Tasks"), abi.encode(m, wanted));
+        bytes memory code =
+            bytes.concat(CodeVm(address(vm)).getCode("Tasks.sol:Tasks"), abi.encode(m, wanted));
         assertTrue(_made(code) == address(0), "too large");
         wanted.amountMax = type(uint96).max;
         code = bytes.concat(CodeVm(address(vm)).getCode("Tasks.sol:Tasks"), abi.encode(m, wanted));
@@ -534,6 +536,25 @@ contract TasksTest is GameWorld {
         tasks.bookSettled(task, solverSeat(0), 0, 0, 0, 0);
         vm.expectRevert(error_);
         tasks.convict(task, seats, stranger, Proof.ASKED);
+    }
+
+    /// @dev Two rounds that fall may name the same seat.
+    function test_convict_twice_closesOnce() public {
+        begin(2, 6, 3);
+        uint256[] memory seats = new uint256[](2);
+        (seats[0], seats[1]) = (solverSeat(0), solverSeat(0));
+        vm.recordLogs();
+        vm.startPrank(address(settlement));
+        uint256 restWei = tasks.convict(task, seats, stranger, Proof.ASKED);
+        assertEq(tasks.convict(task, seats, stranger, Proof.ASKED), 0, "nothing is left");
+        vm.stopPrank();
+        Vm.Entry[] memory entries = vm.getRecordedLogs();
+        uint256 told;
+        for (uint256 i = 0; i < entries.length; ++i) {
+            if (entries[i].topics[0] == ITasks.SeatConvicted.selector) ++told;
+        }
+        assertEq(told, 1, "told once");
+        assertEq(restWei + purse.creditOf(stranger) + purse.creditOf(submitter), 1000, "one stake");
     }
 
     function test_views_ofPoolsAndSeats() public {
