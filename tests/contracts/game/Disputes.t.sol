@@ -612,6 +612,13 @@ contract DisputesTest is GameStep {
         proof = proveTrace();
         proof.weightsPath[0] = "other";
         _expectTrace(id, IStepProofs.OutputMismatch.selector, facts, start, end, proof);
+        proof = proveTrace();
+        proof.firstMomentPath[0] = "other";
+        _expectTrace(id, IStepProofs.OutputMismatch.selector, facts, start, end, proof);
+        proof = proveTrace();
+        proof.secondMomentPath[0] = "other";
+        _expectTrace(id, IStepProofs.OutputMismatch.selector, facts, start, end, proof);
+        proof = proveTrace();
         _expect(_error2(IRefusals.NotHolder.selector, _claimant(), stranger));
         _as(stranger);
         game.postTrace(task, id, facts, 0, start, end, proof);

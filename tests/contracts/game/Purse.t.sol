@@ -131,7 +131,9 @@ contract PurseTest is Test, ITokenHook {
         emit IPurse.Discarded("pot", 70);
         purse.discard("pot", 70);
         purse.discard("pot", 30);
+        vm.recordLogs();
         purse.discard("none", 0);
+        assertEq(vm.getRecordedLogs().length, 0, "nothing to tell");
         _check(100, 200, 100);
         vm.expectRevert(abi.encodeWithSelector(IPurse.PotTooSmall.selector, bytes32("pot"), 201, 200));
         purse.discard("pot", 201);
