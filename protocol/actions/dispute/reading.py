@@ -78,8 +78,8 @@ def _is_own(party: Party, index: int, slot: int) -> bool:
 # --- Reading ------------------------------------------------------------------------------------------------
 async def read_votes(party: Party, unread: Unread) -> None:
     """Take these votes from the calls of their round; each is kept as if its auditor had handed it in."""
-    game_round = get_now(party).rounds[unread.round]
-    events = await party.chain.read_events(game_round.closed or game_round.opened, party.state.head_block)
+    first = min(counted.block for _, counted in unread.votes)
+    events = await party.chain.read_events(first, party.state.head_block)
     own = [event for event in events if event.arguments.get("task") == party.task.task]
     places = {ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank for ref, _ in unread.votes}
     for data in await _read_calls(party, own):
