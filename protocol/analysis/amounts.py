@@ -74,11 +74,14 @@ def derive_amounts(
     `unit`s. The pay B is the terms' own, or the least where that is more. Raises InvalidInput where none do.
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
-    least = {field.name: 1 for field in fields(GameAmounts) if field.name != "solver_pay"}
+    kept = ("solver_pay", "dropped_fee")
+    least = {field.name: 1 for field in fields(GameAmounts) if field.name not in kept}
     gas = figures.gas
-    least |= {"dropped_fee": figures.cost, "finder_cap": max(gas.conviction, gas.fall)}
+    least |= {"finder_cap": max(gas.conviction, gas.fall)}
     flat = ("solver_pay", "audit_pay", "late_pay", "ask_bond", "dispute_bond", "contest_bond")
-    found = _raise_to_least(_set(terms, unit, **least), figures, unit, flat)
+    # It lies between C and 2 C: a unit above C would round it beyond.
+    fine = _set(terms, min(unit, max(1, figures.cost)), dropped_fee=figures.cost)
+    found = _raise_to_least(_set(fine, unit, **least), figures, unit, flat)
     fee = ceil(compute_least_fee(found, figures) * fee_margin)
     found = _set(found, unit, unserved_fee=fee)
     found = _raise_to_least(found, figures, unit, ("solver_stake", "auditor_stake"))

@@ -62,9 +62,12 @@ def _is_askable(party: Party, known: KnownVote, block: int) -> bool:
 
 
 def _is_asked(party: Party, known: KnownVote, leaf: int) -> bool:
-    """Whether this node has asked it, or anybody whose answer tells the same."""
-    asks = [one for one in get_inner(party).asks.values() if (one.statement, one.leaf) == (known.ref, leaf)]
-    return any(one.asker == party.account or one.ending in TELLING for one in asks)
+    """Whether this node has asked it, or anybody whose answer tells the same: of this very vote and seat. A
+    liar may sign another vote for the same place, and so may any auditor that was not drawn for it."""
+    seat = find_accused(get_now(party), known.ref, known)
+    asks = [one for one in get_inner(party).asks.values() if (one.vote, one.leaf) == (known.vote, leaf)]
+    here = [one for one in asks if seat is not None and one.seat == seat.number]
+    return any(one.asker == party.account or one.ending in TELLING for one in here)
 
 
 def _find_leaf(party: Party, known: KnownVote) -> int | None:

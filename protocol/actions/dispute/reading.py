@@ -1,8 +1,8 @@
 """Votes that stand on chain, read from the calls that handed them in, or from the log of such a call where it
 came by way of a contract.
 
-Auditors offer their votes to solvers alone, and a liar offers none where it harms it. But what counts was
-handed in, signed and whole: whoever judged a claim differently finds it there.
+Auditors offer their votes to solvers alone, and a liar offers none where it harms it, or another one. But
+what counts was handed in, signed and whole: whoever judged a claim differently finds it there.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from protocol.adapters.chain.logs import Event
 from protocol.spec.codec import compute_boundary_leaf
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.game.auditing import DrawnAudit, get_drawn, get_place
-from protocol.spec.game.state import GameRound, GameState, StatementRef
-from protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
+from protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
+from protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal, is_vote_whole
 
 LOGGED = ("VotesCounted", "VotesOpened")
 RELAYED = "VotesRelayed"
@@ -34,10 +34,10 @@ VOTE_BYTES = WORD_BYTES * len(HandedVote._fields)
 
 @dataclass(frozen=True)
 class Unread:
-    """Votes of a round that the chain has counted, or opened, and this node has not seen so."""
+    """Votes of a round as the chain has counted them, or opened, that this node has not read there."""
 
     round: int
-    votes: frozenset[tuple[StatementRef, bool]]
+    votes: frozenset[tuple[StatementRef, CountedVote]]
 
 
 def list_unread(party: Party, block: int) -> Iterator[Unread]:
@@ -45,19 +45,20 @@ def list_unread(party: Party, block: int) -> Iterator[Unread]:
     dice fell on."""
     for game_round in list_provable_rounds(get_now(party), block):
         found = frozenset(_list_missing(party, game_round))
-        if found and Unread(game_round.index, found) not in party.task.cases.read:
+        if found:
             yield Unread(game_round.index, found)
 
 
-def _list_missing(party: Party, game_round: GameRound) -> Iterator[tuple[StatementRef, bool]]:
-    slots, index = _list_slots(party, game_round), game_round.index
-    known = {one.ref: one.opening is not None for one in party.task.audits.list_votes(index)}
+def _list_missing(party: Party, game_round: GameRound) -> Iterator[tuple[StatementRef, CountedVote]]:
+    """Votes of others. One that somebody offered to this node may not be the one that counts: a liar could
+    sign two, and offer the other."""
+    slots, index, read = _list_slots(party, game_round), game_round.index, party.task.cases.read
+    own = {one.ref for one in party.task.audits.list_votes(index) if one.auditor == party.account}
     for (slot, draw), votes in game_round.votes.items():
         for rank, counted in votes.items():
             ref = StatementRef(index, slot, draw, rank)
-            is_seen = ref in known and (known[ref] or not counted.is_opened)
-            if slot in slots and not is_seen:
-                yield ref, counted.is_opened
+            if slot in slots and ref not in own and (ref, counted) not in read:
+                yield ref, counted
 
 
 def _list_slots(party: Party, game_round: GameRound) -> set[int]:
@@ -77,14 +78,16 @@ def _is_own(party: Party, index: int, slot: int) -> bool:
 # --- Reading ------------------------------------------------------------------------------------------------
 async def read_votes(party: Party, unread: Unread) -> None:
     """Take these votes from the calls of their round; each is kept as if its auditor had handed it in."""
-    game_round = get_now(party).rounds[unread.round]
-    events = await party.chain.read_events(game_round.closed or game_round.opened, party.state.head_block)
+    first = min(counted.block for _, counted in unread.votes)
+    events = await party.chain.read_events(first, party.state.head_block)
     own = [event for event in events if event.arguments.get("task") == party.task.task]
+    places = {ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank for ref, _ in unread.votes}
     for data in await _read_calls(party, own):
         for index, handed in _decode_call(data):
-            if index == unread.round:
+            # Of other votes anybody can write thousands into a call.
+            if index == unread.round and handed.place >> 48 in places:
                 await _take(party, index, handed)
-    party.task.cases.read.add(unread)
+    party.task.cases.read.update(unread.votes)
 
 
 async def _read_calls(party: Party, events: Iterable[Event]) -> list[bytes]:
@@ -159,6 +162,9 @@ def _rebuild(
     leaves = (drawn.segment, handed.start_leaf, seal, end_leaf)
     vote = Vote(*where, *leaves, VoteWord(word), named)
     shown = (handed.a, handed.b, handed.c, handed.d)
+    # One that is not whole counts for nothing and convicts nobody: it must not stand for one that does.
+    if not is_vote_whole(vote):
+        return None
     return drawn, vote, VoteOpening(vote, *shown) if kind == WITH_OPENING else None
 
 

@@ -64,8 +64,9 @@ class OpenContest:
         if name not in book.contests:
             book.write(ContestMade(party.task.task, *name, secrets.token_bytes(32)))
         salt, game = book.contests[name].salt, party.game
-        limit_wei = await fund_bonds(party, len(game.contests), game.terms.amounts.contest_bond)
-        await party.chain.contests.contest(party.task.task, self.round, limit_wei, salt)
+        async with party.task.locks["credit", None]:
+            limit_wei = await fund_bonds(party, len(game.contests), game.terms.amounts.contest_bond)
+            await party.chain.contests.contest(party.task.task, self.round, limit_wei, salt)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from typing import Any
 from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.decoding import DecodedEvent, decode_log, make_registry
 from protocol.adapters.chain.deployment import Addresses
+from protocol.spec.errors import EnvironmentFault
 
 LOG_SPAN_BLOCKS = 2_000
-"""Blocks in one request: public nodes refuse longer ranges."""
+"""Blocks in one request, at most: public nodes refuse longer ranges."""
 REMEMBERED_HEADS = 1_024
 """A reorg deeper than these heads makes the follower read from the start again: slow, still right."""
 
@@ -47,11 +48,20 @@ class EventReader:
         self._registry = make_registry({address: name for name, address in deployment.contracts().items()})
 
     async def read(self, from_block: int, to_block: int) -> list[Event]:
-        """Events of the blocks [from_block, to_block] in the chain's order."""
+        """Events of the blocks [from_block, to_block] in the chain's order. Raises EnvironmentFault."""
         found: list[Event] = []
-        for start in range(from_block, to_block + 1, LOG_SPAN_BLOCKS):
-            end = min(start + LOG_SPAN_BLOCKS - 1, to_block)
-            found += self.decode(await self._connection.logs(list(self._registry.contracts), start, end))
+        start, span = from_block, LOG_SPAN_BLOCKS
+        while start <= to_block:
+            end = min(start + span - 1, to_block)
+            try:
+                found += self.decode(await self._connection.logs(list(self._registry.contracts), start, end))
+            except EnvironmentFault:
+                # Anybody can log a lot: an answer that is too long, or too slow, comes in parts.
+                if end == start:
+                    raise
+                span = (end - start + 1) // 2
+                continue
+            start = end + 1
         return sorted(found, key=lambda event: (event.block_number, event.log_index))
 
     def decode(self, logs: Sequence[dict[str, Any]]) -> list[Event]:

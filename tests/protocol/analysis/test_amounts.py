@@ -56,6 +56,12 @@ def test_derived_amounts_hold_and_are_least(segments: int, draws: int, seats: in
     assert is_broken_by(terms, figures, "solver_stake") and is_broken_by(terms, figures, "auditor_stake")
 
 
+@pytest.mark.parametrize("cost", [1, UNIT // 3, UNIT - 1, UNIT + 1])
+def test_compute_that_costs_less_than_a_unit_has_amounts(cost: int) -> None:
+    terms = derive_amounts(make(), replace(FIGURES, cost=cost), UNIT)
+    assert cost <= terms.amounts.dropped_fee <= 2 * cost
+
+
 def test_no_amounts_deter_whose_auditors_decide_every_draw() -> None:
     """Two of three own: they are the primary, or both reserves."""
     with pytest.raises(InvalidInput, match="no fee deters"):

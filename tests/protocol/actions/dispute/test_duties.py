@@ -1,5 +1,6 @@
 """Who of those that know the same opens it first: turns, until time is short."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ import pytest
 from protocol.actions.dispute import asking, duties
 from protocol.actions.dispute.duties import DisputeDuty
 from protocol.actions.dispute.sources import KnownVote
+from protocol.actions.dispute.standing import find_accused
 from protocol.actions.runtime.duties import Wait
 from protocol.spec.game.calls import DisputeStatement
 from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
@@ -67,8 +69,35 @@ def test_what_others_asked_is_not_asked_again(
 ) -> None:
     """An answer to one is an answer to all; an ask that came to nothing answers nobody."""
     known: KnownVote = make_vote(game)
-    ask = InnerAsk(b"a" * 32, 1 << 17, known.vote, 3, asker, clock=30, ending=ending)
-    monkeypatch.setattr(asking, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
-    party = cast(Any, SimpleNamespace(account="own"))
+    seat = find_accused(game, known.ref, known)
+    assert seat is not None
+    ask = InnerAsk(b"a" * 32, seat.number, known.vote, 3, asker, clock=30, ending=ending)
+    party = set_asks(monkeypatch, game, ask)
     assert asking._is_asked(party, known, 3) == is_asked
     assert not asking._is_asked(party, known, 4), "another leaf"
+
+
+def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> Any:
+    """A party that sees these asks."""
+    monkeypatch.setattr(asking, "get_now", lambda party: game)
+    monkeypatch.setattr(
+        asking, "get_inner", lambda party: InnerBook(10, asks={one.name: one for one in asks})
+    )
+    return cast(Any, SimpleNamespace(account="own"))
+
+
+def test_an_answer_of_another_vote_or_seat_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch, game: GameState
+) -> None:
+    """A liar has itself asked about a second vote of the same place, or about a right one that its other seat
+    signed there without being drawn, and answers: half a bond would save it its stake."""
+    known: KnownVote = make_vote(game)
+    seat = find_accused(game, known.ref, known)
+    assert seat is not None
+    second = replace(known.vote, seal=b"2" * 32)
+    told = AskEnding.CLEARED
+    asks = (
+        InnerAsk(b"a" * 32, seat.number, second, 3, "other", clock=30, ending=told),
+        InnerAsk(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
+    )
+    assert not asking._is_asked(set_asks(monkeypatch, game, *asks), known, 3)

@@ -18,7 +18,8 @@ from tests.protocol.spec.game.world import is_drawn, make_world
 TASK, ROUND, WORD = b"t" * 32, 7, 32
 HANDED = HandedVote(3 << 64, *(bytes([n]) * 32 for n in range(1, 8)))
 LATE = HANDED._replace(place=4 << 64)
-NEWS = reading.Unread(ROUND, frozenset({(StatementRef(ROUND, 3, 0, 0), False)}))
+COUNTED = CountedVote(VoteWord.ACCEPT, 150)
+NEWS = reading.Unread(ROUND, frozenset({(StatementRef(ROUND, slot, 0, 0), COUNTED) for slot in (3, 4)}))
 
 
 def make_call(name: str, *arguments: Any) -> bytes:
@@ -41,6 +42,7 @@ class Chain:
         self.connection = SimpleNamespace(sent_data=self.sent_data)
 
     async def read_events(self, from_block: int, to_block: int) -> list[Any]:
+        assert (from_block, to_block) == (COUNTED.block, 200), "nothing counted before its block"
         return self.events
 
     async def sent_data(self, name: bytes) -> bytes:
@@ -60,7 +62,7 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> list[tuple[int,
     task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
     party = SimpleNamespace(chain=chain, task=task, state=SimpleNamespace(head_block=200))
     await reading.read_votes(cast(Any, party), NEWS)
-    assert task.cases.read == {NEWS}
+    assert task.cases.read == NEWS.votes
     return taken
 
 
@@ -86,6 +88,13 @@ async def test_a_direct_call_is_read_from_its_transaction(monkeypatch: pytest.Mo
     assert await read(monkeypatch, Chain({b"h": CALL}, *events, *others)) == [(ROUND, HANDED)]
 
 
+async def test_of_a_call_only_what_is_looked_for_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody can write votes that nobody signed into a call: each would cost the recovery of a signature."""
+    junk = [HANDED._replace(place=5 << 64 | n) for n in range(40)]
+    call = make_call("judge", ROUND, [*junk, HANDED])
+    assert await read(monkeypatch, Chain({b"h": call}, make_event("VotesCounted", b"h"))) == [(ROUND, HANDED)]
+
+
 def test_what_the_contract_can_read_is_read() -> None:
     """It takes offsets as they come and skips padding, so that a liar could choose those of no encoder."""
     assert POST[-31:] == bytes(31)
@@ -107,20 +116,60 @@ def test_what_no_call_has_is_not_read() -> None:
     assert reading._decode_call(b"") == reading._decode_call(b"\x00" * 400) == []
 
 
-def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
+def list_unread(
+    monkeypatch: pytest.MonkeyPatch, *offered: Any, read: Any = (), block: int = 1
+) -> list[reading.Unread]:
+    """What a whistleblower reads of a round with opened ACCEPTs. offered: votes that it was handed."""
     state = make_world().play(is_drawn).state
-    votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, 1, True)} for slot in range(40)}
+    votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, block, True)} for slot in range(40)}
     state = replace(state, rounds={0: replace(state.rounds[0], votes=votes)})
     account = next(seat.account for seat in state.seats.values() if seat.role == SeatRole.WHISTLEBLOWER)
-    audits = SimpleNamespace(list_votes=lambda index: [], list_replays=lambda index: [])
-    task = SimpleNamespace(audits=audits, cases=SimpleNamespace(dice=bytes(32), read=set()))
+    audits = SimpleNamespace(list_votes=lambda index: offered, list_replays=lambda index: [])
+    task = SimpleNamespace(audits=audits, cases=SimpleNamespace(dice=bytes(32), read=set(read)))
     party = cast(Any, SimpleNamespace(task=task, account=account))
     known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
     for name, value in known.items():
         monkeypatch.setattr(reading, name, lambda *_, value=value: value)
+    return list(reading.list_unread(party, 1))
+
+
+def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
     monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1 << 40)
-    assert not list(reading.list_unread(party, 1))
+    assert not list_unread(monkeypatch)
     monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
-    (unread,) = reading.list_unread(party, 1)
-    assert unread.votes and all(is_opened for _, is_opened in unread.votes)
+    (unread,) = list_unread(monkeypatch)
+    assert unread.votes and all(counted.is_opened for _, counted in unread.votes)
+    assert not list_unread(monkeypatch, read=unread.votes)
+    # After a reorg another call may have handed in another vote.
+    assert list_unread(monkeypatch, read=unread.votes, block=2)
+
+
+def test_what_counts_is_read_although_the_auditor_offered_another_vote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It signs two: one counts, and everybody else is offered the other, with its opening, in the same
+    block."""
+    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
+    refs = (StatementRef(0, slot, 0, 0) for slot in range(40))
+    offered = [SimpleNamespace(ref=ref, opening=object(), auditor="liar") for ref in refs]
+    assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)
+
+
+async def test_a_vote_that_could_not_count_takes_no_vote_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that are not whole, in front of the one that counts: they convict nobody, and would be all that is
+    known of this auditor."""
+    state = make_world().play(is_drawn).state
+    monkeypatch.setattr(reading, "get_now", lambda party: state)
+    slot = next(iter(state.rounds[0].claims))
+    drawn = reading.get_drawn(state, 0, slot, 0, 0)
+    assert drawn is not None
+    book = SimpleNamespace(taken_votes={}, written=[])
+    book.write = lambda record: book.written.append(record.vote.named_leaf)
+    room = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)
+    task = SimpleNamespace(task=TASK, audits=SimpleNamespace(room=room))
+    party = cast(Any, SimpleNamespace(task=task, account="another"))
+    place = slot << 64 | int(VoteWord.ACCEPT) << 40
+    for named_leaf in (1, 2, 0):
+        await reading._take(party, 0, HANDED._replace(place=place | named_leaf))
+    assert book.written == [0]

@@ -1,10 +1,13 @@
 """What a node is ready to pay for a bond: more than is due, so that others may open some before it."""
 
+import asyncio
+from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from protocol.actions.merge.contesting import OpenContest
 from protocol.actions.runtime.credit import SPARE_BONDS, fund_bonds
 
 BOND, STAKE = 40, 1_000
@@ -55,3 +58,27 @@ async def test_who_has_little_names_what_it_has_and_at_least_what_is_due() -> No
     assert await fund(wallet, 0) == 90 == wallet.credit
     assert await fund(Wallet(30, 10), 0) == BOND
     assert await fund(Wallet(30, 0), 1) == 2 * BOND, "the contract says what is missing"
+
+
+async def test_a_contest_takes_no_credit_that_another_question_has_funded() -> None:
+    """Else either finds the credit of the other, deposits nothing, and the later one is refused: an attacker
+    that gives rise to both at once has a root contested blocks later."""
+    sent: list[int] = []
+
+    async def contest(task: bytes, index: int, limit_wei: int, salt: bytes) -> None:
+        sent.append(limit_wei)
+
+    wallet, locks = Wallet(0, 5_000), defaultdict[Any, asyncio.Lock](asyncio.Lock)
+    amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE, contest_bond=BOND)
+    game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts), contests={})
+    chain = SimpleNamespace(purse=wallet, token=wallet, contests=SimpleNamespace(contest=contest))
+    made = SimpleNamespace(salt=b"s")
+    claims = SimpleNamespace(contests={(0, b"r", 9, 0): made})
+    task = SimpleNamespace(task=b"t", claims=claims, locks=locks)
+    party = cast(Any, SimpleNamespace(account="me", game=game, chain=chain, task=task))
+    async with locks["credit", None]:
+        opening = asyncio.ensure_future(OpenContest(0, b"r", 9, 0).perform(party))
+        await asyncio.sleep(0.01)
+        assert not sent
+    await opening
+    assert sent == [(1 + SPARE_BONDS) * BOND]

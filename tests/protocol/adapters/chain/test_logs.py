@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.logs import Batch, EventReader, Follower
 from protocol.adapters.chain.values import encode_values
 from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
 
 ADDRESSES = [f"0x{number:040x}" for number in range(1, 13)]
@@ -100,6 +102,35 @@ async def test_long_ranges_are_read_in_spans(net: TestChain, monkeypatch: pytest
     monkeypatch.setattr(logs, "LOG_SPAN_BLOCKS", 2)
     assert await net.chain.read_events(0, head) == whole
     assert await net.chain.read_events(head, head) == whole[-1:]
+
+
+async def test_what_is_too_long_for_one_answer_is_read_in_parts() -> None:
+    """Anybody can log so much in a day that no node of a chain answers for all of it at once."""
+    asked: list[tuple[int, int]] = []
+
+    class Chain:
+        async def logs(self, addresses: list[str], start: int, end: int) -> list[dict[str, object]]:
+            if end - start >= 3:
+                raise EnvironmentFault(what="too long", expected="", actual="", remedy="")
+            asked.append((start, end))
+            return [
+                {**make_log("Purse", "Deposited", [ADDRESSES[0]], [1]), "blockNumber": block}
+                for block in range(start, end + 1)
+            ]
+
+    reader = EventReader(cast(Connection, Chain()), DEPLOYMENT)
+    found = await reader.read(5, 20)
+    assert [event.block_number for event in found] == list(range(5, 21))
+    assert all(end - start < 3 for start, end in asked)
+
+
+async def test_a_block_that_cannot_be_read_is_told() -> None:
+    class Chain:
+        async def logs(self, addresses: list[str], start: int, end: int) -> list[dict[str, object]]:
+            raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
+
+    with pytest.raises(EnvironmentFault, match="silent"):
+        await EventReader(cast(Connection, Chain()), DEPLOYMENT).read(5, 20)
 
 
 async def test_a_follower_hands_out_every_event_once(net: TestChain) -> None:
