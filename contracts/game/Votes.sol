@@ -103,7 +103,7 @@ contract Votes is Module, IVotes {
     // Judging ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IVotes
     function judge(TaskId task, uint256 round, HandedVote[] calldata handed) external {
-        if (_judge(task, round, handed)) _logRelayed(task);
+        _judge(task, round, handed);
     }
 
     /// @inheritdoc IVotes
@@ -117,42 +117,50 @@ contract Votes is Module, IVotes {
         uint64 signers,
         bytes calldata signatures
     ) external {
-        bool isNews = late.length != 0 && round != 0 && _judge(task, round - 1, late);
-        if (handed.length != 0 && _judge(task, round, handed)) isNews = true;
-        if (isNews) _logRelayed(task);
+        if (late.length != 0 && round != 0) _judge(task, round - 1, late);
+        if (handed.length != 0) _judge(task, round, handed);
         rounds.post(task, round, merged, root, signers, signatures);
     }
 
-    /// @dev Who calls by way of a contract would hide from strangers what it hands in: the chain shows the data of transactions alone. An account with
-    /// code of its own (EIP-7702) is such a contract, also where it sends the transaction to itself.
-    function _logRelayed(TaskId task) private {
-        if (msg.sender == tx.origin && msg.sender.code.length == 0) return;
-        emit VotesRelayed(task, msg.data);
-    }
-
-    /// @return isNews whether anything was counted or opened
-    function _judge(TaskId task, uint256 round, HandedVote[] calldata handed) private returns (bool isNews) {
+    function _judge(TaskId task, uint256 round, HandedVote[] calldata handed) private {
         Session memory x;
         _look(x, task, round, _slotsIn(handed));
-        if (x.audit.isUndone || !x.audit.isSealed) return false;
+        if (x.audit.isUndone || !x.audit.isSealed) return;
         _prepare(x, handed);
         State storage s = _states[task];
         Log memory log = Logs.create(handed.length);
         bool[] memory isOpened = new bool[](handed.length);
+        bool[] memory isTaken = new bool[](handed.length);
         unchecked {
             for (uint256 i = 0; i < handed.length; ++i) {
                 HandedVote calldata one = handed[i];
                 if (!_goTo(s, x, one.place, i)) continue;
-                bool isCounted;
-                (isCounted, isOpened[i]) = _count(s, x, one, x.accounts[i]);
-                if (isCounted) log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
+                (isTaken[i], isOpened[i]) = _count(s, x, one, x.accounts[i]);
+                if (isTaken[i]) log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
             }
         }
         _decide(s, x);
         if (log.count != 0) emit VotesCounted(task, round, log.seal());
-        isNews = _open(s, x, handed, isOpened) || log.count != 0;
+        _open(s, x, handed, isOpened, isTaken);
         _turn(s.ballots, x.ballots, NOTHING);
         _turn(s.books, x.book, NOTHING);
+        _logRelayed(task, round, handed, isTaken);
+    }
+
+    /// @dev Who calls by way of a contract would hide from strangers what it hands in: the chain shows the data of transactions alone. An account with
+    /// code of its own (EIP-7702) is such a contract, also where it sends the transaction to itself. Only what was taken is logged: nobody can make it long.
+    function _logRelayed(TaskId task, uint256 round, HandedVote[] calldata handed, bool[] memory isTaken) private {
+        if (msg.sender == tx.origin && msg.sender.code.length == 0) return;
+        HandedVote[] memory taken = new HandedVote[](handed.length);
+        uint256 count;
+        for (uint256 i = 0; i < handed.length; ++i) {
+            if (isTaken[i]) taken[count++] = handed[i];
+        }
+        if (count == 0) return;
+        assembly ("memory-safe") {
+            mstore(taken, count)
+        }
+        emit VotesRelayed(task, round, taken);
     }
 
     /// @dev Slots that votes name, whether there are claims or not.
@@ -404,23 +412,24 @@ contract Votes is Module, IVotes {
     }
 
     // Opening ---------------------------------------------------------------------------------------------------------
-    /// @dev Pays openings of decided draws, until 3 auditMax.
+    /// @dev Pays openings of decided draws, until 3 auditMax. Marks in `isTaken` those that it pays.
     function _open(
         State storage s,
         Session memory x,
         HandedVote[] calldata handed,
-        bool[] memory isOpened
-    ) private returns (bool isNews) {
+        bool[] memory isOpened,
+        bool[] memory isTaken
+    ) private {
         Log memory log = Logs.create(handed.length);
         unchecked {
             for (uint256 i = 0; i < handed.length; ++i) {
                 if (isOpened[i] && _goTo(s, x, handed[i].place, i) && _pay(s, x)) {
+                    isTaken[i] = true;
                     log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
                 }
             }
         }
-        isNews = log.count != 0;
-        if (isNews) emit VotesOpened(x.task, x.round, log.seal());
+        if (log.count != 0) emit VotesOpened(x.task, x.round, log.seal());
     }
 
     function _pay(State storage s, Session memory x) private returns (bool) {

@@ -55,8 +55,9 @@ interface IVotes {
     event VotesOpened(TaskId indexed task, uint256 indexed round, bytes votes);
     /// @notice Votes of this transaction came by way of a contract: whoever holds a false one against its signer reads it here.
     /// @param task the task
-    /// @param data of the call of `judge` or `judgeAndPost`, whole
-    event VotesRelayed(TaskId indexed task, bytes data);
+    /// @param round index of the round in its task, from 0
+    /// @param votes those that were counted or paid, as they were handed in
+    event VotesRelayed(TaskId indexed task, uint256 indexed round, HandedVote[] votes);
 
     /// @notice Counts votes of one round, then pays openings. Anybody may hand in anybody's.
     /// @param task the task

@@ -25,7 +25,7 @@ from protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal, 
 
 LOGGED = ("VotesCounted", "VotesOpened")
 RELAYED = "VotesRelayed"
-"""The data of a call that no transaction shows: somebody called by way of a contract."""
+"""Votes that no transaction shows: somebody called by way of a contract."""
 JUDGE_AND_POST = "judgeAndPost"
 CALLS = ("judge", JUDGE_AND_POST)
 WORD_BYTES = 32
@@ -82,22 +82,26 @@ async def read_votes(party: Party, unread: Unread) -> None:
     events = await party.chain.read_events(first, party.state.head_block)
     own = [event for event in events if event.arguments.get("task") == party.task.task]
     places = {ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank for ref, _ in unread.votes}
-    for data in await _read_calls(party, own):
-        for index, handed in _decode_call(data):
-            # Of other votes anybody can write thousands into a call.
-            if index == unread.round and handed.place >> 48 in places:
-                await _take(party, index, handed)
+    for index, handed in await _read_handed(party, own):
+        # Of other votes anybody can write thousands into a call.
+        if index == unread.round and handed.place >> 48 in places:
+            await _take(party, index, handed)
     party.task.cases.read.update(unread.votes)
 
 
-async def _read_calls(party: Party, events: Iterable[Event]) -> list[bytes]:
-    """The data of each call that handed in votes which counted. What a contract was told the log repeats; any
-    other call is a transaction of its own."""
+async def _read_handed(party: Party, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:
+    """Round and vote of each that was handed in with votes which counted. What a contract handed in the log
+    repeats; any other call is a transaction of its own."""
     counted = [event for event in events if event.name in (*LOGGED, RELAYED)]
-    relayed = {event.transaction_hash for event in counted if event.name == RELAYED}
-    direct = dict.fromkeys(one.transaction_hash for one in counted if one.transaction_hash not in relayed)
-    sent = [await party.chain.connection.sent_data(name) for name in direct]
-    return [event.arguments["data"] for event in counted if event.name == RELAYED] + sent
+    relayed = [event for event in counted if event.name == RELAYED]
+    told = {event.transaction_hash for event in relayed}
+    direct = dict.fromkeys(one.transaction_hash for one in counted if one.transaction_hash not in told)
+    found = [
+        (event.arguments["round"], HandedVote(*one)) for event in relayed for one in event.arguments["votes"]
+    ]
+    for name in direct:
+        found += _decode_call(await party.chain.connection.sent_data(name))
+    return found
 
 
 def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:

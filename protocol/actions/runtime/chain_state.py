@@ -24,8 +24,6 @@ from protocol.spec.typed_data import SigningDomain
 
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
 """Events of the purse that change a credit."""
-_UNFOLDED = ("VotesRelayed",)
-"""Events that are read from the chain where they are needed: anybody makes them as long as it likes."""
 _BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
 
 log = logging.getLogger(__name__)
@@ -84,8 +82,6 @@ class ChainState:
             self._take(event)
 
     def _take(self, event: Event) -> None:
-        if event.name in _UNFOLDED:
-            return
         self._events.append(event)
         task = event.arguments.get("task")
         if task is None:
