@@ -18,6 +18,7 @@ from tests.e2e.cheating import (
     make_drifting_compute,
     make_idle_verifier,
     make_lying_verifier,
+    make_primary_verifier,
 )
 from tests.e2e.harassing import HARASSER, make_forgetful
 from tests.e2e.planted import make_planting_compute
@@ -81,11 +82,13 @@ async def test_a_verifier_that_replays_nothing_is_asked_for_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody's own replay speaks against its ACCEPT of an honest claim; the dice of the others do. Here they
-    ask about every ACCEPT whose end is not the claim's."""
+    ask about every ACCEPT whose end is not the claim's. Of three verifiers each is the primary of one of
+    three claims, and no reserve decides before it: so a vote of the idler's counts, however draws fall."""
     allow_cheating(monkeypatch)
     monkeypatch.setattr(spotting, "SPOT_ASKS", 1)
     monkeypatch.setattr(spotting, "count_askers", lambda game, account: 1)
-    cast = make_cast(2, 3, 0) | {"idler": make_idle_verifier()}
+    honest = {f"verifier {number}": make_primary_verifier() for number in range(2)}
+    cast = make_cast(3, 0, 0) | honest | {"idler": make_idle_verifier()}
     async with open_world(tmp_path, tuple(cast)) as world:
         assert await play_until_closed(world, cast, {"idler"}) == {"idler"}
 
