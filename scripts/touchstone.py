@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
+from types import FrameType
 from typing import Any
 
 from protocol.spec.errors import TouchstoneError
@@ -268,8 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     options.home = options.home if getattr(options, "home", None) else find_home()
     logging.basicConfig(level=logging.INFO if options.debug else logging.WARNING, format="%(message)s")
-    # Asked to end, end as with Ctrl-C: children are stopped and files closed.
-    signal.signal(signal.SIGTERM, _interrupt)
+    _hear_signals()
     try:
         act: Act = resolve_name(options.act)
         act(options)
@@ -319,10 +319,21 @@ def _fail(text: str, status: int, is_debug: bool) -> int:
     return status
 
 
-def _interrupt(*_: Any) -> None:
-    """SIGTERM ends a command as Ctrl-C does: asyncio takes SIGINT between two callbacks, so nothing is left
-    half done and nothing is printed."""
-    signal.raise_signal(signal.SIGINT)
+def _hear_signals() -> None:
+    """Asked to end, end as with Ctrl-C: children are stopped and files closed. A script's shell has a command
+    in the background ignore SIGINT: it goes on doing so, but asyncio has to know how to be interrupted."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """SIGTERM does what SIGINT does, even where that is blocked: asyncio takes it between two callbacks, so
+    nothing is left half done and nothing is printed."""
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
 
 
 def _find_group(groups: dict[str, Any], path: str) -> Any:

@@ -70,8 +70,8 @@ constantOptimizer = false
 yul = true
 yulDetails = { stackAllocation = true, optimizerSteps = "jmul" }
 """
-# Forge asks for the version and, wherever tests are chosen, for all interfaces at every start: seconds that
-# are more than most mutants need. What was answered once is answered again.
+# Forge asks for the version at every start: a second, more than most mutants need. What was answered once is
+# answered again, and a start that compiled anew would leave one answer more.
 _SOLC = """#!/bin/sh
 case "$*" in *--version*) cat <<'END'
 {version}

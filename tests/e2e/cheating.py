@@ -112,6 +112,18 @@ def make_lying_verifier(compute: Compute | None = None) -> Part:
     return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
 
 
+def make_primary_verifier() -> Part:
+    """An honest verifier that audits as a primary alone: what another primary says decides."""
+
+    def list_audits(party: Party, block: int) -> Iterator[Duty | Wait]:
+        for duty in audits.list_duties(party, block):
+            if not (isinstance(duty, audits.AuditDraw) and duty.place.rank > 0):
+                yield duty
+
+    rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
+    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+
+
 def make_idle_verifier() -> Part:
     """A verifier that replays nothing: it seals a state of its own making and says ACCEPT to whatever it is
     shown."""

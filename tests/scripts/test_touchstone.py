@@ -2,6 +2,10 @@
 
 import argparse
 import io
+import os
+import signal
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from pkgutil import resolve_name
@@ -12,8 +16,8 @@ import pytest
 from protocol.spec.errors import InvalidInput
 from scripts import touchstone
 from scripts.touchstone import COMMANDS, Command, find_home, main, make_parser
+from tests.scripts.network import DEADLINE_S, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 WANTED = {
     "devnet",
     "init",
@@ -123,3 +127,36 @@ def test_the_home_is_chosen_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     run("status")
     assert seen == [Path("/tmp/given"), Path("/tmp/from-environment"), Path.home() / ".touchstone"]
     assert find_home() == Path.home() / ".touchstone"
+
+
+BACKGROUND = """
+import asyncio, signal, sys
+from scripts import touchstone
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+async def work():
+    print("works", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    print("goes on", flush=True)
+    await asyncio.Event().wait()
+touchstone.resolve_name = lambda _: lambda options: asyncio.run(work())
+sys.exit(touchstone.main(["status"]))
+"""
+"""As a script's shell starts a command behind which it writes `&`."""
+
+
+def test_in_the_background_it_ends_when_it_is_asked_to_and_not_with_ctrl_c() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", BACKGROUND], env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "works\n"
+            process.send_signal(signal.SIGINT)
+            print(file=process.stdin, flush=True)
+            assert process.stdout.readline() == "goes on\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(DEADLINE_S) == touchstone.EXIT_INTERRUPTED
+        finally:
+            process.kill()

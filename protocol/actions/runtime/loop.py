@@ -40,8 +40,9 @@ class Pause:
 
 @dataclass
 class Loop:
-    """One party and the rooms whose duties it takes. finished: at which head a duty was last performed; it is
-    not looked at again before the next block tells what came of it."""
+    """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
+    performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
+    reads other blocks before that one, and would ask or dispute twice."""
 
     party: Party
     rooms: Sequence[ListDuties]
@@ -87,7 +88,7 @@ class Loop:
             pause = self.pauses.get(duty, Pause())
             if pause.until_block > head:
                 waits.append(pause.until_block + 1)
-            elif duty not in self.running and self.finished.get(duty) != head:
+            elif duty not in self.running and self.finished.get(duty, -1) < head:
                 self.running[duty] = asyncio.create_task(self._attempt(duty))
         self.party.status.waiting_for_block = head if self.running else min(waits)
         self.party.status.processed_block = head
@@ -124,7 +125,7 @@ class Loop:
             self._fail(duty, error, logging.ERROR)
         finally:
             self.running.pop(duty, None)
-            self.finished[duty] = self.party.state.head_block
+            self.finished[duty] = max(self.party.state.head_block, self.party.chain.mined_block - 1)
             self.party.wake()
 
     def _fail(self, duty: Duty, error: Exception, level: int) -> None:

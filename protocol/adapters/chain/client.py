@@ -23,6 +23,11 @@ class ChainClient:
         """The signing account, lower-case `0x`; empty when reading only."""
         return self._sender.address if self._sender else ""
 
+    @property
+    def mined_block(self) -> int:
+        """The latest block that is known to hold a transaction of this account; 0 before the first."""
+        return self._sender.mined_block if self._sender else 0
+
     async def head(self) -> Head:
         """The latest block."""
         return await self.connection.head()

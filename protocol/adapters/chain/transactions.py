@@ -76,7 +76,8 @@ class Signer(Protocol):
 
 
 class Sender:
-    """Sends for one account. Several may be called at once; nonces are handed out one at a time."""
+    """Sends for one account. Several may be called at once; nonces are handed out one at a time. mined_block:
+    the latest block that is known to hold a transaction of it, 0 before the first."""
 
     def __init__(self, connection: Connection, account: Signer, chain_id: int, patience: Patience) -> None:
         self.address = account.address.lower()
@@ -86,6 +87,7 @@ class Sender:
         self._patience = patience
         self._lock = asyncio.Lock()
         self._in_flight: set[int] = set()
+        self.mined_block = 0
 
     async def send(self, to: str, data: bytes, where: str) -> dict[str, Any]:
         """Send a call (a contract's creation where `to` is empty) and return its receipt. Raises
@@ -103,6 +105,7 @@ class Sender:
                 self._in_flight.discard(draft.nonce)
             if receipt is None:
                 continue
+            self.mined_block = max(self.mined_block, int(receipt["blockNumber"]))
             if not receipt["status"]:
                 await self._explain(draft, receipt, where)
             return receipt

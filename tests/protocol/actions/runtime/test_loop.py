@@ -65,7 +65,7 @@ async def run_loop() -> AsyncIterator[Chain]:
             yield await queue.get()
 
     nothing = cast(Any, None)
-    outside = (nothing, nothing, nothing, nothing, nothing)
+    outside = (nothing, cast(Any, SimpleNamespace(mined_block=0)), nothing, nothing, nothing)
     party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
     party.joined = cast(Any, SimpleNamespace(task=TASK))
     listed: list[Duty | Wait] = []
@@ -119,6 +119,22 @@ async def test_a_duty_is_performed_once_at_a_time_and_the_node_waits_for_no_bloc
         assert chain.party.status.waiting_for_block > chain.party.state.head_block
         await chain.mine()
         assert len(work.started) == 2
+
+
+async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_sent() -> None:
+    """Else it sends the same again: an ask that was answered meanwhile would cost a second bond."""
+    async with run_loop() as chain:
+        work = Work("ask")
+        chain.listed.append(work)
+        await chain.mine()
+        cast(Any, chain.party.chain).mined_block = START_BLOCK + 4
+        work.gate.set()
+        await chain.settle()
+        await chain.mine()
+        await chain.mine()
+        assert work.started == [START_BLOCK + 1]
+        await chain.mine()
+        assert work.started == [START_BLOCK + 1, START_BLOCK + 4]
 
 
 async def test_what_follows_a_duty_without_the_chain_does_not_wait_for_a_block() -> None:

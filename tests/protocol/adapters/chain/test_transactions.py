@@ -62,6 +62,7 @@ async def test_a_receipt_has_the_events_of_its_call(net: TestChain) -> None:
     receipt = await net.chain.purse.deposit(STAKE_WEI)
     assert receipt.find("Deposited").arguments == {"account": net.chain.address, "wei_": STAKE_WEI}
     assert receipt.gas_used > 21_000 and receipt.fee_wei >= receipt.gas_used
+    assert net.chain.mined_block == receipt.block_number
     with pytest.raises(KeyError):
         receipt.find("Withdrawn")
 
