@@ -4,6 +4,7 @@ from outside, for the tasks of one party alone."""
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from protocol.actions.audit import duties as audits
 from protocol.actions.audit.judging import judge_ends
 from protocol.actions.dispute import duties as disputes
 from protocol.actions.dispute.casebook import Compute
-from protocol.actions.merge import claim
+from protocol.actions.merge import ahead, claim, training
 from protocol.actions.runtime.duties import Duty, ListDuties, Wait
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Party
@@ -43,7 +44,7 @@ def _train(*arguments: Any) -> Any:
 
 def allow_cheating(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let claims be trained by what the party whose claim it is trusts, and audits say what a liar likes."""
-    monkeypatch.setattr(claim, "train_segment", _train)
+    monkeypatch.setattr(training, "train_segment", _train)
     monkeypatch.setattr(comparing, "judge_ends", _judge)
 
 
@@ -65,12 +66,13 @@ class Cheated:
 def make_cheating_solver(compute: Compute, answers: bool = True) -> Part:
     """A solver that trains with `compute`, and defends it unless it is silent."""
 
-    def list_claims(party: Party, block: int) -> Iterator[Duty | Wait]:
+    def cheat(list_duties: ListDuties, party: Party, block: int) -> Iterator[Duty | Wait]:
         party.task.cases.compute = compute
-        for duty in claim.list_duties(party, block):
+        for duty in list_duties(party, block):
             yield duty if isinstance(duty, Wait) else Cheated(duty, compute)
 
-    rooms: list[ListDuties] = [list_claims if room is claim.list_duties else room for room in SOLVER.rooms]
+    trained = (claim.list_duties, ahead.list_duties)
+    rooms: list[ListDuties] = [partial(cheat, room) if room in trained else room for room in SOLVER.rooms]
     if not answers:
         rooms.remove(disputes.list_duties)
     return Part(tuple(rooms), SeatWish(SeatRole.SOLVER))

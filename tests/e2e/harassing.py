@@ -110,12 +110,13 @@ def make_forgetful() -> Part:
     forgotten: set[int] = set()
 
     def forget_states(party: Party, block: int) -> Iterator[Duty]:
-        for (index, _), work in party.task.claims.works.items():
-            game_round = party.game.rounds.get(index)
-            is_over = game_round is not None and game_round.phase != RoundPhase.RUNNING
-            if is_over and work.boundaries and index not in forgotten:
+        for index, game_round in party.game.rounds.items():
+            if game_round.phase == RoundPhase.RUNNING or index in forgotten or game_round.beacon is None:
+                continue
+            boundaries = party.task.claims.find(game_round).boundaries
+            if boundaries:
                 forgotten.add(index)
-                _forget(party, work.boundaries)
+                _forget(party, boundaries)
         yield from ()
 
     return Part((forget_states, *SOLVER.rooms), SeatWish(SeatRole.SOLVER))

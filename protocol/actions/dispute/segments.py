@@ -15,7 +15,7 @@ from protocol.actions.dispute.sources import OwnReplay
 from protocol.actions.dispute.standing import find_solver
 from protocol.actions.merge.opening import get_finished
 from protocol.actions.merge.places import get_shards
-from protocol.actions.merge.starting import begin_state, compute_start
+from protocol.actions.merge.starting import begin_state, compute_start, find_carried
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, load_state
 from protocol.compute.data import get_batch
@@ -98,11 +98,18 @@ async def restore_boundary(party: Party, index: int, boundary: int) -> StateHead
         boundaries = get_finished(party, index).boundaries
         kept = [number for number in range(boundary + 1) if has_state(party, boundaries[number])]
         if not kept:
-            state = await begin_state(party, await compute_start(party, get_now(party).rounds[index]))
+            state = await _begin_own(party, index)
             require_same(boundaries[0], await asyncio.to_thread(keep_state, party, state))
         if not kept or kept[-1] < boundary:
             await asyncio.to_thread(_train_on, party, index, kept[-1] if kept else 0, boundary)
         return boundaries[boundary]
+
+
+async def _begin_own(party: Party, index: int) -> TrainingState:
+    """Boundary 0 of this node's own claim, from the base root."""
+    game = get_now(party)
+    carried = find_carried(party, game, index)
+    return await begin_state(party, await compute_start(party, index, game.rounds[index].base_root, carried))
 
 
 def _train_on(party: Party, index: int, first: int, boundary: int) -> None:

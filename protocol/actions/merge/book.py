@@ -97,8 +97,9 @@ class ClaimBook:
     @staticmethod
     def _index_claim(work: ClaimWork, record: ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished) -> None:
         match record:
-            case ClaimSaltsDrawn():
-                work.salts = record.salts
+            case ClaimSaltsDrawn():  # The first record of a claim; another one begins it anew.
+                work.salts, work.finished = record.salts, None
+                work.boundaries.clear()
             case ClaimFinished():
                 work.finished = record
             case ClaimBoundaryReached():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from protocol.actions.merge.leaf_inputs import gather_inputs
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.merge.outer_step import find_own_merge, get_root, make_key, merge_claims
 from protocol.actions.merge.places import find_own_slot
 from protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank, take_turn
 from protocol.actions.merge.records import ContestMade, MergeMade
@@ -131,11 +131,6 @@ def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
     for contest in party.state.contests[party.task.task].contests.values():
         if contest.turn not in ENDED and block <= contest.clock:
             yield from _list_moves(party, state, contest, block)
-
-
-def find_own_merge(party: Party, game_round: GameRound) -> MergeMade | None:
-    """What this node came to over the claims that a posted root says it merged."""
-    return party.task.claims.merges.get(make_key(game_round, game_round.merged))
 
 
 def _list_checks(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:

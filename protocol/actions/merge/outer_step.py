@@ -19,11 +19,10 @@ from protocol.compute.outer import merge
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.enums import ClaimFate
-from protocol.spec.game.fates import get_claim_fate
+from protocol.spec.game.guessing import list_open
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.posting import get_waiting_round
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.state import GameRound
 from protocol.spec.statements import MergeSignature, compute_merged_hash
 
 
@@ -44,6 +43,11 @@ def find_slots(game_round: GameRound, claim_roots: tuple[bytes, ...]) -> tuple[i
 def get_root(made: MergeMade) -> bytes:
     """The outer root that a merge came to."""
     return compute_outer_root(OuterHeader(made.weights_root, made.momentum_root))
+
+
+def find_own_merge(party: Party, game_round: GameRound) -> MergeMade | None:
+    """What this node came to over the claims that a posted root says it merged."""
+    return party.task.claims.merges.get(make_key(game_round, game_round.merged))
 
 
 def make_statement(domain: bytes, made: MergeMade) -> MergeSignature:
@@ -86,19 +90,13 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
     game_round, book = get_waiting_round(state), party.task.claims
     if game_round is None or game_round.beacon is None:
         return
-    hopeful = list_hopeful(state, game_round, block)
+    hopeful = list_open(state, game_round, block)
     missing = [slot for slot in hopeful if game_round.claims[slot].claim_root not in book.fetched]
     yield from (FetchDelta(game_round.index, s, game_round.claims[s].claim_root) for s in missing)
     keys = {key for key in book.wanted if key[:2] == (game_round.index, game_round.base_root)}
     if hopeful and not missing:
         keys.add(make_key(game_round, hopeful))
     yield from (MergeClaims(key) for key in keys if key not in book.merges)
-
-
-def list_hopeful(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
-    """Slots of the claims that are accepted or still can be."""
-    fates = {slot: get_claim_fate(state, game_round, slot, block) for slot in sorted(game_round.claims)}
-    return tuple(s for s, fate in fates.items() if fate in (ClaimFate.UNDECIDED, ClaimFate.ACCEPTED))
 
 
 # --- Computing ----------------------------------------------------------------------------------------------

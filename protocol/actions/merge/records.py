@@ -17,7 +17,8 @@ def compute_basis(base_root: bytes, beacon: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class ClaimSaltsDrawn:
-    """Before training: the salts of boundaries 0 .. n of a round's claim."""
+    """Before training: the salts of boundaries 0 .. n of a round's claim. What the journal has of it from
+    before counts for nothing any more."""
 
     task: Word
     round: int

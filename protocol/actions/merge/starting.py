@@ -11,7 +11,7 @@ from protocol.actions.runtime.states import load_state
 from protocol.compute.step import TrainingState, begin_round
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.state import GameRound
+from protocol.spec.game.state import GameState
 
 
 @dataclass(frozen=True)
@@ -23,25 +23,35 @@ class ClaimStart:
     carried: StateHeader | None = None
 
 
-async def compute_start(party: Party, game_round: GameRound) -> ClaimStart:
-    """Where this node's claim of a round starts."""
-    terms, outer = party.task.spec.terms, await load_base(party, game_round.base_root)
-    step, carried = game_round.index * terms.inner_steps, find_carried(party, game_round)
+async def compute_start(
+    party: Party, index: int, base_root: bytes, carried: StateHeader | None
+) -> ClaimStart:
+    """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
+    outer = await load_base(party, base_root)
+    return ClaimStart(outer, make_start_header(party, index, outer.weights_root, carried), carried)
+
+
+def make_start_header(
+    party: Party, index: int, weights_root: bytes, carried: StateHeader | None
+) -> StateHeader:
+    """Boundary 0 of this node's claim of round `index`."""
+    terms = party.task.spec.terms
+    step = index * terms.inner_steps
     if carried is None:
-        return ClaimStart(outer, StateHeader(outer.weights_root, terms.zero_root, terms.zero_root, 0, step))
+        return StateHeader(weights_root, terms.zero_root, terms.zero_root, 0, step)
     moments = (carried.first_moment_root, carried.second_moment_root, carried.local_step)
-    return ClaimStart(outer, StateHeader(outer.weights_root, *moments, step), carried)
+    return StateHeader(weights_root, *moments, step)
 
 
-def find_carried(party: Party, game_round: GameRound) -> StateHeader | None:
-    """The last state of this node's last merged claim, where moments carry over."""
-    seat = find_seat(party.game, party.account)
+def find_carried(party: Party, state: GameState, index: int) -> StateHeader | None:
+    """The last state of this node's last merged claim before round `index`, where moments carry over."""
+    seat = find_seat(state, party.account)
     if not party.task.spec.terms.carry_moments or seat is None:
         return None
-    earlier = find_carried_round(party.game, game_round.index, seat)
+    earlier = find_carried_round(state, index, seat)
     if earlier is None:
         return None
-    boundaries = party.task.claims.find(party.game.rounds[earlier]).boundaries
+    boundaries = party.task.claims.find(state.rounds[earlier]).boundaries
     return boundaries[max(boundaries)]
 
 

@@ -121,8 +121,13 @@ def may_read_delta(party: Party, root: bytes) -> bool:
     known = (*party.task.claims.proofs.values(), *_find_audited(party).values())
     if any(proof.delta_root == root for proof in known):
         return True
-    state = get_state_at(party.game, party.state.head_block + 1)
-    closed = {r.index for r in state.rounds.values() if r.closed is not None}
-    works = party.task.claims.works.items()
-    own = {work.finished.delta_root for (index, _), work in works if work.finished and index in closed}
-    return root in own
+    return root in _list_own_deltas(party)
+
+
+def _list_own_deltas(party: Party) -> set[bytes]:
+    """Of this node's own claims of closed rounds, on what stands: what was trained on a wrong guess is shown
+    to nobody."""
+    state, book = get_state_at(party.game, party.state.head_block + 1), party.task.claims
+    rounds = (r for r in state.rounds.values() if r.closed is not None and r.beacon is not None)
+    finished = (book.find(game_round).finished for game_round in rounds)
+    return {one.delta_root for one in finished if one is not None}

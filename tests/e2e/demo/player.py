@@ -21,7 +21,7 @@ import pytest
 from eth_account import Account
 
 from protocol.actions.dispute import duties as disputes
-from protocol.actions.merge import claim
+from protocol.actions.merge import training
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.joining import catch_up, open_task, take_seat
@@ -158,7 +158,7 @@ def make_part(order: Order, line: Line) -> Part:
         allow_cheating(patch)
         part = make_cheating_solver(make_planting_compute(Operation[order.fault]))
         part = replace(part, rooms=[_only_defend if room is LIST else room for room in part.rooms])
-    patch.setattr(claim, "train_segment", _time(vars(claim)["train_segment"], line))
+    patch.setattr(training, "train_segment", _time(vars(training)["train_segment"], line))
     return part
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from protocol.actions.merge import claim, serving
+from protocol.actions.merge import serving
 from protocol.actions.merge.book import ClaimBook, WorkProof
+from protocol.actions.merge.origins import read_origin
 from protocol.actions.merge.outer_step import FetchDelta
 from protocol.actions.merge.records import RECORDS, ClaimFinished
+from protocol.actions.merge.training import finish_claim
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.actions.runtime.party import Joined, Party
@@ -132,6 +134,18 @@ def _find_primary(game: Any, game_round: GameRound, slot: int, draw: int) -> str
     return str(game.seats[get_drawn_seat(game, game_round, slot, draw, 0) or 0].account)
 
 
+def deal_anew(state: Any) -> Any:
+    """Round 0 with another beacon, as after a reorg."""
+    game_round = replace(state.rounds[0], beacon=make_word("another beacon"))
+    return replace(state, rounds={**state.rounds, 0: game_round})
+
+
+async def finish(party: Party, index: int = 0) -> ClaimFinished:
+    """The claim of an opened round, trained."""
+    game = party.game
+    return await finish_claim(party, read_origin(party, game, game.rounds[index]), lambda: None)
+
+
 # --- Nodes --------------------------------------------------------------------------------------------------
 @dataclass
 class Stage:
@@ -203,7 +217,7 @@ class Stage:
         made = []
         for seed in seeds:
             game_round = self.world.state.rounds[0]
-            finished = await claim.finish_claim(self.parties[seed], game_round)
+            finished = await finish(self.parties[seed])
             words = (game_round.base_root, game_round.beacon or b"", finished.claim_root, finished.segments)
             self.world.send(calls.CommitRound(0, *words), get_account(seed))
             made.append(finished)

@@ -1,0 +1,85 @@
+"""Training a claim: what it opens, and what a kill, a reorg and a wrong start leave of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.actions.merge import training
+from protocol.actions.merge.opening import get_finished, open_boundary, open_work
+from protocol.actions.runtime.states import load_state
+from protocol.adapters.blobs import refer_delta
+from protocol.compute.outer import encode_delta
+from protocol.compute.step import train_segment
+from protocol.spec.claim_tree import compute_work_leaf
+from protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from protocol.spec.merkle import verify_path
+from tests.protocol.actions.merge.stage import DOMAIN, deal_anew, finish, open_stage
+from tests.protocol.actions.specs import get_spec
+
+SEGMENTS = 4
+
+
+async def test_everything_that_is_opened_stands_under_the_committed_root(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1) as stage:
+        (made,) = await stage.commit(1)
+        party = stage.parties[1]
+        place = (DOMAIN, 0, party.account)
+        for boundary in range(SEGMENTS + 1):
+            proof = open_boundary(party, 0, boundary)
+            leaf = compute_boundary_leaf(*place, boundary, proof.salt, compute_state_root(proof.header))
+            verify_path(made.claim_root, leaf, boundary, SEGMENTS + 2, proof.path)
+        work = open_work(party, 0)
+        leaf = compute_work_leaf(*place, SEGMENTS, work.delta_root, work.carried_root)
+        verify_path(made.claim_root, leaf, SEGMENTS + 1, SEGMENTS + 2, work.path)
+        first, last = (open_boundary(party, 0, b).header for b in (0, SEGMENTS))
+        terms = get_spec().terms
+        assert (first.weights_root, first.first_moment_root) == (terms.initial_weights_root, terms.zero_root)
+        weights = [load_state(party, header).weights for header in (first, last)]
+        assert party.store.get(refer_delta(made.delta_root, terms.parameter_count)) == encode_delta(*weights)
+
+
+async def test_a_killed_solver_goes_on_at_its_last_boundary_and_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pseudo-gradient is the one of an undisturbed node; the salts are those that were drawn first."""
+    trained: list[int] = []
+
+    def train(state: Any, spec: Any, batches: Any, step: int, steps: int) -> Any:
+        if len(trained) == 2 and step == 4:
+            trained.append(-1)
+            raise RuntimeError("killed")
+        trained.append(step)
+        return claim_train(state, spec, batches, step, steps)
+
+    claim_train = train_segment
+    monkeypatch.setattr(training, "train_segment", train)
+    async with open_stage(tmp_path) as stage:
+        async with stage.open(1) as party:
+            with pytest.raises(RuntimeError, match="killed"):
+                await finish(party)
+            salts = party.task.claims.find(party.game.rounds[0]).salts
+        async with stage.open(1) as party:
+            made = await finish(party)
+            assert party.task.claims.find(party.game.rounds[0]).salts == salts
+            assert (await finish(party)) == made
+        monkeypatch.undo()
+        async with stage.open(1) as party:
+            assert get_finished(party, 0).finished == made
+    assert trained == [0, 2, -1, 4, 6]
+    async with open_stage(tmp_path / "other", 1) as other:
+        (undisturbed,) = await other.commit(1)
+    assert (undisturbed.delta_root, undisturbed.carried_root) == (made.delta_root, made.carried_root)
+
+
+async def test_after_a_reorg_the_round_is_trained_anew_and_back_again_nothing_is(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1) as stage:
+        party, before = stage.parties[1], stage.world.state
+        made = await finish(party)
+        stage.world.state = deal_anew(before)
+        stage.sync()
+        other = await finish(party)
+        assert other.delta_root != made.delta_root and other.basis != made.basis
+        stage.world.state = before
+        stage.sync()
+        assert await finish(party) == made
