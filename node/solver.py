@@ -2,7 +2,7 @@
 
 from protocol.actions.audit import duties as audits
 from protocol.actions.dispute import duties as disputes
-from protocol.actions.merge import claim, contesting, outer_step, posting
+from protocol.actions.merge import ahead, claim, contesting, outer_step, posting
 from protocol.actions.runtime import upkeep
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.duties import ListDuties
@@ -17,6 +17,7 @@ ROOMS: tuple[ListDuties, ...] = (
     claim.list_duties,
     outer_step.list_duties,
     posting.list_duties,
+    ahead.list_duties,
     contesting.list_duties,
     audits.list_duties,
 )

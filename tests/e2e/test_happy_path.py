@@ -1,8 +1,9 @@
 """Three rounds of honest parties: all claims accepted, roots right, everybody paid, the task closed."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from protocol.actions.merge.origins import get_basis
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.game import open_game_chain
 from protocol.spec.game.enums import RoundPhase
@@ -15,12 +16,22 @@ CLAIMS = SOLVERS * TINY_PLAN.rounds
 
 
 def _is_half_trained(party: Party) -> bool:
-    """Whether the claim of round 1 has some of its boundaries."""
-    game_round = party.game.rounds.get(1)
-    is_dealt = game_round is not None and game_round.beacon is not None
-    return (
-        is_dealt and game_round is not None and len(party.task.claims.find(game_round).boundaries) in (2, 3)
-    )
+    """Whether the claim of round 1 has some of its boundaries: it is trained while round 0 is audited."""
+    works = party.task.claims.works.items()
+    return any(index == 1 and len(work.boundaries) in (2, 3) for (index, _), work in works)
+
+
+@dataclass
+class AheadWatch:
+    """Kills nobody; sees what a solver has trained of rounds that are not open. early: by round and basis."""
+
+    early: set[tuple[int, bytes]] = field(default_factory=set)
+
+    def look(self, party: Party) -> bool:
+        works = party.task.claims.works.items()
+        found = {place for place, work in works if len(work.boundaries) > 1}
+        self.early |= {place for place in found if place[0] not in party.game.rounds}
+        return False
 
 
 def _has_sealed(party: Party) -> bool:
@@ -31,9 +42,12 @@ def _has_sealed(party: Party) -> bool:
 
 
 async def test_honest_parties_train_three_rounds_and_are_paid(tmp_path: Path) -> None:
-    """A solver and a verifier are killed in the middle of their work and lose nothing by it."""
+    """A solver and a verifier are killed in the middle of their work and lose nothing by it. A round has
+    begun to be trained on its later base root before it opens."""
+    watch = AheadWatch()
     cast = make_cast(SOLVERS, VERIFIERS, WATCHERS)
     cast["solver 0"] = replace(cast["solver 0"], is_killed=_is_half_trained)
+    cast["solver 1"] = replace(cast["solver 1"], is_killed=watch.look)
     cast["verifier 0"] = replace(cast["verifier 0"], is_killed=_has_sealed)
     async with open_world(tmp_path, tuple(cast)) as world:
         game, task = await run_world(world, TINY_PLAN, cast)
@@ -42,6 +56,7 @@ async def test_honest_parties_train_three_rounds_and_are_paid(tmp_path: Path) ->
         assert [(r.phase, r.merged) for r in rounds] == [(RoundPhase.POSTED, (0, 1, 2))] * TINY_PLAN.rounds
         assert [r.root for r in rounds] == compute_roots(task, rounds)
         assert "solver 0: killed" in world.lines
+        assert (2, get_basis(rounds[2])) in watch.early
         await _check_money(world)
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from protocol.actions.audit.handing import HandedVote
 from protocol.actions.merge import serving
 from protocol.actions.merge.book import ClaimBook, WorkProof
 from protocol.actions.merge.origins import read_origin
@@ -146,6 +147,18 @@ async def finish(party: Party, index: int = 0) -> ClaimFinished:
     return await finish_claim(party, read_origin(party, game, game.rounds[index]), lambda: None)
 
 
+def hand(slot: int, word: VoteWord = VoteWord.ACCEPT, rank: int = 0, is_opened: bool = True) -> HandedVote:
+    """A vote on draw 0 of a claim, as it is handed in."""
+    place = slot << 64 | rank << 48 | int(word) << 40 | int(is_opened) << 32
+    return HandedVote(place, *[bytes(32)] * 7)
+
+
+def give(party: Party, *votes: HandedVote) -> None:
+    """The audit room of a party has these votes of round 0."""
+    handed: Any = party.task.audits
+    handed.votes[0] = list(votes)
+
+
 # --- Nodes --------------------------------------------------------------------------------------------------
 @dataclass
 class Stage:
@@ -224,11 +237,11 @@ class Stage:
         self.sync()
         return made
 
-    def draw(self) -> GameRound:
+    def draw(self, index: int = 0) -> GameRound:
         """The round is closed and drawn."""
-        seal_draw(self.world)
+        seal_draw(self.world, index)
         self.sync()
-        return self.world.state.rounds[0]
+        return self.world.state.rounds[index]
 
     def accept(self, *slots: int) -> None:
         """The chain counts the primaries' ACCEPT on these claims."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.handing import HandedVote
 from protocol.actions.merge import posting
 from protocol.actions.merge.judging import find_merge_set, read_place
 from protocol.actions.merge.outer_step import FetchDelta, make_key, merge_claims
@@ -15,21 +14,9 @@ from protocol.actions.runtime.party import Party
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
 from protocol.spec.statements import VoteWord
-from tests.protocol.actions.merge.stage import Stage, open_stage
+from tests.protocol.actions.merge.stage import Stage, give, hand, open_stage
 
 ZERO = bytes(32)
-
-
-def hand(slot: int, word: VoteWord = VoteWord.ACCEPT, rank: int = 0, is_opened: bool = True) -> HandedVote:
-    """A vote on draw 0 of a claim, as it is handed in."""
-    place = slot << 64 | rank << 48 | int(word) << 40 | int(is_opened) << 32
-    return HandedVote(place, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
-
-
-def give(party: Party, *votes: HandedVote) -> None:
-    """The audit room of a party has these votes of round 0."""
-    handed: Any = party.task.audits
-    handed.votes[0] = list(votes)
 
 
 def list_due(party: Party, stage: Stage) -> list[Any]:
