@@ -40,8 +40,7 @@ def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:
     words = [vote.word for votes in places for vote in votes.values()]
     if AGAINST_WORDS & set(words):
         return False
-    is_accepted = bool(words) and set(words) == {VoteWord.ACCEPT}
-    return is_accepted or was_accepted(state, game_round, slot)
+    return set(words) == {VoteWord.ACCEPT} or was_accepted(state, game_round, slot)
 
 
 def was_accepted(state: GameState, game_round: GameRound, slot: int) -> bool:

@@ -3,12 +3,13 @@ nothing is said because of a guess."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from protocol.actions.merge import ahead, claim, training
+from protocol.actions.merge import ahead, bases, claim, training
 from protocol.actions.merge.ahead import TrainAhead
 from protocol.actions.merge.book import ClaimWork
 from protocol.actions.merge.claim import MakeClaim
@@ -229,31 +230,45 @@ async def test_after_a_kill_the_training_ahead_goes_on_at_its_last_boundary(
             assert trained == [0, 2, 4, 4, 6] and find_work(first, get_guessed_root(first, duty)).finished
 
 
-async def test_a_guessed_root_that_is_posted_over_other_claims_is_not_built_on(tmp_path: Path) -> None:
-    """The own merge contradicts it. Where that cannot be made, the claim begins anew: the moments that were
-    carried from the own claim would be a fault, since that is not merged now."""
+@pytest.mark.parametrize("seeds", [(2, 3), (1, 3)])
+async def test_a_guessed_root_that_is_posted_over_other_claims_is_not_built_on(
+    tmp_path: Path, seeds: tuple[int, int]
+) -> None:
+    """The own merge contradicts it, also where the own claim is one of them."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage, *ALL)
-        duty, others = find_due(stage, first), tuple(sorted((stage.get_slot(2), stage.get_slot(3))))
+        duty, others = find_due(stage, first), sorted(map(stage.get_slot, seeds))
         assert duty is not None
         await duty.perform(first)
-        root = get_guessed_root(first, duty)
-        work = find_work(first, root)
-        salts, guessed = work.salts, work.finished
-        making = post(stage, root, *others)
+        making = post(stage, get_guessed_root(first, duty), *others)
         with pytest.raises(ProtocolFault, match="not what its claims come to"):
             await making.perform(first)
         assert not get_sent(first)
 
-        async def pass_by(*arguments: Any) -> None:
-            return None
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(training, "check_base", pass_by)
-            patch.setattr("protocol.actions.merge.bases.check_base", pass_by)
-            await making.perform(first)
+async def test_a_claim_with_moments_of_a_wrong_guess_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guessed root is posted without the own claim, and cannot be merged here. To carry the moments of
+    the own claim would be a fault that takes the seat."""
+
+    async def pass_by(*arguments: Any) -> None:
+        return None
+
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        first = await audit(stage, *ALL)
+        duty, others = find_due(stage, first), sorted((stage.get_slot(2), stage.get_slot(3)))
+        assert duty is not None
+        await duty.perform(first)
+        work = find_work(first, get_guessed_root(first, duty))
+        salts, guessed, local_step = work.salts, work.finished, work.boundaries[0].local_step
+        making = post(stage, get_guessed_root(first, duty), *others)
+        for module in (training, bases):
+            monkeypatch.setattr(module, "check_base", pass_by)
+        await making.perform(first)
         assert work.finished is not None and work.finished != guessed and work.salts != salts
-        assert work.boundaries[0].local_step == 0
+        assert (local_step, work.boundaries[0].local_step) == (8, 0)
+        assert len(get_sent(first)) == 1
 
 
 # --- What is due --------------------------------------------------------------------------------------------
@@ -314,6 +329,22 @@ async def test_nothing_is_due_after_the_last_round_a_halt_or_for_who_leaves(
             stage.world.send(calls.HaltTask(), before.terms.submitter)
             stage.sync()
             assert find_due(stage, first) is None
+
+
+async def test_nothing_is_due_without_a_place_or_a_beacon_in_the_next_round(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        first = await audit(stage, *ALL)
+        before, own = stage.world.state, stage.world.get_seat(get_account(1)).number
+        pool = before.pools[1]
+        others = replace(pool, solvers=tuple(number for number in pool.solvers if number != own))
+        changed = (replace(before, pools={**before.pools, 1: others}), replace(before, beacons={}))
+        for state in changed:
+            stage.world.state = state
+            stage.sync()
+            assert find_due(stage, first) is None
+        stage.world.state = before
+        stage.sync()
+        assert find_due(stage, first) is not None
 
 
 async def test_nothing_is_built_on_a_root_that_is_contested_by_the_own_merge(tmp_path: Path) -> None:
