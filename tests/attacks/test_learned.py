@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from protocol.actions.audit import room, sealing
-from protocol.actions.merge import claim
+from protocol.actions.merge import training
 from protocol.actions.merge.records import ClaimFinished
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.compute import compare
@@ -123,7 +123,7 @@ def test_no_hyperparameter_comes_from_the_prover() -> None:
     ):
         assert encode_training(changed) != encode_training(SPEC)
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
-    assert "party.task.spec.training" in inspect.getsource(claim._train_segment)
+    assert "party.task.spec.training" in inspect.getsource(training._train_segment)
     assert "about.training" in inspect.getsource(sealing._train)
     assert "spec.training" in inspect.getsource(room.read_audit_task)
 
