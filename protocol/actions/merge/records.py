@@ -44,7 +44,7 @@ class ClaimBoundaryReached:
 @dataclass(frozen=True)
 class ClaimFinished:
     """Before the claim is sent: what it says. A node that finds it never commits to anything else on this
-    basis."""
+    basis, unless it began the claim anew after it: then this was never sent."""
 
     task: Word
     round: int
