@@ -15,6 +15,7 @@ import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {IStepProofs} from "../../../contracts/interfaces/IStepProofs.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
@@ -373,6 +374,20 @@ contract DisputesTest is GameStep {
         assertEq(purse.creditOf(opener), 1000 - 3 * BOND + 120, "the others are returned");
         assertEq(purse.potOf(pots[2]), 0, "no bond is left");
         assertBooks();
+    }
+
+    function test_end_laterRound_namesItsStatement() public {
+        acceptAll(0);
+        postAll(0);
+        playToDraw(1);
+        acceptAll(1);
+        (uint256 seat, uint256 slot) = (seatIn(1, 1), 1);
+        _as(opener);
+        bytes32 id = game.disputeClaim(task, 1, slot, 2, BOND, SALT);
+        pass(RESPOND + 1);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.StatementConvicted(task, seat, Proof.DISPUTED, claimRef(1, slot), opener);
+        _end(id);
     }
 
     function test_disputeVote_words() public {
