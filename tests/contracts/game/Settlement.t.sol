@@ -723,6 +723,8 @@ contract SettlementTest is GameWorld {
         uint32 round = missed[1].round;
         missed[1].round = 3;
         _notSilent(seat, missed);
+        missed[1].round = uint32(rounds.nextRound(task));
+        _notSilent(seat, missed);
         missed[1].round = 9;
         _notSilent(seat, missed);
         missed[1].round = round;
