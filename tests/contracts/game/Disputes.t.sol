@@ -662,12 +662,17 @@ contract DisputesTest is GameStep {
         jump = 3;
         bytes32 id = _open();
         _post(id);
-        _name(id, 2);
-        vm.expectPartialRevert(IDisputes.WrongSteps.selector);
-        this.traceAs(id);
-        pass(RESPOND + 1);
-        _end(id);
-        _requireConvicted(id);
+        // As the state after the step, and as the one before it.
+        for (uint256 named = 2; named < 4; ++named) {
+            uint256 clean = vm.snapshotState();
+            _name(id, named);
+            vm.expectPartialRevert(IDisputes.WrongSteps.selector);
+            this.traceAs(id);
+            pass(RESPOND + 1);
+            _end(id);
+            _requireConvicted(id);
+            vm.revertToState(clean);
+        }
     }
 
     function traceAs(bytes32 id) external {
