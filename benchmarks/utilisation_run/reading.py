@@ -6,6 +6,7 @@ from typing import Any
 from benchmarks.utilisation_run.counting import RoundTold
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.logs import Event
+from protocol.spec.game.inner_dispute import DisputeStage
 
 
 async def read_senders(connection: Connection, events: Sequence[Event]) -> dict[bytes, str]:
@@ -36,6 +37,6 @@ def list_disputes(events: Sequence[Event]) -> list[dict[str, Any]]:
         elif event.name == "DisputeEnded":
             found[event.arguments["dispute"]] |= {
                 "ended": event.block_number,
-                "outcome": event.arguments["outcome"],
+                "outcome": DisputeStage(event.arguments["outcome"]).name,
             }
     return list(found.values())
