@@ -11,9 +11,9 @@ class Constants:
     question to a peer and its answer. merge_elements_s: elements of claims that are decoded and added."""
 
     hash_bytes_s: float = 6.0e8
-    hash_delta_bytes_s: float = 4.0e8
-    encode_elements_s: float = 5.0e7
-    merge_elements_s: float = 1.0e8
+    hash_delta_bytes_s: float = 2.2e8
+    encode_elements_s: float = 1.5e8
+    merge_elements_s: float = 7.3e7
     replay_share: float = 1.0
     notice_s: float = 0.5
     send_s: float = 0.5

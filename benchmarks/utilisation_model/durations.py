@@ -10,10 +10,13 @@ from benchmarks.utilisation_model.constants import (
     Setting,
 )
 
-BLOCKS, EXCHANGE, STATES, HASHING, MERGING, REPLAY, SPREAD = (
-    "blocks", "exchange of pseudo-gradients", "states for audits", "hashing", "encoding and merging", "replay",
-    "slowest solver",
-)  # fmt: skip
+BLOCKS = "blocks"
+EXCHANGE = "exchange of pseudo-gradients"
+STATES = "states for audits"
+HASHING = "hashing"
+MERGING = "encoding and merging"
+REPLAY = "replay"
+SPREAD = "slowest solver"
 PARTS = (BLOCKS, EXCHANGE, STATES, HASHING, MERGING, REPLAY, SPREAD)
 """What can be the bottleneck."""
 

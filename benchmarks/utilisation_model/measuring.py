@@ -17,8 +17,8 @@ RATES = (float_to_bits(nearest(0.7)), float_to_bits(nearest(0.6)))
 
 
 def measure_constants(elements: int = ELEMENTS, repeats: int = REPEATS) -> Constants:
-    """Hashing, encoding and merging, the best of some runs each: what others do on the machine meanwhile is
-    not the node's. Everything else as `Constants` has it."""
+    """Hashing, encoding and merging, in processor time, the best of some runs each: what others do on the
+    machine meanwhile is not the node's. Everything else as `Constants` has it."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(1)
     before = torch.randn(elements, generator=generator)
@@ -38,10 +38,10 @@ def measure_constants(elements: int = ELEMENTS, repeats: int = REPEATS) -> Const
 
 
 def time_best(call: Callable[[], object], repeats: int) -> float:
-    """Seconds of the quickest of some runs."""
+    """Processor seconds of the cheapest of some runs."""
     seconds = []
     for _ in range(repeats):
-        started_s = time.perf_counter()
+        started_s = time.thread_time()
         call()
-        seconds.append(time.perf_counter() - started_s)
+        seconds.append(time.thread_time() - started_s)
     return min(seconds)

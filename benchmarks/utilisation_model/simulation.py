@@ -21,8 +21,8 @@ INSTANT = Blocks(0.0, 0, 0)
 
 @dataclass(frozen=True)
 class Result:
-    """Of the rounds after the warm-up: training time over time; mean seconds from close to close; mean seconds
-    that claims waited for the root of the round before."""
+    """Of the rounds after the warm-up: training time over time; mean seconds from close to close; mean
+    seconds that claims waited for the root of the round before."""
 
     utilisation: float
     period_s: float
