@@ -12,8 +12,8 @@ class Constants:
 
     hash_bytes_s: float = 6.0e8
     hash_delta_bytes_s: float = 2.2e8
-    encode_elements_s: float = 1.5e8
-    merge_elements_s: float = 7.3e7
+    encode_elements_s: float = 2.0e8
+    merge_elements_s: float = 7.8e7
     replay_share: float = 1.0
     notice_s: float = 0.5
     send_s: float = 0.5

@@ -6,7 +6,7 @@ run, and each has the training of its own rounds.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchmarks.utilisation_run.phases import Phase
 from protocol.adapters.chain.logs import Event
@@ -80,23 +80,27 @@ def _take(rounds: dict[int, RoundTold], event: Event, senders: Mapping[bytes, st
                     rounds[index].merged_slots = 0
 
 
+def cut_phase(rounds: Mapping[int, RoundTold], phase: Phase) -> Phase | None:
+    """The rounds of a phase that are over; None where none is."""
+    last = phase.first - 1
+    while last < phase.last and last + 1 in rounds and rounds[last + 1].ended is not None:
+        last += 1
+    return None if last < phase.first else replace(phase, last=last)
+
+
 def count_phase(
     rounds: Mapping[int, RoundTold], phase: Phase, train_s: Mapping[str, float], times: Mapping[int, float]
-) -> PhaseTold | None:
-    """What a phase came to; None where its last round has no root yet. train_s: training time of a round by
-    account of the honest; times: seconds of every block that counts."""
-    last, before = rounds.get(phase.last), rounds.get(phase.first - 1)
-    if last is None or last.closed is None or last.ended is None:
-        return None
-    start = rounds[phase.first].opened if before is None else before.closed
-    open_start = rounds[phase.first].opened
-    assert start is not None
+) -> PhaseTold:
+    """What a phase came to whose rounds are over. train_s: training time of a round by account of the honest;
+    times: seconds of every block that counts. Raises KeyError where a round is missing."""
+    first, last, before = rounds[phase.first], rounds[phase.last], rounds.get(phase.first - 1)
+    start = first.opened if before is None else before.closed
+    assert start is not None and last.closed is not None and last.ended is not None
     trained_s = sum(
         train_s.get(account, 0.0)
         for index in range(phase.first, phase.last + 1)
         for account in rounds[index].merged
     )
-    wall_s = times[last.closed] - times[start]
-    posted_s = times[last.ended] - times[open_start]
+    wall_s, posted_s = times[last.closed] - times[start], times[last.ended] - times[first.opened]
     seats = len(train_s)
     return PhaseTold(trained_s, wall_s, seats, trained_s / (seats * wall_s), trained_s / (seats * posted_s))

@@ -9,14 +9,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from protocol.actions.audit import room
 from protocol.actions.audit.room import Train
+from protocol.actions.dispute import casebook
 from protocol.compute.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import TrainingSpec
 
 Tell = Callable[[int, int, float], None]
 """(global step, steps, seconds of the computation without the wait)."""
-PATIENT = "protocol.actions.merge"
-"""The package that trains claims."""
+ACTIONS = "protocol.actions"
+DEFAULTS = frozenset({room.__name__, casebook.__name__})
+"""Modules that hold the function as a default of a party's own parts, which are replaced there."""
 
 
 def draw_train_s(train_s: float, spread: float, name: str, seed: int) -> float:
@@ -49,12 +52,13 @@ def switch(honest: Callable[..., Any], other: Callable[..., Any], first_step: in
     return choose
 
 
-def replace_training(train: Train, package: str = PATIENT) -> list[str]:
+def replace_training(train: Train, package: str = ACTIONS) -> list[str]:
     """Let every loaded module of a package that trains segments call `train`; their names. Raises LookupError
     where there is none: what is measured would not be paced."""
     found = []
     for name, module in list(sys.modules.items()):
-        if name.startswith(f"{package}.") and vars(module).get("train_segment") is train_segment:
+        is_here = name.startswith(f"{package}.") and name not in DEFAULTS
+        if is_here and vars(module).get("train_segment") is train_segment:
             vars(module)["train_segment"] = train
             found.append(name)
     if not found:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.utilisation_run.counting import RoundTold, count_phase, fold_rounds
+from benchmarks.utilisation_run.counting import RoundTold, count_phase, cut_phase, fold_rounds
 from benchmarks.utilisation_run.network import FALSE_SOLVER, STOPPED, Network
+from benchmarks.utilisation_run.phases import FALSE_SOLVER as FALSE_PHASE
 from benchmarks.utilisation_run.plan import DRAWS, MODEL, SEGMENTS
 from benchmarks.utilisation_run.reading import list_disputes, read_senders, read_times
 from protocol.compute.model import parameter_count
@@ -18,7 +19,7 @@ LATE_AUDITS = "off (c = 0): the terms need three whistleblowers for them, and on
 
 
 async def make_report(network: Network) -> Json:
-    """Everything that the run tells; a phase that did not end within the limit is None."""
+    """Everything that the run tells; a phase of which no round ended within the limit is None."""
     head = await network.chain.head()
     events = await network.chain.read_events(network.devnet.deployment.deploy_block, head.number)
     rounds = fold_rounds(events, await read_senders(network.chain.connection, events))
@@ -29,9 +30,18 @@ async def make_report(network: Network) -> Json:
         "rounds": {str(i): show_round(one, times, names) for i, one in rounds.items()},
         "train_s": network.play.train_s,
         "block_s": network.play.block_s,
+        "measured_block_s": compute_block_s(times),
         "disputes": list_disputes(events),
         **show_setting(network),
     }
+
+
+def compute_block_s(times: Mapping[int, float]) -> float | None:
+    """Seconds from block to block, between the first and the last that count."""
+    if len(times) < 2:
+        return None
+    first, last = min(times), max(times)
+    return round((times[last] - times[first]) / (last - first), 3)
 
 
 def list_solvers(network: Network, *, with_false: bool) -> dict[str, float]:
@@ -44,14 +54,16 @@ def list_solvers(network: Network, *, with_false: bool) -> dict[str, float]:
 
 
 def show_phases(network: Network, rounds: Mapping[int, RoundTold], times: Mapping[int, float]) -> Json:
-    """The share of each phase, and what it is made of."""
+    """The share of each phase, of those of its rounds that were over in time, and what it is made of."""
     shares: Json = {}
     parts: Json = {}
     for phase in network.play.phases:
-        honest = list_solvers(network, with_false=phase.name != "false_solver")
-        told = count_phase(rounds, phase, honest, times)
+        over = cut_phase(rounds, phase)
+        honest = list_solvers(network, with_false=phase.name != FALSE_PHASE)
+        told = None if over is None else count_phase(rounds, over, honest, times)
         shares[phase.name] = None if told is None else round(told.utilisation, 4)
-        parts[phase.name] = None if told is None else asdict(told) | {"rounds": [phase.first, phase.last]}
+        if over is not None and told is not None:
+            parts[phase.name] = asdict(told) | {"rounds": [over.first, over.last]}
     return {**shares, "phases": parts, "least": LEAST}
 
 
