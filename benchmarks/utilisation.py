@@ -13,17 +13,21 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from math import inf
 from typing import Any
 
 from benchmarks.setting import BUILD, write_report
 from benchmarks.utilisation_model.cases import CASES, show_case
 from benchmarks.utilisation_model.chart import build_chart
-from benchmarks.utilisation_model.constants import Constants
+from benchmarks.utilisation_model.constants import Blocks, Constants, Setting
 from benchmarks.utilisation_model.measuring import measure_constants
+from benchmarks.utilisation_model.simulation import simulate
 from benchmarks.utilisation_model.table import make_table, show_row
 from benchmarks.utilisation_run.network import open_network, run_network
 from benchmarks.utilisation_run.phases import FULL, QUICK, Play
+from benchmarks.utilisation_run.plan import DELAY, DRAWS, GRID, MODEL, SEGMENTS, SOLVERS
 from benchmarks.utilisation_run.report import make_report
+from protocol.compute.model import parameter_count
 
 LIMIT_MIN = 68.0
 """For the network; the chain's start and the simulation take less than two."""
@@ -73,6 +77,19 @@ def simulate_all() -> dict[str, Any]:
     }
 
 
+def simulate_network(play: Play) -> dict[str, float]:
+    """What the simulation says of the honest phase, with and without training ahead: one machine, so links
+    that take no time."""
+    blocks = Blocks(play.block_s, DELAY, GRID)
+    setting = Setting(
+        parameter_count(MODEL), inf, inf, blocks, SOLVERS, SEGMENTS, DRAWS, play.spread, are_ends_equal=True
+    )
+    names = {"ahead": setting, "not_ahead": replace(setting, is_ahead=False)}
+    return {
+        name: round(simulate(one, Constants(), play.train_s).utilisation, 3) for name, one in names.items()
+    }
+
+
 def main() -> None:
     """Measures, simulates, writes."""
     options = parse()
@@ -80,7 +97,7 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     limit_s = 60 * options.limit_min
     report = {} if options.model_only else asyncio.run(measure(choose_play(options), limit_s))
-    report |= simulate_all()
+    report |= {"simulated": simulate_network(choose_play(options)), **simulate_all()}
     print({name: report.get(name) for name in NAMES})
     print(write_report("utilisation-model" if options.model_only else "utilisation", report))
 

@@ -40,7 +40,7 @@ class Setting:
     spread: how far training times of solvers differ; cores: on which a node hashes, encodes and merges;
     delta_bytes: a parameter's share of a pseudo-gradient; is_stored: pseudo-gradients go once into a store
     that all read, in the place of once to each solver; are_ends_equal: an auditor's end has the claim's root,
-    so that no end state is sent."""
+    so that no end state is sent; is_ahead: solvers train before the round before has its root."""
 
     parameters: float
     up_bytes_s: float
@@ -54,6 +54,7 @@ class Setting:
     delta_bytes: float = 1.02
     is_stored: bool = False
     are_ends_equal: bool = False
+    is_ahead: bool = True
 
 
 STATE_BYTES = 12

@@ -69,8 +69,10 @@ def play_rounds(
         closed_s = find_block(blocks, max(ready_s, opened_s + constants.notice_s) + constants.send_s)
         yield Times(sum(seconds), max(0.0, opened_s + constants.notice_s - ready_s), closed_s)
         exchanged_s = closed_s + constants.notice_s + constants.message_s + took.exchange
-        start_s = exchanged_s + took.merge
         opened_s = find_root(blocks, constants, took, closed_s, exchanged_s, replay_s)
+        start_s = exchanged_s + took.merge
+        if not setting.is_ahead:
+            start_s = max(start_s, opened_s + constants.notice_s)
 
 
 def draw_factor(index: int, slot: int, spread: float) -> float:

@@ -41,6 +41,12 @@ def test_two_rounds_by_hand() -> None:
     assert [one.waited_s for one in told] == [0.0, 132.0 - 103.0]
 
 
+def test_who_does_not_train_ahead_starts_at_the_root() -> None:
+    """The root of the case above is in the block of 132: trained at 182, in the block of 184."""
+    waiting = replace(EXACT, is_ahead=False)
+    assert [one.closed_s for one in list(play_rounds(waiting, INSTANT, 50.0, NOTHING))[:2]] == [52.0, 184.0]
+
+
 def test_blocks_and_grid_blocks_by_hand() -> None:
     blocks = Blocks(2.0, 1, 4)
     assert [find_block(blocks, ready_s) for ready_s in (0.0, 1.9, 2.0)] == [2.0, 2.0, 4.0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.utilisation import choose_play, parse
+from benchmarks.utilisation import choose_play, parse, simulate_network
 from benchmarks.utilisation_run.pacing import draw_train_s, pace, replace_training, switch
 from benchmarks.utilisation_run.phases import FULL, QUICK, Play
 from benchmarks.utilisation_run.plan import CONTEST_LEVELS, SEGMENTS, build_plan, fit_windows
@@ -75,6 +75,11 @@ def test_a_package_that_trains_nothing_is_refused() -> None:
     assert isinstance(claim, ModuleType)
     with pytest.raises(LookupError, match="no module of protocol.spec calls train_segment"):
         replace_training(train_segment, "protocol.spec")
+
+
+def test_the_network_is_simulated_too() -> None:
+    simulated = simulate_network(FULL)
+    assert 0.5 < simulated["not_ahead"] < simulated["ahead"] < 1.0
 
 
 def test_options_choose_the_play() -> None:
