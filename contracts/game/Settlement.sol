@@ -196,11 +196,28 @@ contract Settlement is Module, ISettlement {
         private
         returns (Money memory money)
     {
-        uint256 number = seat & type(uint16).max;
-        for (uint256 round = record.settled; round <= page.last; ++round) {
-            uint256 pool = page.facts[round - page.first].pool;
-            if (pool >> number & 1 == 1) _addRound(page, money, record, round, Slots.slotOf(pool, number));
+        (uint256 number, uint256 payWei) = (seat & type(uint16).max, page.terms.amounts.solverPay);
+        uint256 plainWei;
+        unchecked {
+            for (uint256 round = record.settled; round <= page.last; ++round) {
+                IRounds.Facts memory fact = page.facts[round - page.first];
+                IVotes.Ends memory end = page.ends[round - page.first];
+                uint256 pool = fact.pool;
+                if (pool >> number & 1 == 0) continue;
+                uint256 slot = Slots.slotOf(pool, number);
+                bool isEarned = fact.committed & end.accepted & 1 << slot != 0;
+                // Rounds are at most 65,535, an amount has 128 bits.
+                if (isEarned && _isPlain(fact, end)) plainWei += payWei;
+                else _addRound(page, money, record, round, slot);
+            }
         }
+        money.paidWei += plainWei;
+    }
+
+    /// @dev A round of whole claims in which nothing went wrong: whoever was accepted is paid. Most rounds are; `_addRound` decides the others.
+    function _isPlain(IRounds.Facts memory fact, IVotes.Ends memory end) private pure returns (bool) {
+        uint256 wrong = fact.missing | end.restored | end.unserved | end.lateRejected | end.convicted;
+        return wrong == 0 && !fact.isUndone && !fact.isShort;
     }
 
     /// @dev The pay of a VOID claim is burned, but for one that was not served or convicted: that stays the submitter's. Of a claim that a slash has paid
