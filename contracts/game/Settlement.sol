@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../Types.sol";
 import {
     EPOCH_ROUNDS,
+    FALLS_MAX,
     GameTerms,
     Member,
     NO_DRAW,
@@ -266,11 +267,11 @@ contract Settlement is Module, ISettlement {
     // Falls -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc ISettlement
     function fall(TaskId task, uint256 round, address finder) external only(address(contests)) {
-        (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round);
+        uint256 number = _falls[task].length;
+        (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
         uint256 restWei = tasks.convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
         uint256 owedWei = first > last ? 0 : _owedIn(task, first, last);
         uint256 heldWei = _min(owedWei, restWei);
-        uint256 number = _falls[task].length;
         _falls[task].push(Fall(uint32(first), uint32(last), uint128(owedWei), uint128(heldWei)));
         emit RestitutionHeld(task, number, first, last, owedWei, heldWei);
         purse.move(Pots.stakes(task), Pots.restitution(task, number), heldWei);

@@ -564,6 +564,26 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    /// @dev Settling and closing look at each fall: there may not be any number of them.
+    function test_fall_eighth_haltsTheTask() public {
+        begin(3, 6, 3);
+        playRound(0);
+        for (uint256 falls = 0; falls < 8; ++falls) {
+            (IRounds.Line memory line,) = rounds.lineOf(task);
+            assertFalse(line.isHalted, "not yet");
+            fall(0);
+        }
+        (IRounds.Line memory last,) = rounds.lineOf(task);
+        assertTrue(last.isHalted, "halted");
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskHalted.selector, task));
+        rounds.start(task);
+        passDuties();
+        windUp();
+    }
+
     /// @dev Posted again, it falls again; the second fall finds the later rounds undone and owes nothing.
     function test_fall_again_owesNothingTwice() public {
         begin(3, 6, 3);
