@@ -39,12 +39,20 @@ contract Asks is QuestionModule, IAsks {
         uint256 votesUntil = s.from + 2 * audit.auditMax;
         _requireWindow(0, votesUntil + audit.ask);
         id = _idOf(task, hash, leaf, s.seat, msg.sender);
-        if (_asks[id].lastBlock != 0) revert AlreadyAsked(id);
+        OpenAsk storage open = _asks[id];
+        if (open.lastBlock != 0) revert AlreadyAsked(id);
         (uint256 bonds, uint256 bondWei) = _openQuestion(task, s.seat, s.ref.round, bondLimitWei);
         // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
         uint256 lastBlock = _max(block.number, votesUntil) + audit.respond;
-        _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));
+        _put(open, lastBlock, bonds);
         _logOpened(task, s.seat, id, signed, leaf, bondWei, lastBlock);
+    }
+
+    /// @dev Writes a whole new word: the compiler would read it first, for what it does not hold. Both numbers are far below 2^64.
+    function _put(OpenAsk storage open, uint256 lastBlock, uint256 bonds) private {
+        assembly ("memory-safe") {
+            sstore(open.slot, or(shl(64, and(bonds, 0xffffffffffffffff)), and(lastBlock, 0xffffffffffffffff)))
+        }
     }
 
     /// @dev Emits AskOpened. By hand: `_readBareVote` has read the vote, which lies first in `signed`, so its 14 words are logged as they came.

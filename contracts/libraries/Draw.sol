@@ -19,8 +19,8 @@ library Draw {
     function uniform(bytes32 seed, uint256 counter, uint256 n) internal pure returns (uint256 drawn) {
         if (n == 0) revert NothingToDraw(1, 0);
         unchecked {
-            // 2^256 mod n, without 2^256: 0 - n wraps around.
-            uint256 most = type(uint256).max - (0 - n) % n;
+            // 2^256 mod n, without 2^256.
+            uint256 most = type(uint256).max - (type(uint256).max % n + 1) % n;
             for (uint256 attempt = 0;; ++attempt) {
                 uint256 x = _hash(seed, counter, attempt);
                 if (x <= most) return x % n;
