@@ -12,6 +12,7 @@ import {
     StatementRef
 } from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {GameWorld} from "./GameWorld.sol";
@@ -570,7 +571,7 @@ contract SettlementTest is GameWorld {
         playRound(0);
         for (uint256 falls = 0; falls < 8; ++falls) {
             (IRounds.Line memory line,) = rounds.lineOf(task);
-            assertFalse(line.isHalted, "not yet");
+            assertTrue(!line.isHalted, "not yet");
             fall(0);
         }
         (IRounds.Line memory last,) = rounds.lineOf(task);
