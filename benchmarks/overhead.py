@@ -147,8 +147,8 @@ def measure(call: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> tu
 
 
 def make_claim(bench: Bench, delta: bytes, headers: list[StateHeader]) -> bytes:
-    """Pseudo-gradient, claim tree and the bytes of the call, as `protocol/actions/merge/claim.py` makes
-    them."""
+    """Pseudo-gradient, claim tree and the bytes of the call, as `protocol/actions/merge/training.py`
+    makes them."""
     root = build_delta_tree(delta).root
     bench.shelf.store.put_delta(root, delta)
     roots = [codec.compute_state_root(header) for header in headers]
