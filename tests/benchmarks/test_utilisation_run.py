@@ -12,7 +12,7 @@ from benchmarks.utilisation_run.pacing import draw_train_s, pace, replace_traini
 from benchmarks.utilisation_run.phases import FULL, QUICK, Play
 from benchmarks.utilisation_run.plan import CONTEST_LEVELS, SEGMENTS, build_plan, fit_windows
 from node.submit import build_task
-from protocol.actions.merge import claim
+from protocol.actions.merge import training
 from protocol.compute.step import train_segment
 from protocol.spec.game.logged_terms import read_terms
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
@@ -66,13 +66,13 @@ def test_every_module_that_trains_claims_gets_the_paced_function(monkeypatch: py
     def paced(*arguments: Any) -> Any:
         return arguments
 
-    monkeypatch.setattr(claim, "train_segment", train_segment)
-    assert claim.__name__ in replace_training(paced)
-    assert vars(claim)["train_segment"] is paced
+    monkeypatch.setattr(training, "train_segment", train_segment)
+    assert training.__name__ in replace_training(paced)
+    assert vars(training)["train_segment"] is paced
 
 
 def test_a_package_that_trains_nothing_is_refused() -> None:
-    assert isinstance(claim, ModuleType)
+    assert isinstance(training, ModuleType)
     with pytest.raises(LookupError, match="no module of protocol.spec calls train_segment"):
         replace_training(train_segment, "protocol.spec")
 
