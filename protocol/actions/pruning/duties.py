@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.segments import restore_boundary
+from protocol.actions.dispute.serving import forget
 from protocol.actions.merge.global_model import get_initial_header
 from protocol.actions.merge.places import find_own_slot
 from protocol.actions.merge.work import find_work
@@ -58,6 +59,7 @@ class Prune:
         candidates = await asyncio.to_thread(_list_here, party.store)
         await _learn_works(party, candidates)
         books, state = open_books(party), get_now(party)
+        forget_steps(party, state, block - REORG_BLOCKS)
         kept = list_kept(state, books, block - REORG_BLOCKS)
         goes = list_removable(state, books, memory, candidates, kept.keys(), block)
         freed = await asyncio.to_thread(delete_blobs, party.store, goes)
@@ -105,6 +107,16 @@ def _list_restored(party: Party, state: GameState, game_round: GameRound, block:
     last, count = max(work.boundaries), party.task.spec.terms.parameter_count
     if not party.store.has(refer_tensor(work.boundaries[last].weights_root, count)):
         yield RestoreBoundary(game_round.index, last)
+
+
+def forget_steps(party: Party, state: GameState, block: int) -> None:
+    """Show steps that somebody asked for no more, once their round is over."""
+    desk = party.task.cases.desk
+    for place, states in list(desk.shown.items()):
+        game_round = state.rounds.get(place[1])
+        if game_round is None or not is_answerable(state, game_round, block):
+            del desk.shown[place]
+            forget(party, ("wanted", states))
 
 
 # --- Deciding -----------------------------------------------------------------------------------------------

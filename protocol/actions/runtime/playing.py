@@ -14,8 +14,8 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
     (unknown or malformed task) and EnvironmentFault (no chain, no peer)."""
     await catch_up(party)
     await open_task(party, task, wish.figures if wish else None)
-    await check_bits(party)
     if wish is not None:
+        await check_bits(party)
         await take_seat(party, wish)
     try:
         await Loop(party, rooms).run()

@@ -25,7 +25,7 @@ from protocol.actions.pruning import duties
 from protocol.actions.pruning.duties import REORG_BLOCKS, Prune, RestoreBoundary
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
-from protocol.adapters.blobs import refer_delta, refer_state
+from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
 from protocol.adapters.messages import encode_message
 from protocol.compute.step import train_segment
 from protocol.spec.codec import compute_state_root
@@ -34,7 +34,7 @@ from protocol.spec.game.drawing import get_late_draw, get_segments
 from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
 from protocol.spec.game.state import GameState, StatementRef
-from protocol.spec.game.timing import get_statement_until
+from protocol.spec.game.timing import get_duty_until, get_statement_until
 from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
 from tests.protocol.actions.specs import get_spec
@@ -188,12 +188,18 @@ async def test_steps_that_a_member_asks_for_are_trained_again(tmp_path: Path) ->
         account = party.account
         with pytest.raises(EnvironmentFault):
             await answer_steps(party, account, body)
-        accept(stage, slot)
         (wanted,) = list_wanted(party, stage.world.block)
         await Prune(()).perform(party)
         await show_wanted(party, wanted)
         shown = await answer_steps(party, account, body)
         assert len(shown.states) == get_spec().terms.segment_steps + 1
+        await Prune(()).perform(party)
+        assert len(party.store.list_keys(BlobKind.TENSOR)) > 3 * get_spec().terms.segment_steps
+        until = get_duty_until(party.game, party.game.rounds[0])
+        assert until is not None
+        jump(stage, until + REORG_BLOCKS + 1)
+        await Prune(()).perform(party)
+        assert not party.task.cases.shown and len(party.store.list_keys(BlobKind.TENSOR)) <= 2
 
 
 def draw_nothing_late(stage: Stage) -> None:
@@ -202,11 +208,6 @@ def draw_nothing_late(stage: Stage) -> None:
     late = replace(state.rounds[0], late_seed=make_word("late"), late_from=state.rounds[0].closed)
     stage.world.state = replace(state, rounds={0: late})
     stage.sync()
-
-
-def accept(stage: Stage, slot: int) -> None:
-    """The claim is decided by now: nobody voted on it, so it is VOID."""
-    assert stage.world.block > (stage.world.state.rounds[0].closed or 0)
 
 
 async def test_a_machine_that_computes_other_bits_says_so_and_shows_nothing(tmp_path: Path) -> None:
