@@ -3,7 +3,7 @@
 Each function answers for a block; the window's last block is inside.
 """
 
-from protocol.spec.game.drawing import get_drawn_segment, list_draws
+from protocol.spec.game.drawing import get_drawn_segment
 from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.state import GameRound, GameState, StatementRef
 from protocol.spec.game.timing import get_ask_until, get_duty_until, get_statement_until, get_votes_from
@@ -65,12 +65,13 @@ def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
 
 def list_shown_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
     """Segments of a claim whose ends its solver owes to auditors: the drawn ones while votes count."""
-    found = []
-    for owner, draw in list_draws(state, game_round):
-        segment = get_drawn_segment(state, game_round, slot, draw) if owner == slot else None
-        if segment is not None and is_vote_wanted(state, StatementRef(game_round.index, slot, draw), block):
-            found.append(segment)
-    return tuple(found)
+    draws = [
+        draw
+        for draw in range(state.terms.draws + 1)
+        if is_vote_wanted(state, StatementRef(game_round.index, slot, draw), block)
+    ]
+    segments = (get_drawn_segment(state, game_round, slot, draw) for draw in draws)
+    return tuple(segment for segment in segments if segment is not None)
 
 
 def find_settled(state: GameState, block: int) -> GameRound | None:

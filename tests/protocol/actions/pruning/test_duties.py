@@ -17,7 +17,9 @@ from protocol.actions.audit.book import AuditBook
 from protocol.actions.dispute import replying
 from protocol.actions.dispute.answering import post_roots
 from protocol.actions.dispute.casebook import CaseBook, Compute
+from protocol.actions.dispute.judging_work import get_openings, make_delta
 from protocol.actions.dispute.messages import StepsAsked
+from protocol.actions.dispute.segments import restore_boundary
 from protocol.actions.dispute.serving import answer_steps, list_wanted, show_wanted
 from protocol.actions.dispute.sources import OwnReplay
 from protocol.actions.merge.opening import get_finished, open_boundary
@@ -25,7 +27,7 @@ from protocol.actions.pruning import duties
 from protocol.actions.pruning.duties import REORG_BLOCKS, Prune, RestoreBoundary
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
-from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
+from protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
 from protocol.adapters.messages import encode_message
 from protocol.compute.step import train_segment
 from protocol.spec.codec import compute_state_root
@@ -76,7 +78,7 @@ async def open_solver(folder: Path, is_pruned: bool = True) -> AsyncIterator[tup
         if is_pruned:
             (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
             await prune.perform(party)
-            assert list_here(party) == [0]
+            assert list_here(party) == [0] and not list_due(party), "nothing is due before a window ends"
         yield stage, party
 
 
@@ -146,8 +148,11 @@ async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(tmp_path:
         assert {segment, segment + 1} <= set(list_here(party)), "auditors may still fetch them"
         jump(stage, last + 1)
         assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        jump(stage, last + REORG_BLOCKS)
+        await Prune(()).perform(party)
+        assert {segment, segment + 1} <= set(list_here(party)), "a reorg may open the window again"
         jump(stage, last + REORG_BLOCKS + 1)
-        (prune,) = list_due(party)
+        (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
         await prune.perform(party)
         assert list_here(party) == [0]
 
@@ -189,7 +194,9 @@ async def test_steps_that_a_member_asks_for_are_trained_again(tmp_path: Path) ->
         with pytest.raises(EnvironmentFault):
             await answer_steps(party, account, body)
         (wanted,) = list_wanted(party, stage.world.block)
+        await restore_boundary(party, 0, 3)
         await Prune(()).perform(party)
+        assert list_here(party) == [0, 3], "it is about to be read"
         await show_wanted(party, wanted)
         shown = await answer_steps(party, account, body)
         assert len(shown.states) == get_spec().terms.segment_steps + 1
@@ -208,6 +215,18 @@ def draw_nothing_late(stage: Stage) -> None:
     late = replace(state.rounds[0], late_seed=make_word("late"), late_from=state.rounds[0].closed)
     stage.world.state = replace(state, rounds={0: late})
     stage.sync()
+
+
+async def test_a_false_rejection_of_the_work_is_refuted_with_pruned_weights(
+    tmp_path: Path,
+) -> None:
+    """`proveRightDelta` takes a leaf of the final weights: they are trained again, no peer has them."""
+    async with open_solver(tmp_path) as (stage, party):
+        slot, count = stage.get_slot(1), get_spec().terms.parameter_count
+        final = refer_tensor(get_finished(party, 0).boundaries[SEGMENTS].weights_root, count)
+        assert not party.store.has(final)
+        form = await make_delta(party, 0, slot, 1, get_openings(party, 0, slot))
+        assert form["final_leaf"] == party.store.open_leaves(final, [1])[0]
 
 
 async def test_a_machine_that_computes_other_bits_says_so_and_shows_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from protocol.actions.pruning.named import name_delta, name_outer, name_state, n
 from protocol.adapters.blobs import BlobKey
 from protocol.spec.game.auditing import DrawnAudit, get_drawn
 from protocol.spec.game.drawing import get_late_draw, get_segments
-from protocol.spec.game.enums import ContestTurn
+from protocol.spec.game.enums import ContestTurn, RoundPhase
 from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
 from protocol.spec.game.state import GameRound, GameState, RootContest, RunningDispute, StatementRef
 from protocol.spec.game.timing import get_ask_until, get_duty_until
@@ -119,12 +119,14 @@ def test_inputs_of_the_outer_step_stay_until_the_root_cannot_be_contested(node: 
 
 
 def test_the_own_pseudo_gradient_stays_while_the_claim_can_be_disputed(node: Node) -> None:
+    """Also where it was not merged: the base root stands."""
     state = play(node, 3).get_now()
-    one = state.rounds[0]
+    one = replace(state.rounds[0], phase=RoundPhase.STANDING, root=None, merged=())
     finished = node.claims.find(one).finished
     assert finished is not None and one.closed is not None
-    until = max(one.closed + state.terms.windows.dispute, one.root_until)
-    assert ends_after(node, state, until, [name_delta(finished.delta_root)])
+    standing = replace(state, rounds={**state.rounds, 0: replace(one, late_from=None, late_seed=None)})
+    until = one.closed + state.terms.windows.dispute
+    assert ends_after(node, standing, until, [name_delta(finished.delta_root)])
 
 
 def test_an_open_dispute_keeps_the_start_of_its_segment(node: Node) -> None:
@@ -168,15 +170,15 @@ def test_moments_stay_until_the_next_claim_has_gone_on_from_them(node: Node) -> 
 
 def test_the_model_of_the_next_round_and_the_settled_one_stay(node: Node) -> None:
     state = play(node, 4).get_now()
-    far = 1 << 40
-    kept = list_kept(state, node.books, far)
-    assert set(name_outer(node.models[state.root])) <= kept.keys()
-    newest = max(i for i, one in state.rounds.items() if one.root is not None)
-    settled = replace(state, root=b"r" * 32)
-    assert (
-        set(name_outer(node.models[state.rounds[newest].root or b""]))
-        <= list_kept(settled, node.books, far).keys()
-    )
+    rounds = {index: one for index, one in state.rounds.items() if one.root is not None}
+    over, far, newest = replace(state, rounds=rounds), 1 << 40, rounds[max(rounds)].root
+    assert newest == state.root is not None
+    model = list(name_outer(node.models[state.root]))
+    assert is_kept(node, over, far, model), "twice: it is the settled one as well"
+    assert is_kept(node, replace(over, root=b"r" * 32), far, model), "the settled one, for whoever exports"
+    assert is_kept(node, replace(over, rounds={}), far, model), "what the next round starts from"
+    before = list(name_tensors(node.models[rounds[0].root or b""].weights_root))
+    assert not is_kept(node, over, far, before)
 
 
 def test_on_other_bits_nothing_of_an_open_round_is_pruned(node: Node) -> None:

@@ -95,7 +95,7 @@ def test_pseudo_gradients_without_a_name_stay_while_one_is_missing(node: Node) -
     node.claims.proofs.clear()
     keys = {name_delta(proof.delta_root) for proof in others.values()} - {name_delta(own.delta_root)}
     list_going(node, state, block)
-    later = block + 2 * state.terms.windows.audit_max
+    later = block + 2 * state.terms.windows.audit_max + 1
     assert later < posted.root_until and not keys & list_going(node, state, later)
     assert list_unknown_works(state, node.books, block)
     for one in state.rounds.values():
