@@ -178,7 +178,7 @@ async def make_delta(party: Party, index: int, slot: int, leaf: int, openings: C
 async def _have_final(party: Party, index: int, slot: int, ref: BlobRef) -> None:
     """Have the final weights of a claim; of an own one that were pruned they are trained again."""
     solver = find_solver(get_now(party), index, slot)
-    if solver == party.account:
+    if solver == party.account and not party.store.has(ref):
         await restore_boundary(party, index, max(list_own_boundaries(party, index)))
         return
     known = party.state.network.peers.get(solver or "")
