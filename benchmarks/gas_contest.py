@@ -1,6 +1,6 @@
 """A contest at the bounds: answers, the contester's moves, the leaf, right and wrong, and the fall.
 
-The claims are those of `ContestsGas.t.sol`: scales as far apart as they may be, sums that change their size.
+The claims are as those of `ContestsGas.t.sol`: scales far apart, sums that round at every claim.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from protocol.spec.claim_tree import compute_work_leaf
 from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_root, hash_leaf
 from protocol.spec.outer import compute_outer_leaf
-from protocol.spec.params import DELTA_BLOCK_BYTES, DELTA_LEAF_BYTES, SCALE_BYTE_MAX
+from protocol.spec.params import DELTA_BLOCK_BYTES, DELTA_LEAF_BYTES
 from tests.rounds.chain import RoundChain
 from tests.rounds.members import make_word
 
@@ -33,11 +33,10 @@ def make_base(name: str) -> bytes:
 
 
 def make_delta(slot: int) -> bytes:
-    """A leaf of a pseudo-gradient. One of sixteen has the smallest scale, all others the greatest."""
-    noise, is_small = make_noise(DELTA_LEAF_BYTES, "delta", slot), slot % 16 == 7
-    quantum = 127 if slot == 0 else 126 if slot % 2 == 0 else 256 - 126
-    delta = bytearray(noise if is_small else bytes([quantum]) * DELTA_LEAF_BYTES)
-    delta[::DELTA_BLOCK_BYTES] = bytes([0 if is_small else SCALE_BYTE_MAX]) * 4
+    """A leaf of a pseudo-gradient. From claim to claim scales rise by three bits, so nearly every sum rounds:
+    in whichever order they come."""
+    delta = bytearray(make_noise(DELTA_LEAF_BYTES, "delta", slot))
+    delta[::DELTA_BLOCK_BYTES] = bytes([3 * slot]) * 4
     return bytes(delta)
 
 

@@ -39,12 +39,44 @@ contract Asks is QuestionModule, IAsks {
         uint256 votesUntil = s.from + 2 * audit.auditMax;
         _requireWindow(0, votesUntil + audit.ask);
         id = _idOf(task, hash, leaf, s.seat, msg.sender);
-        if (_asks[id].lastBlock != 0) revert AlreadyAsked(id);
+        OpenAsk storage open = _asks[id];
+        if (open.lastBlock != 0) revert AlreadyAsked(id);
         (uint256 bonds, uint256 bondWei) = _openQuestion(task, s.seat, s.ref.round, bondLimitWei);
         // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
         uint256 lastBlock = _max(block.number, votesUntil) + audit.respond;
-        _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));
-        emit AskOpened(task, s.seat, id, signed.vote, leaf, msg.sender, bondWei, lastBlock);
+        _put(open, lastBlock, bonds);
+        _logOpened(task, s.seat, id, signed, leaf, bondWei, lastBlock);
+    }
+
+    /// @dev Writes a whole new word: the compiler would read it first, for what it does not hold. Both numbers are far below 2^64.
+    function _put(OpenAsk storage open, uint256 lastBlock, uint256 bonds) private {
+        assembly ("memory-safe") {
+            sstore(open.slot, or(shl(64, and(bonds, 0xffffffffffffffff)), and(lastBlock, 0xffffffffffffffff)))
+        }
+    }
+
+    /// @dev Emits AskOpened. By hand: `_readBareVote` has read the vote, which lies first in `signed`, so its 14 words are logged as they came.
+    function _logOpened(
+        TaskId task,
+        uint256 seat,
+        bytes32 id,
+        SignedVote calldata signed,
+        uint32 leaf,
+        uint256 bondWei,
+        uint256 lastBlock
+    ) private {
+        bytes32 topic = AskOpened.selector;
+        assembly ("memory-safe") {
+            // abi.encode(id, signed.vote, leaf, msg.sender, bondWei, lastBlock)
+            let data := mload(0x40)
+            mstore(data, id)
+            calldatacopy(add(data, 0x20), signed, 0x1c0)
+            mstore(add(data, 0x1e0), and(leaf, 0xffffffff))
+            mstore(add(data, 0x200), caller())
+            mstore(add(data, 0x220), bondWei)
+            mstore(add(data, 0x240), lastBlock)
+            log3(data, 0x260, topic, task, seat)
+        }
     }
 
     /// @dev A REJECT is asked about the leaf that it names: one that names none that exists is proven false (`Evidence`).
@@ -59,12 +91,21 @@ contract Asks is QuestionModule, IAsks {
         if (!isLeaf || isReject && leaf != named) revert LeafNotAsked(leaf);
     }
 
+    /// @dev keccak256(abi.encode(task, vote, leaf, seat, asker))
     function _idOf(TaskId task, bytes32 vote, uint256 leaf, uint256 seat, address asker)
         private
         pure
-        returns (bytes32)
+        returns (bytes32 id)
     {
-        return keccak256(abi.encode(task, vote, leaf, seat, asker));
+        assembly ("memory-safe") {
+            let message := mload(0x40)
+            mstore(message, task)
+            mstore(add(message, 0x20), vote)
+            mstore(add(message, 0x40), leaf)
+            mstore(add(message, 0x60), seat)
+            mstore(add(message, 0x80), shr(96, shl(96, asker)))
+            id := keccak256(message, 0xa0)
+        }
     }
 
     // Answering -------------------------------------------------------------------------------------------------------

@@ -258,4 +258,6 @@ uint32 constant EXACT_FORMAT = 3;
 uint256 constant EPOCH_ROUNDS = 16;
 /// @dev Rounds until storage is used again.
 uint256 constant RING_ROUNDS = 128;
+/// @dev Falls after which a task is halted.
+uint256 constant FALLS_MAX = 8;
 uint256 constant RANKS = 3;

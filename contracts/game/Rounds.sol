@@ -513,7 +513,7 @@ contract Rounds is Module, IRounds {
 
     // Falling ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
-    function fall(TaskId task, uint256 round)
+    function fall(TaskId task, uint256 round, bool isLast)
         external
         only(address(settlement))
         returns (uint64 signers, uint256 firstUndone, uint256 lastUndone)
@@ -531,8 +531,11 @@ contract Rounds is Module, IRounds {
         }
         t.live = round + 1;
         _dropUnopened(t);
+        bool isHalting = isLast && t.isHalted == 0;
+        if (isHalting) t.isHalted = 1;
         s.track = t.pack();
         emit RootFell(task, round);
+        if (isHalting) emit TaskHalted(task);
     }
 
     function _undo(State storage s, uint256 round) private {

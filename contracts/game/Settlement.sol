@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../Types.sol";
 import {
     EPOCH_ROUNDS,
+    FALLS_MAX,
     GameTerms,
     Member,
     NO_DRAW,
@@ -196,11 +197,28 @@ contract Settlement is Module, ISettlement {
         private
         returns (Money memory money)
     {
-        uint256 number = seat & type(uint16).max;
-        for (uint256 round = record.settled; round <= page.last; ++round) {
-            uint256 pool = page.facts[round - page.first].pool;
-            if (pool >> number & 1 == 1) _addRound(page, money, record, round, Slots.slotOf(pool, number));
+        (uint256 number, uint256 payWei) = (seat & type(uint16).max, page.terms.amounts.solverPay);
+        uint256 plainWei;
+        unchecked {
+            for (uint256 round = record.settled; round <= page.last; ++round) {
+                IRounds.Facts memory fact = page.facts[round - page.first];
+                IVotes.Ends memory end = page.ends[round - page.first];
+                uint256 pool = fact.pool;
+                if (pool >> number & 1 == 0) continue;
+                uint256 slot = Slots.slotOf(pool, number);
+                bool isEarned = fact.committed & end.accepted & 1 << slot != 0;
+                // Rounds are at most 65,535, an amount has 128 bits.
+                if (isEarned && _isPlain(fact, end)) plainWei += payWei;
+                else _addRound(page, money, record, round, slot);
+            }
         }
+        money.paidWei += plainWei;
+    }
+
+    /// @dev A round of whole claims in which nothing went wrong: whoever was accepted is paid. Most rounds are; `_addRound` decides the others.
+    function _isPlain(IRounds.Facts memory fact, IVotes.Ends memory end) private pure returns (bool) {
+        uint256 wrong = fact.missing | end.restored | end.unserved | end.lateRejected | end.convicted;
+        return wrong == 0 && !fact.isUndone && !fact.isShort;
     }
 
     /// @dev The pay of a VOID claim is burned, but for one that was not served or convicted: that stays the submitter's. Of a claim that a slash has paid
@@ -249,11 +267,11 @@ contract Settlement is Module, ISettlement {
     // Falls -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc ISettlement
     function fall(TaskId task, uint256 round, address finder) external only(address(contests)) {
-        (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round);
+        uint256 number = _falls[task].length;
+        (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
         uint256 restWei = tasks.convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
         uint256 owedWei = first > last ? 0 : _owedIn(task, first, last);
         uint256 heldWei = _min(owedWei, restWei);
-        uint256 number = _falls[task].length;
         _falls[task].push(Fall(uint32(first), uint32(last), uint128(owedWei), uint128(heldWei)));
         emit RestitutionHeld(task, number, first, last, owedWei, heldWei);
         purse.move(Pots.stakes(task), Pots.restitution(task, number), heldWei);

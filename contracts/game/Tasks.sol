@@ -45,14 +45,14 @@ contract Tasks is Module, ITasks {
         uint24 version;
         bool isDirty;
         uint16 count;
-        uint64 sitting;
         mapping(uint256 => uint256) live;
         mapping(uint256 => uint256) taken;
         mapping(uint256 => uint256) closed;
         mapping(uint256 => uint256) frozen;
     }
 
-    /// @dev seatOf: of a closed seat its id | CONVICTED. closedSeats: how many hold a number.
+    /// @dev seatOf: of a closed seat its id | CONVICTED. closedSeats: how many hold a number. solvers, verifiers, whistleblowers, isEnough: what the last
+    /// freeze gave, in one word; isFresh: a freeze now would give the same.
     struct Task {
         address terms;
         bool isClosed;
@@ -63,6 +63,11 @@ contract Tasks is Module, ITasks {
         uint16 leastWhistleblowers;
         uint16 solverSeats;
         uint16 closedSeats;
+        uint64 solvers;
+        uint24 verifiers;
+        uint24 whistleblowers;
+        bool isEnough;
+        bool isFresh;
         uint128 askBond;
         uint128 disputeBond;
         mapping(uint256 => Members) members;
@@ -297,21 +302,26 @@ contract Tasks is Module, ITasks {
         returns (uint64 solvers, uint24 verifiers, uint24 whistleblowers, bool isEnough_)
     {
         Task storage entry = _tasks[task];
-        solvers = _freezeSolvers(entry, entry.members[uint256(SeatRole.SOLVER)]);
-        (uint256 count, uint256 lateCount) = (0, 0);
-        (verifiers, count) = _freeze(entry.members[uint256(SeatRole.VERIFIER)]);
-        (whistleblowers, lateCount) = _freeze(entry.members[uint256(SeatRole.WHISTLEBLOWER)]);
-        isEnough_ = _hasLeast(entry, LibBit.popCount(solvers), count, lateCount);
+        if (!entry.isFresh) _refresh(entry);
+        return (entry.solvers, entry.verifiers, entry.whistleblowers, entry.isEnough);
+    }
+
+    function _refresh(Task storage entry) private {
+        uint64 solvers = _freezeSolvers(entry, entry.members[uint256(SeatRole.SOLVER)]);
+        (uint24 verifiers, uint256 count) = _freeze(entry.members[uint256(SeatRole.VERIFIER)]);
+        (uint24 whistleblowers, uint256 lateCount) = _freeze(entry.members[uint256(SeatRole.WHISTLEBLOWER)]);
+        (entry.solvers, entry.verifiers, entry.whistleblowers) = (solvers, verifiers, whistleblowers);
+        entry.isEnough = _hasLeast(entry, LibBit.popCount(solvers), count, lateCount);
+        entry.isFresh = true;
     }
 
     /// @dev The largest stakes sit; the others stay members and wait.
     function _freezeSolvers(Task storage entry, Members storage members) private returns (uint64 sitting) {
-        if (!members.isDirty) return members.sitting;
+        if (!members.isDirty) return entry.solvers;
         uint256 live = members.live[0];
         bool isFull = LibBit.popCount(live) > entry.solverSeats;
         if (isFull) (live,) = _largest(entry, live);
-        sitting = uint64(live);
-        (members.sitting, members.isDirty) = (sitting, false);
+        (sitting, members.isDirty) = (uint64(live), false);
     }
 
     /// @dev A copy, where anything has changed since the last one.
@@ -344,7 +354,7 @@ contract Tasks is Module, ITasks {
         // Who of the solvers sits depends on all of their stakes.
         bool isChanging = (live & bit != 0) != sits;
         if (isChanging) members.live[word] = live ^ bit;
-        if ((isChanging || seat >> 16 == uint256(SeatRole.SOLVER)) && !members.isDirty) members.isDirty = true;
+        if (isChanging || seat >> 16 == uint256(SeatRole.SOLVER)) (members.isDirty, entry.isFresh) = (true, false);
     }
 
     function _required(GameTerms memory terms, SeatRole role) private pure returns (uint256) {
@@ -401,7 +411,7 @@ contract Tasks is Module, ITasks {
         feeWei = _min(feeWei, record.stakeWei);
         emit SeatSettled(task, seat, untilRound, paidWei, burnedWei, feeWei);
         purse.give(Pots.escrow(task), record.account, paidWei);
-        purse.discard(Pots.escrow(task), burnedWei);
+        if (burnedWei != 0) purse.discard(Pots.escrow(task), burnedWei);
         if (feeWei == 0) return;
         unchecked {
             record.stakeWei -= uint96(feeWei);

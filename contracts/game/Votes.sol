@@ -16,6 +16,7 @@ import {Lanes16} from "./libraries/Lanes16.sol";
 import {Log, Logs} from "./libraries/Logs.sol";
 import {Panel, Panels} from "./libraries/Panels.sol";
 import {Slots} from "./libraries/Slots.sol";
+import {Voters} from "./libraries/Voters.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title JUDGE. Twin of `protocol/spec/game/deciding.py` and `fates.py`.
@@ -28,6 +29,10 @@ contract Votes is Module, IVotes {
     using Panels for Panel;
 
     uint256 private constant OPENED = 1;
+    /// @dev What became of a vote in this call: it counts now; its opening fits; it is paid now.
+    uint256 private constant IS_COUNTED = 1;
+    uint256 private constant IS_FITTING = 2;
+    uint256 private constant IS_PAID = 4;
     uint256 private constant EPOCHS = 16;
     uint256 private constant SIGNATURE_BYTES = 64;
 
@@ -72,7 +77,7 @@ contract Votes is Module, IVotes {
         Audit audit;
         Statements.Vote vote;
         uint256 count;
-        address[] accounts;
+        uint256[] accounts;
         uint256[] seats;
         uint256[] drawnSegments;
         Panel primary;
@@ -128,33 +133,54 @@ contract Votes is Module, IVotes {
         if (x.audit.isUndone || !x.audit.isSealed) return;
         _prepare(x, handed);
         State storage s = _states[task];
-        Log memory log = Logs.create(handed.length);
-        bool[] memory isOpened = new bool[](handed.length);
-        bool[] memory isTaken = new bool[](handed.length);
-        unchecked {
-            for (uint256 i = 0; i < handed.length; ++i) {
-                HandedVote calldata one = handed[i];
-                if (!_goTo(s, x, one.place, i)) continue;
-                (isTaken[i], isOpened[i]) = _count(s, x, one, x.accounts[i]);
-                if (isTaken[i]) log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
-            }
-        }
+        uint256[] memory marks = new uint256[](handed.length);
+        bytes memory counted = _countAll(s, x, handed, marks);
         _decide(s, x);
-        if (log.count != 0) emit VotesCounted(task, round, log.seal());
-        _open(s, x, handed, isOpened, isTaken);
+        if (counted.length != 0) emit VotesCounted(task, round, counted);
+        bytes memory opened = _open(s, x, handed, marks);
+        if (opened.length != 0) emit VotesOpened(task, round, opened);
         _turn(s.ballots, x.ballots, NOTHING);
         _turn(s.books, x.book, NOTHING);
-        _logRelayed(task, round, handed, isTaken);
+        _logRelayed(task, round, handed, marks);
+    }
+
+    /// @dev Counts votes, and pays those whose draw is over already: nothing that is paid changes what counts.
+    /// @param marks filled in for each vote
+    /// @return counted what an event says of votes that count now
+    function _countAll(
+        State storage s,
+        Session memory x,
+        HandedVote[] calldata handed,
+        uint256[] memory marks
+    ) private returns (bytes memory counted) {
+        Log memory log = Logs.create(handed.length);
+        unchecked {
+            for (uint256 i = 0; i < handed.length; ++i) {
+                if (!_goTo(s, x, handed[i].place, i)) continue;
+                uint256 mark = _count(s, x, handed[i], address(uint160(_at(x.accounts, i))));
+                if (mark & IS_COUNTED != 0) log.append(_entryOf(handed[i].place));
+                if (mark & IS_FITTING != 0 && _pay(s, x)) mark |= IS_PAID;
+                _set(marks, i, mark);
+            }
+        }
+        return log.seal();
+    }
+
+    /// @dev What events say of a vote, from the place that it names, in the lowest four bytes.
+    function _entryOf(uint256 place) private pure returns (uint256) {
+        return place >> 40;
     }
 
     /// @dev Who calls by way of a contract would hide from strangers what it hands in: the chain shows the data of transactions alone. An account with
     /// code of its own (EIP-7702) is such a contract, also where it sends the transaction to itself. Only what was taken is logged: nobody can make it long.
-    function _logRelayed(TaskId task, uint256 round, HandedVote[] calldata handed, bool[] memory isTaken) private {
+    function _logRelayed(TaskId task, uint256 round, HandedVote[] calldata handed, uint256[] memory marks)
+        private
+    {
         if (msg.sender == tx.origin && msg.sender.code.length == 0) return;
         HandedVote[] memory taken = new HandedVote[](handed.length);
         uint256 count;
         for (uint256 i = 0; i < handed.length; ++i) {
-            if (isTaken[i]) taken[count++] = handed[i];
+            if (marks[i] & (IS_COUNTED | IS_PAID) != 0) taken[count++] = handed[i];
         }
         if (count == 0) return;
         assembly ("memory-safe") {
@@ -179,17 +205,19 @@ contract Votes is Module, IVotes {
         (x.seats, x.drawnSegments) = (seats, new uint256[](handed.length));
         unchecked {
             for (uint256 i = 0; i < handed.length; ++i) {
-                if (_enter(x, handed[i].place)) (seats[i], x.drawnSegments[i]) = (x.seat, x.segment);
+                if (!_enter(x, handed[i].place)) continue;
+                _set(seats, i, x.seat);
+                _set(x.drawnSegments, i, x.segment);
             }
             // Solvers by slot.
             for (uint256 i = handed.length; pool != 0; pool &= pool - 1) {
                 (, uint256 segments) = x.audit.claimAt(i - handed.length);
                 // Of claims that no vote names nothing is needed.
-                if (segments != 0) seats[i] = uint256(SeatRole.SOLVER) << 16 | LibBit.ffs(pool);
+                if (segments != 0) _set(seats, i, uint256(SeatRole.SOLVER) << 16 | LibBit.ffs(pool));
                 ++i;
             }
         }
-        x.accounts = tasks.votersOf(x.task, seats);
+        x.accounts = Voters.load(tasks, x.task, seats);
         x.separator = _separator();
         (x.vote.domain, x.vote.round, x.vote.baseRoot) = (x.domain, uint32(x.round), x.audit.base);
     }
@@ -204,10 +232,16 @@ contract Votes is Module, IVotes {
         return true;
     }
 
-    /// @dev Of a list that has this place: it was made with one for each vote.
+    /// @dev Of a list that has this place: it was made with one for each vote. So is `_set`.
     function _at(uint256[] memory list, uint256 place) private pure returns (uint256 value) {
         assembly ("memory-safe") {
             value := mload(add(add(list, 32), shl(5, place)))
+        }
+    }
+
+    function _set(uint256[] memory list, uint256 place, uint256 value) private pure {
+        assembly ("memory-safe") {
+            mstore(add(add(list, 32), shl(5, place)), value)
         }
     }
 
@@ -267,22 +301,22 @@ contract Votes is Module, IVotes {
         x.late = Panels.deal(SeatRole.WHISTLEBLOWER, words, x.audit.lateSeed, 1, x.count);
     }
 
-    /// @return isCounted whether the vote counts now
-    /// @return isOpened whether it came with an opening that fits, and counts now or did before
+    /// @return mark IS_COUNTED: the vote counts now; IS_FITTING: it came with an opening that fits, and counts now or did before
     function _count(State storage s, Session memory x, HandedVote calldata handed, address voter)
         private
-        returns (bool isCounted, bool isOpened)
+        returns (uint256 mark)
     {
         uint256 votes_ = _votesAt(x);
         (uint256 code, uint256 before) = (Ballots.codeOf(x.word), Ballots.at(votes_, x.rank));
         bool isWithOpening = uint8(handed.place >> 32) == OPENED;
-        if (code == 0 || before != 0 && (before != code || !isWithOpening)) return (false, false);
-        if (before == 0 && !_isDue(x, votes_, code)) return (false, false);
+        if (code == 0 || before != 0 && (before != code || !isWithOpening)) return 0;
+        if (before == 0 && !_isDue(x, votes_, code)) return 0;
         (bool isGood, bool isFitting) = _isSigned(x, handed, voter, isWithOpening);
-        if (!isGood) return (false, false);
-        if (before != 0) return (false, isFitting);
+        if (!isGood) return 0;
+        if (isFitting) mark = IS_FITTING;
+        if (before != 0) return mark;
         _put(s, x, votes_ | code << 3 * x.rank, code);
-        return (true, isFitting);
+        return mark | IS_COUNTED;
     }
 
     /// @dev Whether a first vote of this rank counts now. An UNSERVED counts in a failed draw too: else an own reserve that abstains first would save a
@@ -309,7 +343,7 @@ contract Votes is Module, IVotes {
         Statements.Vote memory vote = x.vote;
         bool isBorneOut = true;
         if (isWithOpening) {
-            address solver = x.accounts[x.seats.length - x.count + x.slot];
+            address solver = _solverAt(x);
             vote.endLeaf = Hashing.boundaryLeaf(
                 x.domain, uint32(x.round), solver, uint32(x.segment + 1), handed.b, handed.a
             );
@@ -320,6 +354,13 @@ contract Votes is Module, IVotes {
         if (!isBorneOut || !Statements.isWhole(vote)) return (false, isFitting);
         bytes32 digest = _digestIn(x.separator, Statements.hash(vote));
         isGood = Statements.signer(digest, handed.r, handed.vs) == voter;
+    }
+
+    /// @dev Who made the claim at hand: accounts of solvers stand behind those of voters.
+    function _solverAt(Session memory x) private pure returns (address) {
+        unchecked {
+            return address(uint160(_at(x.accounts, x.accounts.length - x.count + x.slot)));
+        }
     }
 
     function _isExact(Statements.Word word, bool isSame) private pure returns (bool) {
@@ -412,24 +453,25 @@ contract Votes is Module, IVotes {
     }
 
     // Opening ---------------------------------------------------------------------------------------------------------
-    /// @dev Pays openings of decided draws, until 3 auditMax. Marks in `isTaken` those that it pays.
-    function _open(
-        State storage s,
-        Session memory x,
-        HandedVote[] calldata handed,
-        bool[] memory isOpened,
-        bool[] memory isTaken
-    ) private {
+    /// @dev Pays openings of decided draws, until 3 auditMax. Some were paid as they were counted; votes behind the others may have ended their draws.
+    /// @return opened what an event says of votes that are paid now
+    function _open(State storage s, Session memory x, HandedVote[] calldata handed, uint256[] memory marks)
+        private
+        returns (bytes memory opened)
+    {
         Log memory log = Logs.create(handed.length);
         unchecked {
             for (uint256 i = 0; i < handed.length; ++i) {
-                if (isOpened[i] && _goTo(s, x, handed[i].place, i) && _pay(s, x)) {
-                    isTaken[i] = true;
-                    log.append(x.slot << 24 | x.draw << 16 | x.rank << 8 | x.word);
+                uint256 mark = _at(marks, i);
+                if (mark & IS_FITTING == 0) continue;
+                if (mark & IS_PAID == 0) {
+                    if (!_goTo(s, x, handed[i].place, i) || !_pay(s, x)) continue;
+                    _set(marks, i, mark | IS_PAID);
                 }
+                log.append(_entryOf(handed[i].place));
             }
         }
-        if (log.count != 0) emit VotesOpened(x.task, x.round, log.seal());
+        return log.seal();
     }
 
     function _pay(State storage s, Session memory x) private returns (bool) {
@@ -462,14 +504,15 @@ contract Votes is Module, IVotes {
         bytes calldata signatures
     ) external view returns (uint64 good) {
         bytes32 digest = _digest(Statements.hash(merge));
-        address[] memory accounts = tasks.votersOf(task, Slots.idsOf(signers));
+        uint256[] memory accounts = Voters.load(tasks, task, Slots.idsOf(signers));
         uint256 place;
         for (uint256 left = signers; left != 0; left &= left - 1) {
             uint256 start = place * SIGNATURE_BYTES;
             if (signatures.length < start + SIGNATURE_BYTES) break;
             (bytes32 r, bytes32 vs) = (bytes32(signatures[start:]), bytes32(signatures[start + 32:]));
             address signer = Statements.signer(digest, r, vs);
-            if (signer != address(0) && signer == accounts[place]) good |= uint64(left & ~(left - 1));
+            bool isGood = signer != address(0) && uint160(signer) == accounts[place];
+            if (isGood) good |= uint64(left & ~(left - 1));
             ++place;
         }
         good &= seats;

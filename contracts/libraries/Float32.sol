@@ -14,6 +14,12 @@ library Float32 {
     /// @dev Beyond this distance of exponents the smaller summand is below a quarter of the larger one's last place.
     uint256 private constant NEGLIGIBLE_SHIFT = 64;
     uint256 private constant QUOTIENT_SHIFT = 64;
+    // Highest bits of what comes of normal numbers, the least of them: of sums without much cancellation, in units of the smaller exponent.
+    uint256 private constant SUM_TOP = 22;
+    uint256 private constant PRODUCT_TOP = 46;
+    uint256 private constant QUOTIENT_TOP = 63;
+    /// @dev Byte k is the place of the highest bit of k, for k from 1 to 7.
+    uint256 private constant TOPS = 0x0000010102020202 << 192;
     uint256 private constant EVEN_BYTES = type(uint256).max / 0x0101; // 0x00ff00ff...
     uint256 private constant EVEN_PAIRS = type(uint256).max / 0x00010001; // 0x0000ffff0000ffff...
 
@@ -84,18 +90,25 @@ library Float32 {
     }
 
     // Operations, each rounded once -------------------------------------------------------------------------------
+    // By hand: a leaf of the outer step has 1,536 of them.
     /// @notice fl(a + b). An exact zero is +0 unless both operands are -0.
     function add(uint32 a, uint32 b) internal pure returns (uint32) {
-        // Magnitudes order as their bits do; the larger one goes first.
+        // Magnitudes order as their bits do; the larger one goes first. If it is finite, both are.
         if (a & ~SIGN_BIT < b & ~SIGN_BIT) (a, b) = (b, a);
-        (bool negativeA, uint256 mantissaA, uint256 exponentA) = decode(a);
-        (bool negativeB, uint256 mantissaB, uint256 exponentB) = decode(b);
+        if (!isFinite(a)) revert NotFinite(a);
+        (uint256 total, uint256 exponentA) = _parts(a);
+        (uint256 mantissaB, uint256 exponentB) = _parts(b);
         unchecked {
             uint256 shift = exponentA - exponentB;
             if (shift > NEGLIGIBLE_SHIFT) return a;
-            mantissaA <<= shift;
-            uint256 total = negativeA == negativeB ? mantissaA + mantissaB : mantissaA - mantissaB;
-            return round(total == 0 ? negativeA && negativeB : negativeA, total, int256(exponentB));
+            uint256 sign;
+            assembly ("memory-safe") {
+                // Of two signs the mantissa is subtracted: its complement and one are added.
+                let differ := and(shr(31, xor(a, b)), 1)
+                total := add(add(shl(shift, total), xor(mantissaB, sub(0, differ))), differ)
+                sign := and(and(a, or(b, sub(0, gt(total, 0)))), SIGN_BIT)
+            }
+            return _roundShort(sign, total, int256(exponentB), shift + SUM_TOP);
         }
     }
 
@@ -111,17 +124,22 @@ library Float32 {
 
     /// @notice fl(a * b).
     function mul(uint32 a, uint32 b) internal pure returns (uint32) {
-        (bool negativeA, uint256 mantissaA, uint256 exponentA) = decode(a);
-        (bool negativeB, uint256 mantissaB, uint256 exponentB) = decode(b);
+        if (!isFinite(a)) revert NotFinite(a);
+        if (!isFinite(b)) revert NotFinite(b);
+        (uint256 mantissaA, uint256 exponentA) = _parts(a);
+        (uint256 mantissaB, uint256 exponentB) = _parts(b);
         unchecked {
-            return round(negativeA != negativeB, mantissaA * mantissaB, int256(exponentA + exponentB) - BIAS);
+            int256 exponent = int256(exponentA + exponentB) - BIAS;
+            return _roundShort((a ^ b) & SIGN_BIT, mantissaA * mantissaB, exponent, PRODUCT_TOP);
         }
     }
 
     /// @notice fl(a / b); a zero divisor is refused.
     function div(uint32 a, uint32 b) internal pure returns (uint32) {
-        (bool negativeA, uint256 mantissaA, uint256 exponentA) = decode(a);
-        (bool negativeB, uint256 mantissaB, uint256 exponentB) = decode(b);
+        if (!isFinite(a)) revert NotFinite(a);
+        if (!isFinite(b)) revert NotFinite(b);
+        (uint256 mantissaA, uint256 exponentA) = _parts(a);
+        (uint256 mantissaB, uint256 exponentB) = _parts(b);
         if (mantissaB == 0) revert DivisionByZero();
         unchecked {
             // At least 40 bits of quotient, and the lowest one tells whether anything was lost.
@@ -129,7 +147,54 @@ library Float32 {
             uint256 quotient = mantissaA / mantissaB;
             if (quotient * mantissaB != mantissaA) quotient |= 1;
             int256 exponent = int256(exponentA) - int256(exponentB) + BIAS - int256(QUOTIENT_SHIFT);
-            return round(negativeA != negativeB, quotient, exponent);
+            return _roundShort((a ^ b) & SIGN_BIT, quotient, exponent, QUOTIENT_TOP);
+        }
+    }
+
+    /// @dev Mantissa and exponent of a finite pattern, as `decode` gives them.
+    function _parts(uint256 bits) private pure returns (uint256 mantissa, uint256 exponent) {
+        assembly ("memory-safe") {
+            exponent := and(shr(23, bits), 0xff)
+            let normal := gt(exponent, 0)
+            mantissa := or(and(bits, 0x7fffff), shl(23, normal))
+            exponent := sub(exponent, normal)
+        }
+    }
+
+    /// @dev As `round`, for what operations round: magnitudes below 2^128, exponents above -256.
+    /// @param sign the sign bit
+    /// @param least where the highest bit is likely: `least` .. `least` + 2 cost a look into a table, other places a search
+    function _roundShort(uint256 sign, uint256 magnitude, int256 exponent, uint256 least)
+        private
+        pure
+        returns (uint32 bits)
+    {
+        uint256 top;
+        bool isElsewhere;
+        assembly ("memory-safe") {
+            let head := shr(least, magnitude)
+            isElsewhere := gt(sub(head, 1), 6)
+            top := add(least, byte(head, TOPS))
+        }
+        if (isElsewhere) {
+            if (magnitude == 0) return uint32(sign);
+            top = LibBit.fls(magnitude);
+        }
+        assembly ("memory-safe") {
+            let lost := sub(top, 23)
+            let deepest := sub(0, exponent)
+            if slt(lost, deepest) { lost := deepest }
+            let significand := shl(sub(0, lost), magnitude)
+            if sgt(lost, 0) {
+                // Less than half is added to what is even, half to what is odd: then cutting off rounds to the nearest, ties to even.
+                let most := sub(shl(sub(lost, 1), 1), 1)
+                let odd := and(shr(lost, magnitude), 1)
+                significand := shr(lost, add(magnitude, add(most, odd)))
+            }
+            // As in `round`: a carry lands in the exponent field.
+            let packed := add(shl(23, add(exponent, lost)), significand)
+            if gt(packed, INFINITY) { packed := INFINITY }
+            bits := or(sign, packed)
         }
     }
 

@@ -19,7 +19,9 @@ library OuterMath {
     uint256 private constant SCALE_MAX = 220;
     /// @dev What is shifted by so much is 0.
     uint256 private constant NOTHING = 256;
-    /// @dev Below it every integer is a float32: the partial sum needs no rounding.
+    /// @dev A word and 64 quanta.
+    uint256 private constant ROW_BYTES = 96;
+    /// @dev Below it every integer is a float32: no rounding is needed.
     uint256 private constant EXACT_LIMIT = 1 << 24;
 
     /// @notice A leaf of another length.
@@ -142,16 +144,17 @@ library OuterMath {
         }
         (newWeights, newMomentum) = (bytes.concat(weights), bytes.concat(momentum));
         if (deltas.length == 0) return (newWeights, newMomentum);
-        for (uint256 i = 0; i < BLOCKS_PER_LEAF; ++i) {
-            Blocks memory blocks = _gather(deltas, i);
-            for (uint256 j = 0; j < BLOCK_ELEMENTS; ++j) {
-                uint256 at = i * BLOCK_ELEMENTS + j;
-                uint32 d = _meanOf(blocks, j);
-                (uint32 w, uint32 m) =
-                    outerElement(Float32.load(weights, at), Float32.load(momentum, at), d, rates);
-                Float32.store(newWeights, at, w);
-                Float32.store(newMomentum, at, m);
-            }
+        Blocks memory blocks;
+        blocks.rows = new bytes((deltas.length + 3) / 4 * (4 * ROW_BYTES));
+        uint32 claims = Float32.fromUint(deltas.length);
+        for (uint256 at = 0; at < PositionalMerkle.LEAF_ELEMENTS; ++at) {
+            uint256 index = at % BLOCK_ELEMENTS;
+            if (index == 0) _gather(deltas, at / BLOCK_ELEMENTS, blocks);
+            uint32 d = _meanOf(blocks, index, claims);
+            (uint32 w, uint32 m) =
+                outerElement(Float32.load(weights, at), Float32.load(momentum, at), d, rates);
+            Float32.store(newWeights, at, w);
+            Float32.store(newMomentum, at, m);
         }
     }
 
@@ -160,78 +163,99 @@ library OuterMath {
     }
 
     /// @dev The same block of all claims. In units of 2^(base - 149) every value is an integer below 2^(7 + SCALE_MAX).
+    /// @param rows one for each claim: a word that tells by how many bits its quanta are shifted, then the 64 quanta; zeros up to a multiple of four rows
     struct Blocks {
-        bytes[] deltas;
-        uint256 offset;
+        bytes rows;
         uint256 base;
-        uint256[] shifts;
     }
 
     /// @dev A block of zeros says nothing of its scale, nor does one that is read as zeros: it takes part in the sum, but not in the choice of the base.
-    function _gather(bytes[] memory deltas, uint256 index) private pure returns (Blocks memory blocks) {
-        blocks.deltas = deltas;
-        blocks.offset = index * BLOCK_BYTES;
-        blocks.shifts = new uint256[](deltas.length);
-        uint256 least = SCALE_MAX;
+    function _gather(bytes[] memory deltas, uint256 index, Blocks memory blocks) private pure {
+        (bytes memory rows, uint256 offset, uint256 least) = (blocks.rows, index * BLOCK_BYTES, SCALE_MAX);
         for (uint256 i = 0; i < deltas.length; ++i) {
-            uint256 scale = uint8(deltas[i][blocks.offset]);
-            if (scale > SCALE_MAX || _isZeroBlock(deltas[i], blocks.offset)) scale = NOTHING;
-            blocks.shifts[i] = scale;
+            uint256 scale = _copyRow(deltas[i], offset, rows, i);
             if (scale < least) least = scale;
         }
         blocks.base = least;
-        for (uint256 i = 0; i < deltas.length; ++i) {
-            if (blocks.shifts[i] != NOTHING) blocks.shifts[i] -= least;
+        assembly ("memory-safe") {
+            let end := add(add(rows, 32), mul(mload(deltas), ROW_BYTES))
+            for { let row := add(rows, 32) } lt(row, end) { row := add(row, ROW_BYTES) } {
+                let scale := mload(row)
+                if lt(scale, NOTHING) { mstore(row, sub(scale, least)) }
+            }
         }
     }
 
-    function _isZeroBlock(bytes memory delta, uint256 offset) private pure returns (bool zero) {
+    /// @dev Copies a claim's block into its row; the row's first word is the scale.
+    function _copyRow(bytes memory delta, uint256 offset, bytes memory rows, uint256 index)
+        private
+        pure
+        returns (uint256 scale)
+    {
         assembly ("memory-safe") {
-            let quanta := add(add(delta, 33), offset)
-            zero := iszero(or(mload(quanta), mload(add(quanta, 32))))
+            let from := add(add(delta, 33), offset)
+            let row := add(add(rows, 32), mul(index, ROW_BYTES))
+            let left := mload(from)
+            let right := mload(add(from, 32))
+            scale := and(mload(sub(from, 32)), 0xff)
+            if or(gt(scale, SCALE_MAX), iszero(or(left, right))) { scale := NOTHING }
+            mstore(row, scale)
+            mstore(add(row, 32), left)
+            mstore(add(row, 64), right)
         }
     }
 
     /// @dev D of element `index` of the block: the sum over the number of claims. It stays far below overflow.
-    function _meanOf(Blocks memory blocks, uint256 index) private pure returns (uint32) {
-        int256 total = _sumOf(blocks, index);
+    function _meanOf(Blocks memory blocks, uint256 index, uint32 claims) private pure returns (uint32) {
+        int256 total = _sumOf(blocks.rows, index);
         uint32 sum = Float32.round(total < 0, _abs(total), int256(blocks.base));
-        return sum.div(Float32.fromUint(blocks.shifts.length));
+        return sum.div(claims);
     }
 
     /// @dev fl(... fl(fl(x_0 + x_1) + x_2) ...) in units of 2^(base - 149). By hand: a leaf of 64 claims has 16,384 additions, and a contest of an honest
-    /// root is lost where they do not fit a transaction. 24 significant bits stay, ties to even. Sums rarely change their size, so the last count of lost
-    /// bits mostly fits; else it is that of Solady's `LibBit.fls` (MIT), less 23.
-    function _sumOf(Blocks memory blocks, uint256 index) private pure returns (int256 total) {
-        (bytes[] memory deltas, uint256[] memory shifts) = (blocks.deltas, blocks.shifts);
-        uint256 place = blocks.offset + 33 + index;
+    /// root is lost where they do not fit a transaction. A total is a float32 already where it is its lowest bit times an integer below 2^24: most are.
+    /// The loop itself costs as much as an addition: so it makes four at a time.
+    function _sumOf(bytes memory rows, uint256 index) private pure returns (int256 total) {
         assembly ("memory-safe") {
-            let gap := sub(shifts, deltas)
-            let end := add(deltas, shl(5, add(mload(deltas), 1)))
-            let lost := 1
-            for { let next := add(deltas, 32) } lt(next, end) { next := add(next, 32) } {
-                let quantum := signextend(0, byte(0, mload(add(mload(next), place))))
-                total := add(total, shl(mload(add(next, gap)), quantum))
-                let sign := sar(255, total)
-                let magnitude := sub(xor(total, sign), sign)
-                if lt(magnitude, EXACT_LIMIT) { continue }
-                if xor(shr(add(lost, 23), magnitude), 1) {
-                    lost := shl(7, lt(0xffffffffffffffffffffffffffffffff, magnitude))
-                    lost := or(lost, shl(6, lt(0xffffffffffffffff, shr(lost, magnitude))))
-                    lost := or(lost, shl(5, lt(0xffffffff, shr(lost, magnitude))))
-                    lost := or(lost, shl(4, lt(0xffff, shr(lost, magnitude))))
-                    lost := or(lost, shl(3, lt(0xff, shr(lost, magnitude))))
-                    let rest := and(0x1f, shr(shr(lost, magnitude), 0x8421084210842108cc6318c6db6d54be))
-                    lost := or(
-                        lost,
-                        byte(rest, 0x0706060506020504060203020504030106050205030304010505030400000000)
-                    )
-                    lost := sub(lost, 23)
+            // 24 significant bits stay, ties to even. In two's complement it is the same on either side of zero.
+            function nearest(sum) -> rounded {
+                // Ones in all places that are lost. The magnitude may be one less: no power of two comes here.
+                let lost := shr(24, xor(sum, sar(255, sum)))
+                lost := or(lost, shr(1, lost))
+                lost := or(lost, shr(2, lost))
+                lost := or(lost, shr(4, lost))
+                lost := or(lost, shr(8, lost))
+                lost := or(lost, shr(16, lost))
+                lost := or(lost, shr(32, lost))
+                lost := or(lost, shr(64, lost))
+                lost := or(lost, shr(128, lost))
+                let odd := gt(and(sum, add(lost, 1)), 0)
+                rounded := and(add(sum, add(shr(1, lost), odd)), not(lost))
+            }
+            // Words that end with the quantum: what is above it does not count. The shift is before it, in the same row.
+            let back := not(index)
+            let place := add(add(rows, 33), index)
+            for { let end := add(place, mload(rows)) } lt(place, end) {} {
+                total := add(total, shl(mload(add(place, back)), signextend(0, mload(place))))
+                if shr(25, add(sdiv(total, and(total, sub(0, total))), EXACT_LIMIT)) {
+                    total := nearest(total)
                 }
-                let most := sub(shl(sub(lost, 1), 1), 1)
-                let odd := and(shr(lost, magnitude), 1)
-                magnitude := shl(lost, shr(lost, add(magnitude, add(most, odd))))
-                total := sub(xor(magnitude, sign), sign)
+                place := add(place, ROW_BYTES)
+                total := add(total, shl(mload(add(place, back)), signextend(0, mload(place))))
+                if shr(25, add(sdiv(total, and(total, sub(0, total))), EXACT_LIMIT)) {
+                    total := nearest(total)
+                }
+                place := add(place, ROW_BYTES)
+                total := add(total, shl(mload(add(place, back)), signextend(0, mload(place))))
+                if shr(25, add(sdiv(total, and(total, sub(0, total))), EXACT_LIMIT)) {
+                    total := nearest(total)
+                }
+                place := add(place, ROW_BYTES)
+                total := add(total, shl(mload(add(place, back)), signextend(0, mload(place))))
+                if shr(25, add(sdiv(total, and(total, sub(0, total))), EXACT_LIMIT)) {
+                    total := nearest(total)
+                }
+                place := add(place, ROW_BYTES)
             }
         }
     }

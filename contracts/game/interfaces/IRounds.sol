@@ -205,10 +205,13 @@ interface IRounds {
     /// @notice A posted root fell. Settlement only.
     /// @param task the task
     /// @param round index of the round in its task, from 0
+    /// @param isLast whether the task is halted with it
     /// @return signers numbers of the seats that signed it
     /// @return firstUndone the first round that is undone now
     /// @return lastUndone the last one; below firstUndone where there is none
-    function fall(TaskId task, uint256 round) external returns (uint64 signers, uint256 firstUndone, uint256 lastUndone);
+    function fall(TaskId task, uint256 round, bool isLast)
+        external
+        returns (uint64 signers, uint256 firstUndone, uint256 lastUndone);
 
     // Views ----------------------------------------------------------------------------------------------------------
     /// @notice An opened round. Reverts with RoundUnknown.

@@ -13,7 +13,11 @@ library Members {
 
     /// @notice The seat of this place in the answer.
     function at(uint256[] memory words, uint256 place) internal pure returns (Member memory member) {
-        (uint256 holder, uint256 word) = (words[2 * place], words[2 * place + 1]);
+        uint256 holder;
+        uint256 word;
+        unchecked {
+            (holder, word) = (words[2 * place], words[2 * place + 1]);
+        }
         (member.account, member.status) = (address(uint160(holder)), SeatStatus(word & type(uint8).max));
         (member.settled, member.joined) = (word >> 8 & ROUND, word >> 24 & ROUND);
         (member.asks, member.disputes) = (word >> 40 & COUNTS, word >> 144);

@@ -9,6 +9,8 @@ library OpenCounts {
     uint256 private constant LANES = 9;
     uint256 private constant LANE_BITS = 11;
     uint256 private constant LANE = (1 << LANE_BITS) - 1;
+    /// @dev The first of nine lanes and every second one after it.
+    uint256 private constant EVEN_LANES = LANE * (1 | 1 << 22 | 1 << 44 | 1 << 66 | 1 << 88);
 
     /// @notice More is open than can be counted.
     /// @param round index of the round in its task, from 0
@@ -16,8 +18,11 @@ library OpenCounts {
     error TooManyOpen(uint256 round);
 
     function add(uint256 counts, uint256 round) internal pure returns (uint256) {
-        if (at(counts, round / EPOCH_ROUNDS) == LANE) revert TooManyOpen(round);
-        return counts + (1 << _shift(round / EPOCH_ROUNDS));
+        uint256 shift = _shift(round / EPOCH_ROUNDS);
+        if (counts >> shift & LANE == LANE) revert TooManyOpen(round);
+        unchecked {
+            return counts + (1 << shift);
+        }
     }
 
     function remove(uint256 counts, uint256 round) internal pure returns (uint256) {
@@ -28,9 +33,11 @@ library OpenCounts {
         return counts >> _shift(epoch) & LANE;
     }
 
-    function total(uint256 counts) internal pure returns (uint256 sum) {
-        for (; counts != 0; counts >>= LANE_BITS) {
-            sum += counts & LANE;
+    /// @dev Neighbours are added first. Of lanes of 22 bits, which weigh powers of 2^22, what is left by 2^22 - 1 is the sum: it is less than that.
+    function total(uint256 counts) internal pure returns (uint256) {
+        unchecked {
+            uint256 pairs = (counts & EVEN_LANES) + (counts >> LANE_BITS & EVEN_LANES);
+            return pairs % ((1 << 2 * LANE_BITS) - 1);
         }
     }
 
@@ -44,6 +51,8 @@ library OpenCounts {
     }
 
     function _shift(uint256 epoch) private pure returns (uint256) {
-        return epoch % LANES * LANE_BITS;
+        unchecked {
+            return epoch % LANES * LANE_BITS;
+        }
     }
 }

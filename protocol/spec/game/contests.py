@@ -10,11 +10,12 @@ from protocol.spec.game.calls import AnswerContest, BringLeaf, EndRootContest, N
 from protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
 from protocol.spec.game.draft import Draft
 from protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
-from protocol.spec.game.events import ContestMoved, ContestOver, RootFell
+from protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
 from protocol.spec.game.purse import bond_of
 from protocol.spec.game.refusals import require, require_window
 from protocol.spec.game.rounds import get_round
 from protocol.spec.game.state import GameState, RootContest
+from protocol.spec.game.terms import FALLS_MAX
 
 
 def get_contest(state: GameState, number: int) -> RootContest:
@@ -106,7 +107,8 @@ def _stand(draft: Draft, contest: RootContest) -> None:
 
 
 def _fall(draft: Draft, contest: RootContest) -> None:
-    """Later rounds are undone. Other contests of these rounds end when somebody ends them."""
+    """Later rounds are undone. Other contests of these rounds end when somebody ends them. The task is halted
+    with its `FALLS_MAX`th fall: no later round opens, and nobody joins."""
     state, index = draft.state, contest.round
     signers = state.rounds[index].signers
     later = [r for r in state.rounds if r > index and state.rounds[r].phase != RoundPhase.UNDONE]
@@ -114,3 +116,5 @@ def _fall(draft: Draft, contest: RootContest) -> None:
     draft.emit(ContestOver(contest.number, GameOutcome.FALLS))
     draft.emit(RootFell(index))
     convict_signers(draft, signers, contest.contester, index, later)
+    if len(draft.state.falls) >= FALLS_MAX and not draft.state.is_halted:
+        draft.emit(TaskHalted())

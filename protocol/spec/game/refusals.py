@@ -46,7 +46,7 @@ REMEDIES = {
     "StakeWrong": "Bring at least the task's stake, and no more than the greatest amount.",
     "StartPending": "Seal the start that was asked for, or wait until it has lapsed.",
     "StatementUnknown": "Name a claim that was committed or a vote that was drawn.",
-    "TaskHalted": "The submitter has halted the task.",
+    "TaskHalted": "The submitter has halted the task, or its roots fell too often.",
     "TaskOver": "All rounds of the task have been used, or it has stood still for dispute.",
     "TaskRuns": "Wait until no round runs or is to come, all seats are paid out and no contest is open.",
     "WindowTooLong": "Choose a shorter window.",

@@ -25,6 +25,8 @@ EPOCH_ROUNDS = 16
 """rounds whose pay the contract adds up in one place: a seat settles its part of an epoch at once."""
 RING_ROUNDS = 128
 """rounds that the contract has places for. A new one takes the place of one that all seats have settled."""
+FALLS_MAX = 8
+"""falls after which a task is halted: settling and closing look at each."""
 SILENCES_MAX = 3
 """missed rounds, or missed primary draws, after which a seat is marked silent."""
 

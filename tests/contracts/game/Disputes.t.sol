@@ -15,6 +15,7 @@ import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {IStepProofs} from "../../../contracts/interfaces/IStepProofs.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
@@ -375,6 +376,20 @@ contract DisputesTest is GameStep {
         assertBooks();
     }
 
+    function test_end_laterRound_namesItsStatement() public {
+        acceptAll(0);
+        postAll(0);
+        playToDraw(1);
+        acceptAll(1);
+        (uint256 seat, uint256 slot) = (seatIn(1, 1), 1);
+        _as(opener);
+        bytes32 id = game.disputeClaim(task, 1, slot, 2, BOND, SALT);
+        pass(RESPOND + 1);
+        vm.expectEmit(true, true, true, true, address(settlement));
+        emit ISettlement.StatementConvicted(task, seat, Proof.DISPUTED, claimRef(1, slot), opener);
+        _end(id);
+    }
+
     function test_disputeVote_words() public {
         acceptAll(0);
         _takeVote(UNSERVED);
@@ -647,12 +662,17 @@ contract DisputesTest is GameStep {
         jump = 3;
         bytes32 id = _open();
         _post(id);
-        _name(id, 2);
-        vm.expectPartialRevert(IDisputes.WrongSteps.selector);
-        this.traceAs(id);
-        pass(RESPOND + 1);
-        _end(id);
-        _requireConvicted(id);
+        // As the state after the step, and as the one before it.
+        for (uint256 named = 2; named < 4; ++named) {
+            uint256 clean = vm.snapshotState();
+            _name(id, named);
+            vm.expectPartialRevert(IDisputes.WrongSteps.selector);
+            this.traceAs(id);
+            pass(RESPOND + 1);
+            _end(id);
+            _requireConvicted(id);
+            vm.revertToState(clean);
+        }
     }
 
     function traceAs(bytes32 id) external {

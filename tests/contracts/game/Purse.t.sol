@@ -121,7 +121,9 @@ contract PurseTest is Test, ITokenHook {
         _check(100, 150, 0);
         vm.expectRevert(abi.encodeWithSelector(IPurse.PotTooSmall.selector, bytes32("pot"), 151, 150));
         purse.move("pot", "other", 151);
+        vm.recordLogs();
         purse.move("none", "other", 0);
+        assertEq(vm.getRecordedLogs().length, 0, "nothing to tell");
     }
 
     function test_discard_pot_waitsAndIsBurned() public {

@@ -520,7 +520,7 @@ contract RoundsTest is GameWorld {
         vm.expectRevert(error_);
         rounds.begin(task, "root");
         vm.expectRevert(error_);
-        rounds.fall(task, 0);
+        rounds.fall(task, 0, false);
     }
 
     // Views -------------------------------------------------------------------------------------------------------

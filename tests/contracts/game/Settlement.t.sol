@@ -12,6 +12,7 @@ import {
     StatementRef
 } from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {GameWorld} from "./GameWorld.sol";
@@ -564,6 +565,26 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    /// @dev Settling and closing look at each fall: there may not be any number of them.
+    function test_fall_eighth_haltsTheTask() public {
+        begin(3, 6, 3);
+        playRound(0);
+        for (uint256 falls = 0; falls < 8; ++falls) {
+            (IRounds.Line memory line,) = rounds.lineOf(task);
+            assertTrue(!line.isHalted, "not yet");
+            fall(0);
+        }
+        (IRounds.Line memory last,) = rounds.lineOf(task);
+        assertTrue(last.isHalted, "halted");
+        fall(0);
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskHalted.selector, task));
+        rounds.start(task);
+        passDuties();
+        windUp();
+    }
+
     /// @dev Posted again, it falls again; the second fall finds the later rounds undone and owes nothing.
     function test_fall_again_owesNothingTwice() public {
         begin(3, 6, 3);
@@ -722,6 +743,8 @@ contract SettlementTest is GameWorld {
         ISettlement.MissedPlace[] memory missed = _drawsOf(seat, 3);
         uint32 round = missed[1].round;
         missed[1].round = 3;
+        _notSilent(seat, missed);
+        missed[1].round = uint32(rounds.nextRound(task));
         _notSilent(seat, missed);
         missed[1].round = 9;
         _notSilent(seat, missed);

@@ -242,7 +242,7 @@ contract Handler is Properties {
         _refused(who, address(purse), abi.encodeCall(IPurse.withdraw, ()));
         _refused(who, address(settlement), abi.encodeCall(ISettlement.fall, (task, 0, who)));
         _refused(who, address(settlement), abi.encodeCall(ISettlement.burnRest, (task)));
-        _refused(who, address(rounds), abi.encodeCall(IRounds.fall, (task, 0)));
+        _refused(who, address(rounds), abi.encodeCall(IRounds.fall, (task, 0, false)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.halt, (task)));
         _refused(who, address(tasks), abi.encodeCall(ITasks.leave, (task, solverSeat(0))));
         _refused(who, address(tasks), abi.encodeCall(ITasks.retire, (task, solverSeat(0))));

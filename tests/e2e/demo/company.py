@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
 from protocol.spec.errors import EnvironmentFault
-from tests.e2e.demo.player import Order, Over, Said, Trained, play
+from tests.e2e.demo.player import MakePart, Order, Over, Said, Trained, play
 
 STOP_S = 5.0
 Hear = Callable[[str, Said | Trained], None]
@@ -20,9 +20,11 @@ Hear = Callable[[str, Said | Trained], None]
 
 @dataclass
 class Company:
-    """The running parties. Make one with `open_company`. over: who is done."""
+    """The running parties. Make one with `open_company`. make_part: what each does, where it is not what the
+    demo's parties do; over: who is done."""
 
     hear: Hear
+    make_part: MakePart | None = None
     processes: dict[str, ForkServerProcess] = field(default_factory=dict)
     channels: dict[str, Connection] = field(default_factory=dict)
     over: dict[str, Over] = field(default_factory=dict)
@@ -36,11 +38,21 @@ class Company:
         for order in orders:
             name = order.member.name
             ours, theirs = context.Pipe()
-            process = context.Process(target=play, args=(order, theirs), name=name, daemon=True)
+            process = context.Process(
+                target=play, args=(order, theirs, self.make_part), name=name, daemon=True
+            )
             process.start()
             theirs.close()
             self.processes[name], self.channels[name] = process, ours
             asyncio.get_running_loop().add_reader(ours.fileno(), self._read, name)
+
+    def stop(self, name: str) -> None:
+        """Kill a party's process; it is not waited for any more."""
+        channel, process = self.channels.pop(name), self.processes.pop(name)
+        asyncio.get_running_loop().remove_reader(channel.fileno())
+        process.kill()
+        process.join(STOP_S)
+        channel.close()
 
     def _read(self, name: str) -> None:
         channel = self.channels[name]
@@ -75,9 +87,9 @@ class Company:
 
 
 @contextmanager
-def open_company(hear: Hear) -> Iterator[Company]:
+def open_company(hear: Hear, make_part: MakePart | None = None) -> Iterator[Company]:
     """None started yet; all are ended with the block."""
-    company = Company(hear)
+    company = Company(hear, make_part)
     try:
         yield company
     finally:

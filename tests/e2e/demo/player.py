@@ -47,8 +47,8 @@ HONEST = {SeatRole.SOLVER: SOLVER, SeatRole.VERIFIER: VERIFIER, SeatRole.WHISTLE
 
 @dataclass(frozen=True)
 class Order:
-    """What a process is started with. key: hexadecimal; solvers: seats that auditors wait for; fault: name of
-    the operation in which a cheat errs; kernels: value of ATEN_CPU_CAPABILITY."""
+    """What a process is started with. key: hexadecimal; awaited: seats that others take before it takes its
+    own; fault: name of the operation in which a cheat errs; kernels: value of ATEN_CPU_CAPABILITY."""
 
     member: Member
     key: str
@@ -56,7 +56,7 @@ class Order:
     log: Path
     deployment: Path
     rpc_url: str
-    solvers: int
+    awaited: int
     fault: str
     kernels: str
 
@@ -101,13 +101,18 @@ class Line:
                 os._exit(0)
 
 
-def play(order: Order, channel: Connection) -> None:
-    """What the process runs; ends when the demo closes the channel, or is gone."""
+MakePart = Callable[[Order, Line], Part]
+"""What a party does, from what its process is started with."""
+
+
+def play(order: Order, channel: Connection, make_own: MakePart | None = None) -> None:
+    """What the process runs; ends when the demo closes the channel, or is gone. make_own: what the party
+    does, in the place of `make_part`."""
     line = Line(channel, threading.Lock())
     _settle_in(order)
     threading.Thread(target=_end_with, args=(channel,), daemon=True).start()
     try:
-        asyncio.run(_take_part(order, line))
+        asyncio.run(_take_part(order, line, make_own or make_part))
     except TouchstoneError as error:
         line.send(Over(str(error)))
         raise SystemExit(2) from error
@@ -131,16 +136,17 @@ def _end_with(channel: Connection) -> None:
     os._exit(0)
 
 
-async def _take_part(order: Order, line: Line) -> None:
+async def _take_part(order: Order, line: Line, make_own: MakePart) -> None:
     def say(text: str) -> None:
         print(text, flush=True)
         line.send(Said(text))
 
-    part = make_part(order, line)
+    part = make_own(order, line)
     key = AccountKey(Account.from_key(order.key))
     async with open_party(PartyConfig(order.home, order.deployment, order.rpc_url, key, say=say)) as party:
         await _wait_for_task(party, order)
         await open_task(party, next(iter(party.state.games)))
+        part.spoil(party)
         await take_seat(party, part.wish)
         try:
             await Loop(party, part.rooms).run()
@@ -157,12 +163,12 @@ def make_part(order: Order, line: Line) -> Part:
     if not order.member.is_honest:
         allow_cheating(patch)
         part = make_cheating_solver(make_planting_compute(Operation[order.fault]))
-        part = replace(part, rooms=[_only_defend if room is LIST else room for room in part.rooms])
+        part = replace(part, rooms=[only_defend if room is LIST else room for room in part.rooms])
     patch.setattr(claim, "train_segment", _time(vars(claim)["train_segment"], line))
     return part
 
 
-def _only_defend(party: Party, block: int) -> Iterator[Duty | Wait]:
+def only_defend(party: Party, block: int) -> Iterator[Duty | Wait]:
     """The answers that a cheat owes, and no accusations of its own."""
     yield from (one for one in LIST(party, block) if isinstance(one, Wait) or one.what not in ACCUSING)
 
@@ -178,7 +184,7 @@ def _time(train: Callable[..., Any], line: Line) -> Callable[..., Any]:
 
 
 async def _wait_for_task(party: Party, order: Order) -> None:
-    """Until the task is posted; an auditor until its solvers sit, so that the first round has all of them."""
+    """Until the task is posted, and until those sit who come first: the first round has all of them."""
     await catch_up(party)
     while not _is_my_turn(party, order):
         party.state.take(await anext(party.batches))
@@ -186,10 +192,7 @@ async def _wait_for_task(party: Party, order: Order) -> None:
 
 def _is_my_turn(party: Party, order: Order) -> bool:
     game = next(iter(party.state.games.values()), None)
-    if game is None:
-        return False
-    seated = sum(seat.role == SeatRole.SOLVER for seat in game.seats.values())
-    return order.member.role == SeatRole.SOLVER or seated >= order.solvers
+    return game is not None and len(game.seats) >= order.awaited
 
 
 async def withdraw(party: Party) -> None:

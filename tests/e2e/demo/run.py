@@ -119,7 +119,7 @@ class Show:
                 log=self.setting.folders.logs / f"{member.name}.log",
                 deployment=self.devnet.path,
                 rpc_url=self.devnet.rpc_url,
-                solvers=solvers,
+                awaited=0 if member.role == SeatRole.SOLVER else solvers,
                 fault=self.setting.fault,
                 kernels=kernels[min(member.kernel_rank, len(kernels) - 1)],
             )

@@ -45,6 +45,16 @@ contract OpenCountsTest is Test {
         assertEq(OpenCounts.total(0), 0, "none");
     }
 
+    function testFuzz_total_anyCounts_isTheirSum(uint256 counts) public pure {
+        counts &= (1 << 99) - 1;
+        uint256 sum = 0;
+        for (uint256 epoch = 0; epoch < 9; ++epoch) {
+            sum += OpenCounts.at(counts, epoch);
+        }
+        assertEq(OpenCounts.total(counts), sum, "nine lanes");
+        assertEq(OpenCounts.total((1 << 99) - 1), 9 * 2047, "all full");
+    }
+
     function test_isAnyIn_ranges_haveBothEnds() public pure {
         uint256 counts = uint256(1) << 33;
         assertTrue(OpenCounts.isAnyIn(counts, 3, 3), "alone");

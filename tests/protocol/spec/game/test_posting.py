@@ -13,7 +13,7 @@ from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.events import WeiMoved
 from protocol.spec.game.purse import BURNED, PotKind, restitution_of
 from protocol.spec.game.state import Fall, StatementRef
-from protocol.spec.game.terms import compute_escrow
+from protocol.spec.game.terms import FALLS_MAX, compute_escrow
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     AMOUNTS,
@@ -283,6 +283,20 @@ def test_auditors_are_paid_in_undone_rounds_for_what_was_opened_before() -> None
         assert (money.paid, money.fees) == (paid, fees)
     solver2 = world.state.seats[solver(2)]
     assert compute_round_money(world.state, solver2, later, world.block) == RoundMoney(), "a solver: nothing"
+
+
+@pytest.mark.parametrize(("before", "is_halted"), [(FALLS_MAX - 2, False), (FALLS_MAX - 1, True)])
+def test_the_eighth_fall_halts_the_task(before: int, is_halted: bool) -> None:
+    """Else whoever pays for falls makes settling and closing dearer than a transaction may be."""
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1), root=make_word("wrong")) is None
+    world.send(calls.OpenContest(0, 300), "watcher")
+    world.state = replace(world.state, falls=(Fall(0, 1, 0, owed=0, held=0),) * before)
+    world.jump(world.state.contests[0].clock + 1)
+    world.send(calls.EndRootContest(0), "x")
+    assert world.state.is_halted == is_halted
+    joined = world.try_send(calls.JoinSeat(SeatRole.SOLVER, 3_000), "new")
+    assert joined == ("TaskHalted" if is_halted else None)
 
 
 def test_after_a_fall_the_others_post_again() -> None:

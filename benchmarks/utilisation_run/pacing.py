@@ -1,0 +1,66 @@
+"""How real steps get the time of a large model: after its own time a call waits until its share is over.
+
+Product code is not changed for it: the functions are put in from outside, in the process of one party.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from protocol.actions.audit import room
+from protocol.actions.audit.room import Train
+from protocol.actions.dispute import casebook
+from protocol.compute.step import GetBatch, TrainingState, train_segment
+from protocol.spec.containers import TrainingSpec
+
+Tell = Callable[[int, int, float], None]
+"""(global step, steps, seconds of the computation without the wait)."""
+ACTIONS = "protocol.actions"
+DEFAULTS = frozenset({room.__name__, casebook.__name__})
+"""Modules that hold the function as a default of a party's own parts, which are replaced there."""
+
+
+def draw_train_s(train_s: float, spread: float, name: str, seed: int) -> float:
+    """The training time of a round at the party of this name: up to `spread` off, the same at each call."""
+    return train_s * (1 + random.Random(f"{seed} {name}").uniform(-spread, spread))
+
+
+def pace(train: Train, step_s: float, tell: Tell) -> Train:
+    """`train`, each of whose steps takes `step_s` seconds, or what it takes where that is longer."""
+
+    def paced(
+        state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        first, started_s = state.global_step, time.monotonic()
+        result = train(state, spec, get_batch, inner_step, steps)
+        took_s = time.monotonic() - started_s
+        tell(first, steps, took_s)
+        time.sleep(max(0.0, steps * step_s - took_s))
+        return result
+
+    return paced
+
+
+def switch(honest: Callable[..., Any], other: Callable[..., Any], first_step: int) -> Callable[..., Any]:
+    """`honest` for states before this global step, `other` from it on."""
+
+    def choose(state: TrainingState, *arguments: Any) -> Any:
+        return (other if state.global_step >= first_step else honest)(state, *arguments)
+
+    return choose
+
+
+def replace_training(train: Train, package: str = ACTIONS) -> list[str]:
+    """Let every loaded module of a package that trains segments call `train`; their names. Raises LookupError
+    where there is none: what is measured would not be paced."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        is_here = name.startswith(f"{package}.") and name not in DEFAULTS
+        if is_here and vars(module).get("train_segment") is train_segment:
+            vars(module)["train_segment"] = train
+            found.append(name)
+    if not found:
+        raise LookupError(f"no module of {package} calls train_segment: expected one that trains claims")
+    return found
