@@ -25,7 +25,7 @@ from protocol.actions.merge.work import find_work
 from protocol.actions.pruning.kept import Books, list_kept, list_unknown_works
 from protocol.actions.pruning.memory import PruningMemory
 from protocol.actions.pruning.named import list_foreign, list_named, name_outer
-from protocol.actions.pruning.windows import is_answerable, is_recent, list_shown_segments, list_stages
+from protocol.actions.pruning.windows import is_answerable, list_shown_segments, list_stages
 from protocol.actions.runtime.duties import Duty
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
@@ -86,7 +86,7 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
     if stages != party.task.pruning.done:
         yield Prune(stages)
     for game_round in state.rounds.values():
-        if not is_recent(state, game_round.index) and is_answerable(state, game_round, block):
+        if is_answerable(state, game_round, block):
             yield from _list_restored(party, state, game_round, block)
 
 

@@ -26,6 +26,7 @@ from protocol.actions.pruning.windows import (
     is_askable,
     is_contestable,
     is_disputable,
+    is_just_dealt,
     is_recent,
     is_vote_wanted,
     is_whole,
@@ -118,6 +119,8 @@ def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
                 yield from _keep_whole(work)
             else:
                 yield from _keep_start(state, books, game_round, work, block)
+        elif is_just_dealt(game_round, block):
+            yield from _keep_whole(work)
 
 
 def _keep_whole(work: ClaimWork) -> Kept:

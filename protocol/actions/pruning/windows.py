@@ -22,6 +22,12 @@ def is_whole(state: GameState, game_round: GameRound, block: int) -> bool:
     return is_recent(state, game_round.index) and is_answerable(state, game_round, block)
 
 
+def is_just_dealt(game_round: GameRound, block: int) -> bool:
+    """Whether a round was opened or dealt in `block`: what is trained from something else may be right again,
+    should the chain take that back."""
+    return block <= max(game_round.opened, game_round.trained_from or 0)
+
+
 def is_questioned(state: GameState, index: int) -> bool:
     """Whether an ask or a dispute on a statement of the round is open."""
     asked = {one.statement.round for one in state.asks.values()}
@@ -100,7 +106,8 @@ def _list_round_stages(state: GameState, game_round: GameRound, block: int) -> t
         lengths = (2 * windows.audit_max, 3 * windows.audit_max, windows.dispute, asked)
         stages += [start is None or block <= start + length for length in lengths]
     is_inside = (is_contestable(state, game_round, block), is_answerable(state, game_round, block))
-    return (game_round.index, game_round.phase, game_round.beacon, *is_inside, *stages)
+    dealt = (game_round.base_root, game_round.beacon, is_just_dealt(game_round, block))
+    return (game_round.index, game_round.phase, *dealt, *is_inside, *stages)
 
 
 def _find_start(state: GameState, ref: StatementRef) -> int | None:

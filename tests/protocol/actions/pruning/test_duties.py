@@ -157,6 +157,22 @@ async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(tmp_path:
         assert list_here(party) == [0]
 
 
+async def test_a_lost_boundary_of_a_recent_round_is_trained_again_for_its_auditors(tmp_path: Path) -> None:
+    """After a reorg the claim of a base that was given up may count again."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        draw_late(stage)
+        stage.world.state = replace(stage.world.state, next_round=1)
+        stage.sync()
+        assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        end = find_late_segment(party.game, stage.get_slot(1)) + 1
+        for blob in refer_state(get_finished(party, 0).boundaries[end], get_spec().terms.parameter_count):
+            party.store.delete(blob.key)
+        (due,) = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        assert due == RestoreBoundary(0, end)
+        await due.perform(party)
+        assert end in list_here(party)
+
+
 # --- Disputes and questions ---------------------------------------------------------------------------------
 def open_dispute(stage: Stage, party: Party, segment: int) -> InnerDispute:
     ref = StatementRef(0, stage.get_slot(1))
