@@ -44,8 +44,9 @@ from scripts.toml_tables import build_container, malformed, read_toml
 
 BYTES_PER_STATE_ELEMENT = 12
 """W, m and v in float32."""
-BYTES_PER_MODEL_ELEMENT = 10
-"""The global weights and the outer momentum in float32; a pseudo-gradient is 65 bytes for 64 elements."""
+BYTES_PER_TENSOR_ELEMENT = 4
+BYTES_PER_DELTA_ELEMENT = 65 / 64
+"""A pseudo-gradient is 65 bytes for 64 elements."""
 GIVEN, DERIVED = "given", "derived"
 
 
@@ -119,10 +120,21 @@ def sketch_terms(plan: RoundPlan) -> GameTerms:
 
 
 def compute_disk_bytes(terms: GameTerms, count: int, dataset_bytes: int) -> int:
-    """The most that a solver keeps of a whole task of `count` parameters: every boundary state and model of
-    every round, and the data."""
-    states = (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT
-    return dataset_bytes + terms.rounds * count * (states + BYTES_PER_MODEL_ELEMENT)
+    """What a solver keeps at most of a task of `count` parameters, where rounds last `train_min` or longer:
+    the data, two rounds whole, a start and the own pseudo-gradient of each round that can still be asked
+    about, and of each whose root can be contested the momentum and all pseudo-gradients."""
+    windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
+    asked = _count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
+    contested = _count_rounds(terms, windows.dispute)
+    whole = min(2, terms.rounds) * (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT
+    starts = asked * (BYTES_PER_STATE_ELEMENT + delta)
+    inputs = contested * (BYTES_PER_TENSOR_ELEMENT + terms.solver_seats * delta)
+    return dataset_bytes + ceil(count * (whole + starts + inputs))
+
+
+def _count_rounds(terms: GameTerms, window_blocks: int) -> int:
+    """How many rounds of `train_min` reach into a window, the one that runs included."""
+    return min(terms.rounds, 1 + ceil(Fraction(window_blocks, max(1, terms.windows.train_min))))
 
 
 # --- Units --------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ here is which duties it has."""
 from protocol.actions.audit import duties as audits
 from protocol.actions.dispute import duties as disputes
 from protocol.actions.merge import posting
+from protocol.actions.pruning import duties as pruning
 from protocol.actions.runtime import upkeep
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.duties import ListDuties
@@ -17,6 +18,7 @@ ROOMS: tuple[ListDuties, ...] = (
     upkeep.list_duties,
     audits.list_duties,
     posting.list_duties,
+    pruning.list_duties,
 )
 """What a verifier does."""
 

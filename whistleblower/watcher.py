@@ -3,6 +3,7 @@
 from protocol.actions.audit import duties as audits
 from protocol.actions.dispute import duties as disputes
 from protocol.actions.merge import contesting, posting
+from protocol.actions.pruning import duties as pruning
 from protocol.actions.runtime import upkeep
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.duties import ListDuties
@@ -17,6 +18,7 @@ ROOMS: tuple[ListDuties, ...] = (
     audits.list_duties,
     posting.list_duties,
     contesting.list_duties,
+    pruning.list_duties,
 )
 """What a whistleblower does."""
 

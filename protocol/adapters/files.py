@@ -49,6 +49,17 @@ def write_private_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def replace_private_file(path: Path, data: bytes) -> None:
+    """The same, in place of what `path` was before."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` survive a power cut: a file's own fsync does not."""
     handle = os.open(folder, os.O_RDONLY)

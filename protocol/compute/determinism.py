@@ -8,7 +8,9 @@ kept in another.
 
 import platform
 from dataclasses import dataclass
+from hashlib import sha256
 
+import numpy as np
 import torch
 
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -96,3 +98,11 @@ def _require_little_endian() -> None:
             remedy="Run this node on x86-64 or arm64.",
             retryable=False,
         )
+
+
+def describe_bits() -> str:
+    """One line of everything on this machine whose change may change the bits of a training step: versions of
+    Python, numpy and torch with what torch was built with, the processor, and the pinned kernels."""
+    build = sha256(torch.__config__.show().encode()).hexdigest()[:16]
+    kernels = ", ".join(f"{name} {value}" for name, value in vars(describe_kernels()).items())
+    return f"python {platform.python_version()}, numpy {np.__version__}, build {build}, {kernels}"

@@ -4,8 +4,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from protocol.actions.merge.origins import get_basis
+from protocol.actions.runtime.config import STORE_FOLDER
 from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import BlobKind
 from protocol.adapters.chain.game import open_game_chain
+from protocol.adapters.store import BlobStore
 from protocol.spec.game.enums import RoundPhase
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import make_cast
@@ -57,7 +60,18 @@ async def test_honest_parties_train_three_rounds_and_are_paid(tmp_path: Path) ->
         assert [r.root for r in rounds] == compute_roots(task, rounds)
         assert "solver 0: killed" in world.lines
         assert (2, get_basis(rounds[2])) in watch.early
+        _check_disks(world)
         await _check_money(world)
+
+
+def _check_disks(world: World) -> None:
+    """Three rounds were trained; no solver has kept all of them."""
+    boundaries = TINY_PLAN.rounds * TINY_PLAN.inner_steps // TINY_PLAN.segment_steps
+    for number in range(SOLVERS):
+        store = BlobStore(world.folder / f"solver {number}" / STORE_FOLDER)
+        count = len(store.list_keys(BlobKind.TENSOR))
+        print(f"solver {number}: {count} tensors of {3 * boundaries} and more")
+        assert count < 3 * boundaries
 
 
 # --- Money --------------------------------------------------------------------------------------------------

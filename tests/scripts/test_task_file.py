@@ -113,7 +113,15 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
         read_task_file(tmp_path / "task.toml")
 
 
-def test_disk_counts_every_state_of_every_round(tmp_path: Path, example: str) -> None:
+def test_disk_counts_two_whole_rounds_and_a_start_of_each_that_can_be_asked_about(
+    tmp_path: Path, example: str
+) -> None:
     terms, count = sketch_terms(read_task_file(write(tmp_path, example)).plan), 1_000_000
-    states = 4 * (40 // 10 + 1) * 12 * count
-    assert states < compute_disk_bytes(terms, count, 1000) < 1.2 * states
+    whole = 2 * (40 // 10 + 1) * 12 * count
+    assert 1000 + whole < compute_disk_bytes(terms, count, 1000) < 2 * whole
+    many, more, one = (replace(terms, rounds=rounds) for rounds in (1_000, 2_000, 1))
+    asked, contested = 1 + 17, 1 + 5
+    """Of 640 blocks each in 2 * 480 + 9,600 and in 3,000 blocks."""
+    older = asked * (12 + 65 / 64) + contested * (4 + 4 * 65 / 64)
+    assert compute_disk_bytes(many, count, 0) == compute_disk_bytes(more, count, 0) == whole + older * count
+    assert compute_disk_bytes(one, count, 0) < whole

@@ -11,6 +11,7 @@ from protocol.actions.dispute import evidence
 from protocol.actions.dispute.evidence import NO_WORK, Form, delta_form, start_form
 from protocol.actions.dispute.finding import Case
 from protocol.actions.dispute.knowing import get_now, list_own_boundaries
+from protocol.actions.dispute.segments import restore_boundary
 from protocol.actions.dispute.sources import ClaimOpenings, KnownVote
 from protocol.actions.dispute.standing import find_accused, find_claim, find_solver, is_provable
 from protocol.actions.merge.book import WorkProof
@@ -168,14 +169,18 @@ async def make_delta(party: Party, index: int, slot: int, leaf: int, openings: C
     await load_weights(party, base)
     await fetch_delta(party, game_round, slot)
     final = refer_tensor(last.header.weights_root, count)
-    await _have(party, index, slot, final)
+    await _have_final(party, index, slot, final)
     refs = (refer_tensor(base.weights_root, count), final, refer_delta(work.delta_root, count))
     first, second, third = (party.store.open_leaves(ref, [leaf])[0] for ref in refs)
     return delta_form(work, base, last, (first, second, third))
 
 
-async def _have(party: Party, index: int, slot: int, ref: BlobRef) -> None:
+async def _have_final(party: Party, index: int, slot: int, ref: BlobRef) -> None:
+    """Have the final weights of a claim; of an own one that were pruned they are trained again."""
     solver = find_solver(get_now(party), index, slot)
+    if solver == party.account and not party.store.has(ref):
+        await restore_boundary(party, index, max(list_own_boundaries(party, index)))
+        return
     known = party.state.network.peers.get(solver or "")
     await party.client.fetch_from_any([known] if known is not None else [], ref)
 

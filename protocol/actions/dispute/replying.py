@@ -96,9 +96,9 @@ async def answer_own(party: Party, opened: InnerAsk) -> None:
         )
     ends = Ends(replay.claimed_end, replay.own_end, replay.seal_salt)
     async with party.task.locks["restore", opened.statement.round]:
-        await _restore_claimed(party, opened, ends.claimed.header)
-        if ends.own != ends.claimed.header and not has_state(party, ends.own):
+        if not has_state(party, ends.own):
             await asyncio.to_thread(_restore_own, party, opened, replay.start.header, replay.own_end)
+        await _restore_claimed(party, opened, ends.claimed.header)
     await _send(party, opened, ends)
 
 

@@ -2,10 +2,11 @@
 
 Both kinds of statement say the same sentence, "from this state, k steps, I got that state", so both are
 computed alike; only where the start lies differs. What was pruned is trained again from the last boundary
-that is left.
+that is left, segment by segment, and each end must be the journalled one before anything is shown.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -26,6 +27,10 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.game.state import StatementRef
+
+BITS_REMEDY = "Bring back the versions of torch and of the drivers that the statement was made with."
+
+log = logging.getLogger(__name__)
 
 
 def get_batches(party: Party, index: int, slot: int) -> GetBatch:
@@ -99,7 +104,8 @@ async def restore_boundary(party: Party, index: int, boundary: int) -> StateHead
         kept = [number for number in range(boundary + 1) if has_state(party, boundaries[number])]
         if not kept:
             state = await _begin_own(party, index)
-            require_same(boundaries[0], await asyncio.to_thread(keep_state, party, state))
+            header = await asyncio.to_thread(keep_state, party, state)
+            _require_journalled(party, index, 0, boundaries[0], header)
         if not kept or kept[-1] < boundary:
             await asyncio.to_thread(_train_on, party, index, kept[-1] if kept else 0, boundary)
         return boundaries[boundary]
@@ -114,12 +120,24 @@ async def _begin_own(party: Party, index: int) -> TrainingState:
 
 def _train_on(party: Party, index: int, first: int, boundary: int) -> None:
     boundaries, steps = get_finished(party, index).boundaries, party.task.spec.terms.segment_steps
-    slot = get_own_slot(party, index)
+    slot, training = get_own_slot(party, index), party.task.spec.training
     batches, train = get_batches(party, index, slot), party.task.cases.compute.train
     state = load_state(party, boundaries[first])
-    place, count = first * steps, (boundary - first) * steps
-    state, _ = train(state, party.task.spec.training, batches, place, count)
-    require_same(boundaries[boundary], keep_state(party, state))
+    for segment in range(first, boundary):
+        state, _ = train(state, training, batches, segment * steps, steps)
+        header = keep_state(party, state) if segment + 1 == boundary else state_header(state)
+        _require_journalled(party, index, segment + 1, boundaries[segment + 1], header)
+
+
+def _require_journalled(
+    party: Party, index: int, boundary: int, expected: StateHeader, actual: StateHeader
+) -> None:
+    """Raises EnvironmentFault as `require_same` does, and tells the operator: a stake may be at risk."""
+    if actual != expected:
+        place = f"round {index}, boundary {boundary}"
+        party.say(f"{place}: trained again, it has other bits than the journal. {BITS_REMEDY}")
+        log.error("%s: this machine computes other bits than the journal has. %s", place, BITS_REMEDY)
+    require_same(expected, actual)
 
 
 def get_own_slot(party: Party, index: int) -> int:
@@ -135,5 +153,5 @@ def require_same(expected: StateHeader, actual: StateHeader) -> None:
             what="this machine computes other bits than when it made the statement that is disputed",
             expected=compute_state_root(expected).hex(),
             actual=compute_state_root(actual).hex(),
-            remedy="Bring back the versions of torch and of the drivers that the statement was made with.",
+            remedy=BITS_REMEDY,
         )

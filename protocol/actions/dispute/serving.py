@@ -18,6 +18,7 @@ from protocol.actions.dispute.segments import (
     restore_own_start,
 )
 from protocol.actions.dispute.standing import are_steps_shown, find_solver
+from protocol.actions.pruning.named import list_named
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import keep_state
 from protocol.actions.traces import describe_layout
@@ -82,13 +83,8 @@ def forget(party: Party, name: object) -> None:
 
 
 def list_kept(party: Party) -> frozenset[BlobKey]:
-    """States that this node's statements stand on, and all that is shown."""
-    headers = [h for work in party.task.claims.works.values() for h in work.boundaries.values()]
-    for index in get_now(party).rounds:
-        for one in party.task.audits.list_replays(index):
-            headers += [one.start.header, one.own_end]
-            headers += [one.claimed_end.header] if one.claimed_end is not None else []
-    return list_keys(headers).union(*party.task.cases.shown.values())
+    """What a record names, and all that is shown. What is named and settled goes by pruning."""
+    return list_named(party.task.claims, party.task.audits.room.book).union(*party.task.cases.shown.values())
 
 
 # --- Before a dispute ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from protocol.actions.audit.audits import Audits
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.book import ClaimBook
+from protocol.actions.pruning.memory import PruningMemory
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.adapters.chain.game import GameChain
@@ -38,6 +39,8 @@ class Joined:
     """Audits of this node and of its claims."""
     cases: CaseBook
     """This node's part in disputes and asks."""
+    pruning: PruningMemory = field(default_factory=PruningMemory)
+    """What of its disk this node has looked at."""
     locks: dict[tuple[str, object], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One piece of work at a time: (kind of work, what it is about)."""
 

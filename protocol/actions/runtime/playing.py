@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from protocol.actions.pruning.self_test import check_bits
 from protocol.actions.runtime.duties import ListDuties
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.loop import Loop
@@ -14,6 +15,7 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
     await catch_up(party)
     await open_task(party, task, wish.figures if wish else None)
     if wish is not None:
+        await check_bits(party)
         await take_seat(party, wish)
     try:
         await Loop(party, rooms).run()

@@ -156,3 +156,10 @@ async def test_without_peers_nothing_is_fetched(auditor: Party) -> None:
     async with auditor.make_client() as client:
         with pytest.raises(InvalidInput, match="nobody to fetch from"):
             await client.fetch_from_any([], refer_tensor(bytes(32), 1))
+
+
+async def test_what_is_at_hand_needs_no_peer(auditor: Party) -> None:
+    data, ref = make_tensor(100)
+    auditor.store.put(ref, data)
+    async with auditor.make_client() as client:
+        assert (await client.fetch_from_any([], ref)).read_bytes() == data

@@ -1,0 +1,89 @@
+"""After an update of torch, numpy, Python or the processor: does this machine still compute the same bits?
+
+A pruned round is answered for by training it again. On other bits that fails, and silence in a dispute costs
+the seat. So the first start after an update computes again what is known: one step of the task from its first
+weights, and a segment of the last claim of which both ends are on disk. Where one of them differs, the
+operator is told, and what was stated before is kept whole until nothing can be asked about it.
+"""
+
+import asyncio
+import logging
+from functools import partial
+
+from protocol.actions.dispute.segments import iterate_states
+from protocol.actions.merge.global_model import get_initial_header, load_weights
+from protocol.actions.merge.places import find_own_slot
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import has_state
+from protocol.adapters.bits import TaskBits, read_bits, write_bits
+from protocol.compute.data import get_batch
+from protocol.compute.determinism import describe_bits
+from protocol.compute.digest import state_header
+from protocol.compute.step import begin_round
+from protocol.spec.codec import compute_state_root
+
+WARNING = (
+    "this machine computes other bits than before the last update. Claims and votes made before it cannot be "
+    "computed again here: what is on disk of them is kept until nothing can be asked about them, what was "
+    "pruned cannot be answered for. Bring back the earlier versions of torch, numpy and Python, or the "
+    "earlier machine."
+)
+
+log = logging.getLogger(__name__)
+
+
+async def check_bits(party: Party) -> None:
+    """Test this machine if it is not the one of the last run of this home on the joined task; remember it."""
+    name, machine, home = party.task.task.hex(), describe_bits(), party.config.home
+    before = read_bits(home).get(name)
+    if before is None or before.machine != machine:
+        found = await _test(party, machine, before)
+        await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
+        before = found
+    party.task.pruning.unlike_until = before.unlike_until
+
+
+async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits:
+    step_root = await _compute_step_root(party)
+    is_step_same = before is None or before.step_root == step_root
+    is_segment_same = await asyncio.to_thread(compute_known_segment, party)
+    unlike_until = -1 if before is None else before.unlike_until
+    if not is_step_same or is_segment_same is False:
+        unlike_until = max(unlike_until, find_last_stated(party))
+        party.say(WARNING)
+        log.error("%s", WARNING)
+    elif before is not None:
+        party.say("torch, numpy, Python or the processor is another one: the self-test came to the same bits")
+    return TaskBits(machine, step_root, unlike_until)
+
+
+async def _compute_step_root(party: Party) -> str:
+    """The root of the state after one step from the task's first weights, on the data of a fixed word."""
+    training = party.task.spec.training
+    weights = await load_weights(party, get_initial_header(party))
+    batches = partial(get_batch, party.task.corpus, training, bytes(32), 0)
+    train = party.task.cases.compute.train
+    state, _ = await asyncio.to_thread(train, begin_round(weights, 0), training, batches, 0, 1)
+    return compute_state_root(await asyncio.to_thread(state_header, state)).hex()
+
+
+def compute_known_segment(party: Party) -> bool | None:
+    """Whether a segment of the newest claim that has its start on disk ends as the journal says; None where
+    there is none."""
+    for index, game_round in sorted(party.game.rounds.items(), reverse=True):
+        slot = find_own_slot(party.game, game_round, party.account)
+        if slot is None or game_round.beacon is None:
+            continue
+        boundaries = party.task.claims.find(game_round).boundaries
+        for segment, start in sorted(boundaries.items()):
+            if segment + 1 in boundaries and has_state(party, start):
+                *_, end = iterate_states(party, (index, slot), segment, start)
+                return state_header(end) == boundaries[segment + 1]
+    return None
+
+
+def find_last_stated(party: Party) -> int:
+    """The last round of which this node has a claim or an audit; -1 where there is none."""
+    claimed = [index for (index, _), work in party.task.claims.works.items() if work.boundaries]
+    audited = [place.round for place in party.task.audits.room.book.seals]
+    return max([*claimed, *audited], default=-1)

@@ -1,0 +1,114 @@
+"""Until which block a round can still make somebody ask for its states. Pure: all from the machine's state.
+
+Each function answers for a block; the window's last block is inside.
+"""
+
+from protocol.spec.game.drawing import get_drawn_segment
+from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.state import GameRound, GameState, StatementRef
+from protocol.spec.game.timing import get_ask_until, get_duty_until, get_statement_until, get_votes_from
+
+WHOLE_ROUNDS = 2
+"""The rounds that were opened last: of these everything is kept."""
+
+
+def is_recent(state: GameState, index: int) -> bool:
+    """Whether a round is one of the last two that were opened, or is not open yet."""
+    return index >= state.next_round - WHOLE_ROUNDS
+
+
+def is_whole(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether everything of an open round is kept: a recent one that is not over."""
+    return is_recent(state, game_round.index) and is_answerable(state, game_round, block)
+
+
+def is_just_dealt(game_round: GameRound, block: int) -> bool:
+    """Whether a round was opened or dealt in `block`: what is trained from something else may be right again,
+    should the chain take that back."""
+    return block <= max(game_round.opened, game_round.trained_from or 0)
+
+
+def is_questioned(state: GameState, index: int) -> bool:
+    """Whether an ask or a dispute on a statement of the round is open."""
+    asked = {one.statement.round for one in state.asks.values()}
+    return index in asked | {one.statement.round for one in state.disputes.values()}
+
+
+def is_contestable(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether the inputs of the round's outer step may be needed: it has no root yet, or its root can be
+    contested, or is."""
+    if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
+        return True
+    is_open = any(contest.round == game_round.index for contest in state.contests.values())
+    return game_round.phase == RoundPhase.POSTED and (is_open or block <= game_round.root_until)
+
+
+def is_answerable(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether a statement of the round can still be asked about, disputed or earn something, or is."""
+    until = get_duty_until(state, game_round)
+    return until is None or block <= until or is_questioned(state, game_round.index)
+
+
+def is_disputable(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Whether a statement can be disputed or convicted, or one of its round is."""
+    return block <= get_statement_until(state, ref) or is_questioned(state, ref.round)
+
+
+def is_vote_wanted(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Whether votes of a draw may still count, so that its solver shows states."""
+    start = _find_start(state, ref)
+    return start is not None and block <= start + 2 * state.terms.windows.audit_max
+
+
+def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Whether the signer of a vote can be asked for both ends, or somebody of its round is. A draw that this
+    chain does not know, after a reorg, may be back: then yes. In an exact task as long as votes count."""
+    until = get_ask_until(state, ref)
+    if until is None or is_questioned(state, ref.round):
+        return True
+    return is_vote_wanted(state, ref, block) if state.terms.is_exact else block <= until
+
+
+def list_shown_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
+    """Segments of a claim whose ends its solver owes to auditors: the drawn ones while votes count."""
+    draws = [
+        draw
+        for draw in range(state.terms.draws + 1)
+        if is_vote_wanted(state, StatementRef(game_round.index, slot, draw), block)
+    ]
+    segments = (get_drawn_segment(state, game_round, slot, draw) for draw in draws)
+    return tuple(segment for segment in segments if segment is not None)
+
+
+def find_settled(state: GameState, block: int) -> GameRound | None:
+    """The newest round whose root nothing replaces any more; None where there is none."""
+    found = None
+    for _, game_round in sorted(state.rounds.items()):
+        if game_round.phase == RoundPhase.POSTED:
+            # A root that falls takes all later ones with it.
+            if is_contestable(state, game_round, block):
+                break
+            found = game_round
+    return found
+
+
+def list_stages(state: GameState, block: int) -> tuple[object, ...]:
+    """What changes when one of these windows ends or something opens: the same as long as nothing does."""
+    rounds = [_list_round_stages(state, one, block) for one in state.rounds.values()]
+    questions = (frozenset(state.asks), frozenset(state.disputes), frozenset(state.contests))
+    return (state.next_round, state.root, *questions, *rounds)
+
+
+def _list_round_stages(state: GameState, game_round: GameRound, block: int) -> tuple[object, ...]:
+    windows, stages = state.terms.windows, []
+    for start in (game_round.closed, game_round.late_from):
+        asked = 2 * windows.audit_max + windows.ask
+        lengths = (2 * windows.audit_max, 3 * windows.audit_max, windows.dispute, asked)
+        stages += [start is None or block <= start + length for length in lengths]
+    is_inside = (is_contestable(state, game_round, block), is_answerable(state, game_round, block))
+    dealt = (game_round.base_root, game_round.beacon, is_just_dealt(game_round, block))
+    return (game_round.index, game_round.phase, *dealt, *is_inside, *stages)
+
+
+def _find_start(state: GameState, ref: StatementRef) -> int | None:
+    return None if ref.draw is None else get_votes_from(state, state.rounds[ref.round], ref.draw)

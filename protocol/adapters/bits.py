@@ -1,0 +1,35 @@
+"""Which bits this home's machine computed when it last ran, by task: a file beside the journal.
+
+It holds no secret and nothing that cannot be had again: a damaged or missing file costs one self-test.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from protocol.adapters.files import replace_private_file
+
+FILE_NAME = "bits.json"
+"""In a home."""
+
+
+class TaskBits(msgspec.Struct, frozen=True):
+    """machine: `compute.determinism.describe_bits`; step_root: the state after one known step of the task,
+    hex; unlike_until: up to this round statements were computed with other bits, -1 where none were."""
+
+    machine: str
+    step_root: str
+    unlike_until: int = -1
+
+
+def read_bits(home: Path) -> dict[str, TaskBits]:
+    """What the last runs left, by task id in hex; nothing where the file is missing or damaged."""
+    try:
+        return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, TaskBits])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def write_bits(home: Path, bits: dict[str, TaskBits]) -> None:
+    """Leave this for the next run. Raises OSError where the disk does not take it."""
+    replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))

@@ -1,0 +1,283 @@
+"""A solver that keeps starts alone answers all the same: a late audit, a dispute, a question, in the last
+block of each; and an auditor that lost its ends answers an ask."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from protocol.actions.audit.book import AuditBook
+from protocol.actions.dispute import replying
+from protocol.actions.dispute.answering import post_roots
+from protocol.actions.dispute.casebook import CaseBook, Compute
+from protocol.actions.dispute.judging_work import get_openings, make_delta
+from protocol.actions.dispute.messages import StepsAsked
+from protocol.actions.dispute.segments import restore_boundary
+from protocol.actions.dispute.serving import answer_steps, list_wanted, show_wanted
+from protocol.actions.dispute.sources import OwnReplay
+from protocol.actions.merge.opening import get_finished, open_boundary
+from protocol.actions.pruning import duties
+from protocol.actions.pruning.duties import REORG_BLOCKS, Prune, RestoreBoundary
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import has_state
+from protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
+from protocol.adapters.messages import encode_message
+from protocol.compute.step import train_segment
+from protocol.spec.codec import compute_state_root
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.drawing import get_late_draw, get_segments
+from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
+from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.timing import get_duty_until, get_statement_until
+from protocol.spec.statements import Vote, VoteWord
+from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.spec.game.world import make_word
+
+SEGMENTS = 4
+
+
+@dataclass
+class KnownAudits:
+    """The audit room of a node that audited nothing, but for these replays."""
+
+    room: Any
+    replays: tuple[OwnReplay, ...] = ()
+
+    def list_replays(self, index: int) -> tuple[OwnReplay, ...]:
+        return self.replays
+
+    def list_votes(self, index: int) -> tuple[Any, ...]:
+        return ()
+
+    def list_works(self) -> dict[bytes, Any]:
+        return {}
+
+
+@asynccontextmanager
+async def open_solver(folder: Path, is_pruned: bool = True) -> AsyncIterator[tuple[Stage, Party]]:
+    """A solver whose round 0 was trained, posted and audited late, and is two rounds old by now."""
+    async with open_stage(folder, 1, late_chance=1 << 16) as stage:
+        await stage.commit(1)
+        stage.draw()
+        party = stage.parties[1]
+        books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
+        audits = KnownAudits(SimpleNamespace(book=books[0]))
+        party.joined = replace(party.task, audits=cast(Any, audits), cases=books[1])
+        party.state.inner[TASK] = InnerBook(10)
+        party.state._seated._members[party.account, TASK] += 1
+        age(stage)
+        if is_pruned:
+            (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
+            await prune.perform(party)
+            assert list_here(party) == [0] and not list_due(party), "nothing is due before a window ends"
+        yield stage, party
+
+
+def age(stage: Stage) -> None:
+    """Rounds 1 and 2 are opened. The chain's state is made up from here on."""
+    state = stage.world.state
+    one = state.rounds[0]
+    closed = one.closed or 0
+    aged = replace(
+        one, phase=RoundPhase.POSTED, root=one.base_root, root_until=closed + state.terms.windows.dispute
+    )
+    stage.world.state = replace(state, rounds={0: aged}, next_round=3)
+    stage.world.jump(closed + 2 * state.terms.windows.audit_max + REORG_BLOCKS + 2)
+    stage.sync()
+
+
+def draw_late(stage: Stage) -> None:
+    """The late audits of round 0 are drawn now."""
+    state = stage.world.state
+    words = {"late_seed": make_word("late"), "late_slots": frozenset({stage.get_slot(1)})}
+    late = replace(state.rounds[0], late_from=stage.world.block, **words)  # type: ignore[arg-type]
+    stage.world.state = replace(state, rounds={0: late})
+    stage.sync()
+
+
+def list_due(party: Party) -> list[Any]:
+    return list(duties.list_duties(party, party.state.head_block + 1))
+
+
+def list_here(party: Party) -> list[int]:
+    """Boundaries of the claim of round 0 that are whole in the store."""
+    boundaries = get_finished(party, 0).boundaries
+    return [number for number, header in sorted(boundaries.items()) if has_state(party, header)]
+
+
+def jump(stage: Stage, block: int) -> None:
+    """`block` is the one that comes next."""
+    stage.world.jump(block)
+    stage.sync()
+
+
+def find_late_segment(game: GameState, slot: int) -> int:
+    late = get_late_draw(game, game.rounds[0], slot)
+    assert late is not None and late.segment not in get_segments(game, game.rounds[0], slot)
+    return late.segment
+
+
+# --- Late audits --------------------------------------------------------------------------------------------
+async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party):
+        assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        draw_late(stage)
+        segment, late_from = find_late_segment(party.game, stage.get_slot(1)), stage.world.block
+        last = late_from + 2 * party.game.terms.windows.audit_max
+        jump(stage, last)
+        wanted = sorted({segment, segment + 1, SEGMENTS} - {0})
+        due = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        assert due == [RestoreBoundary(0, boundary) for boundary in wanted]
+        for one in due:
+            await one.perform(party)
+        assert {segment, segment + 1, SEGMENTS} <= set(list_here(party))
+        delta = get_finished(party, 0).finished
+        assert delta is not None
+        assert party.store.has(refer_delta(delta.delta_root, get_spec().terms.parameter_count))
+        (prune,) = list_due(party)
+        await prune.perform(party)
+        assert {segment, segment + 1} <= set(list_here(party)), "auditors may still fetch them"
+        jump(stage, last + 1)
+        assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        jump(stage, last + REORG_BLOCKS)
+        await Prune(()).perform(party)
+        assert {segment, segment + 1} <= set(list_here(party)), "a reorg may open the window again"
+        jump(stage, last + REORG_BLOCKS + 1)
+        (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
+        await prune.perform(party)
+        assert list_here(party) == [0]
+
+
+async def test_a_lost_boundary_of_a_recent_round_is_trained_again_for_its_auditors(tmp_path: Path) -> None:
+    """After a reorg the claim of a base that was given up may count again."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        draw_late(stage)
+        stage.world.state = replace(stage.world.state, next_round=1)
+        stage.sync()
+        assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        end = find_late_segment(party.game, stage.get_slot(1)) + 1
+        for blob in refer_state(get_finished(party, 0).boundaries[end], get_spec().terms.parameter_count):
+            party.store.delete(blob.key)
+        (due,) = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        assert due == RestoreBoundary(0, end)
+        await due.perform(party)
+        assert end in list_here(party)
+
+
+# --- Disputes and questions ---------------------------------------------------------------------------------
+def open_dispute(stage: Stage, party: Party, segment: int) -> InnerDispute:
+    ref = StatementRef(0, stage.get_slot(1))
+    seat = party.game.rounds[0].claims[ref.slot].seat
+    dispute = InnerDispute(b"n" * 32, seat, ref, segment, "0x" + "9" * 40, 1 << 30)
+    party.state.inner[TASK] = InnerBook(10, {dispute.name: dispute})
+    return dispute
+
+
+async def test_a_dispute_in_the_last_block_is_answered_with_the_journalled_ends(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party):
+        jump(stage, get_statement_until(party.game, StatementRef(0, stage.get_slot(1))))
+        for prune in list_due(party):
+            await prune.perform(party)
+        assert list_here(party) == [0]
+        dispute = open_dispute(stage, party, segment=2)
+        await post_roots(party, dispute)
+        (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
+        boundaries = get_finished(party, 0).boundaries
+        assert call == "disputes.post_claim_roots"
+        assert [words[2][0], words[2][-1]] == [compute_state_root(boundaries[one]) for one in (2, 3)]
+        assert 2 in list_here(party)
+        await Prune(()).perform(party)
+        assert list_here(party) == [0, 2], "each answer needs it"
+
+
+async def test_steps_that_a_member_asks_for_are_trained_again(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party):
+        slot = stage.get_slot(1)
+        ref = StatementRef(0, slot)
+        jump(stage, get_statement_until(party.game, ref))
+        draw_nothing_late(stage)
+        body = encode_message(StepsAsked(TASK, 0, slot, 3))
+        account = party.account
+        with pytest.raises(EnvironmentFault):
+            await answer_steps(party, account, body)
+        (wanted,) = list_wanted(party, stage.world.block)
+        await restore_boundary(party, 0, 3)
+        await Prune(()).perform(party)
+        assert list_here(party) == [0, 3], "it is about to be read"
+        await show_wanted(party, wanted)
+        shown = await answer_steps(party, account, body)
+        assert len(shown.states) == get_spec().terms.segment_steps + 1
+        await Prune(()).perform(party)
+        assert len(party.store.list_keys(BlobKind.TENSOR)) > 3 * get_spec().terms.segment_steps
+        until = get_duty_until(party.game, party.game.rounds[0])
+        assert until is not None
+        jump(stage, until + REORG_BLOCKS + 1)
+        await Prune(()).perform(party)
+        assert not party.task.cases.shown and len(party.store.list_keys(BlobKind.TENSOR)) <= 2
+
+
+def draw_nothing_late(stage: Stage) -> None:
+    """The late seed is there, and drew nobody."""
+    state = stage.world.state
+    late = replace(state.rounds[0], late_seed=make_word("late"), late_from=state.rounds[0].closed)
+    stage.world.state = replace(state, rounds={0: late})
+    stage.sync()
+
+
+async def test_a_false_rejection_of_the_work_is_refuted_with_pruned_weights(
+    tmp_path: Path,
+) -> None:
+    """`proveRightDelta` takes a leaf of the final weights: they are trained again, no peer has them."""
+    async with open_solver(tmp_path) as (stage, party):
+        slot, count = stage.get_slot(1), get_spec().terms.parameter_count
+        final = refer_tensor(get_finished(party, 0).boundaries[SEGMENTS].weights_root, count)
+        assert not party.store.has(final)
+        form = await make_delta(party, 0, slot, 1, get_openings(party, 0, slot))
+        assert form["final_leaf"] == party.store.open_leaves(final, [1])[0]
+
+
+async def test_a_machine_that_computes_other_bits_says_so_and_shows_nothing(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party):
+
+        def train(*arguments: Any) -> Any:
+            state, losses = train_segment(*arguments)
+            return replace(state, weights=torch.nextafter(state.weights, torch.ones(1))), losses
+
+        party.task.cases.compute = Compute(train=train)
+        with pytest.raises(EnvironmentFault, match="other bits"):
+            await post_roots(party, open_dispute(stage, party, segment=2))
+        lines = party.config.say.__self__  # type: ignore[attr-defined]
+        assert any("boundary 1: trained again, it has other bits" in line for line in lines)
+        assert not party.chain.sent and list_here(party) == [0]  # type: ignore[attr-defined]
+
+
+# --- Asks ---------------------------------------------------------------------------------------------------
+async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No peer has the claimed end any more: it is the auditor's own, so it need not be fetched."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        slot, boundaries = stage.get_slot(1), get_finished(party, 0).boundaries
+        start, end = open_boundary(party, 0, 1), open_boundary(party, 0, 2)
+        ref = StatementRef(0, slot, 0, 0)
+        replay = OwnReplay(ref, 1, start, end.header, end, None, b"s" * 32)
+        cast(Any, party.task.audits).replays = (replay,)
+        for blob in refer_state(boundaries[2], get_spec().terms.parameter_count):
+            party.store.delete(blob.key)
+        one = party.game.rounds[0]
+        where = (b"d" * 32, 0, one.base_root, one.seed, slot, one.claims[slot].claim_root, 0, 0)
+        leaves = {"start_leaf": b"l" * 32, "seal": b"h" * 32, "end_leaf": b"e" * 32}
+        vote = Vote(*where, segment=1, **leaves, word=VoteWord.ACCEPT, named_leaf=0)  # type: ignore[arg-type]
+        opened = InnerAsk(b"a" * 32, 1, vote, 0, "0x" + "8" * 40, 1 << 30)
+        await replying.answer_own(party, opened)
+        (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
+        assert call == "asks.answer" and words[2]["claimed_end"] == end.header

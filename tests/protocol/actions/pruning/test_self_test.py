@@ -1,0 +1,125 @@
+"""After an update: the same bits or others, found out before a dispute does."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from protocol.actions.dispute.casebook import Compute
+from protocol.actions.pruning import self_test
+from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
+from protocol.actions.runtime.party import Party
+from protocol.adapters.bits import FILE_NAME, TaskBits, read_bits, write_bits
+from protocol.compute.determinism import describe_bits
+from protocol.compute.step import train_segment
+from tests.protocol.actions.merge.stage import TASK
+from tests.protocol.actions.pruning.test_duties import list_due, list_here, open_solver
+
+NAME = TASK.hex()
+
+
+def update_machine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(self_test, "describe_bits", lambda: name)
+
+
+def differ(party: Party, is_other: Callable[[int], bool]) -> list[int]:
+    """Let the machine compute other bits in these inner steps of a round; what it trained."""
+    trained: list[int] = []
+
+    def train(state: Any, spec: Any, batches: Any, step: int, steps: int) -> Any:
+        trained.append(step)
+        end, losses = train_segment(state, spec, batches, step, steps)
+        moved = torch.nextafter(end.weights, torch.ones(1))
+        return (replace(end, weights=moved) if is_other(step) else end), losses
+
+    party.task.cases.compute = Compute(train=train)
+    return trained
+
+
+def get_lines(party: Party) -> list[str]:
+    lines: list[str] = party.config.say.__self__  # type: ignore[attr-defined]
+    return lines
+
+
+def test_a_machine_is_described_by_what_decides_its_bits() -> None:
+    text = describe_bits()
+    assert all(word in text for word in ("python", "numpy", torch.__version__, "cpu_capability", "threads"))
+
+
+async def test_the_same_machine_is_tested_once(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        trained = differ(party, lambda step: False)
+        before = len(get_lines(party))
+        await check_bits(party)
+        assert trained and party.task.pruning.unlike_until == -1
+        trained.clear()
+        await check_bits(party)
+        assert not trained and get_lines(party)[before:] == []
+
+
+@pytest.mark.parametrize("first_other_step", [0, 1])
+async def test_other_bits_are_said_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_other_step: int
+) -> None:
+    """One step from the task's first weights tells, or the segment of a claim."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: step >= first_other_step)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+        party.task.pruning.unlike_until = -1
+        await check_bits(party)
+        assert party.task.pruning.unlike_until == 0, "at the next start as well"
+        for prune in list_due(party):
+            await prune.perform(party)
+        assert list_here(party) == [0, 1, 2, 3, 4], "nothing of a round that can be disputed goes"
+
+
+async def test_an_update_that_keeps_the_bits_is_said_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        await check_bits(party)
+        assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
+        assert read_bits(party.config.home)[NAME].machine == "another torch"
+
+
+async def test_without_a_claim_on_disk_the_step_of_the_last_run_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        await check_bits(party)
+        party.task.claims.works.clear()
+        assert compute_known_segment(party) is None
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING
+
+
+async def test_a_home_without_the_file_is_tested_by_its_claim(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        (party.config.home / FILE_NAME).write_text("{damaged")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+
+
+async def test_tasks_of_one_home_are_remembered_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        home = party.config.home
+        await check_bits(party)
+        mine = read_bits(home)[NAME]
+        other = TaskBits("old", mine.step_root, 7)
+        write_bits(home, {"other": other, NAME: mine})
+        update_machine(monkeypatch, "another torch")
+        await check_bits(party)
+        assert read_bits(home) == {"other": other, NAME: TaskBits("another torch", mine.step_root)}
