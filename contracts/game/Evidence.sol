@@ -123,7 +123,6 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        rounds.sync(task);
         Statement memory s = _requireOpen(_readSealed(task, first));
         _requireTwo(s, _signerOf(second), Statements.differ(first.said, second.said));
         _punish(task, s, Proof.TWO_STATEMENTS);

@@ -683,6 +683,28 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    /// @dev A round whose pool does not hold the seat says nothing about it: there its slot is another's.
+    function test_markSilent_solver_waitingSince() public {
+        GameTerms memory wanted = soundTerms();
+        (wanted.solverSeats, wanted.rounds) = (3, 5);
+        begin(wanted, 3, 6, 3);
+        for (uint256 round = 0; round < 3; ++round) {
+            commit(round, solverSeat(0));
+            commit(round, solverSeat(1));
+            if (round == 1) join(SeatRole.SOLVER, "larger", 1500);
+            roll(roundOf(round).opened + 41);
+            sealAudits(round);
+            acceptAll(round);
+            postAll(round);
+        }
+        assertEq(uint256(roundOf(3).pool), 11, "its place is taken");
+        for (uint256 number = 0; number < 4; ++number) {
+            if (number != 2) commit(3, solverSeat(number));
+        }
+        settlement.markSilent(task, solverSeat(2), _missed(3));
+        assertEq(uint256(tasks.seatAt(task, solverSeat(2)).status), uint256(SeatStatus.LEAVING), "it leaves");
+    }
+
     /// @dev A commitment since the first of them shows that the seat is there.
     function test_markSilent_solverThatCommitted_reverts() public {
         begin(3, 6, 3);

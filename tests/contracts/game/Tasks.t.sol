@@ -288,6 +288,13 @@ contract TasksTest is GameWorld {
         vm.prank(person("c"));
         tasks.topUp(task, 0x10002, 100);
         assertEq(_startedPool(), 45, "now b does");
+        // A pool that was frozen is taken again where nothing has changed: a larger stake is a change.
+        rounds.start(task);
+        roll(now_() + 300);
+        give(person("b"), 100);
+        vm.prank(person("b"));
+        tasks.topUp(task, 0x10001, 100);
+        assertEq(_startedPool(), 15, "b is back, e waits");
     }
 
     /// @dev The pool that a start would freeze now.
