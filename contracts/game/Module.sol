@@ -14,6 +14,7 @@ import {ITasks} from "./interfaces/ITasks.sol";
 import {IVotes} from "./interfaces/IVotes.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {GameTermsCode} from "./libraries/GameTermsCode.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @notice The contracts of one deployment. They name one another, so their addresses are computed before the first is created.
 struct Modules {
@@ -104,10 +105,10 @@ abstract contract Module {
     }
 
     function _min(uint256 a, uint256 b) internal pure returns (uint256) {
-        return a < b ? a : b;
+        return FixedPointMathLib.min(a, b);
     }
 
     function _max(uint256 a, uint256 b) internal pure returns (uint256) {
-        return a > b ? a : b;
+        return FixedPointMathLib.max(a, b);
     }
 }

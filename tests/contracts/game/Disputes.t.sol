@@ -776,6 +776,14 @@ contract DisputesTest is GameStep {
         vm.expectPartialRevert(IStepProofs.LeafUnknown.selector);
         vm.prank(opener);
         game.proveDatum(task, id, facts, start, 5, 3, opening, datum);
+        vm.expectPartialRevert(IReferee.WrongLeafBytes.selector);
+        vm.prank(opener);
+        game.proveDatum(task, id, facts, start, 5, 0, opening, datum);
+        (opening, datum) = (openBuffer(SCALARS, 0), proveScalarLeaf(start.globalStep));
+        opening.leaves[0] ^= 0x01;
+        vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);
+        vm.prank(opener);
+        game.proveDatum(task, id, facts, start, uint32(SCALARS), 0, opening, datum);
         start.localStep++;
         vm.expectPartialRevert(IStepProofs.HeaderMismatch.selector);
         vm.prank(opener);

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {LeafProof} from "../../../contracts/Types.sol";
-import {EXACT_FORMAT, GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {EXACT_FORMAT, GameTerms, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedSealed, SignedVote, WorkProof} from "../../../contracts/game/StatementTypes.sol";
 import {IEvidence} from "../../../contracts/game/interfaces/IEvidence.sol";
@@ -470,6 +470,29 @@ contract EvidenceCarryTest is EvidenceWorld {
         bringInvalid(_withWork(2, solverSeat(1), 1), "start");
         bringInvalid(_withWork(2, solverSeat(1), 0), "work");
         assertConvicts(solverSeat(2), _withWork(2, solverSeat(2), 1));
+    }
+
+    /// @dev Seat 2 waits in round 2, where its slot is another's: round 1 is the last one that merged it.
+    function test_start_roundWithoutTheSeat_isPassedOver() public {
+        GameTerms memory t = soundTerms();
+        (t.carryMoments, t.solverSeats, t.rounds) = (1, 3, 5);
+        begin(t, 3, 6, 3);
+        join(SeatRole.SOLVER, "larger", 1500);
+        playRound(0);
+        asSeat(solverSeat(3));
+        tasks.leave(task, solverSeat(3));
+        for (uint256 round = 1; round < 4; ++round) {
+            for (uint256 i = 0; i < 2; ++i) {
+                carriedFrom[round][solverSeat(i)] = round;
+            }
+        }
+        carriedFrom[1][solverSeat(2)] = 1;
+        playRound(1);
+        assertEq(uint256(roundOf(2).pool), 11, "waits");
+        playRound(2);
+        assertEq(uint256(roundOf(3).pool), 7, "is back");
+        playToDraw(3);
+        assertConvicts(solverSeat(2), _withWork(3, solverSeat(2), 1));
     }
 
     /// @dev Moments start anew with an epoch: its rounds are the only ones that are kept for as long as a claim of it can be proven wrong. Seat 0 was

@@ -14,6 +14,10 @@ contract Float32Test is Test {
         return a.add(b);
     }
 
+    function mul(uint32 a, uint32 b) external pure returns (uint32) {
+        return a.mul(b);
+    }
+
     function div(uint32 a, uint32 b) external pure returns (uint32) {
         return a.div(b);
     }
@@ -124,10 +128,21 @@ contract Float32Test is Test {
         this.div(1, Float32.SIGN_BIT);
     }
 
-    function testFuzz_add_notFinite_reverts(uint32 fraction, bool negative, uint256 seed) public {
+    function testFuzz_operations_notFinite_revert(uint32 fraction, bool negative, uint256 seed) public {
         uint32 bits = Float32.INFINITY | (fraction & 0x7fffff) | (negative ? Float32.SIGN_BIT : 0);
-        vm.expectRevert(abi.encodeWithSelector(Float32.NotFinite.selector, bits));
+        bytes memory error_ = abi.encodeWithSelector(Float32.NotFinite.selector, bits);
+        vm.expectRevert(error_);
         this.add(bits, _finite(seed));
+        vm.expectRevert(error_);
+        this.add(_finite(seed), bits);
+        vm.expectRevert(error_);
+        this.mul(bits, _finite(seed));
+        vm.expectRevert(error_);
+        this.mul(_finite(seed), bits);
+        vm.expectRevert(error_);
+        this.div(bits, _finite(seed));
+        vm.expectRevert(error_);
+        this.div(_finite(seed), bits);
     }
 
     function test_overflow_givesInfinity() public pure {
