@@ -51,6 +51,17 @@ contract PurseTest is Test, ITokenHook {
         assertEq(purse.DEAD(), DEAD, "where burned tokens go");
     }
 
+    function test_constructor_tenModules_areAllKnown() public {
+        address[] memory modules = new address[](10);
+        for (uint256 i = 0; i < modules.length; ++i) {
+            modules[i] = address(uint160(0x1000 + i));
+        }
+        Purse full = new Purse(token, modules);
+        for (uint256 i = 0; i < modules.length; ++i) {
+            assertTrue(full.isModule(modules[i]), "one of ten");
+        }
+    }
+
     function test_deposit_tokens_becomeCredit() public {
         vm.expectEmit(true, true, true, true, address(purse));
         emit IPurse.Deposited(ALICE, 400);
