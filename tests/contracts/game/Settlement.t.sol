@@ -109,6 +109,19 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    function test_settle_seatNamedTwice_isPaidOnce() public {
+        begin(3, 6, 3);
+        _halt();
+        playRound(0);
+        passDuties();
+        uint256[] memory seats = new uint256[](4);
+        (seats[0], seats[1]) = (solverSeat(0), solverSeat(0));
+        (seats[2], seats[3]) = (solverSeat(1), solverSeat(0));
+        settlement.settle(task, seats, 0);
+        assertEq(creditOf(solverSeat(0)), 100, "once");
+        assertEq(creditOf(solverSeat(1)), 100, "the other too");
+    }
+
     function test_settle_manySeats_leavesOutWhoCannot() public {
         begin(3, 6, 3);
         _halt();

@@ -195,6 +195,22 @@ contract VotesTest is GameWorld {
         _assertRelayed(all);
     }
 
+    /// @dev Votes of the round that is judged, late votes of the one before it, and the root, in one call.
+    function test_judgeAndPost_lateVotes_count() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.lateChance = 65_536;
+        begin(wanted, 3, 6, 3);
+        playRound(0);
+        playToDraw(1);
+        IVotes.HandedVote[] memory late = new IVotes.HandedVote[](1);
+        late[0] = hand(0, 1, 2, 0, ACCEPT, true);
+        bytes32 root = rootAfter(1);
+        bytes memory signatures = signMerge(1, 7, root, 7);
+        votes.judgeAndPost(task, 1, acceptances(1), late, 7, root, 7, signatures);
+        _codes(1, 2, 5, 0, 0);
+        assertEq(uint256(roundOf(1).phase), uint256(Phase.POSTED), "posted");
+    }
+
     function test_judgeAndPost_byAContract_isLoggedWhole() public {
         _drawn();
         IVotes.HandedVote[] memory none = new IVotes.HandedVote[](0);
