@@ -217,7 +217,7 @@ contract Contests is Module, IContests {
         uint256 depth
     ) private view returns (bytes[] memory deltas) {
         (bytes32[] memory roots, uint256[] memory segments) = rounds.claimsOf(task, round);
-        address[] memory solvers = tasks.votersOf(task, Slots.idsOf(view_.pool));
+        address[] memory solvers = tasks.voterAccounts(task, Slots.idsOf(view_.pool));
         uint256 offset = Draw.uniform(rounds.beaconOf(task, round), 0, roots.length);
         bytes32 domain = _domain(task);
         deltas = new bytes[](LibBit.popCount(view_.merged));

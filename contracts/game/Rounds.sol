@@ -23,6 +23,7 @@ import {IRounds} from "./interfaces/IRounds.sol";
 import {Frame, Frames, FrameWords, Outcome, Plan, Roster, Track} from "./libraries/Frames.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Slots} from "./libraries/Slots.sol";
+import {StructLists} from "./libraries/StructLists.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Rounds from START to POST. Twin of `protocol/spec/game/rounds.py`, `posting.py` and `timing.py`.
@@ -98,8 +99,9 @@ contract Rounds is Module, IRounds {
     function _sync(TaskId task, State storage s, Track memory t) private {
         if (t.live == 0) return;
         uint256 round = t.live - 1;
-        Frame memory f = _frameAt(s, round);
-        if (f.isClosed()) return;
+        uint256 word = s.frames[round % RING_ROUNDS];
+        if (word.hasFlag(Frames.SYNCED)) return;
+        Frame memory f = word.toFrame();
         uint256 closing = _closingOf(s, f, t);
         if (block.number <= closing) return;
         bool isExcused = f.trained == 0 || contests.openOf(task) != 0;
@@ -118,7 +120,7 @@ contract Rounds is Module, IRounds {
 
     /// @dev The pools as they are now, for the rounds `from` .. `to` - 1 as far as the task and the ring have room.
     function _freeze(TaskId task, State storage s, Track memory t, uint256 from, uint256 to) private {
-        to = _min(to, s.plan.toPlan().rounds);
+        to = _min(to, s.plan.roundsIn());
         if (from >= to || !_isFree(t, from)) return;
         Roster memory roster;
         (roster.pool, roster.verifiers, roster.whistleblowers, roster.isEnough) = tasks.freezePools(task);
@@ -162,14 +164,15 @@ contract Rounds is Module, IRounds {
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
         _requireWindow(startBlock + 1, startBlock + _sealBlocks);
         (uint64 closed, bool isAnyClosed) = tasks.closures(task);
-        if (!_isEnough(task, _rosterAt(s, t.nextRound), isAnyClosed)) {
+        Roster memory roster = _rosterAt(s, t.nextRound);
+        if (!_isEnough(task, roster, isAnyClosed)) {
             revert IRefusals.PoolTooSmall(TaskId.unwrap(task));
         }
         bytes32 value = randomness.read(startBlock, proof);
         emit StartSealed(task, value);
         t.dealtTo = t.nextRound;
         _deal(task, s, t, value, type(uint32).max);
-        _open(task, s, t, s.root, closed);
+        _open(task, s, t, roster.pool, s.root, closed);
     }
 
     function _isEnough(TaskId task, Roster memory roster, bool isAnyClosed) private view returns (bool) {
@@ -189,11 +192,12 @@ contract Rounds is Module, IRounds {
         t.dealtTo = to;
     }
 
-    function _open(TaskId task, State storage s, Track memory t, bytes32 base, uint64 closed) private {
+    function _open(TaskId task, State storage s, Track memory t, uint64 pool, bytes32 base, uint64 closed)
+        private
+    {
         uint256 round = t.nextRound;
         Frame memory f;
-        f.pool = _rosterAt(s, round).pool;
-        (f.opened, f.counted) = (uint40(block.number), uint8(LibBit.popCount(f.pool & ~closed)));
+        (f.pool, f.opened, f.counted) = (pool, uint40(block.number), uint8(LibBit.popCount(pool & ~closed)));
         if (round < t.dealtTo) f.trained = 1;
         f.setPhase(Phase.RUNNING);
         _keep(s, round, f);
@@ -212,10 +216,12 @@ contract Rounds is Module, IRounds {
         uint64 closed,
         bool isAnyClosed
     ) private {
-        bool isNext = t.nextRound < t.frozenTo && t.isHalted == 0;
-        if (isNext && _isEnough(task, _rosterAt(s, t.nextRound), isAnyClosed)) {
-            _open(task, s, t, root, closed);
-            return;
+        if (t.nextRound < t.frozenTo && t.isHalted == 0) {
+            Roster memory roster = _rosterAt(s, t.nextRound);
+            if (_isEnough(task, roster, isAnyClosed)) {
+                _open(task, s, t, roster.pool, root, closed);
+                return;
+            }
         }
         (t.live, t.standsSince) = (0, block.number);
         _dropUnopened(t);
@@ -284,7 +290,7 @@ contract Rounds is Module, IRounds {
     }
 
     function _slotOf(TaskId task, uint256 pool) private view returns (uint256) {
-        (uint256 seat, bool isClosed) = tasks.solverOf(task, msg.sender);
+        (uint256 seat, bool isClosed) = tasks.seatOfSolver(task, msg.sender);
         uint256 number = seat & type(uint16).max;
         if (seat == 0 || pool >> number & 1 == 0) revert IRefusals.NotCommitter(msg.sender);
         if (isClosed) revert IRefusals.SeatClosed(seat);
@@ -461,7 +467,7 @@ contract Rounds is Module, IRounds {
     /// @dev The closed round that has no root yet.
     function _waiting(State storage s, Track memory t, uint256 round) private view returns (Frame memory f) {
         if (t.live != round + 1) revert IRefusals.NotNewest(round);
-        f = _frameAt(s, round);
+        f.fill(s.frames[round % RING_ROUNDS]);
         if (!f.isClosed()) revert IRefusals.NotNewest(round);
     }
 
@@ -564,27 +570,31 @@ contract Rounds is Module, IRounds {
     /// @dev The task's rounds, the clock taken into account. Who changes the track keeps it.
     function _at(TaskId task) private returns (State storage s, Track memory t) {
         s = _states[task];
-        t = s.track.toTrack();
+        t.fill(s.track);
         if (t.segments == 0) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
         _sync(task, s, t);
     }
 
-    function _frameAt(State storage s, uint256 round) private view returns (Frame memory) {
-        return s.frames[round % RING_ROUNDS].toFrame();
+    function _frameAt(State storage s, uint256 round) private view returns (Frame memory f) {
+        f.fill(s.frames[round % RING_ROUNDS]);
     }
 
     function _keep(State storage s, uint256 round, Frame memory f) private {
         s.frames[round % RING_ROUNDS] = f.pack();
     }
 
-    function _rosterAt(State storage s, uint256 round) private view returns (Roster memory) {
-        return s.rosters[round % RING_ROUNDS].toRoster();
+    function _rosterAt(State storage s, uint256 round) private view returns (Roster memory roster) {
+        roster.fill(s.rosters[round % RING_ROUNDS]);
     }
 
-    function _frameOf(State storage s, Track memory t, uint256 round) private view returns (Frame memory) {
+    function _frameOf(State storage s, Track memory t, uint256 round) private view returns (Frame memory f) {
+        _requireKept(t, round);
+        f.fill(s.frames[round % RING_ROUNDS]);
+    }
+
+    function _requireKept(Track memory t, uint256 round) private pure {
         bool isKept = round / EPOCH_ROUNDS >= t.freedEpochs;
         if (round >= t.nextRound || !isKept) revert IRefusals.RoundUnknown(round);
-        return _frameAt(s, round);
     }
 
     /// @dev A round as it is looked at: the clock is not.
@@ -594,8 +604,9 @@ contract Rounds is Module, IRounds {
         returns (State storage s, Track memory t, Frame memory f)
     {
         s = _states[task];
-        t = s.track.toTrack();
-        f = _frameOf(s, t, round);
+        t.fill(s.track);
+        _requireKept(t, round);
+        f.fill(s.frames[round % RING_ROUNDS]);
     }
 
     /// @inheritdoc IRounds
@@ -818,6 +829,7 @@ contract Rounds is Module, IRounds {
     }
 
     /// @inheritdoc IRounds
+    /// @dev Written as it is encoded.
     function factsOf(TaskId task, uint256 first, uint256 last) external view returns (Facts[] memory facts) {
         State storage s = _states[task];
         (Track memory t, Plan memory plan) = (s.track.toTrack(), s.plan.toPlan());
@@ -836,6 +848,7 @@ contract Rounds is Module, IRounds {
             uint256 rootUntil = isAgain ? s.outcomes[round % RING_ROUNDS].toOutcome().rootUntil : 0;
             fact.dutyUntil = f.dutyUntil(plan, rootUntil, roster.lateFrom);
         }
+        StructLists.send(facts);
     }
 
     /// @inheritdoc IRounds

@@ -24,6 +24,7 @@ import {Members} from "./libraries/Members.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 import {Slots} from "./libraries/Slots.sol";
+import {StructLists} from "./libraries/StructLists.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Money of rounds. Twin of `protocol/spec/game/settling.py`, `convicting.py` and `silence.py`.
@@ -120,8 +121,8 @@ contract Settlement is Module, ISettlement {
         }
         page.contested = contests.openOf(task);
         uint256 end = _min(page.newest, untilRound / EPOCH_ROUNDS * EPOCH_ROUNDS + EPOCH_ROUNDS - 1);
-        (page.facts, page.ends) =
-            (rounds.factsOf(task, page.first, end), votes.endsOf(task, page.first, untilRound));
+        page.facts = StructLists.loadFacts(rounds, task, page.first, end);
+        page.ends = StructLists.loadEnds(votes, task, page.first, untilRound);
         page.held = _heldIn(page);
     }
 
@@ -177,7 +178,7 @@ contract Settlement is Module, ISettlement {
         if (record.status == SeatStatus.CLOSED) {
             (money.burnedWei, money.paidWei, money.feeWei) = (money.burnedWei + money.paidWei, 0, 0);
         }
-        tasks.bookSettled(page.task, seat, page.last, money.paidWei, money.burnedWei, money.feeWei);
+        tasks.bookSettlement(page.task, seat, page.last, money.paidWei, money.burnedWei, money.feeWei);
     }
 
     function _auditorMoney(Page memory page, uint256 seat, Member memory record)
@@ -282,8 +283,8 @@ contract Settlement is Module, ISettlement {
     /// segments of 128 rounds would not fit a transaction, and then no root could fall.
     function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
         GameTerms memory terms = _terms(task);
-        IRounds.Facts[] memory facts = rounds.factsOf(task, first, last);
-        IVotes.Ends[] memory ends = votes.endsOf(task, first, last);
+        IRounds.Facts[] memory facts = StructLists.loadFacts(rounds, task, first, last);
+        IVotes.Ends[] memory ends = StructLists.loadEnds(votes, task, first, last);
         uint256 closed = tasks.closedSolvers(task);
         for (uint256 i = 0; i < facts.length; ++i) {
             if (_fallOf(task, first + i) != _falls[task].length) continue;

@@ -397,7 +397,7 @@ contract Tasks is Module, ITasks {
     }
 
     /// @inheritdoc ITasks
-    function bookSettled(
+    function bookSettlement(
         TaskId task,
         uint256 seat,
         uint256 untilRound,
@@ -545,7 +545,7 @@ contract Tasks is Module, ITasks {
 
     /// @inheritdoc ITasks
     /// @dev An address is a word, so they are returned as they lie in memory.
-    function votersOf(TaskId task, uint256[] calldata seats) external view returns (address[] memory) {
+    function voterAccounts(TaskId task, uint256[] calldata seats) external view returns (address[] memory) {
         Task storage entry = _tasks[task];
         bool isSilencing = entry.closedSeats != 0;
         uint256 encoded;
@@ -577,7 +577,7 @@ contract Tasks is Module, ITasks {
     }
 
     /// @inheritdoc ITasks
-    function solverOf(TaskId task, address account) external view returns (uint256 seat, bool isConvicted) {
+    function seatOfSolver(TaskId task, address account) external view returns (uint256 seat, bool isConvicted) {
         seat = _tasks[task].seatOf[account];
         (seat, isConvicted) = (seat & ~CONVICTED, seat & CONVICTED != 0);
         if (seat >> 16 != uint256(SeatRole.SOLVER)) return (0, false);

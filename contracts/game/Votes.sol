@@ -16,6 +16,7 @@ import {Lanes16} from "./libraries/Lanes16.sol";
 import {Log, Logs} from "./libraries/Logs.sol";
 import {Panel, Panels} from "./libraries/Panels.sol";
 import {Slots} from "./libraries/Slots.sol";
+import {StructLists} from "./libraries/StructLists.sol";
 import {Voters} from "./libraries/Voters.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
@@ -36,7 +37,8 @@ contract Votes is Module, IVotes {
     uint256 private constant EPOCHS = 16;
     uint256 private constant SIGNATURE_BYTES = 64;
 
-    /// @dev In both `accepted` and `refused`: accepted too late to be merged. `round` says whether another lap of the ring wrote this. isTroubled: there is a Trouble of this round.
+    /// @dev In both `accepted` and `refused`: accepted too late to be merged. isTroubled: there is a Trouble of this round. Stored in one word: three bitmaps
+    /// of 64 bits, the round, which says whether another lap of the ring wrote this, and isTroubled.
     struct Result {
         uint64 accepted;
         uint64 refused;
@@ -54,7 +56,7 @@ contract Votes is Module, IVotes {
 
     /// @dev Keys: results and troubles round % 128; ballots (round % 128) << 8 | word; fees epoch % 16 << 32 | seat / 16; books as `Books` has them.
     struct State {
-        mapping(uint256 => Result) results;
+        mapping(uint256 => uint256) results;
         mapping(uint256 => Trouble) troubles;
         mapping(uint256 => uint256) ballots;
         mapping(uint256 => uint256) fees;
@@ -108,7 +110,8 @@ contract Votes is Module, IVotes {
     // Judging ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IVotes
     function judge(TaskId task, uint256 round, HandedVote[] calldata handed) external {
-        _judge(task, round, handed);
+        Session memory x;
+        _judge(x, task, round, handed);
     }
 
     /// @inheritdoc IVotes
@@ -122,13 +125,14 @@ contract Votes is Module, IVotes {
         uint64 signers,
         bytes calldata signatures
     ) external {
-        if (late.length != 0 && round != 0) _judge(task, round - 1, late);
-        if (handed.length != 0) _judge(task, round, handed);
+        Session memory x;
+        if (late.length != 0 && round != 0) _judge(x, task, round - 1, late);
+        if (handed.length != 0) _judge(x, task, round, handed);
         rounds.post(task, round, merged, root, signers, signatures);
     }
 
-    function _judge(TaskId task, uint256 round, HandedVote[] calldata handed) private {
-        Session memory x;
+    /// @param x of votes of another round of the same task, or new
+    function _judge(Session memory x, TaskId task, uint256 round, HandedVote[] calldata handed) private {
         _look(x, task, round, _slotsIn(handed));
         if (x.audit.isUndone || !x.audit.isSealed) return;
         _prepare(x, handed);
@@ -156,9 +160,10 @@ contract Votes is Module, IVotes {
         Log memory log = Logs.create(handed.length);
         unchecked {
             for (uint256 i = 0; i < handed.length; ++i) {
-                if (!_goTo(s, x, handed[i].place, i)) continue;
-                uint256 mark = _count(s, x, handed[i], address(uint160(_at(x.accounts, i))));
-                if (mark & IS_COUNTED != 0) log.append(_entryOf(handed[i].place));
+                HandedVote calldata one = handed[i];
+                if (!_goTo(s, x, one.place, i)) continue;
+                uint256 mark = _count(s, x, one, address(uint160(_at(x.accounts, i))));
+                if (mark & IS_COUNTED != 0) log.append(_entryOf(one.place));
                 if (mark & IS_FITTING != 0 && _pay(s, x)) mark |= IS_PAID;
                 _set(marks, i, mark);
             }
@@ -210,11 +215,14 @@ contract Votes is Module, IVotes {
                 _set(x.drawnSegments, i, x.segment);
             }
             // Solvers by slot.
+            uint256 number;
             for (uint256 i = handed.length; pool != 0; pool &= pool - 1) {
                 (, uint256 segments) = x.audit.claimAt(i - handed.length);
+                number = Slots.lowest(pool, number);
                 // Of claims that no vote names nothing is needed.
-                if (segments != 0) _set(seats, i, uint256(SeatRole.SOLVER) << 16 | LibBit.ffs(pool));
+                if (segments != 0) _set(seats, i, uint256(SeatRole.SOLVER) << 16 | number);
                 ++i;
+                ++number;
             }
         }
         x.accounts = Voters.load(tasks, x.task, seats);
@@ -254,7 +262,10 @@ contract Votes is Module, IVotes {
 
     /// @dev A round as it can be judged, or looked at, with those of its claims.
     function _look(Session memory x, TaskId task, uint256 round, uint256 slots) private view {
-        (x.task, x.round, x.slot, x.domain) = (task, round, NOTHING, _domain(task));
+        if (x.domain == 0) (x.task, x.domain) = (task, _domain(task));
+        (x.round, x.slot) = (round, NOTHING);
+        // Nothing of another round is left.
+        (x.primary.slots, x.late.slots, x.touched, x.touchedLate) = (0, 0, 0, 0);
         x.audit = Audits.load(rounds, task, round, slots, true);
         x.count = LibBit.popCount(x.audit.pool);
         (x.ballots.key, x.book.key) = (NOTHING, NOTHING);
@@ -290,13 +301,13 @@ contract Votes is Module, IVotes {
     }
 
     function _dealPrimary(Session memory x) private view {
-        if (x.primary.order.length != 0) return;
+        if (x.primary.slots != 0) return;
         uint256[] memory words = tasks.poolOf(x.task, SeatRole.VERIFIER, x.audit.verifiers);
         x.primary = Panels.deal(SeatRole.VERIFIER, words, x.audit.seed, x.audit.draws, x.count);
     }
 
     function _dealLate(Session memory x) private view {
-        if (x.late.order.length != 0) return;
+        if (x.late.slots != 0) return;
         uint256[] memory words = tasks.poolOf(x.task, SeatRole.WHISTLEBLOWER, x.audit.whistleblowers);
         x.late = Panels.deal(SeatRole.WHISTLEBLOWER, words, x.audit.lateSeed, 1, x.count);
     }
@@ -432,7 +443,7 @@ contract Votes is Module, IVotes {
             x.slot = LibBit.ffs(left);
             _decideClaim(s, x, result, closed >> x.slot & 1 == 1);
         }
-        s.results[x.round % RING_ROUNDS] = result;
+        _keepResult(s, result);
     }
 
     function _decideClaim(State storage s, Session memory x, Result memory result, bool isClosed) private {
@@ -525,7 +536,7 @@ contract Votes is Module, IVotes {
         State storage s = _states[task];
         Result memory result = _resultOf(s, round);
         result.convicted |= uint64(1 << slot);
-        s.results[round % RING_ROUNDS] = result;
+        _keepResult(s, result);
     }
 
     /// @inheritdoc IVotes
@@ -578,7 +589,7 @@ contract Votes is Module, IVotes {
     /// @dev Turns to another word of storage: the one at hand is written, where it has changed.
     function _turn(mapping(uint256 => uint256) storage words, Page memory page, uint256 key) private {
         if (page.key == key) return;
-        if (page.word != page.kept) words[page.key] = page.word;
+        if (page.word != page.kept) words[page.key] = page.kept = page.word;
         page.key = key;
         if (key != NOTHING) page.word = page.kept = words[key];
     }
@@ -628,8 +639,18 @@ contract Votes is Module, IVotes {
     }
 
     function _resultOf(State storage s, uint256 round) private view returns (Result memory result) {
-        result = s.results[round % RING_ROUNDS];
-        if (result.round != round) result = Result(0, 0, 0, uint32(round), false);
+        uint256 word = s.results[round % RING_ROUNDS];
+        result.round = uint32(round);
+        if (uint32(word >> 192) != round) return result;
+        (result.accepted, result.refused) = (uint64(word), uint64(word >> 64));
+        (result.convicted, result.isTroubled) = (uint64(word >> 128), word >> 224 != 0);
+    }
+
+    function _keepResult(State storage s, Result memory result) private {
+        uint256 word = uint256(result.accepted) | uint256(result.refused) << 64;
+        word |= uint256(result.convicted) << 128 | uint256(result.round) << 192;
+        if (result.isTroubled) word |= 1 << 224;
+        s.results[result.round % RING_ROUNDS] = word;
     }
 
     function _troubleOf(State storage s, uint256 round) private returns (Trouble storage trouble) {
@@ -637,7 +658,7 @@ contract Votes is Module, IVotes {
         Result memory result = _resultOf(s, round);
         if (result.isTroubled) return trouble;
         result.isTroubled = true;
-        s.results[round % RING_ROUNDS] = result;
+        _keepResult(s, result);
         s.troubles[round % RING_ROUNDS] = Trouble(0, 0, 0);
     }
 
@@ -653,6 +674,7 @@ contract Votes is Module, IVotes {
     }
 
     /// @inheritdoc IVotes
+    /// @dev Written as it is encoded.
     function endsOf(TaskId task, uint256 first, uint256 last) external view returns (Ends[] memory ends) {
         State storage s = _states[task];
         ends = new Ends[](last + 1 - first);
@@ -665,6 +687,7 @@ contract Votes is Module, IVotes {
             (end.unserved, end.lateRejected) = (trouble.unserved, trouble.lateRejected);
             end.restored = trouble.restored;
         }
+        StructLists.send(ends);
     }
 
     /// @inheritdoc IVotes

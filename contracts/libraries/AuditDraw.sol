@@ -65,7 +65,7 @@ library AuditDraw {
     /// @dev All but the first are drawn by their distance from it: 2 .. segments - 2, none next to another.
     function circleSegments(bytes32 seed, uint256 slot, uint256 draws, uint256 segments)
         internal
-        pure
+        view
         returns (uint256[] memory drawn)
     {
         drawn = new uint256[](countDraws(draws, segments));
@@ -139,7 +139,7 @@ library AuditDraw {
     /// @param role VERIFIER_POOL or WHISTLEBLOWER_POOL
     function permutation(bytes32 seed, bytes32 role, uint256 size, uint256 count)
         internal
-        pure
+        view
         returns (uint256[] memory order)
     {
         if (count > size) revert Draw.NothingToDraw(count, size);
@@ -190,7 +190,7 @@ library AuditDraw {
     /// @param drawn what `circleSegments` gave for the claim
     function late(bytes32 seed, uint256 slot, uint256 chance, uint256[] memory drawn, uint256 segments)
         internal
-        pure
+        view
         returns (bool due, uint256 segment)
     {
         if (chance > LATE_RATE_ONE) revert NoSuchChance(chance);
@@ -204,12 +204,14 @@ library AuditDraw {
     /// `position` others are missing from it.
     function _undrawnAt(uint256 position, uint256[] memory drawn) private pure returns (uint256 x) {
         uint256 next = position;
-        do {
-            x = next;
-            next = position;
-            for (uint256 i = 0; i < drawn.length; ++i) {
-                if (drawn[i] <= x) ++next;
-            }
-        } while (next != x);
+        unchecked {
+            do {
+                x = next;
+                next = position;
+                for (uint256 i = 0; i < drawn.length; ++i) {
+                    if (drawn[i] <= x) ++next;
+                }
+            } while (next != x);
+        }
     }
 }

@@ -16,30 +16,11 @@ library Draw {
 
     // Primitives --------------------------------------------------------------------------------------------------
     /// @notice An unbiased integer in 0 .. n-1: the first hash below the largest multiple of n, modulo n.
-    function uniform(bytes32 seed, uint256 counter, uint256 n) internal pure returns (uint256 drawn) {
+    /// @dev Hashes sha256(abi.encode(tag, seed, counter, attempt)), without keeping the memory.
+    function uniform(bytes32 seed, uint256 counter, uint256 n) internal view returns (uint256 drawn) {
         if (n == 0) revert NothingToDraw(1, 0);
-        unchecked {
-            // 2^256 mod n, without 2^256.
-            uint256 most = type(uint256).max - (type(uint256).max % n + 1) % n;
-            for (uint256 attempt = 0;; ++attempt) {
-                uint256 x = _hash(seed, counter, attempt);
-                if (x <= most) return x % n;
-            }
-        }
-    }
-
-    /// @dev sha256(abi.encode("touchstone.uniform", seed, counter, attempt)), without keeping the memory.
-    function _hash(bytes32 seed, uint256 counter, uint256 attempt) private pure returns (uint256) {
-        function(bytes32, uint256, uint256) view returns (uint256) reads = _digest;
-        function(bytes32, uint256, uint256) pure returns (uint256) computes;
-        assembly ("memory-safe") {
-            computes := reads
-        }
-        return computes(seed, counter, attempt);
-    }
-
-    /// @dev The precompile is called as a view; what it answers depends on its input alone.
-    function _digest(bytes32 seed, uint256 counter, uint256 attempt) private view returns (uint256 x) {
+        // Whatever the hash.
+        if (n == 1) return 0;
         bytes32 tag = "touchstone.uniform";
         bool isDone;
         assembly ("memory-safe") {
@@ -47,16 +28,25 @@ library Draw {
             mstore(message, tag)
             mstore(add(message, 32), seed)
             mstore(add(message, 64), counter)
-            mstore(add(message, 96), attempt)
-            isDone := staticcall(gas(), 2, message, 128, 0, 32)
-            x := mload(0)
+            // 2^256 mod n, without 2^256: so many of the greatest hashes are passed over.
+            let most := not(mod(sub(0, n), n))
+            for { let attempt := 0 } 1 { attempt := add(attempt, 1) } {
+                mstore(add(message, 96), attempt)
+                isDone := staticcall(gas(), 2, message, 128, 0, 32)
+                if iszero(isDone) { break }
+                drawn := mload(0)
+                if iszero(gt(drawn, most)) {
+                    drawn := mod(drawn, n)
+                    break
+                }
+            }
         }
         if (!isDone) revert HashFailed();
     }
 
     // Choices -----------------------------------------------------------------------------------------------------
     /// @notice Shard of a slot: a rotation of all solvers by one uniform offset.
-    function shard(bytes32 beacon, uint256 slot, uint256 solvers) internal pure returns (uint256) {
+    function shard(bytes32 beacon, uint256 slot, uint256 solvers) internal view returns (uint256) {
         return (slot + uniform(beacon, 0, solvers)) % solvers;
     }
 
@@ -68,7 +58,7 @@ library Draw {
         uint256 row,
         uint256 tokenCount,
         uint256 sequenceTokens
-    ) internal pure returns (uint256) {
+    ) internal view returns (uint256) {
         return uniform(Hashing.sampleSeed(beacon, shard_, innerStep), row, tokenCount - sequenceTokens);
     }
 }

@@ -185,11 +185,13 @@ library Statements {
     // Judging -----------------------------------------------------------------------------------------------------
     /// @notice Whether a vote says all that its word needs. One that does not counts for nothing.
     function isWhole(Vote memory vote) internal pure returns (bool) {
-        Word word = vote.word;
-        if (word == Word.NONE) return false;
-        bool names = word == Word.REJECT_STATE || word == Word.REJECT_DELTA;
-        if (!names && vote.namedLeaf != 0) return false;
-        if (word == Word.UNSERVED || word == Word.ABSTAIN) return true;
+        uint256 word = uint256(vote.word);
+        if (word == uint256(Word.NONE)) return false;
+        if (vote.namedLeaf != 0 && word != uint256(Word.REJECT_STATE) && word != uint256(Word.REJECT_DELTA)) {
+            return false;
+        }
+        // UNSERVED and ABSTAIN need nothing.
+        if (word >= uint256(Word.UNSERVED)) return true;
         return vote.startLeaf != 0 && vote.endLeaf != 0 && vote.seal != 0;
     }
 

@@ -136,7 +136,7 @@ interface ITasks {
     /// @param paidWei paid to the account
     /// @param burnedWei burned of the escrow
     /// @param feeWei burned of the stake
-    function bookSettled(TaskId task, uint256 seat, uint256 untilRound, uint256 paidWei, uint256 burnedWei, uint256 feeWei) external;
+    function bookSettlement(TaskId task, uint256 seat, uint256 untilRound, uint256 paidWei, uint256 burnedWei, uint256 feeWei) external;
 
     /// @notice Closes seats and pays finder and submitter their shares. Settlement only.
     /// @param task the task
@@ -198,17 +198,18 @@ interface ITasks {
     function seatOf(TaskId task, address account) external view returns (uint256);
 
     /// @notice Id of an account's solver seat, 0 where it has none, and whether it is closed.
+    /// @dev A call looks for its function in the order of their selectors, 22 gas each: this name, `voterAccounts` and `bookSettlement` stand in front.
     /// @param task the task
     /// @param account whose it is
     /// @return seat its id; 0: none
     /// @return isConvicted true: it is closed
-    function solverOf(TaskId task, address account) external view returns (uint256 seat, bool isConvicted);
+    function seatOfSolver(TaskId task, address account) external view returns (uint256 seat, bool isConvicted);
 
     /// @notice Accounts of seats, in their order; 0 for those of auditors that are closed: their votes do not count.
     /// @param task the task
     /// @param seats ids of seats
     /// @return in the order of the seats; 0: closed, or no seat
-    function votersOf(TaskId task, uint256[] calldata seats) external view returns (address[] memory);
+    function voterAccounts(TaskId task, uint256[] calldata seats) external view returns (address[] memory);
 
     /// @notice Numbers of solver seats that are closed, as a bitmap.
     /// @param task the task

@@ -83,7 +83,8 @@ struct Outcome {
 }
 
 /// @title Words of storage as structs and back: the compiler writes a struct of one word field by field.
-/// @dev Each value fits its place: windows are below 2^24 (`Tasks`), blocks below 2^40, the rest is bounded by `GameTermsCheck`.
+/// @dev Each value fits its place: windows are below 2^24 (`Tasks`), blocks below 2^40, the rest is bounded by `GameTermsCheck`. `fill` writes into a struct
+/// that the caller has: a function that returns another one's struct has had a struct of zeros made, for nothing.
 library FrameWords {
     uint256 private constant U8 = type(uint8).max;
     uint256 private constant U16 = type(uint16).max;
@@ -91,6 +92,10 @@ library FrameWords {
     uint256 private constant U40 = type(uint40).max;
 
     function toTrack(uint256 word) internal pure returns (Track memory t) {
+        fill(t, word);
+    }
+
+    function fill(Track memory t, uint256 word) internal pure {
         (t.nextRound, t.live, t.frozenTo) = (word & U16, word >> 16 & U16, word >> 32 & U16);
         (t.dealtTo, t.freedEpochs, t.segments) = (word >> 48 & U16, word >> 64 & U16, word >> 80 & U16);
         (t.standsSince, t.startBlock) = (word >> 96 & U40, word >> 136 & U40);
@@ -106,9 +111,18 @@ library FrameWords {
     }
 
     function toFrame(uint256 word) internal pure returns (Frame memory f) {
+        fill(f, word);
+    }
+
+    function fill(Frame memory f, uint256 word) internal pure {
         (f.committed, f.pool, f.opened) = (uint64(word), uint64(word >> 64), uint40(word >> 128));
         (f.trained, f.enough, f.closed) = (uint24(word >> 168), uint24(word >> 192), uint24(word >> 216));
         (f.counted, f.flags) = (uint8(word >> 240), uint8(word >> 248));
+    }
+
+    /// @notice Whether a frame's word has a flag.
+    function hasFlag(uint256 word, uint8 flag) internal pure returns (bool) {
+        return word >> 248 & flag != 0;
     }
 
     function pack(Frame memory f) internal pure returns (uint256 word) {
@@ -118,6 +132,10 @@ library FrameWords {
     }
 
     function toRoster(uint256 word) internal pure returns (Roster memory r) {
+        fill(r, word);
+    }
+
+    function fill(Roster memory r, uint256 word) internal pure {
         (r.pool, r.verifiers, r.whistleblowers) = (uint64(word), uint24(word >> 64), uint24(word >> 88));
         (r.lateFrom, r.lateSlots) = (uint40(word >> 112), uint64(word >> 152));
         (r.lateBy, r.isEnough) = (uint32(word >> 216), word >> 248 != 0);
@@ -134,6 +152,11 @@ library FrameWords {
         (p.post, p.dispute, p.ask) = (word >> 72 & U24, word >> 96 & U24, word >> 120 & U24);
         (p.respond, p.lateChance, p.rounds) = (word >> 144 & U24, word >> 168 & U24, word >> 192 & U16);
         (p.draws, p.format, p.parameterCount) = (word >> 208 & U8, word >> 216 & U8, word >> 224);
+    }
+
+    /// @notice How many rounds the task has, of a plan's word.
+    function roundsIn(uint256 word) internal pure returns (uint256) {
+        return word >> 192 & U16;
     }
 
     function pack(Plan memory p) internal pure returns (uint256 word) {

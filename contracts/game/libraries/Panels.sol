@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {AuditDraw} from "../../libraries/AuditDraw.sol";
 import {SeatRole} from "../GameTypes.sol";
+import {Slots} from "./Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @notice The auditors of a round, mixed by its seed.
@@ -22,7 +23,7 @@ struct Panel {
 library Panels {
     function deal(SeatRole role, uint256[] memory words, bytes32 seed, uint256 draws, uint256 slots)
         internal
-        pure
+        view
         returns (Panel memory panel)
     {
         bytes32 tag = role == SeatRole.VERIFIER ? AuditDraw.VERIFIER_POOL : AuditDraw.WHISTLEBLOWER_POOL;
@@ -55,8 +56,11 @@ library Panels {
                 place := add(numbers, 32)
             }
             for (uint256 i = 0; i < words.length; ++i) {
+                uint256 bit;
                 for (uint256 left = words[i]; left != 0; left &= left - 1) {
-                    uint256 found = i << 8 | LibBit.ffs(left);
+                    bit = Slots.lowest(left, bit);
+                    uint256 found = i << 8 | bit;
+                    ++bit;
                     assembly ("memory-safe") {
                         mstore(place, found)
                         place := add(place, 32)

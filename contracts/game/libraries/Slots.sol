@@ -32,13 +32,21 @@ library Slots {
         }
     }
 
+    /// @notice The lowest of some numbers, none of which is below `from`. Most follow one another: then nothing is searched.
+    function lowest(uint256 numbers, uint256 from) internal pure returns (uint256) {
+        return numbers >> from & 1 == 1 ? from : LibBit.ffs(numbers);
+    }
+
     /// @notice Ids of solver seats, ascending.
     function idsOf(uint256 numbers) internal pure returns (uint256[] memory ids) {
         ids = new uint256[](LibBit.popCount(numbers));
         unchecked {
+            uint256 number;
             for (uint256 i = 0; numbers != 0; ++i) {
-                ids[i] = uint256(SeatRole.SOLVER) << 16 | LibBit.ffs(numbers);
+                number = lowest(numbers, number);
+                ids[i] = uint256(SeatRole.SOLVER) << 16 | number;
                 numbers &= numbers - 1;
+                ++number;
             }
         }
     }

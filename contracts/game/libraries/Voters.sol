@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../../Types.sol";
 import {ITasks} from "../interfaces/ITasks.sol";
 
-/// @title Reads `ITasks.votersOf` without encoding and decoding it word by word.
+/// @title Reads `ITasks.voterAccounts` without encoding and decoding it word by word.
 /// @dev `Tasks` encodes it and is trusted, so there is nothing to check.
 library Voters {
     /// @notice Accounts of seats in the order asked for, a word each; 0 where nobody may vote.
@@ -13,7 +13,7 @@ library Voters {
         view
         returns (uint256[] memory accounts)
     {
-        bytes4 selector = ITasks.votersOf.selector;
+        bytes4 selector = ITasks.voterAccounts.selector;
         assembly ("memory-safe") {
             let place := mload(0x40)
             // The length and its words.

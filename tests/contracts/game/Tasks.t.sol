@@ -540,7 +540,7 @@ contract TasksTest is GameWorld {
         vm.expectRevert(error_);
         tasks.retire(task, solverSeat(0));
         vm.expectRevert(error_);
-        tasks.bookSettled(task, solverSeat(0), 0, 0, 0, 0);
+        tasks.bookSettlement(task, solverSeat(0), 0, 0, 0, 0);
         vm.expectRevert(error_);
         tasks.convict(task, seats, stranger, Proof.ASKED);
     }
@@ -582,22 +582,22 @@ contract TasksTest is GameWorld {
         assertTrue(!tasks.isEnough(task, 3, 1, 0), "no whistleblowers");
         uint256[] memory seats = new uint256[](3);
         (seats[0], seats[1], seats[2]) = (solverSeat(1), verifierSeat(5), verifierSeat(6));
-        address[] memory accounts = tasks.votersOf(task, seats);
+        address[] memory accounts = tasks.voterAccounts(task, seats);
         assertEq(accounts[0], person("solver1"), "solver");
         assertEq(accounts[1], person("verifier5"), "verifier");
         assertEq(accounts[2], address(0), "nobody");
         punish(verifierSeat(5), Proof.ASKED, voteRef(0, 0, 0, 0));
         punish(solverSeat(1), Proof.ASKED, claimRef(0, 1));
-        accounts = tasks.votersOf(task, seats);
+        accounts = tasks.voterAccounts(task, seats);
         assertEq(accounts[0], person("solver1"), "a solver, convicted or not");
         assertEq(accounts[1], address(0), "convicted");
         seats[1] = verifierSeat(4);
-        accounts = tasks.votersOf(task, seats);
+        accounts = tasks.voterAccounts(task, seats);
         assertEq(accounts[1], person("verifier4"), "not convicted");
         assertEq(tasks.closedSolvers(task), 2, "closed solvers");
         assertTrue(!tasks.isEnough(task, 3, 1, 1), "convicted ones do not count");
         assertTrue(!tasks.isFunded(task), "nor here");
-        assertEq(tasks.votersOf(task, seats)[0], person("solver1"), "still its account");
+        assertEq(tasks.voterAccounts(task, seats)[0], person("solver1"), "still its account");
     }
 
     /// @dev A copy is made where something has changed, and only there.

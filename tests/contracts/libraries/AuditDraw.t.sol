@@ -24,7 +24,7 @@ function lateOf(
     uint256 segments,
     uint256 size,
     uint256 slots
-) pure returns (bool due, uint256 segment, uint256[3] memory byRank) {
+) view returns (bool due, uint256 segment, uint256[3] memory byRank) {
     (due, segment) = AuditDraw.late(seed, slot, chance, drawn, segments);
     if (due) byRank = placesOf(size, slot, 0, 1, slots);
 }
@@ -143,11 +143,11 @@ contract AuditDrawTest is VectorFile {
         return AuditDraw.gridBlock(fromBlock, grid);
     }
 
-    function circleSegments(uint256 draws, uint256 segments) external pure returns (uint256[] memory) {
+    function circleSegments(uint256 draws, uint256 segments) external view returns (uint256[] memory) {
         return AuditDraw.circleSegments(0, 0, draws, segments);
     }
 
-    function permutation(uint256 size, uint256 count) external pure returns (uint256[] memory) {
+    function permutation(uint256 size, uint256 count) external view returns (uint256[] memory) {
         return AuditDraw.permutation(0, AuditDraw.VERIFIER_POOL, size, count);
     }
 
@@ -159,7 +159,7 @@ contract AuditDrawTest is VectorFile {
         return placesOf(size, slot, draw, draws, slots);
     }
 
-    function late(uint256 chance, uint256 segments, uint256 size) external pure returns (bool due) {
+    function late(uint256 chance, uint256 segments, uint256 size) external view returns (bool due) {
         (due,,) = lateOf(0, 0, chance, new uint256[](1), segments, size, 1);
     }
 
@@ -176,7 +176,7 @@ contract AuditDrawTest is VectorFile {
         uint256 slot,
         uint256 draws,
         uint256 segments
-    ) public pure {
+    ) public view {
         draws = bound(draws, 1, 8);
         segments = bound(segments, 1, 40);
         uint256[] memory drawn = AuditDraw.circleSegments(seed, slot, draws, segments);
@@ -218,7 +218,7 @@ contract AuditDrawTest is VectorFile {
         this.circleSegments(2, 0);
     }
 
-    function testFuzz_permutation_anyPool_holdsEachPositionOnce(bytes32 seed, uint256 size) public pure {
+    function testFuzz_permutation_anyPool_holdsEachPositionOnce(bytes32 seed, uint256 size) public view {
         size = bound(size, 0, 256);
         uint256[] memory order = AuditDraw.permutation(seed, AuditDraw.VERIFIER_POOL, size, size);
         bool[] memory seen = new bool[](size);
@@ -230,7 +230,7 @@ contract AuditDrawTest is VectorFile {
 
     function testFuzz_permutation_cutShort_isItsBeginning(bytes32 seed, uint256 size, uint256 count)
         public
-        pure
+        view
     {
         size = bound(size, 0, 128);
         count = bound(count, 0, size);
@@ -289,7 +289,7 @@ contract AuditDrawTest is VectorFile {
 
     function testFuzz_late_always_isUndrawn(bytes32 seed, uint256 slot, uint256 draws, uint256 segments)
         public
-        pure
+        view
     {
         draws = bound(draws, 1, 8);
         segments = bound(segments, 2, 40);
@@ -304,7 +304,7 @@ contract AuditDrawTest is VectorFile {
     }
 
     /// @dev Due where the number drawn is below the chance.
-    function testFuzz_late_chance_isNotReached(bytes32 seed) public pure {
+    function testFuzz_late_chance_isNotReached(bytes32 seed) public view {
         bytes32 slotSeed = sha256(abi.encode(bytes32("touchstone.late-slot"), seed, uint256(2)));
         uint256 number = Draw.uniform(slotSeed, 0, 65_536);
         (bool due,,) = lateOf(seed, 2, number, new uint256[](1), 4, 3, 5);

@@ -25,7 +25,7 @@ contract PanelsTest is Test {
 
     function _deal(SeatRole role, uint256 count, uint256 draws, uint256 slots)
         private
-        pure
+        view
         returns (Panel memory)
     {
         uint256[] memory words = new uint256[](1);
@@ -33,7 +33,7 @@ contract PanelsTest is Test {
         return Panels.deal(role, words, SEED, draws, slots);
     }
 
-    function test_deal_roles_haveOrdersOfTheirOwn() public pure {
+    function test_deal_roles_haveOrdersOfTheirOwn() public view {
         Panel memory panel = _deal(SeatRole.VERIFIER, 7, 2, 5);
         assertEq(panel.members.length, 7, "members");
         assertEq(panel.members[0], 1, "the first");
@@ -46,7 +46,7 @@ contract PanelsTest is Test {
     }
 
     /// @dev Two slots with two draws each: four draws, reserves four places further each, twelve places in all.
-    function test_seatAt_largePool_stepsByDraws() public pure {
+    function test_seatAt_largePool_stepsByDraws() public view {
         Panel memory panel = _deal(SeatRole.VERIFIER, 30, 2, 2);
         for (uint256 rank = 0; rank < 3; ++rank) {
             uint256 place = 3 + 4 * rank;
@@ -57,7 +57,7 @@ contract PanelsTest is Test {
     }
 
     /// @dev Five slots with two draws each in a pool of seven: reserves two places further.
-    function test_seatAt_smallPool_goesRound() public pure {
+    function test_seatAt_smallPool_goesRound() public view {
         Panel memory panel = _deal(SeatRole.WHISTLEBLOWER, 7, 2, 5);
         assertEq(panel.seatAt(4, 1, 0), 0x30000 | (panel.order[2] + 1), "9 mod 7");
         assertEq(panel.seatAt(4, 1, 1), 0x30000 | (panel.order[4] + 1), "11 mod 7");
