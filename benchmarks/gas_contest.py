@@ -11,7 +11,7 @@ from benchmarks.gas_bounds import DEPTH, LEAF, SEGMENTS, BoundPlay, require_even
 from benchmarks.gas_play import AMOUNTS, SOLVER, Case
 from benchmarks.gas_trees import grow, make_noise
 from protocol.spec.audit_draw import deal_shards
-from protocol.spec.claim_tree import compute_work_leaf
+from protocol.spec.claim_tree import compute_work_leaf, name_claim
 from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_root, hash_leaf
 from protocol.spec.outer import compute_outer_leaf
@@ -53,7 +53,7 @@ class ContestPlay(BoundPlay):
         delta_root, _ = grow(hash_leaf(make_delta(slot)), LEAF, DEPTH, "delta", slot)
         solver = self.seats[SOLVER][slot].address
         leaf = compute_work_leaf(self.domain, 0, solver, SEGMENTS, delta_root, make_word("carried", slot))
-        return grow(leaf, SEGMENTS + 1, CLAIM_DEPTH, "claim", slot)[0]
+        return name_claim(grow(leaf, SEGMENTS + 1, CLAIM_DEPTH, "claim", slot)[0], SEGMENTS)
 
     def list_order(self) -> list[int]:
         """Slots in the order of the sum."""

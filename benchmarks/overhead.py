@@ -44,8 +44,8 @@ from protocol.compute.digest import build_delta_tree
 from protocol.compute.model import init_parameters, parameter_count
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec import codec, merkle
-from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
+from protocol.spec import codec
+from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
 from protocol.spec.containers import StateHeader, TrainingSpec
 from scripts.devnet import CHAIN_ID, give_coin, run_anvil
 
@@ -159,7 +159,7 @@ def make_claim(bench: Bench, delta: bytes, headers: list[StateHeader]) -> bytes:
     leaves.append(
         compute_work_leaf(DOMAIN, 0, SOLVER, len(roots) - 1, root, compute_carried_root(headers[-1]))
     )
-    return merkle.compute_root(leaves).ljust(COMMIT_CALLDATA_BYTES, b"\1")
+    return compute_claim_root(leaves).ljust(COMMIT_CALLDATA_BYTES, b"\1")
 
 
 def replay(bench: Bench, start: StateHeader, inner_step: int) -> None:

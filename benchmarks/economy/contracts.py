@@ -19,7 +19,7 @@ from protocol.adapters.chain.abi import find_function
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.adapters.chain.values import encode_call
 from protocol.spec.audit_draw import deal_shards
-from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
+from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from protocol.spec.containers import LeafProof, OuterHeader, StateHeader
 from protocol.spec.game import calls
@@ -75,7 +75,7 @@ class Tree:
         delta_root = hash_leaf(self.delta)
         leaves.append(compute_work_leaf(*place, claim.segments, delta_root, carried))
         self.levels = compute_levels(leaves)
-        self.root = self.levels[-1][0]
+        self.root = compute_claim_root(leaves)
         self.work = WorkProof(delta_root, carried, tuple(compute_path(self.levels, len(leaves) - 1)))
 
     def open(self, boundary: int) -> BoundaryProof:

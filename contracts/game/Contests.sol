@@ -233,7 +233,7 @@ contract Contests is Module, IContests {
             );
             bytes32 root;
             (root, rest) = _readPath(rest[32:], leaf, segments[slot] + 1, segments[slot] + 2);
-            if (root != roots[slot]) revert IRefusals.ProofInvalid("claim");
+            if (Hashing.claimRoot(root, segments[slot]) != roots[slot]) revert IRefusals.ProofInvalid("claim");
         }
         if (rest.length != 0) revert IRefusals.ProofInvalid("inputs");
     }

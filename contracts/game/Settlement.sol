@@ -149,9 +149,8 @@ contract Settlement is Module, ISettlement {
             if (round < record.settled) continue;
             if (_isHeld(page, page.facts[round - page.first], seat)) return Flaw.NOT_YET;
         }
-        uint256 epoch = page.last / EPOCH_ROUNDS;
-        if (_isOpenUpTo(record.asks, epoch) || _isOpenUpTo(record.disputes, epoch)) return Flaw.NOT_YET;
-        return _isOpenUpTo(page.contested, epoch) ? Flaw.CONTESTED : Flaw.NONE;
+        if (_isOpen(page, record.asks) || _isOpen(page, record.disputes)) return Flaw.NOT_YET;
+        return _isOpen(page, page.contested) ? Flaw.CONTESTED : Flaw.NONE;
     }
 
     /// @dev Whether a round holds a seat.
@@ -166,9 +165,11 @@ contract Settlement is Module, ISettlement {
         return number / 256 < page.words.length && page.words[number / 256] >> (number % 256) & 1 == 1;
     }
 
-    /// @dev The ring holds eight epochs: nothing is open about older ones, and the places before these are those of later ones.
-    function _isOpenUpTo(uint256 counts, uint256 epoch) private pure returns (bool) {
-        return OpenCounts.isAnyIn(counts, epoch < 7 ? 0 : epoch - 7, epoch);
+    /// @dev Whether anything is open up to the last epoch of the page. The ring holds eight epochs up to the newest: nothing is open about older ones, and
+    /// their places are those of later ones.
+    function _isOpen(Page memory page, uint256 counts) private pure returns (bool) {
+        uint256 newest = page.newest / EPOCH_ROUNDS;
+        return OpenCounts.isAnyIn(counts, newest < 7 ? 0 : newest - 7, page.last / EPOCH_ROUNDS);
     }
 
     function _settle(Page memory page, uint256 seat, Member memory record) private {

@@ -231,7 +231,9 @@ abstract contract StatementModule is Module {
         pure
         returns (bool)
     {
-        return PositionalMerkle.verify(claim.root, leaf, index, claim.segments + 2, path);
+        uint256 count = claim.segments + 2;
+        if (leaf == 0 || index >= count || path.length != PositionalMerkle.depth(count)) return false;
+        return Hashing.claimRoot(PositionalMerkle.fold(leaf, index, path), claim.segments) == claim.root;
     }
 
     function _openBase(Statement memory s, OuterOpening calldata base) internal pure {

@@ -80,8 +80,9 @@ contract Tasks is Module, ITasks {
     mapping(address => Peer) private _peers;
 
     constructor(Modules memory modules, DeploymentLimits memory limits_) Module(modules) {
-        if (limits_.windowMax > type(uint24).max) {
-            revert IRefusals.WindowTooLong("windowMax", type(uint24).max, limits_.windowMax);
+        // A round counts its blocks from its opening in 24 bits: a window until its beacon, and another one until it closes.
+        if (limits_.windowMax > type(uint24).max / 2) {
+            revert IRefusals.WindowTooLong("windowMax", type(uint24).max / 2, limits_.windowMax);
         }
         // A stake is kept in so many bits.
         if (limits_.amountMax > type(uint96).max) {

@@ -62,6 +62,11 @@ library Hashing {
         return Sha256.digest(message, 0xe0);
     }
 
+    /// @notice What a claim commits to: its tree, and how many segments it has. One tree is no claim of another length, not even on another fork.
+    function claimRoot(bytes32 treeRoot, uint256 segments) internal pure returns (bytes32) {
+        return taggedPair("touchstone.claim", treeRoot, segments);
+    }
+
     /// @notice The last leaf of a claim's tree: what comes of its segments.
     function workLeaf(
         bytes32 domain_,

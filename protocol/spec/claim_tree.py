@@ -1,13 +1,22 @@
 """The tree that a claim commits to: a salted leaf for each boundary of its segments, then its work leaf.
-Twins: `Hashing.workLeaf`, `Hashing.carriedRoot`.
+Twins: `Hashing.workLeaf`, `Hashing.carriedRoot`, `Hashing.claimRoot`.
 
     leaves  0 .. s   the states at the boundaries of its s segments (`codec.compute_boundary_leaf`)
             s + 1    what comes of them: the pseudo-gradient, and what the next claim carries on
+
+The claim's root names s beside the tree's root. Else a solver could commit one tree twice, on two forks, with
+other numbers of segments, and what was truly said of the one would be false of the other.
 """
 
-from protocol.spec.containers import StateHeader
-from protocol.spec.hashing import hash_words
+from collections.abc import Sequence
 
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import ProtocolFault
+from protocol.spec.hashing import hash_words
+from protocol.spec.merkle import compute_depth, compute_root, fold_path
+from protocol.spec.params import ZERO_WORD
+
+TAG_CLAIM = "touchstone.claim"
 TAG_WORK = "touchstone.work"
 TAG_CARRIED = "touchstone.carried"
 
@@ -15,6 +24,33 @@ TAG_CARRIED = "touchstone.carried"
 def count_claim_leaves(segments: int) -> int:
     """Leaves of the tree of a claim of so many segments."""
     return segments + 2
+
+
+def compute_claim_root(leaves: Sequence[bytes]) -> bytes:
+    """What a claim with these leaves commits to."""
+    return name_claim(compute_root(leaves), len(leaves) - 2)
+
+
+def name_claim(tree_root: bytes, segments: int) -> bytes:
+    """The root of a claim of so many segments."""
+    return hash_words(TAG_CLAIM, tree_root, segments)
+
+
+def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, path: Sequence[bytes]) -> None:
+    """Raises ProtocolFault, with the figures, unless `leaf` is leaf `index` of the claim of so many
+    segments."""
+    count = count_claim_leaves(segments)
+    found = name_claim(fold_path(leaf, max(index, 0), path), segments)
+    is_place = leaf != ZERO_WORD and 0 <= index < count and len(path) == compute_depth(count)
+    if is_place and found == claim_root:
+        return
+    raise ProtocolFault(
+        what="the Merkle proof of a claim's leaf does not hold",
+        expected=f"root {claim_root.hex()} with {compute_depth(count)} siblings and an index below {count}",
+        actual=f"root {found.hex()} with {len(path)} siblings, index {index}",
+        where=f"leaf {index} ({leaf.hex()})",
+        remedy="Refuse the data and keep the message: it is evidence.",
+    )
 
 
 def compute_carried_root(last: StateHeader) -> bytes:

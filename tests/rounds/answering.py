@@ -11,7 +11,7 @@ from protocol.adapters.chain.abi import find_function, load_own_abi
 from protocol.adapters.chain.types import BoundaryProof
 from protocol.adapters.chain.values import encode_call
 from protocol.compute.digest import build_byte_tree
-from protocol.spec.claim_tree import compute_work_leaf
+from protocol.spec.claim_tree import compute_claim_root, compute_work_leaf
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
 from protocol.spec.game import calls
@@ -64,7 +64,7 @@ class ShownClaim:
 
     @property
     def root(self) -> bytes:
-        return compute_levels(self.leaves)[-1][0]
+        return compute_claim_root(self.leaves)
 
     def open(self, boundary: int) -> BoundaryProof:
         path = tuple(compute_path(compute_levels(self.leaves), boundary))

@@ -24,7 +24,7 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import TrainingState
-from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
+from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.game import calls
@@ -61,6 +61,10 @@ class ToyClaim:
     @property
     def levels(self) -> Any:
         return compute_levels(list(self.leaves))
+
+    @property
+    def root(self) -> bytes:
+        return compute_claim_root(self.leaves)
 
     def open(self, boundary: int) -> BoundaryProof:
         path = tuple(compute_path(self.levels, boundary))
@@ -176,7 +180,7 @@ class Proofs:
         for slot, seat in enumerate(game_round.pool.solvers):
             solver = self._member(state.seats[seat].account)
             found[slot] = make_claim(state.terms.domain, solver, FAULTS[slot])
-            root = found[slot].levels[-1][0]
+            root = found[slot].root
             name = next(one for one, party in self.twin.parties.items() if party == solver)
             words = (game_round.base_root, game_round.beacon or b"", root)
             self._must(calls.CommitRound(0, *words, SEGMENTS), name)
@@ -216,7 +220,7 @@ class Proofs:
             game_round.base_root,
             game_round.seed,
             slot,
-            claim.levels[-1][0],
+            claim.root,
             0,
             0,
         )
@@ -241,7 +245,7 @@ class Proofs:
         )
         claims = ClaimBook(journal, self.twin.task)
         for claim in self.claims.values():
-            claims.proofs[claim.levels[-1][0]] = claim.open_work()
+            claims.proofs[claim.root] = claim.open_work()
             store.put_delta(claim.work.delta_root, claim.delta)
             store.put_tensor(claim.headers[-1].weights_root, tensor_bytes(GLOBAL + 0.01 * SEGMENTS))
         store.put_tensor(tensor_root(GLOBAL), tensor_bytes(GLOBAL))

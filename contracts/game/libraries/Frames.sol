@@ -83,7 +83,7 @@ struct Outcome {
 }
 
 /// @title Words of storage as structs and back: the compiler writes a struct of one word field by field.
-/// @dev Each value fits its place: windows are below 2^24 (`Tasks`), blocks below 2^40, the rest is bounded by `GameTermsCheck`. `fill` writes into a struct
+/// @dev Each value fits its place: windows are below 2^23 (`Tasks`), blocks below 2^40, the rest is bounded by `GameTermsCheck`. `fill` writes into a struct
 /// that the caller has: a function that returns another one's struct has had a struct of zeros made, for nothing.
 library FrameWords {
     uint256 private constant U8 = type(uint8).max;

@@ -23,8 +23,7 @@ from protocol.compute.data import get_batch
 from protocol.compute.digest import build_delta_tree
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import TrainingState, train_segment
-from protocol.spec import merkle
-from protocol.spec.claim_tree import compute_carried_root
+from protocol.spec.claim_tree import compute_carried_root, compute_claim_root
 from protocol.spec.containers import StateHeader
 
 Require = Callable[[], object]
@@ -120,6 +119,6 @@ def _conclude(party: Party, origin: Origin, work: ClaimWork, delta: bytes) -> Cl
     party.store.put_delta(delta_root, delta)
     segments = party.task.spec.terms.segment_count
     carried = compute_carried_root(work.boundaries[segments])
-    root = merkle.compute_root(compute_leaves(party, origin.index, work, delta_root))
+    root = compute_claim_root(compute_leaves(party, origin.index, work, delta_root))
     place = (party.task.task, origin.index, origin.basis)
     return ClaimFinished(*place, root, segments, delta_root, carried)

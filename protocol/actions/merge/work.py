@@ -14,11 +14,10 @@ from protocol.actions.runtime.peers import list_peers
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.wire.hedging import ask_in_turn
 from protocol.adapters.wire.session import Peer
-from protocol.spec.claim_tree import compute_work_leaf, count_claim_leaves
+from protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.state import GameRound, SlotClaim
-from protocol.spec.merkle import verify_path
 
 
 def get_solver(party: Party, index: int, claim: SlotClaim) -> str:
@@ -76,8 +75,7 @@ def _check(party: Party, game_round: GameRound, claim: SlotClaim, solver: str, s
     """Raises ProtocolFault unless the answer is the last leaf under the claim's root."""
     place = (party.task.domain, game_round.index, solver, claim.segments)
     leaf = compute_work_leaf(*place, said.delta_root, said.carried_root)
-    count = count_claim_leaves(claim.segments)
-    verify_path(claim.claim_root, leaf, count - 1, count, said.path)
+    verify_in_claim(claim.claim_root, leaf, claim.segments + 1, claim.segments, said.path)
     return WorkProof(said.delta_root, said.carried_root, said.path)
 
 

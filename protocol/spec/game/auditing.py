@@ -14,6 +14,7 @@ from protocol.spec.audit_draw import RANKS
 from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
 from protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatStatus
 from protocol.spec.game.fates import get_votes, is_draw_over, is_taking_unserved
+from protocol.spec.game.pools import get_epoch, get_epoch_start
 from protocol.spec.game.state import GameRound, GameState, Seat
 from protocol.spec.game.timing import (
     compute_draw_window,
@@ -170,11 +171,12 @@ def may_open(state: GameState, vote: Vote, block: int) -> bool:
 
 # --- The claim before it ------------------------------------------------------------------------------------
 def find_last_merged(state: GameState, place: AuditPlace) -> tuple[int, int] | None:
-    """(round, slot) of the solver's last merged claim before this one: what its moments carry over from. None
-    where there is none. Raises KeyError where a round that may be it is forgotten. Twin:
-    `Evidence._lastMerged`."""
+    """(round, slot) of the solver's last merged claim before this one in the same epoch: what its moments
+    carry over from. None where there is none. Raises KeyError where a round that may be it is forgotten.
+    Twin: `Evidence._lastMerged`."""
     number = state.rounds[place.round].claims[place.slot].seat
-    for index in range(place.round - 1, state.seats[number].joined - 1, -1):
+    first = max(state.seats[number].joined, get_epoch_start(get_epoch(place.round)))
+    for index in range(place.round - 1, first - 1, -1):
         before: GameRound = state.rounds[index]
         if before.phase == RoundPhase.POSTED and number in before.pool.solvers:
             slot = before.pool.solvers.index(number)

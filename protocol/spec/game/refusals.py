@@ -60,7 +60,7 @@ REMEDIES = {
 }
 """Name of each refusal and what the caller does about it. Names that the machine cannot give are the
 contracts' own: ContestExists and DisputeExists (a bond's number is new here, a salt may not be), TooManyOpen
-(more than 65,535 at once)."""
+(more than 2,047 at once about one epoch)."""
 
 
 class GameRefusal(InvalidInput):

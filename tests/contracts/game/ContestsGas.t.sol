@@ -84,7 +84,7 @@ contract ContestsGasTest is GameWorld {
         (bytes32 root, bytes memory path) = _root(leaf, SEGMENTS + 1, 17, bytes32(1000 + slot));
         deltas.push(delta);
         claimInputs.push(bytes.concat(delta, deltaPath, carried, path));
-        claimRoots_.push(root);
+        claimRoots_.push(Hashing.claimRoot(root, SEGMENTS));
     }
 
     function _begin() private {

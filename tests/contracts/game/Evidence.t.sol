@@ -590,6 +590,31 @@ contract EvidenceVotesTest is EvidenceWorld {
         }
     }
 
+    /// @dev After a reorganisation the solver commits the root of its whole claim again, with two segments: nodes of the tree would be its leaves. What an
+    /// honest auditor has said of the whole claim must not be false of it.
+    function test_voteLeaf_sameRootOfOtherLength_isRefused() public {
+        GameTerms memory t = soundTerms();
+        (t.draws, t.leastVerifiers) = (1, 3);
+        begin(t, 3, 6, 3);
+        commit(0, solverSeat(1));
+        commit(0, solverSeat(2));
+        (bytes32 root, bytes32 base) = (claimRoot(0, solverSeat(0)), roundOf(0).base);
+        bytes32 beacon = rounds.beaconOf(task, 0);
+        asSeat(solverSeat(0));
+        rounds.commit(task, 0, base, beacon, root, 2);
+        sealAudits(0);
+        Statements.Vote memory vote = voteOf(0, 0, 0, 0, ACCEPT);
+        bytes32[] memory nodes = Trees.level(claimLeaves(0, solverSeat(0)), 1);
+        bytes32[] memory path = Trees.path(nodes, vote.segment);
+        SignedVote memory signed = said(vote);
+        bringInvalid(
+            abi.encodeCall(
+                IEvidence.proveVoteLeaf, (task, signed, vote.segment, nodes[vote.segment], path)
+            ),
+            "vote leaf"
+        );
+    }
+
     function test_twoVotes_thatDiffer_areConvicted() public {
         play(Twist.NONE);
         SignedVote memory accept = voteWith(0, ACCEPT, 0);

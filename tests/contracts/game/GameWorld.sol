@@ -531,7 +531,7 @@ abstract contract GameWorld is Test {
     }
 
     function claimRoot(uint256 round, uint256 seat) internal view returns (bytes32) {
-        return Trees.root(claimLeaves(round, seat));
+        return Hashing.claimRoot(Trees.root(claimLeaves(round, seat)), segmentsOf(round, seat));
     }
 
     // Votes -------------------------------------------------------------------------------------------------------

@@ -242,6 +242,41 @@ contract RingTest is GameWorld {
         windUp();
     }
 
+    /// @dev Counts of epoch 9 have the place of epoch 0: what is open there must not hold epoch 7, or whoever keeps a question open on a seat, also on its
+    /// own, holds all older epochs, and so the ring.
+    function test_settle_openTwoEpochsLater_doesNotBlock() public {
+        begin(_terms(400), 1, 3, 3);
+        _play(0, 128);
+        for (uint256 i = 0; i < 7; ++i) {
+            _settleEpoch(freed);
+            rounds.freeEpoch(task);
+            ++freed;
+        }
+        startRounds();
+        _play(128, 145);
+        QuestionsStub(asks).open(task, verifierSeat(0), 144);
+        ContestsStub(contests).open(task, 144);
+        _settleEpoch(7);
+        assertEq(tasks.settledBy(task), 128, "settled");
+        rounds.freeEpoch(task);
+        ++freed;
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSettleable.selector, verifierSeat(0), 144));
+        settlement.settle(task, _only(verifierSeat(0)), 144);
+        QuestionsStub(asks).end(task, verifierSeat(0), 144);
+        ContestsStub(contests).end(task, 144);
+        vm.prank(submitter);
+        rounds.halt(task);
+        pass(100);
+        rounds.stand(task, 145);
+        passDuties();
+        windUp();
+    }
+
+    function _only(uint256 seat) private pure returns (uint256[] memory seats) {
+        seats = new uint256[](1);
+        seats[0] = seat;
+    }
+
     /// @dev Both seats play; in round 4 the first claim is short, not served, and the second fails late. Round 132 takes its place.
     function test_ring_newLap_showsNothingOfTheOld() public {
         GameTerms memory wanted = _terms(300);

@@ -93,6 +93,19 @@ contract TasksTest is GameWorld {
         assertTrue(_made(code) != address(0), "it fits");
     }
 
+    /// @dev A round counts its blocks from its opening in 24 bits: a window until its beacon, and another one until it closes.
+    function test_limits_windowsThatDoNotFit_revert() public {
+        Modules memory m;
+        DeploymentLimits memory wanted = localLimits();
+        wanted.windowMax = 1 << 23;
+        bytes memory code =
+            bytes.concat(CodeVm(address(vm)).getCode("Tasks.sol:Tasks"), abi.encode(m, wanted));
+        assertTrue(_made(code) == address(0), "too long");
+        wanted.windowMax = (1 << 23) - 1;
+        code = bytes.concat(CodeVm(address(vm)).getCode("Tasks.sol:Tasks"), abi.encode(m, wanted));
+        assertTrue(_made(code) != address(0), "it fits");
+    }
+
     function _made(bytes memory code) private returns (address made) {
         assembly ("memory-safe") {
             made := create(0, add(code, 32), mload(code))

@@ -2,8 +2,19 @@
 
 from hashlib import sha256
 
-from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf, count_claim_leaves
+import pytest
+
+from protocol.spec.claim_tree import (
+    compute_carried_root,
+    compute_claim_root,
+    compute_work_leaf,
+    count_claim_leaves,
+    name_claim,
+    verify_in_claim,
+)
 from protocol.spec.containers import StateHeader
+from protocol.spec.errors import ProtocolFault
+from protocol.spec.merkle import compute_levels, compute_path, compute_root
 
 WORDS = [bytes([i]) * 32 for i in range(1, 8)]
 
@@ -32,3 +43,23 @@ def test_what_is_carried_is_both_moments_and_the_local_step() -> None:
 
 def test_a_claim_of_s_segments_has_s_and_two_leaves() -> None:
     assert count_claim_leaves(4) == 6
+
+
+def test_a_claims_root_names_its_number_of_segments() -> None:
+    """`Hashing.claimRoot`. One tree is no claim of another length: a reorganisation could make it one."""
+    leaves = [bytes([i]) * 32 for i in range(1, 7)]
+    words = (b"touchstone.claim".ljust(32, b"\0"), compute_root(leaves), pad(4))
+    root = compute_claim_root(leaves)
+    assert root == sha256(b"".join(words)).digest()
+    levels = compute_levels(leaves)
+    for index, leaf in enumerate(leaves):
+        verify_in_claim(root, leaf, index, 4, compute_path(levels, index))
+    other, above = name_claim(levels[-1][0], 2), (levels[1][0], 0, 2, compute_path(levels, 0)[1:])
+    verify_in_claim(other, *above)
+    with pytest.raises(ProtocolFault):
+        verify_in_claim(root, *above)
+    with pytest.raises(ProtocolFault):
+        verify_in_claim(other, leaves[0], 0, 4, compute_path(levels, 0))
+    for index, path in ((6, compute_path(levels, 5)), (-1, compute_path(levels, 5)), (0, [])):
+        with pytest.raises(ProtocolFault):
+            verify_in_claim(root, leaves[5], index, 4, path)

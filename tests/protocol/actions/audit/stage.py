@@ -33,7 +33,7 @@ from protocol.compute.model import init_parameters
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import TrainingState, begin_round, train_segment
 from protocol.spec.audit_draw import deal_shards
-from protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
+from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
 from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.errors import EnvironmentFault
@@ -96,6 +96,11 @@ class Claim:
     def salts(self) -> list[bytes]:
         """One for each boundary."""
         return [make_word("salt", boundary) for boundary in range(len(self.headers))]
+
+    @cached_property
+    def root(self) -> bytes:
+        """What it commits to."""
+        return compute_claim_root(self.levels[0])
 
     @cached_property
     def levels(self) -> list[list[bytes]]:
@@ -187,7 +192,7 @@ def make_stage(twist: Twist = HONEST, *, is_late: bool = False, **changes: Any) 
     slot = [world.state.seats[n].account for n in game_round.pool.solvers].index(get_account(SOLVER))
     beacon = game_round.beacon or b""
     claim = train_claim(beacon, deal_shards(beacon, len(game_round.pool.solvers))[slot], twist)
-    commit = calls.CommitRound(0, game_round.base_root, beacon, claim.levels[-1][0], 4)
+    commit = calls.CommitRound(0, game_round.base_root, beacon, claim.root, 4)
     world.send(commit, get_account(SOLVER))
     seal_draw(world)
     return Stage(world, claim, slot)

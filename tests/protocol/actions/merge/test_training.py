@@ -11,9 +11,8 @@ from protocol.actions.runtime.states import load_state
 from protocol.adapters.blobs import refer_delta
 from protocol.compute.outer import encode_delta
 from protocol.compute.step import train_segment
-from protocol.spec.claim_tree import compute_work_leaf
+from protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.merkle import verify_path
 from tests.protocol.actions.merge.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.protocol.actions.specs import get_spec
 
@@ -28,10 +27,10 @@ async def test_everything_that_is_opened_stands_under_the_committed_root(tmp_pat
         for boundary in range(SEGMENTS + 1):
             proof = open_boundary(party, 0, boundary)
             leaf = compute_boundary_leaf(*place, boundary, proof.salt, compute_state_root(proof.header))
-            verify_path(made.claim_root, leaf, boundary, SEGMENTS + 2, proof.path)
+            verify_in_claim(made.claim_root, leaf, boundary, SEGMENTS, proof.path)
         work = open_work(party, 0)
         leaf = compute_work_leaf(*place, SEGMENTS, work.delta_root, work.carried_root)
-        verify_path(made.claim_root, leaf, SEGMENTS + 1, SEGMENTS + 2, work.path)
+        verify_in_claim(made.claim_root, leaf, SEGMENTS + 1, SEGMENTS, work.path)
         first, last = (open_boundary(party, 0, b).header for b in (0, SEGMENTS))
         terms = get_spec().terms
         assert (first.weights_root, first.first_moment_root) == (terms.initial_weights_root, terms.zero_root)

@@ -18,8 +18,8 @@ from protocol.spec.game.auditing import (
     is_wanted,
     list_drawn,
 )
-from protocol.spec.game.enums import RoundPhase, SeatStatus
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.state import GameRound, GameState, Pool, SlotClaim, compute_seat_id
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     World,
@@ -124,6 +124,24 @@ def test_moments_carry_over_from_the_last_merged_claim() -> None:
     assert find_last_merged(grown, place) is None
     with pytest.raises(KeyError):
         find_last_merged(replace(game, rounds={2: game.rounds[2]}), place)
+
+
+@pytest.mark.parametrize(
+    ("index", "merged", "expected"),
+    [(15, (2,), 2), (16, (2, 15), None), (20, (15,), None), (20, (16,), 16), (33, (31,), None)],
+)
+def test_moments_carry_over_within_an_epoch_only(
+    index: int, merged: tuple[int, ...], expected: int | None
+) -> None:
+    """An auditor that expects moments of the epoch before rejects right starts, and is convicted of it."""
+    world = make_world(late_chance=0)
+    number = compute_seat_id(SeatRole.SOLVER, 0)
+    claims = {0: SlotClaim(number, b"root", 4)}
+    one = GameRound(0, Pool((number,)), b"base", 0, 1, claims=claims, phase=RoundPhase.POSTED)
+    rounds = {i: replace(one, index=i, merged=(0,) if i in merged else ()) for i in range(40)}
+    game = replace(world.state, rounds=rounds, next_round=40)
+    place = AuditPlace(game.terms.domain, index, b"base", b"seed", 0, b"root", 0, 0)
+    assert find_last_merged(game, place) == (None if expected is None else (expected, 0))
 
 
 def get_place(game: GameState, slot: int) -> AuditPlace:

@@ -7,6 +7,8 @@ import pytest
 from protocol.spec.game import calls
 from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.purse import bond_of, credit_of
+from protocol.spec.game.silence import is_missed
+from protocol.spec.game.timing import compute_closing_block
 from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.test_posting import A, judge, make_judged
 from tests.protocol.spec.game.world import World, commit, get_burned, get_credit, make_word, post, solver
@@ -203,3 +205,20 @@ def test_a_bond_comes_out_of_credit() -> None:
     assert world.try_send(call, "watcher", is_funded=False) == "CreditTooSmall"
     world.send(calls.Deposit(2), "watcher")
     assert world.try_send(call, "watcher", is_funded=False) is None and get_credit(world, "watcher") == 1
+
+
+def test_hole_one_contest_excuses_all_who_idle() -> None:
+    """Open, 0031: whoever opens a contest of a right root in time frees all own seats of the fee of a round
+    in which they do nothing, and of being marked silent. It costs half a bond: who answers may be a friend."""
+    world = make_judged()
+    assert post(world, (0, 1), (0, 1, 2)) is None
+    world.jump(compute_closing_block(world.state, world.state.rounds[1]))
+    world.send(calls.OpenContest(0, 300), "watcher")
+    world.send(calls.AnswerContest(0), "watcher")
+    world.jump(world.block + 1)
+    world.send(calls.LetStand(1), "x")
+    assert world.state.rounds[1].is_excused
+    assert not any(is_missed(world.state.rounds[1], seat) for seat in world.state.seats.values())
+    world.jump(world.block + 10)
+    world.send(calls.EndRootContest(0), "x")
+    assert world.state.rounds[0].phase == RoundPhase.POSTED and get_burned(world) == 150
