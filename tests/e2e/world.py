@@ -3,7 +3,7 @@ as tasks, a tiny model."""
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,12 +78,14 @@ def make_dataset(size_bytes: int = 8_192) -> bytes:
 @dataclass(frozen=True)
 class Part:
     """What a party does: the rooms whose duties it takes, the seat that it wants, and what is done to it once
-    it has joined, where it is a cheat. is_killed: it is killed, once, when this holds, and started again."""
+    it has joined, where it is a cheat. is_killed: it is killed, once, when this holds, and started again.
+    plays: who plays it instead of the world, given the world, its name and this."""
 
     rooms: Sequence[ListDuties]
     wish: SeatWish
     spoil: Callable[[Party], None] = lambda party: None
     is_killed: Callable[[Party], bool] = lambda party: False
+    plays: Callable[["World", str, "Part"], Awaitable[None]] | None = None
 
 
 @dataclass
@@ -164,7 +166,7 @@ async def run_world(
         ticking = asyncio.create_task(clock.run(1 + len(cast)))
         world.unseated = {"submitter", *cast}
         players = [asyncio.create_task(_follow(world, submitter))]
-        players += [asyncio.create_task(_play(world, name, part)) for name, part in cast.items()]
+        players += [asyncio.create_task(_start(world, name, part)) for name, part in cast.items()]
         try:
             async with asyncio.timeout(deadline_s):
                 await _play_until(players, ticking, lambda: until(submitter))
@@ -180,13 +182,22 @@ async def _follow(world: World, submitter: Party) -> None:
     await play(submitter, world.task, (upkeep.list_duties,))
 
 
+async def _start(world: World, name: str, part: Part) -> None:
+    await (part.plays or _play)(world, name, part)
+
+
+async def join(world: World, party: Party, name: str, part: Part) -> None:
+    """The party takes its seat, and waits until all have theirs."""
+    await catch_up(party)
+    await open_task(party, world.task)
+    part.spoil(party)
+    await take_seat(party, part.wish)
+    await world.wait_for_seats(name)
+
+
 async def _play(world: World, name: str, part: Part) -> None:
     async with world.open(name) as party:
-        await catch_up(party)
-        await open_task(party, world.task)
-        part.spoil(party)
-        await take_seat(party, part.wish)
-        await world.wait_for_seats(name)
+        await join(world, party, name, part)
         looping = asyncio.create_task(Loop(party, part.rooms).run())
         while not looping.done() and not part.is_killed(party):
             await asyncio.wait({looping}, timeout=KILL_LOOK_S)
