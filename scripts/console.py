@@ -27,8 +27,10 @@ class Console:
         self.rich = rich_console or rich.console.Console(highlight=False)
 
     def say(self, line: str) -> None:
-        """One line, with the time of day."""
-        self.rich.print(f"{time.strftime('%H:%M:%S')} {line}", markup=False)
+        """One line, with the time of day. It is broken on a terminal only: a file keeps a path or an id
+        whole."""
+        text = f"{time.strftime('%H:%M:%S')} {line}"
+        self.rich.print(text, markup=False, soft_wrap=not self.rich.is_terminal)
 
     def confirm(self, question: str) -> bool:
         """Ask; no answer means no."""

@@ -90,11 +90,13 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
     async with open_game_chain(config.rpc_url, deployment) as chain:
         state = await read_state(chain, account)
         task, game = find_game(state, name)
-        disk_bytes = compute_disk_bytes(game.terms, state.task_terms[task].parameter_count, 0)
-        console.say(f"it takes up to {disk_bytes / 1e6:,.0f} MB of disk beside the dataset")
+        if offer.role is SeatRole.SOLVER:
+            disk_bytes = compute_disk_bytes(game.terms, state.task_terms[task].parameter_count, 0)
+            console.say(f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk beside the dataset")
         wish = await agree_on_seat(chain, game, home, config.home / CONFIG_FILE, account, offer, console)
         run = resolve_name(ROLES[offer.role])
         await with_company(run(config, task, wish), show_progress(chain, task, console))
+    console.say("the task is closed; your pay and your stake are credit: touchstone withdraw")
 
 
 async def agree_on_seat(
@@ -123,7 +125,7 @@ async def agree_on_seat(
     await require_tokens(chain, account, stake_wei)
     line = (
         f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
-        "leave`) or the task is over, and for some time after; whoever proves a fault of yours takes it"
+        "leave`) or the task is over, and for some time after; a fault that is proven costs all of it"
     )
     require_agreement(console, [line, *_tell_company(game)], "Lock it?", offer.is_agreed)
     return SeatWish(offer.role, stake_wei, figures)

@@ -33,6 +33,8 @@ async def tell_status(chain: GameChain, account: str, console: Console) -> None:
     state = await read_state(chain, account)
     show = console.rich.print
     show(_make_task_table(state))
+    for line in _list_notes(state):
+        show(line, markup=False)
     show(await _make_money_table(chain, account, state))
     seats = [
         (task, game, find_holding(game, seat, pace))
@@ -50,26 +52,37 @@ def _make_task_table(state: ChainState) -> Table:
     table = Table(title=f"Tasks at block {state.head_block}", title_justify="left")
     # An id that is cut short names nothing.
     table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
-    for name in ("rounds", "status", "solve", "verify", "watch", "escrow left", "questions", "missing"):
-        table.add_column(name)
+    for name in ("rounds", "status", "solve", "verify", "watch", "escrow left"):
+        table.add_column(name, overflow="fold")
     for task, game in state.games.items():
         table.add_row(*_describe_task(task, game, state.head_block + 1))
-    for task, reason in state.refused.items():
-        table.add_row(show_task(task), "", "cannot be understood", "", "", "", "", "", reason)
+    for task in state.refused:
+        table.add_row(show_task(task), "", "cannot be understood")
     return table
+
+
+def _list_notes(state: ChainState) -> list[str]:
+    """What is unusual about tasks, a line each: in the table they would leave no room on a terminal of 80
+    columns."""
+    notes = [(task, f"cannot be understood: {reason}") for task, reason in state.refused.items()]
+    for task, game in state.games.items():
+        questions = len(game.contests) + len(game.disputes) + len(game.asks)
+        missing = "" if game.is_closed else tell_missing(game)
+        if questions:
+            notes.append((task, f"asks, disputes and contests that have not ended: {questions}"))
+        if missing:
+            notes.append((task, f"lacks {missing}"))
+    return [f"{show_task(task)}: {note}" for task, note in notes]
 
 
 def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
     counts = [str(count_sitting(game, role)) for role in SeatRole]
-    questions = len(game.contests) + len(game.disputes) + len(game.asks)
     return [
         show_task(task),
         f"{game.next_round}/{game.terms.rounds}",
         tell_phase(game, block),
         *counts,
         format_tokens(game.purse.get_wei(ESCROW)),
-        str(questions or ""),
-        "" if game.is_closed else tell_missing(game),
     ]
 
 
@@ -87,7 +100,7 @@ def _make_seat_table(seats: Sequence[tuple[bytes, LoggedGame, Holding]]) -> Tabl
     table = Table(title="Your seats", title_justify="left")
     table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
     for name in ("seat", "state", "stake"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     table.add_column("can be taken out", overflow="fold")
     for task, game, holding in seats:
         seat = holding.seat
@@ -106,7 +119,7 @@ def _make_escrow_table(own: dict[bytes, LoggedGame], pace: Pace) -> Table:
     table, block = Table(title="Escrow of your tasks", title_justify="left"), pace.head_block + 1
     table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
     for name in ("left", "comes back as credit", "still open"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for task, game in own.items():
         if not game.is_closed:
             when = "now: touchstone task close" if is_task_closable(game, block) else "when all is settled"

@@ -123,7 +123,7 @@ def tell_missing(game: GameState) -> str:
         strict=True,
     )
     missing = [
-        f"{least - count} more {role.name.lower()}s"
+        f"{least - count} more {role.name.lower()}{'s' if least - count > 1 else ''}"
         for role, least in pools
         if (count := count_sitting(game, role)) < least
     ]

@@ -62,7 +62,7 @@ COMMANDS = (
     Command(
         "devnet",
         "run a test network: Anvil, the contracts, money from a tap, a clock that skips idle time",
-        "touchstone devnet --port 8545 --parties 8",
+        "touchstone devnet --port 8545 --parties 9",
         "scripts.chain_commands:run_devnet",
         (
             Option(

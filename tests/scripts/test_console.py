@@ -15,6 +15,13 @@ def test_only_yes_is_yes(typed: str, is_agreed: bool, monkeypatch: pytest.Monkey
     assert Console(rich.console.Console(file=io.StringIO())).confirm("Post it?") is is_agreed
 
 
+def test_a_file_keeps_a_line_whole() -> None:
+    """Where an output is not a terminal its width is a guess: an id broken in two cannot be copied."""
+    file, line = io.StringIO(), "posted 0x" + "ab" * 32 + ", and serving its dataset"
+    Console(rich.console.Console(file=file, width=80)).say(line)
+    assert line in file.getvalue().splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("text", "amount_wei"),
     [("1", 10**18), ("12.5", 125 * 10**17), (".5", 5 * 10**17), ("0.000000000000000001", 1)],

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.terms import GameAmounts
+from scripts.role_commands import ROLES
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
@@ -69,6 +72,12 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
     assert f"0x{task[:12]}" in operators.fail("alice", "solve", "0x" + task[:4] + "zz")[1]
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert "nothing was done" in operators.fail("alice", "solve", task[:8])[0]
+    # The figure is a solver's: an auditor keeps what it was drawn for.
+    for command, is_told in (("solve", True), ("verify", False)):
+        monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+        operators.capsys.readouterr()
+        assert main([command, task[:8], "--home", str(operators.home_of("alice"))]) == 2
+        assert ("MB of disk" in operators.capsys.readouterr().out) is is_told
     lines = operators.fail("alice", "solve", task[:8], "--stake", "1", "--yes")
     assert "too small" in lines[0] and lines[2].endswith("1 tokens")
     lines = operators.fail("alice", "verify", task[:8], "--stake", "100001", "--yes")
@@ -103,6 +112,17 @@ def test_a_seat_of_another_role_is_not_played(operators: Operators) -> None:
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     lines = operators.fail("alice", "solve", task[:8], "--yes")
     assert "another role" in lines[0] and lines[2].endswith("verifier 0")
+
+
+async def play_nothing(config: PartyConfig, task: bytes, wish: SeatWish) -> None:
+    """A role whose task is closed at once."""
+
+
+def test_a_node_says_why_it_ends(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = operators.post_task("submitter")
+    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_nothing")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    assert "the task is closed" in operators.run("alice", "verify", task[:8])
 
 
 def test_a_task_under_which_cheating_pays_is_not_posted(

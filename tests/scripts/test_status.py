@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from protocol.spec.game.enums import SeatRole
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
@@ -26,14 +28,24 @@ def test_who_has_nothing_staked(operators: Operators) -> None:
     assert operators.account_of("keeper") in said
 
 
+def test_a_narrow_terminal_cuts_no_word(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a cell has too little room the table shortens it to its first letters."""
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    monkeypatch.setenv("COLUMNS", "80")
+    said = operators.run("alice", "status")
+    assert "verify" in said and "…" not in said
+
+
 def test_seats_and_own_tasks(operators: Operators) -> None:
     task = operators.post_task("submitter")
     shown = f"0x{task[:12]}"
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
-    rows = read_rows(operators.run("alice", "status"))
+    said = operators.run("alice", "status")
+    rows = read_rows(said)
     listed, seat = rows[shown].split("; ", 1)
     assert listed.startswith("0/3|stands still|0|1|0|")
-    assert listed.endswith("2 more solvers, 2 more verifiers, 3 more whistleblowers")
+    assert f"{shown}: lacks 2 more solvers, 2 more verifiers, 3 more whistleblowers" in said
     assert seat.startswith("verifier 0|open|0.0000000000000005 tokens|the seat is open")
     operators.run("alice", "leave", task[:8], "--yes")
     assert read_rows(operators.run("alice", "status"))[shown].endswith("|now: touchstone withdraw")

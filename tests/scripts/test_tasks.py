@@ -50,7 +50,7 @@ def test_a_halted_task_is_over_after_its_round() -> None:
 def test_who_is_missing_is_counted_by_role() -> None:
     world = make_world(solvers=0, verifiers=1, whistleblowers=3)
     assert tell(world) == "stands still"
-    assert tell_missing(world.state) == "1 more solvers, 2 more verifiers"
+    assert tell_missing(world.state) == "1 more solver, 2 more verifiers"
     assert [count_sitting(world.state, role) for role in SeatRole] == [0, 1, 3]
 
 
