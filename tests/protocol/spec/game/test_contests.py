@@ -209,7 +209,7 @@ def test_a_bond_comes_out_of_credit() -> None:
 
 def test_hole_one_contest_excuses_all_who_idle() -> None:
     """Open, 0031: whoever opens a contest of a right root in time frees all own seats of the fee of a round
-    in which they do nothing, and of being marked silent. It costs half a bond: who answers may be a friend."""
+    in which they do nothing, and of being marked silent. It costs half a bond: a friend may answer."""
     world = make_judged()
     assert post(world, (0, 1), (0, 1, 2)) is None
     world.jump(compute_closing_block(world.state, world.state.rounds[1]))
