@@ -2,7 +2,9 @@
 the same, and what the node keeps of strangers is bounded."""
 
 import asyncio
+import logging
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +13,13 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from benchmarks.strangers_run.load import GARBAGE
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import paths
 from protocol.adapters.wire.auth import MAX_AGE_SECONDS, RequestSigner, RequestVerifier
 from protocol.adapters.wire.desk import Desk
 from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.quiet import make_request_log
 from protocol.adapters.wire.session import Peer
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
 from tests.protocol.adapters.wire.test_desk import SAID, Said
@@ -138,6 +142,30 @@ async def test_strangers_together_have_one_rate(tmp_path: Path, member: Party) -
                 statuses.append(answer.status)
         await client.fetch(peer, ref)
     assert statuses == [200] * 10 + [429] * 5
+
+
+@pytest.mark.parametrize("kind", range(len(GARBAGE)))
+async def test_malformed_requests_are_not_logged(
+    tmp_path: Path, member: Party, caplog: pytest.LogCaptureFixture, kind: int
+) -> None:
+    """A traceback for each would fill the disk of a node that anybody may connect to."""
+    node, context = make_node(tmp_path, member), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    async with node.serve() as peer:
+        place = urlsplit(peer.url)
+        reader, writer = await asyncio.open_connection(place.hostname, place.port, ssl=context)
+        writer.write(GARBAGE[kind])
+        await asyncio.wait_for(reader.readline(), 10)
+        writer.close()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_errors_of_the_node_itself_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise KeyError("a bug")
+    except KeyError:
+        make_request_log().exception("Error handling request")
+    assert "a bug" in caplog.text
 
 
 async def test_connections_without_a_handshake_are_few(tmp_path: Path, member: Party) -> None:

@@ -24,6 +24,7 @@ from protocol.adapters.wire.auth import RequestVerifier
 from protocol.adapters.wire.desk import Desk
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
 from protocol.adapters.wire.listener import TlsListener
+from protocol.adapters.wire.quiet import make_request_log
 from protocol.adapters.wire.session import WHO_MAY_READ
 from protocol.adapters.wire.tls import TlsIdentity, make_server_context
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -128,6 +129,7 @@ class BlobServer:
         return web.AppRunner(
             application,
             access_log=None,
+            logger=make_request_log(),
             handler_cancellation=True,
             shutdown_timeout=SHUTDOWN_SECONDS,
             keepalive_timeout=self._limits.idle_seconds,

@@ -1,0 +1,168 @@
+"""Do strangers hinder a solver's node from serving its auditors?
+
+The demo's network of processes without a cheat plays some rounds undisturbed; then, until its last round
+opens, strangers work against one solver's node: 24 that read slowly, 3,000 half-open connections, a minute of
+malformed requests. Beside them a member asks once a second. All is on one machine: the strangers yield the
+processor to everybody. Writes build/strangers/report.json.
+"""
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from benchmarks.setting import BUILD, write_report
+from benchmarks.strangers_run.load import Target
+from benchmarks.strangers_run.watching import Seen, judge, keep_looking
+from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.wire import paths
+from protocol.spec.codec import decode_training
+from tests.e2e.demo.clock import keep_time
+from tests.e2e.demo.company import open_company
+from tests.e2e.demo.plan import DEFAULT, build_plan, read_dataset
+from tests.e2e.demo.player import Said, Trained
+from tests.e2e.demo.roster import make_roster
+from tests.e2e.demo.run import Setting, Show, cancel, open_show, open_submitter, wait_for
+from tests.e2e.demo.screen import Screen
+from tests.e2e.demo.stage import Folders
+
+ROUNDS = 12
+LAST = ROUNDS - 1
+FIRST_USUAL, FIRST_DISTURBED = 1, 4
+"""The first round waits for seats; before the last one opens the strangers have gone."""
+PARTIES = (2, 3, 3)
+NODE, MEMBER = "solver-1", "verifier-1"
+LOOK_S = 0.1
+VOTE = re.compile(r"round \d+ .*: (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
+
+
+@dataclass
+class Course:
+    """What a run has come to. opened: when each round was first seen to be open, in seconds."""
+
+    opened: dict[int, float] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+    usual: Seen = field(default_factory=Seen)
+    disturbed: Seen = field(default_factory=Seen)
+    load: dict[str, Any] = field(default_factory=dict)
+
+    def list_times(self, first: int, end: int) -> list[float]:
+        """Seconds from a round's opening to the next one's."""
+        return [
+            self.opened[index + 1] - self.opened[index]
+            for index in range(first, end)
+            if index + 1 in self.opened
+        ]
+
+
+def find_target(show: Show) -> Target:
+    """The disturbed node, as the chain tells where it is."""
+    deployment, watch, account = show.devnet.deployment, show.watch, show.accounts[NODE]
+    peer = next(one for one in watch.state.network.peers.values() if one.account == account)
+    root = decode_training(watch.state.texts[watch.task]).dataset_root
+    path = paths.format_path(paths.BLOB, BlobKey(BlobKind.DATASET, root))
+    place = (deployment.chain_id, deployment.tasks)
+    return Target(account, peer.url, peer.fingerprint.hex(), *place, path)
+
+
+async def watch_rounds(show: Show, course: Course) -> None:
+    """Note when rounds open, until cancelled."""
+    while True:
+        if show.watch.state.games:
+            course.opened.setdefault(show.watch.game.next_round - 1, time.monotonic())
+        await asyncio.sleep(LOOK_S)
+
+
+async def disturb(show: Show, course: Course, pid: int) -> None:
+    """Look on; from `FIRST_DISTURBED` on let the strangers in, until cancelled."""
+    while FIRST_USUAL not in course.opened:
+        await asyncio.sleep(LOOK_S)
+    target, key = find_target(show), AccountKey(show.keys[MEMBER])
+    log = show.setting.folders.logs / f"{NODE}.log"
+    looking = asyncio.create_task(keep_looking(target, key, pid, log, course.usual))
+    try:
+        while FIRST_DISTURBED not in course.opened:
+            await asyncio.sleep(LOOK_S)
+    finally:
+        await cancel(looking)
+    show.screen.say("strangers", f"begin against {NODE}")
+    words = ["-m", "benchmarks.strangers_run.load", target.to_json()]
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
+    looking = asyncio.create_task(keep_looking(target, key, pid, log, course.disturbed))
+    try:
+        while LAST not in course.opened:
+            await asyncio.sleep(LOOK_S)
+    finally:
+        await cancel(looking)
+        process.terminate()
+        said, _ = await process.communicate()
+        course.load = json.loads(said or b"{}")
+    show.screen.say("strangers", "end")
+
+
+async def play(show: Show) -> Course:
+    """The task from its posting to its end."""
+    course = Course()
+
+    def hear(name: str, message: Said | Trained) -> None:
+        if isinstance(message, Said) and (found := VOTE.search(message.line)):
+            course.words[found[1]] += 1
+        show.hear(name, message)
+
+    async with AsyncExitStack() as stack:
+        company = stack.enter_context(open_company(hear))
+        company.start(show.make_orders())
+        pid = company.processes[NODE].pid or 0
+        ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(show.setting.members)))
+        seeing = [
+            asyncio.create_task(one) for one in (watch_rounds(show, course), disturb(show, course, pid))
+        ]
+        stack.push_async_callback(cancel, ticking, *seeing)
+        await stack.enter_async_context(open_submitter(show, company, ticking))
+        await wait_for(lambda: company.is_over and seeing[1].done(), company, ticking)
+        seeing[1].result()
+    return course
+
+
+def make_report(course: Course) -> dict[str, Any]:
+    """Times, what was seen, and the verdict."""
+    usual_s = course.list_times(FIRST_USUAL, FIRST_DISTURBED)
+    disturbed_s = course.list_times(FIRST_DISTURBED, LAST)
+    return {
+        "usual_round_s": [round(one, 1) for one in usual_s],
+        "disturbed_round_s": [round(one, 1) for one in disturbed_s],
+        "ratio": round(median(disturbed_s) / median(usual_s), 2),
+        "usual": course.usual.to_json(),
+        "disturbed": course.disturbed.to_json(),
+        "words": dict(course.words),
+        "strangers": course.load,
+        "holds": judge(course.usual, course.disturbed, usual_s, disturbed_s, course.words),
+    }
+
+
+async def run() -> Course:
+    """The network, from its start to its end."""
+    folders = Folders(BUILD / "strangers")
+    members = make_roster(*PARTIES, with_cheat=False)
+    setting = Setting(build_plan(DEFAULT, ROUNDS, *PARTIES, 1), members, read_dataset(), "SUBTRACT", folders)
+    with folders.hold():
+        async with open_show(setting, Screen()) as show:
+            return await play(show)
+
+
+def main() -> None:
+    """Measures, judges, writes."""
+    report = make_report(asyncio.run(run()))
+    print(json.dumps({name: report[name] for name in ("ratio", "disturbed", "words", "holds")}, indent=1))
+    print(write_report("strangers", report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What strangers do to a node, and what is seen of it from outside."""
