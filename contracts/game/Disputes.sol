@@ -72,11 +72,8 @@ contract Disputes is QuestionModule, IDisputes {
         uint256 bondLimitWei,
         bytes32 salt
     ) external returns (bytes32) {
+        rounds.sync(task);
         Statement memory s = _readClaim(task, round, slot);
-        if (s.from == 0) {
-            rounds.sync(task);
-            s = _readClaim(task, round, slot);
-        }
         if (segment >= s.claim.segments) revert IRefusals.StatementUnknown(round, slot);
         return _openDispute(task, s, segment, 0, bondLimitWei, salt);
     }
@@ -89,9 +86,9 @@ contract Disputes is QuestionModule, IDisputes {
     {
         Audit memory audit = _auditOf(task, signed);
         (Statement memory s,) = _readBareVote(task, signed, audit);
-        Statements.Word word = signed.vote.word;
-        bool isClaiming = word != Statements.Word.UNSERVED && word != Statements.Word.ABSTAIN;
-        if (!isClaiming) revert IRefusals.StatementUnknown(s.ref.round, s.ref.slot);
+        if (signed.vote.word >= Statements.Word.UNSERVED) {
+            revert IRefusals.StatementUnknown(s.ref.round, s.ref.slot);
+        }
         address solver = _seatAt(task, s.claim.seat).account;
         bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver);
         return _openDispute(task, s, signed.vote.segment, origin, bondLimitWei, salt);
@@ -145,8 +142,7 @@ contract Disputes is QuestionModule, IDisputes {
     ) external {
         (Dispute storage d,) = _claimantsTurn(task, id, Stage.ROOTS);
         if (d.draw != CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
-        GameTerms memory terms = _terms(task);
-        _requireBound("count", terms.segmentSteps + 1, roots.length);
+        GameTerms memory terms = _termsOfRoots(task, roots);
         Claim memory claim = _claimOf(task, d.round, d.slot);
         _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
         _requireBound("end", _openBoundary(claim, d.segment + 1, end_), roots[roots.length - 1]);
@@ -168,8 +164,7 @@ contract Disputes is QuestionModule, IDisputes {
     ) external {
         (Dispute storage d, address auditor) = _claimantsTurn(task, id, Stage.ROOTS);
         if (d.draw == CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
-        GameTerms memory terms = _terms(task);
-        _requireBound("count", terms.segmentSteps + 1, roots.length);
+        GameTerms memory terms = _termsOfRoots(task, roots);
         _requireBound("start", Hashing.stateRoot(start), roots[0]);
         Statements.Vote memory vote;
         (vote.domain, vote.round, vote.slot) = (_domain(task), d.round, d.slot);
@@ -178,6 +173,12 @@ contract Disputes is QuestionModule, IDisputes {
         bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
         _requireBound("vote", d.origin, _originOf(vote.startLeaf, seal, solver));
         _keepRoots(task, id, d, roots, start, terms.windows.respond);
+    }
+
+    /// @dev The terms, if there is a root for each state of a segment.
+    function _termsOfRoots(TaskId task, bytes32[] calldata roots) private view returns (GameTerms memory terms) {
+        terms = _terms(task);
+        _requireBound("count", terms.segmentSteps + 1, roots.length);
     }
 
     function _keepRoots(

@@ -231,9 +231,8 @@ abstract contract StatementModule is Module {
         pure
         returns (bool)
     {
-        uint256 count = claim.segments + 2;
-        if (leaf == 0 || index >= count || path.length != PositionalMerkle.depth(count)) return false;
-        return Hashing.claimRoot(PositionalMerkle.fold(leaf, index, path), claim.segments) == claim.root;
+        bytes32 treeRoot = PositionalMerkle.rootOver(leaf, index, claim.segments + 2, path);
+        return treeRoot != 0 && Hashing.claimRoot(treeRoot, claim.segments) == claim.root;
     }
 
     function _openBase(Statement memory s, OuterOpening calldata base) internal pure {

@@ -52,11 +52,21 @@ library PositionalMerkle {
         pure
         returns (bool)
     {
-        if (leaf == 0 || index >= count || path.length != depth(count)) return false;
-        return fold(leaf, index, path) == root;
+        bytes32 found = rootOver(leaf, index, count, path);
+        return found != 0 && found == root;
     }
 
-    /// @notice The same for raw data.
+    /// @notice The root of a tree over exactly `count` leaves whose leaf `index` this is; 0 where there is none.
+    function rootOver(bytes32 leaf, uint256 index, uint256 count, bytes32[] calldata path)
+        internal
+        pure
+        returns (bytes32)
+    {
+        if (leaf == 0 || index >= count || path.length != depth(count)) return 0;
+        return fold(leaf, index, path);
+    }
+
+    /// @notice As `verify`, for raw data.
     function verifyData(
         bytes32 root,
         bytes calldata data,
