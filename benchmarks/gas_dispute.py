@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.gas_bounds import BOUND_WINDOWS, SEGMENT, STEPS, BoundPlay, require_event
 from benchmarks.gas_play import AMOUNTS, SOLVER, Case
 from benchmarks.gas_trees import grow, grow_run, make_noise
+from protocol.spec.claim_tree import name_claim
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root, compute_step_root
 from protocol.spec.containers import StateHeader, StepFacts
 from protocol.spec.merkle import compute_levels, compute_path, compute_set_path, hash_leaf, hash_node
@@ -84,7 +85,7 @@ class DisputePlay(BoundPlay):
     def make_claim(self, number: int, slot: int) -> bytes:
         """Two boundaries are known."""
         node = hash_node(*(self._make_boundary(boundary) for boundary in (SEGMENT, SEGMENT + 1)))
-        return grow(node, SEGMENT >> 1, CLAIM_DEPTH - 1, "claim")[0]
+        return name_claim(grow(node, SEGMENT >> 1, CLAIM_DEPTH - 1, "claim")[0], self.segments)
 
     def make_header(self, step: int) -> StateHeader:
         """The state before a step of the segment."""
