@@ -18,8 +18,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title CONTEST. Twin of `protocol/spec/game/contests.py`.
 /// @notice The contract computes; it never votes. An honest root needs somebody who has its tree, an honest contester only follows the difference down.
-/// @dev Whatever changes how many contests run first closes a round whose closing block is past (`rounds.sync`): whether its missing commitments are
-/// excused depends on the contests that ran then, not on later ones. While a contest runs no seat settles its round, so the round's claims and their solvers' records stay what they are.
+/// @dev While a contest runs no seat settles its round, so the round's claims and their solvers' records stay what they are.
 contract Contests is Module, IContests {
     using OpenCounts for uint256;
 
@@ -59,7 +58,6 @@ contract Contests is Module, IContests {
         external
         returns (bytes32 id)
     {
-        rounds.sync(task);
         RoundView memory view_ = RoundViews.load(rounds, task, round);
         if (view_.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
         _requireWindow(view_.opened, view_.rootUntil);
@@ -122,7 +120,6 @@ contract Contests is Module, IContests {
 
     /// @inheritdoc IContests
     function bringLeaf(TaskId task, bytes32 id, bytes calldata inputs) external {
-        rounds.sync(task);
         (Contest storage c, RoundView memory view_) = _onTurn(task, id, Turn.LEAF);
         GameTerms memory terms = _terms(task);
         bytes32 right = _leafOf(task, c, view_, terms, inputs);
@@ -133,7 +130,6 @@ contract Contests is Module, IContests {
     // Ends ------------------------------------------------------------------------------------------------------------
     /// @inheritdoc IContests
     function endContest(TaskId task, bytes32 id) external {
-        rounds.sync(task);
         Contest storage c = _running(task, id);
         GameTerms memory terms = _terms(task);
         if (!_isPosted(c, RoundViews.load(rounds, task, c.round))) {

@@ -120,7 +120,10 @@ contract Disputes is QuestionModule, IDisputes {
     /// @dev Two auditMax after the close every claim is decided: then nobody needs to be asked.
     function _requireDecided(TaskId task, Statement memory s) private view {
         uint256 closed = s.audit.closed;
-        if (closed != 0 && block.number > closed + 2 * s.audit.auditMax) return;
+        unchecked {
+            // A window has 23 bits.
+            if (closed != 0 && block.number > closed + 2 * s.audit.auditMax) return;
+        }
         if (rounds.fatesOf(task, s.ref.round).open >> s.ref.slot & 1 == 1) {
             revert IRefusals.ClaimUndecided(s.ref.round, s.ref.slot);
         }

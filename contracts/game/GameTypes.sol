@@ -174,7 +174,6 @@ struct DeploymentLimits {
 struct RoundView {
     Phase phase;
     bool isSealed;
-    bool isExcused;
     uint64 pool;
     uint64 committed;
     uint64 merged;

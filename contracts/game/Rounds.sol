@@ -104,11 +104,10 @@ contract Rounds is Module, IRounds {
         Frame memory f = word.toFrame();
         uint256 closing = _closingOf(s, f, t);
         if (block.number <= closing) return;
-        bool isExcused = f.trained == 0 || contests.openOf(task) != 0;
         f.closed = f.offsetOf(closing);
-        f.flags |= Frames.SYNCED | (isExcused ? Frames.EXCUSED : 0);
+        f.flags |= Frames.SYNCED;
         _keep(s, round, f);
-        emit RoundClosed(task, round, closing, isExcused);
+        emit RoundClosed(task, round, closing);
         if (t.frozenTo == round + 2) _freeze(task, s, t, round + 2, round + 3);
     }
 
@@ -614,7 +613,7 @@ contract Rounds is Module, IRounds {
         (State storage s, Track memory t, Frame memory f) = _look(task, round);
         Roster memory roster = _rosterAt(s, round);
         (view_.phase, view_.committed, view_.opened) = (f.phaseOf(), f.committed, f.opened);
-        (view_.isSealed, view_.isExcused) = (f.has(Frames.SEALED), f.has(Frames.EXCUSED));
+        view_.isSealed = f.has(Frames.SEALED);
         if (f.isClosed()) view_.closed = f.at(f.closed);
         (view_.pool, view_.verifiers, view_.whistleblowers) =
             (f.pool, roster.verifiers, roster.whistleblowers);
@@ -841,7 +840,8 @@ contract Rounds is Module, IRounds {
             Roster memory roster = _rosterAt(s, round);
             (fact.pool, fact.committed) = (f.pool, f.committed);
             (fact.verifiers, fact.whistleblowers) = (roster.verifiers, roster.whistleblowers);
-            bool isOwed = f.isClosed() && !f.has(Frames.EXCUSED) && !fact.isUndone;
+            // Without a beacon nobody could commit.
+            bool isOwed = f.isClosed() && f.trained != 0 && !fact.isUndone;
             if (isOwed) fact.missing = uint64(Slots.all(fact.pool)) & ~f.committed;
             // Of a root that was posted once the window ends with that of disputes.
             bool isAgain = f.phaseOf() == Phase.POSTED && f.has(Frames.REPOSTED);

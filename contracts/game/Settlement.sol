@@ -376,14 +376,15 @@ contract Settlement is Module, ISettlement {
         tasks.retire(task, seat);
     }
 
-    /// @dev Missed rounds, and no commitment since the first of them.
+    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs no solver is silent: an honest one does not train on a wrong root.
     function _isMissing(TaskId task, uint256 seat, Seat memory record, MissedPlace[] calldata missed)
         private
         view
         returns (bool)
     {
         (uint256 first, uint256 next) = (missed[0].round, rounds.nextRound(task));
-        if (first < record.settled || first >= next) return false;
+        bool isKept = record.settled <= first && first < next;
+        if (!isKept || contests.openOf(task) != 0) return false;
         (IRounds.Facts[] memory facts, uint256 found) = (rounds.factsOf(task, first, next - 1), 0);
         for (uint256 i = 0; i < facts.length; ++i) {
             (uint256 pool, uint256 number) = (facts[i].pool, seat & type(uint16).max);

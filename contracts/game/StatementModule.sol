@@ -83,10 +83,9 @@ abstract contract StatementModule is Module {
         return _auditOf(task, signed.vote.round, signed.vote.slot, signed.vote.draw);
     }
 
-    /// @dev What the round knows of a claim. Of one that does not exist there are no segments.
+    /// @dev What the round knows of a claim. One that does not exist, or whose slot the pool does not have, has no segments.
     function _findClaim(TaskId task, Statement memory s, uint256 round, uint256 slot) private view {
         (s.claim.domain, s.claim.round, s.claim.slot) = (_domain(task), uint32(round), uint32(slot));
-        if (slot >= 64) return;
         (s.claim.root, s.claim.segments) = Audits.claimAt(s.audit, slot);
         if (s.claim.segments == 0) return;
         s.claim.seat = uint256(SeatRole.SOLVER) << 16 | Slots.numberAt(s.audit.pool, slot);

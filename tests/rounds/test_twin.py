@@ -32,7 +32,7 @@ from protocol.spec.game.enums import RoundPhase, SeatRole
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import GameRound, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.game.timing import compute_closing_block, get_live_round
+from protocol.spec.game.timing import get_live_round
 from tests.rounds.campaign import AMOUNTS, make_player, play
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
 from tests.rounds.player import Player
@@ -55,19 +55,6 @@ def test_random_plays_agree(chain: RoundChain, seed: int) -> None:
     passed = Counter(kind for (kind, refused), n in counts.items() if refused is None for _ in range(n))
     assert passed["CommitRound"] >= 3 and passed["JudgeVotes"] >= 3, passed
     assert len(passed) >= 8 and sum(passed.values()) > STEPS / 2, passed
-
-
-def test_a_contest_excuses_who_it_ran_for(chain: RoundChain) -> None:
-    """A round whose closing block is past is closed before a contest is counted, also where the contest is
-    the first call behind it."""
-    player = make_player(chain, 5)
-    player.join_all()
-    live = play_to_live(player)
-    chain.mine_to(compute_closing_block(player.twin.state, live))
-    assert player.do(OpenContest(live.index - 1, AMOUNTS.contest_bond)) is None
-    assert player.do(HaltTask(), "submitter") is None
-    closed = player.twin.state.rounds[live.index]
-    assert closed.closed is not None and not closed.is_excused, "it was opened too late"
 
 
 def play_to_live(player: Player) -> GameRound:

@@ -442,20 +442,19 @@ class Twin:
         seen = self.chain.read("Rounds", "roundOf", self.task, index)
         phase, committed = seen[0], sum(1 << slot for slot in game_round.claims)
         self._equal(f"phase of round {index}", int(game_round.phase), phase)
-        self._equal(f"claims of round {index}", committed, seen[4])
-        self._equal(f"opened {index}", game_round.opened, seen[8])
-        if game_round.closed is not None and game_round.phase != RoundPhase.UNDONE and seen[9]:
-            self._equal(f"closed {index}", game_round.closed, seen[9])
-            self._equal(f"excused {index}", game_round.is_excused, seen[2])
-        self._equal(f"late from {index}", game_round.late_from or 0, seen[10])
+        self._equal(f"claims of round {index}", committed, seen[3])
+        self._equal(f"opened {index}", game_round.opened, seen[7])
+        if game_round.closed is not None and game_round.phase != RoundPhase.UNDONE and seen[8]:
+            self._equal(f"closed {index}", game_round.closed, seen[8])
+        self._equal(f"late from {index}", game_round.late_from or 0, seen[9])
         late = sum(1 << slot for slot in game_round.late_slots)
-        self._equal(f"late slots {index}", late, seen[7])
+        self._equal(f"late slots {index}", late, seen[6])
         if game_round.phase == RoundPhase.POSTED:
             merged = sum(1 << slot for slot in game_round.merged)
             self._equal(
                 f"outcome of {index}",
                 (merged, game_round.root_until, game_round.root),
-                (seen[5], seen[11], seen[15]),
+                (seen[4], seen[10], seen[14]),
             )
 
     def _equal(self, what: str, expected: Any, actual: Any) -> None:

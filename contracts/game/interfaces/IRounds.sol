@@ -92,12 +92,11 @@ interface IRounds {
     /// @param claimRoot root of the claim's tree
     /// @param segments how many it has
     event ClaimTaken(TaskId indexed task, uint256 indexed round, uint256 slot, bytes32 claimRoot, uint256 segments);
-    /// @notice Commitments ended with `closingBlock`. isExcused: a missing one costs nothing.
+    /// @notice Commitments ended with `closingBlock`.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param closingBlock the last block that took commitments
-    /// @param isExcused whether a missing commitment costs nothing
-    event RoundClosed(TaskId indexed task, uint256 indexed round, uint256 closingBlock, bool isExcused);
+    event RoundClosed(TaskId indexed task, uint256 indexed round, uint256 closingBlock);
     /// @notice The audits of a round, the late audits of rounds before it and later shards are drawn.
     /// @param task the task
     /// @param round index of the round in its task, from 0

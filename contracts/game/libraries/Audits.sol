@@ -50,12 +50,16 @@ library Audits {
         }
     }
 
-    /// @notice The claim of a slot; zeros where there is none, or it was not asked for.
+    /// @notice The claim of a slot; zeros where there is none, the pool has no such slot, or it was not asked for.
     function claimAt(Audit memory audit, uint256 slot) internal pure returns (bytes32 root, uint256 segments) {
         assembly ("memory-safe") {
-            let place := add(add(audit, shl(5, AUDIT_WORDS)), shl(6, slot))
-            root := mload(place)
-            segments := mload(add(place, 32))
+            // The word before the struct counts all words, two of them for each slot.
+            let word := add(shl(1, slot), AUDIT_WORDS)
+            if lt(word, mload(sub(audit, 32))) {
+                let place := add(audit, shl(5, word))
+                root := mload(place)
+                segments := mload(add(place, 32))
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ struct Track {
 /// @param enough when two thirds had committed
 /// @param closed the closing block
 /// @param counted seats of the pool that were not closed at OPEN
-/// @param flags phase in the lowest three bits, then EXCUSED, SEALED, SYNCED, SHORT, REPOSTED
+/// @param flags phase in the lowest three bits, then SEALED, SYNCED, SHORT, REPOSTED
 struct Frame {
     uint64 committed;
     uint64 pool;
@@ -178,14 +178,13 @@ library FrameWords {
 
 /// @title What the clock says of a round. Twin of `protocol/spec/game/timing.py`.
 library Frames {
-    uint8 internal constant EXCUSED = 8;
-    uint8 internal constant SEALED = 16;
+    uint8 internal constant SEALED = 8;
     /// @dev The root was posted again after a fall: its window is another one (`Outcome`).
-    uint8 internal constant REPOSTED = 128;
+    uint8 internal constant REPOSTED = 64;
     /// @dev The close was written down, and the pool after next was frozen.
-    uint8 internal constant SYNCED = 32;
+    uint8 internal constant SYNCED = 16;
     /// @dev A claim of the round has fewer segments than the round.
-    uint8 internal constant SHORT = 64;
+    uint8 internal constant SHORT = 32;
     uint8 private constant PHASE = 7;
 
     function phaseOf(Frame memory f) internal pure returns (Phase) {

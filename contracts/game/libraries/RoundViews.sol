@@ -8,7 +8,7 @@ import {IRounds} from "../interfaces/IRounds.sol";
 /// @title Reads a round without decoding it field by field: the compiler's decoder of so many fields weighs half a kilobyte in each contract.
 /// @dev `Rounds` encodes it and is trusted, so there is nothing to check. A static struct lies in memory as it is encoded.
 library RoundViews {
-    uint256 private constant ENCODED_BYTES = 18 * 32;
+    uint256 private constant ENCODED_BYTES = 17 * 32;
 
     /// @notice The answer of `Rounds` is not the encoding of a round.
     /// @param expectedBytes length that is due

@@ -126,11 +126,10 @@ class ClaimTaken(GameEvent):
 @dataclass(frozen=True)
 class RoundClosed(GameEvent):
     """Commitments ended with closing_block; the pool after next was frozen as it was at the end of that
-    block, if the ring has a place for it. is_excused: a missing commitment costs nothing."""
+    block, if the ring has a place for it."""
 
     round: int
     closing_block: int
-    is_excused: bool
 
 
 @dataclass(frozen=True)

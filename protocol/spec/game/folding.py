@@ -161,7 +161,7 @@ def _fold_claim(state: GameState, event: events.ClaimTaken, block: int) -> GameS
 
 
 def _fold_closed(state: GameState, event: events.RoundClosed, block: int) -> GameState:
-    state = _change_round(state, event.round, closed=event.closing_block, is_excused=event.is_excused)
+    state = _change_round(state, event.round, closed=event.closing_block)
     is_next_frozen = event.round + 1 in state.pools
     return _freeze(state, event.round + 2) if is_next_frozen else state
 

@@ -104,7 +104,7 @@ _SAME: Mapping[str, Callable[[Values], GameEvent]] = {
     "RoundOpened": lambda v: events.RoundOpened(v["round"], v["base_root"]),
     "RoundDealt": lambda v: events.RoundDealt(v["round"], v["randomness"]),
     "ClaimTaken": lambda v: events.ClaimTaken(v["round"], v["slot"], v["claim_root"], v["segments"]),
-    "RoundClosed": lambda v: events.RoundClosed(v["round"], v["closing_block"], v["is_excused"]),
+    "RoundClosed": lambda v: events.RoundClosed(v["round"], v["closing_block"]),
     "AuditsDrawn": lambda v: events.AuditsDrawn(v["round"], v["randomness"]),
     "ClosingDrawn": lambda v: events.ClosingDrawn(v["from_block"], v["randomness"]),
     "RootPosted": _make_posted,

@@ -47,8 +47,7 @@ def sync(draft: Draft) -> None:
         return
     closing = compute_closing_block(draft.state, game_round)
     if closing < draft.block:
-        is_excused = bool(draft.state.contests) or game_round.beacon is None
-        draft.emit(RoundClosed(game_round.index, closing, is_excused))
+        draft.emit(RoundClosed(game_round.index, closing))
 
 
 def get_round(state: GameState, index: int) -> GameRound:

@@ -16,8 +16,9 @@ from protocol.spec.game.terms import SILENCES_MAX
 
 def is_missed(game_round: GameRound, seat: Seat) -> bool:
     """Whether a seat owed the round a commitment and did not bring it: the fee of DROPPED, unless the seat
-    was convicted."""
-    if seat.number not in game_round.pool.solvers or game_round.closed is None or game_round.is_excused:
+    was convicted. Without a beacon nobody could commit."""
+    is_due = game_round.closed is not None and game_round.beacon is not None
+    if not is_due or seat.number not in game_round.pool.solvers:
         return False
     slot = game_round.pool.solvers.index(seat.number)
     return slot not in game_round.claims and game_round.phase != RoundPhase.UNDONE
@@ -46,13 +47,15 @@ def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPla
 
 
 def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
-    """Whether a seat has missed a place, did not settle its round, and was not heard of since."""
+    """Whether a seat has missed a place, did not settle its round, and was not heard of since. While a
+    contest runs no solver is silent: an honest one does not train on a wrong root."""
     game_round = state.rounds.get(place.round)
     if game_round is None or place.round < seat.settled:
         return False
     if seat.role == SeatRole.SOLVER:
         is_round = (place.slot, place.draw) == (0, 0)
-        return is_round and place.round > seat.last_commit and is_missed(game_round, seat)
+        is_due = is_round and not state.contests
+        return is_due and place.round > seat.last_commit and is_missed(game_round, seat)
     return place.round > seat.last_voted and _is_draw_missed(state, game_round, seat, place, block)
 
 

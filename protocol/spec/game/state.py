@@ -91,7 +91,6 @@ class GameRound:
     two_thirds: int | None = None
     filled: int | None = None
     closed: int | None = None
-    is_excused: bool = False
     seed: bytes | None = None
     votes: Mapping[DrawPlace, Mapping[int, CountedVote]] = field(default_factory=dict)
     late_seed: bytes | None = None

@@ -537,43 +537,6 @@ contract ContestsTest is GameWorld {
         settleOne(seat, until);
     }
 
-    // Excuses -----------------------------------------------------------------------------------------------------
-    /// @dev Round 1 runs, one of three has committed: it closes after trainMax, and nobody says so on the chain.
-    function _untilClosed(uint256 missingBlocks) private {
-        _postRoot();
-        commit(1, solverSeat(0));
-        roll(roundOf(1).opened + 80 + 1 - missingBlocks);
-    }
-
-    /// @dev What a later block opens excuses nobody who missed a round that was over.
-    function test_contest_afterAClose_excusesNobody() public {
-        _untilClosed(0);
-        _contest("");
-        rounds.sync(task);
-        assertTrue(!roundOf(1).isExcused, "no contest ran when the round closed");
-    }
-
-    /// @dev A contest that ran when the round closed excuses, also where the first call after the close ends it.
-    function test_endContest_afterAClose_hasExcused() public {
-        _untilClosed(11);
-        bytes32 id = _contest("");
-        _answer(id);
-        roll(_clockOf(id) + 1);
-        _end(id);
-        _requireStands(id, helper);
-        assertEq(roundOf(1).closed, now_() - 1, "closed in the block before");
-        assertTrue(roundOf(1).isExcused, "a contest ran");
-    }
-
-    function test_bringLeaf_afterAClose_hasExcused() public {
-        _untilClosed(60);
-        bytes32 id = _playTurns(6);
-        pass(1);
-        _move(id, 6);
-        _requireStands(id, stranger);
-        assertTrue(roundOf(1).isExcused, "a contest ran");
-    }
-
     // Refusals ----------------------------------------------------------------------------------------------------
     function test_contest_refusals() public {
         _expect(abi.encodeWithSelector(IRefusals.NothingOpen.selector, bytes32(0)));

@@ -208,7 +208,7 @@ contract RoundsTest is GameWorld {
         rounds.sealAudits(task, 0, PROOF);
         pass(1);
         vm.expectEmit(true, true, true, true, address(rounds));
-        emit IRounds.RoundClosed(task, 0, opened + 5, false);
+        emit IRounds.RoundClosed(task, 0, opened + 5);
         rounds.sync(task);
         assertEq(roundOf(0).closed, opened + 5, "closed");
         (,, uint256 frozenTo,) = _line();

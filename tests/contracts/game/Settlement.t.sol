@@ -687,6 +687,9 @@ contract SettlementTest is GameWorld {
         _notSilent(solverSeat(2), missed);
         vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatUnknown.selector, solverSeat(3)));
         settlement.markSilent(task, solverSeat(3), _missed(3));
+        ContestsStub(contests).open(task, 2);
+        _notSilent(solverSeat(2), _missed(3));
+        ContestsStub(contests).end(task, 2);
         settlement.markSilent(task, solverSeat(2), _missed(3));
         assertEq(uint256(tasks.seatAt(task, solverSeat(2)).status), uint256(SeatStatus.LEAVING), "it leaves");
         assertEq(stakeOf(solverSeat(2)), 1000, "unharmed");

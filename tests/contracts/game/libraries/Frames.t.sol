@@ -25,14 +25,14 @@ contract FramesTest is Test {
 
     function test_flags_keepApart() public pure {
         Frame memory f;
-        f.flags = Frames.EXCUSED | Frames.SYNCED;
+        f.flags = Frames.SHORT | Frames.SYNCED;
         f.setPhase(Phase.UNDONE);
         assertEq(uint256(f.phaseOf()), uint256(Phase.UNDONE), "phase");
         f.setPhase(Phase.RUNNING);
         assertEq(uint256(f.phaseOf()), uint256(Phase.RUNNING), "another");
-        assertTrue(f.has(Frames.EXCUSED) && f.has(Frames.SYNCED) && !f.has(Frames.SEALED), "flags stay");
+        assertTrue(f.has(Frames.SHORT) && f.has(Frames.SYNCED) && !f.has(Frames.SEALED), "flags stay");
         assertTrue(f.isClosed(), "closed");
-        f.flags = Frames.EXCUSED | Frames.SEALED | 1;
+        f.flags = Frames.SHORT | Frames.SEALED | 1;
         assertTrue(!f.isClosed(), "not closed");
     }
 

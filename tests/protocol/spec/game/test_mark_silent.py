@@ -1,5 +1,7 @@
 """Silence: what a seat has missed is named by who says so, and judged by what it did since."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol.spec.game import calls
@@ -10,6 +12,7 @@ from protocol.spec.game.terms import SILENCES_MAX
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.silences import find_silences
+from tests.protocol.spec.game.test_contests import make_contest
 from tests.protocol.spec.game.world import World, commit, make_quiet_world, seal_draw, solver, vote
 
 ROUNDS = tuple(MissedPlace(index) for index in range(SILENCES_MAX))
@@ -70,6 +73,15 @@ def test_a_commitment_clears_the_rounds_before_it() -> None:
     world = make_missed()
     commit(world, "solver2", 3), commit(world, "solver0", 3), commit(world, "solver1", 3)
     assert find(world, solver(2)) == () and mark(world, solver(2), ROUNDS) == "NotSilent"
+
+
+def test_no_solver_is_silent_while_a_contest_runs() -> None:
+    """An honest one does not train on a wrong root, and waits for the end of the contest."""
+    world = make_missed()
+    world.state = replace(world.state, contests=make_contest().state.contests)
+    assert find(world, solver(2)) == () and mark(world, solver(2), ROUNDS) == "NotSilent"
+    world.state = replace(world.state, contests={})
+    assert mark(world, solver(2), ROUNDS) is None
 
 
 def test_settled_rounds_are_no_evidence() -> None:

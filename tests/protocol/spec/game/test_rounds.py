@@ -10,6 +10,7 @@ from protocol.spec.game import calls
 from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.purse import stake_of
+from protocol.spec.game.silence import is_missed
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.timing import compute_closing_block, compute_draw_window
 from protocol.spec.game.upkeep import list_upkeep
@@ -269,7 +270,8 @@ def test_a_beacon_that_nobody_seals_closes_the_round_and_charges_nobody() -> Non
     assert world.try_send(calls.SealRound(2, randomness=RANDOM), "x") == "OutsideWindow"
     world.send(calls.LetStand(2), "x")
     lapsed = world.state.rounds[2]
-    assert (lapsed.phase, lapsed.closed, lapsed.is_excused) == (RoundPhase.STANDING, 326, True)
+    assert (lapsed.phase, lapsed.closed, lapsed.beacon) == (RoundPhase.STANDING, 326, None)
+    assert not any(is_missed(lapsed, seat) for seat in world.state.seats.values()), "nobody could commit"
     assert 3 in world.state.rounds, "the next round opens"
     world.play()
     assert world.state.is_closed
