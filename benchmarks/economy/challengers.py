@@ -13,7 +13,7 @@ from protocol.spec.game import calls
 from protocol.spec.game.enums import ClaimFate, ContestTurn, ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.state import GameRound, StatementRef
-from protocol.spec.game.timing import get_ask_until, get_statement_until, is_over
+from protocol.spec.game.timing import get_ask_until, get_live_round, get_statement_until, is_over
 from protocol.spec.statements import VoteWord
 
 FLOOD = 5
@@ -85,6 +85,24 @@ class Contests(Conduct):
                 yield STRANGER, calls.NameChild(number, 0)
                 if self.how == "itself":
                     yield STRANGER, calls.BringLeaf(number, is_right=True)
+
+
+@dataclass(frozen=True)
+class IdlesBehindContests(Contests):
+    """Commits nothing in every second round, and has a contest of a right root running when the round closes:
+    a contest once excused all who brought no commitment (0031)."""
+
+    def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
+        """Nothing in every second round."""
+        return None if game_round.index % 2 else Claim()
+
+    def plan(self, play: Play) -> Sends:
+        """A contest of the newest posted root while the idle round runs."""
+        state = play.table.state
+        live = get_live_round(state)
+        posted = [index for index, one in state.rounds.items() if one.phase == RoundPhase.POSTED]
+        if live is not None and live.index % 2 and posted and not state.contests:
+            yield STRANGER, calls.OpenContest(max(posted), state.terms.amounts.contest_bond)
 
 
 @dataclass(frozen=True)
@@ -189,6 +207,12 @@ AGENTS = (
     _make("locker of stakes", "disputes in the last block", Harasses("disputes", is_last=True)),
     _make("contester of right roots", "opens a contest and says nothing more", Contests()),
     _make("flood of contests", "five at once, all led to their leaf", Contests(FLOOD, "leaf")),
+    _make(
+        "idler behind contests",
+        "skips every second round while it contests a right root",
+        IdlesBehindContests(),
+        (1, 0, 0),
+    ),
     _make("contester that brings the leaf", "takes back half of its own bond", Contests(1, "itself")),
     _make(
         "contester of its own wrong root",
