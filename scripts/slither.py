@@ -32,10 +32,9 @@ class Waiver:
 
 
 WAIVERS = (
-    Waiver("incorrect-exp", r"^OuterMath\._sumOf", "An exclusive or: one bit turned round."),
     Waiver(
         "incorrect-shift",
-        r"^(OuterMath\._sumOf|Float32\.round)\(",
+        r"^(OuterMath\._sumOf|Float32\.round|Float32\._roundShort)\(",
         "One bit, or a table, moved by a variable: what is moved comes second in assembly.",
     ),
     Waiver("divide-before-multiply", r"^Openings\.openRun", "Rounds down to the start of a leaf on purpose."),
@@ -64,7 +63,8 @@ WAIVERS = (
     Waiver("incorrect-equality", r"^Rounds\._count", "The contract counts commitments itself, one a seat."),
     Waiver(
         "reentrancy-no-eth",
-        r"^Reentrancy in (Rounds\.|Asks\.ask|Disputes\._openDispute)",
+        r"^Reentrancy in (Rounds\.|Tasks\.(payOut|topUp|leave|bookSettlement|join)\(|Settlement\.fall"
+        r"|Asks\.ask|Disputes\._openDispute)",
         "It calls only modules, fixed at construction; on these paths none of them calls a token or anybody "
         "else.",
     ),
