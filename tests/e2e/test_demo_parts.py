@@ -6,16 +6,19 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from eth_account import Account
 
 from node.submit import build_task
-from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.logs import Batch, Event
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.logged_terms import read_terms
+from protocol.spec.game.state import GameRound, Pool
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.demo import isolation
@@ -28,6 +31,7 @@ from tests.e2e.demo.roster import CHEAT, Member, make_roster
 from tests.e2e.demo.screen import draw_curve
 from tests.e2e.demo.stage import Folders
 from tests.e2e.demo.verdict import judge_run
+from tests.e2e.demo.watch import Watch
 from tests.e2e.world import make_dataset
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
@@ -70,6 +74,19 @@ def test_books_tell_why_money_moved() -> None:
     assert dict(books.accounts[SOLVER]) == {"stake": -40} and dict(books.accounts[OPENER]) == {"bonds": 0}
     assert dict(books.accounts[SUBMITTER]) == {"escrow": -5} and books.burned == 30
     assert sum(map(books.get_change, books.accounts)) + books.burned == 0
+
+
+# --- Rounds -------------------------------------------------------------------------------------------------
+def test_the_watch_keeps_rounds_that_the_chain_forgets() -> None:
+    """A run of more than 16 rounds once counted the claims of its last epoch only."""
+    kept = GameRound(0, Pool(), bytes(32), 0, 0)
+    games = [SimpleNamespace(rounds={0: kept}, pools={0: kept.pool}), SimpleNamespace(rounds={}, pools={})]
+    state: Any = SimpleNamespace(games={}, take=lambda batch: state.games.update({TASK: games.pop(0)}))
+    unused: Any = None
+    watch = Watch(unused, unused, unused, state, lambda: 0.0)
+    for _ in range(2):
+        asyncio.run(watch.take(Batch(Head(0, bytes(32), bytes(32), 0, 0), ())))
+    assert not watch.game.rounds and watch.rounds == {0: kept} and watch.pools == {0: kept.pool}
 
 
 # --- Verdict ------------------------------------------------------------------------------------------------

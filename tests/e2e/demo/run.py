@@ -240,7 +240,7 @@ async def conclude(
     gas = await read_gas(chain.connection, show.devnet.deployment, first, head.number)
     measured = sorted(show.observer.measured.values(), key=lambda one: one.round)
     run = Run(
-        setting.members, show.accounts, watch.game, head.number, fold_books(watch.task, events), changes,
+        setting.members, show.accounts, watch.history, head.number, fold_books(watch.task, events), changes,
         gas, show.pace, watch.seated, cpu_s, show.observer.losses, measured, watch.numbers,
     )  # fmt: skip
     report = make_report(run)

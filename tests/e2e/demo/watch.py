@@ -1,13 +1,14 @@
 """The demo's eyes on the chain: every event told as it comes, and kept for the report."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.game import GameChain
 from protocol.adapters.chain.logs import Batch, Event
 from protocol.spec.codec import decode_training
 from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.state import GameRound, Pool
 from tests.e2e.demo.names import Names
 from tests.e2e.demo.number import ConvictedNumber, find_number
 from tests.e2e.demo.story import Teller
@@ -19,7 +20,7 @@ Say = Callable[[str, str], None]
 @dataclass
 class Watch:
     """numbers: by which somebody was convicted, by account; seated: seconds, when a seat was taken; seconds:
-    the demo's clock."""
+    the demo's clock; rounds, pools: as they were last seen, also of epochs that were freed since."""
 
     chain: GameChain
     names: Names
@@ -28,6 +29,8 @@ class Watch:
     seconds: Callable[[], float]
     seated: dict[str, float] = field(default_factory=dict)
     numbers: dict[str, ConvictedNumber] = field(default_factory=dict)
+    rounds: dict[int, GameRound] = field(default_factory=dict)
+    pools: dict[int, Pool] = field(default_factory=dict)
 
     @property
     def task(self) -> bytes:
@@ -38,6 +41,11 @@ class Watch:
     def game(self) -> LoggedGame:
         """What the chain says of it."""
         return self.state.games[self.task]
+
+    @property
+    def history(self) -> LoggedGame:
+        """The same with all rounds that there were: the chain forgets an epoch that is freed."""
+        return replace(self.game, rounds=dict(self.rounds), pools=dict(self.pools))
 
     async def run(self) -> None:
         """Until the task is closed."""
@@ -51,6 +59,8 @@ class Watch:
         self.state.take(batch)
         if not self.state.games:
             return
+        self.rounds.update(self.game.rounds)
+        self.pools.update(self.game.pools)
         teller, beside = Teller(self.names, self.state, self.task), dict[bytes, set[str]]()
         for event in batch.events:
             beside.setdefault(event.transaction_hash, set()).add(event.name)
