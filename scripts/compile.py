@@ -1,7 +1,8 @@
 """Compiles the contracts into the ABI and bytecode that the Python package carries.
 
 A node then needs no compiler, and `--check` proves that what is committed is what the source says.
-The settings come from foundry.toml, so what forge tests is what gets deployed.
+The settings come from foundry.toml, so what forge tests is what gets deployed. They are the same for all
+files but for those that foundry.toml gives optimizer runs of their own.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import posixpath
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,25 @@ class Artifact:
         return json.dumps(document, sort_keys=True, indent=1) + "\n"
 
 
-def read_settings(root: Path = ROOT) -> dict[str, Any]:
-    """Return solc's `settings` (without outputSelection) that foundry.toml implies."""
+def read_settings(root: Path = ROOT, path: str | None = None) -> dict[str, Any]:
+    """Return solc's `settings` (without outputSelection) that foundry.toml implies: of the file `path`,
+    relative to `root`; without `path` of every file that has no runs of its own."""
     profile = tomllib.loads((root / "foundry.toml").read_text())["profile"]["default"]
+    runs = read_own_runs(root).get(path or "", profile["optimizer_runs"])
     return {
         "evmVersion": profile["evm_version"],
         "metadata": {"appendCBOR": profile["cbor_metadata"], "bytecodeHash": profile["bytecode_hash"]},
-        "optimizer": {"enabled": profile["optimizer"], "runs": profile["optimizer_runs"]},
+        "optimizer": {"enabled": profile["optimizer"], "runs": runs},
         "remappings": profile["remappings"],
         "viaIR": profile["via_ir"],
     }
+
+
+def read_own_runs(root: Path = ROOT) -> dict[str, int]:
+    """Return the optimizer runs of each file that foundry.toml gives its own, by path."""
+    profile = tomllib.loads((root / "foundry.toml").read_text())["profile"]["default"]
+    restrictions = profile.get("compilation_restrictions", [])
+    return {one["paths"]: one["optimizer_runs"] for one in restrictions if "optimizer_runs" in one}
 
 
 def read_sources(root: Path = ROOT, folder: str = "contracts") -> dict[str, str]:
@@ -94,18 +104,16 @@ def get_imports(path: str, text: str, remappings: dict[str, str]) -> list[str]:
 
 
 def compile_contracts(root: Path = ROOT, folder: str = "contracts") -> list[Artifact]:
-    """Compile `folder` (or one file) and return its concrete contracts and interfaces by name. Raises
-    CompileError."""
-    sources, settings = read_sources(root, folder), read_settings(root)
+    """Compile `folder` (or one file), one call of the compiler for each number of optimizer runs, and return
+    its concrete contracts and interfaces by name. Raises CompileError."""
+    sources = read_sources(root, folder)
     own = [path for path in sources if path == folder or path.startswith(folder + "/")]
-    if not own:
-        return []
-    output = _run_solc(sources, settings, own)
-    remappings = dict(entry.split("=", 1) for entry in settings["remappings"])
-    imports = {path: get_imports(path, text, remappings) for path, text in sources.items()}
+    imports = _list_imports(root, sources)
     artifacts = [
         _to_artifact(name, output["contracts"][path][name], _hash_sources(path, sources, imports, settings))
-        for path in own
+        for settings, paths in _group_by_settings(root, own)
+        for output in [_run_solc(sources, settings, paths)]
+        for path in paths
         for name in _published_names(output["sources"][path]["ast"])
     ]
     _refuse_clashes(artifacts)
@@ -132,13 +140,13 @@ def find_differences(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> l
 
 def find_stale_code(root: Path = ROOT, folder: Path = ABI_DIR) -> list[str]:
     """Return the names of what was compiled from other sources or settings; no compiler is asked."""
-    sources, settings = read_sources(root), read_settings(root)
-    remappings = dict(entry.split("=", 1) for entry in settings["remappings"])
-    imports = {path: get_imports(path, text, remappings) for path, text in sources.items()}
+    sources = read_sources(root)
+    imports = _list_imports(root, sources)
     known = {path.stem: json.loads(path.read_text())["source_hash"] for path in folder.glob("*.json")}
     return sorted(
         Path(path).stem
-        for path in sources
+        for settings, paths in _group_by_settings(root, sources)
+        for path in paths
         if known.get(Path(path).stem, "") not in ("", _hash_sources(path, sources, imports, settings))
     )
 
@@ -183,6 +191,22 @@ def main(arguments: list[str] | None = None) -> int:
         "\n".join([*differences, "run ./dev compile"]) if differences else "package data matches the source"
     )
     return 1 if differences else 0
+
+
+def _group_by_settings(root: Path, paths: Collection[str]) -> list[tuple[dict[str, Any], list[str]]]:
+    """Return settings and the paths that are compiled with them; what has no runs of its own comes first."""
+    own = read_own_runs(root)
+    common = [path for path in paths if path not in own]
+    groups = [(read_settings(root), common)] if common else []
+    for runs in sorted(set(own.values())):
+        same = [path for path in paths if own.get(path) == runs]
+        groups += [(read_settings(root, same[0]), same)] if same else []
+    return groups
+
+
+def _list_imports(root: Path, sources: dict[str, str]) -> dict[str, list[str]]:
+    remappings = dict(entry.split("=", 1) for entry in read_settings(root)["remappings"])
+    return {path: get_imports(path, text, remappings) for path, text in sources.items()}
 
 
 def _resolve(importer: str, target: str, remappings: dict[str, str]) -> str:

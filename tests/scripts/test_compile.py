@@ -34,8 +34,52 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_package_data_matches_the_source() -> None:
-    assert not compiler.find_differences(compiler.compile_contracts()), "run ./dev compile"
+RUNS = """// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.30;
+contract NAME { function get() external pure returns (uint256) { return type(uint256).max << 128; } }
+"""
+SPARE_BYTES = 2_000
+"""What a contract that is compiled for speed must leave free below the limit of code."""
+
+
+@pytest.fixture(scope="module")
+def package() -> list[Artifact]:
+    """What this repository's contracts compile to."""
+    return compiler.compile_contracts()
+
+
+def test_package_data_matches_the_source(package: list[Artifact]) -> None:
+    assert not compiler.find_differences(package), "run ./dev compile"
+
+
+def test_contracts_with_runs_of_their_own_are_there_and_leave_room(package: list[Artifact]) -> None:
+    sizes = {artifact.name: artifact.code_bytes for artifact in package}
+    for path in compiler.read_own_runs():
+        assert (ROOT / path).is_file(), f"foundry.toml: expected the path of one file, got {path}"
+        assert 0 < sizes[Path(path).stem] <= compiler.CODE_LIMIT_BYTES - SPARE_BYTES, path
+
+
+def give_runs(project: Path, path: str, runs: int) -> None:
+    """Write into the project's foundry.toml that the file at `path` is compiled with `runs`."""
+    first = "compilation_restrictions = [\n"
+    assert first in FOUNDRY
+    own = f'{{ paths = "{path}", optimizer_runs = {runs} }},\n'
+    (project / "foundry.toml").write_text(FOUNDRY.replace(first, first + own))
+
+
+def test_a_file_is_compiled_with_the_runs_of_its_own(project: Path, tmp_path: Path) -> None:
+    for name in ("Plain", "Rare"):
+        (project / "contracts" / f"{name}.sol").write_text(RUNS.replace("NAME", name))
+    before = {artifact.name: artifact for artifact in compiler.compile_contracts(project)}
+    assert before["Plain"].bytecode == before["Rare"].bytecode
+    compiler.write_artifacts(before.values(), tmp_path / "abi")
+    give_runs(project, "contracts/Rare.sol", 1)
+    assert compiler.read_settings(project, "contracts/Rare.sol")["optimizer"]["runs"] == 1
+    assert compiler.read_settings(project, "contracts/Plain.sol") == compiler.read_settings(project)
+    assert compiler.find_stale_code(project, tmp_path / "abi") == ["Rare"]
+    after = {artifact.name: artifact for artifact in compiler.compile_contracts(project)}
+    assert after["Rare"].code_bytes < before["Rare"].code_bytes
+    assert [name for name in after if after[name] != before[name]] == ["Rare"]
 
 
 def test_compile_contracts_publishes_contracts_and_interfaces_only(project: Path) -> None:
