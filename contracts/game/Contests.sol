@@ -54,6 +54,7 @@ contract Contests is Module, IContests {
 
     // Turns -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IContests
+    /// @dev The k-th open one costs k: so many that they cannot all be answered in time would fell a right root. `openOf` counts to 9 * 2,047: k fits 16 bits.
     function contest(TaskId task, uint256 round, uint256 bondLimitWei, bytes32 salt)
         external
         returns (bytes32 id)
@@ -62,7 +63,7 @@ contract Contests is Module, IContests {
         if (view_.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
         _requireWindow(view_.opened, view_.rootUntil);
         GameTerms memory terms = _terms(task);
-        uint256 bonds = _nextBonds(task, round);
+        uint256 bonds = 1 + openOf[task].total();
         uint256 bondWei = bonds * terms.amounts.contestBond;
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
         id = keccak256(abi.encode(task, round, view_.root, msg.sender, salt));
@@ -74,12 +75,6 @@ contract Contests is Module, IContests {
         openOf[task] = openOf[task].add(round);
         emit Contested(task, id, round, view_.root, msg.sender, bondWei, clock);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
-    }
-
-    /// @dev The k-th open one costs k: so many that they cannot all be answered in time would fell a right root.
-    function _nextBonds(TaskId task, uint256 round) private view returns (uint256 bonds) {
-        bonds = 1 + openOf[task].total();
-        if (bonds > type(uint16).max) revert OpenCounts.TooManyOpen(round);
     }
 
     /// @inheritdoc IContests

@@ -752,7 +752,7 @@ contract Rounds is Module, IRounds {
         returns (uint256 seat, bytes32 root, uint256 segments)
     {
         (State storage s, Track memory t, Frame memory f) = _look(task, round);
-        if (slot >= 64 || f.committed >> slot & 1 == 0) return (0, 0, 0);
+        if (f.committed >> slot & 1 == 0) return (0, 0, 0);
         uint256 number = Slots.numberAt(f.pool, slot);
         (seat, root) = (uint256(SeatRole.SOLVER) << 16 | number, s.claims[round % RING_ROUNDS << 6 | slot]);
         segments = _segmentsOf(s, t, f, round, slot);

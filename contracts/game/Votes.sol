@@ -275,7 +275,7 @@ contract Votes is Module, IVotes {
     function _enter(Session memory x, uint256 place) private view returns (bool) {
         uint256 slot = place >> 64;
         (x.draw, x.rank, x.word) = (uint8(place >> 56), uint8(place >> 48), uint8(place >> 40));
-        if (slot >= x.count || x.rank >= RANKS) return false;
+        if (x.rank >= RANKS) return false;
         if (slot != x.slot && !_enterClaim(x, slot)) return false;
         bool isLate = x.draw == x.audit.draws;
         if (isLate ? !x.isLateDue : x.draw >= x.drawn.length) return false;
@@ -285,7 +285,7 @@ contract Votes is Module, IVotes {
         return true;
     }
 
-    /// @dev False where there is no such claim.
+    /// @dev False where there is no such claim, or the pool has no such slot.
     function _enterClaim(Session memory x, uint256 slot) private view returns (bool) {
         Audit memory a = x.audit;
         (, uint256 count) = a.claimAt(slot);
@@ -295,7 +295,6 @@ contract Votes is Module, IVotes {
         x.isLateDue = false;
         if (a.lateFrom == 0 || a.lateSlots >> slot & 1 == 0) return true;
         _dealLate(x);
-        if (x.late.members.length < RANKS) return true;
         (x.isLateDue, x.lateSegment) = AuditDraw.late(a.lateSeed, slot, a.lateChance, x.drawn, count);
         return true;
     }

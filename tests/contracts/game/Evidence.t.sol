@@ -352,6 +352,12 @@ contract EvidenceClaimsTest is EvidenceWorld {
         proof = deltaProofOf(seat, 1);
         proof.finalLeaf = leafProof(solverSeat(1), 4, WEIGHTS, 1);
         bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1, proof)), "leaf");
+        proof = deltaProofOf(seat, 1);
+        proof.deltaLeaf.data[0] = ~proof.deltaLeaf.data[0];
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1, proof)), "leaf");
+        proof = deltaProofOf(seat, 1);
+        proof.globalLeaf.data[0] = ~proof.globalLeaf.data[0];
+        bringInvalid(abi.encodeCall(IEvidence.proveDelta, (task, at, 1, proof)), "leaf");
     }
 
     /// @dev Of a global leaf that is no number nothing follows for any claim.
@@ -367,6 +373,12 @@ contract EvidenceClaimsTest is EvidenceWorld {
         play(Twist.SCALE);
         bringInvalid(scaleAt(solverSeat(1), 1), "scale");
         bringInvalid(scaleAt(solverSeat(0), 0), "scale");
+        // The scales of another's work say nothing of this claim.
+        (IEvidence.ClaimAt memory at, WorkProof memory work) =
+            (claim(0, solverSeat(1)), workProof(0, solverSeat(0)));
+        bringInvalid(
+            abi.encodeCall(IEvidence.proveScale, (task, at, 1, work, deltaProof(solverSeat(0), 1))), "work"
+        );
         assertConvicts(solverSeat(0), scaleAt(solverSeat(0), 1));
     }
 

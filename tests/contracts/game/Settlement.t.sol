@@ -643,6 +643,30 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    // Closing first -----------------------------------------------------------------------------------------------
+    /// @dev The pool after next is frozen as it was in the closing block, whatever a settlement takes after it.
+    function test_settle_afterAClose_freezesThePoolFirst() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.rounds = 20;
+        begin(wanted, 3, 6, 3);
+        for (uint256 round = 0; round < 16; ++round) {
+            commit(round, solverSeat(0));
+            commit(round, solverSeat(1));
+            if (round != 0) commit(round, solverSeat(2));
+            else roll(roundOf(0).opened + 41);
+            sealAudits(round);
+            acceptAll(round);
+            postAll(round);
+        }
+        roll(rounds.factsOf(task, 15, 15)[0].dutyUntil + 1);
+        assertEq(roundOf(16).closed, 0, "nobody has said that it is over");
+        settleOne(solverSeat(2), 15);
+        assertEq(stakeOf(solverSeat(2)), 960, "DROPPED");
+        assertTrue(roundOf(16).closed != 0, "closed first");
+        (uint256 pool,,) = rounds.poolsOf(task, 18);
+        assertEq(pool, 7, "frozen before");
+    }
+
     // Silence -----------------------------------------------------------------------------------------------------
     function _missed(uint256 count) private pure returns (ISettlement.MissedPlace[] memory missed) {
         missed = new ISettlement.MissedPlace[](count);

@@ -499,6 +499,7 @@ contract TasksTest is GameWorld {
         emit ITasks.SeatFreed(task, solverSeat(2), 1000);
         tasks.payOut(task, solverSeat(2));
         assertEq(purse.creditOf(account), 1200, "stake and two rounds");
+        assertEq(tasks.seatOf(task, account), 0, "no seat");
         windUp();
     }
 

@@ -92,6 +92,18 @@ contract FramesTest is Test {
         assertEq(last, 1215, "one before");
     }
 
+    /// @dev Also on a young chain, where blocks are fewer than a window's.
+    function test_dutyUntil_notSealed_isThatOfDisputes() public pure {
+        Frame memory f = _frame();
+        (f.opened, f.closed) = (3, 6);
+        f.setPhase(Phase.STANDING);
+        assertEq(f.dutyUntil(_plan(), 0, 0), 208, "closed in 8, dispute 200");
+        assertEq(f.dutyUntil(_plan(), 300, 0), 300, "a root that is contested until then");
+        f.flags |= Frames.SEALED;
+        assertEq(f.dutyUntil(_plan(), 0, 0), 788, "asks: twice auditMax 30, and 720");
+        assertEq(f.dutyUntil(_plan(), 0, 20), 800, "late votes from 20");
+    }
+
     // Words: every field at its greatest, alone and beside the others ----------------------------------------------
     function _greatestTrack() private pure returns (Track memory t) {
         (t.nextRound, t.live, t.frozenTo, t.dealtTo) = (65_535, 65_534, 65_533, 65_532);
