@@ -80,16 +80,25 @@ async def watch_rounds(show: Show, course: Course) -> None:
         await asyncio.sleep(LOOK_S)
 
 
+async def wait_for_round(show: Show, course: Course, index: int) -> None:
+    """Until the round is open. If the task closes first, the run ends with an error."""
+    while index not in course.opened:
+        if show.watch.state.games and show.watch.game.is_closed:
+            raise RuntimeError(
+                f"the task closed before round {index} opened: expected {ROUNDS} rounds, got "
+                f"{len(course.opened)}; build/strangers has the nodes' logs"
+            )
+        await asyncio.sleep(LOOK_S)
+
+
 async def disturb(show: Show, course: Course, pid: int) -> None:
     """Look on; from `FIRST_DISTURBED` on let the strangers in, until cancelled."""
-    while FIRST_USUAL not in course.opened:
-        await asyncio.sleep(LOOK_S)
+    await wait_for_round(show, course, FIRST_USUAL)
     target, key = find_target(show), AccountKey(show.keys[MEMBER])
     log = show.setting.folders.logs / f"{NODE}.log"
     looking = asyncio.create_task(keep_looking(target, key, pid, log, course.usual))
     try:
-        while FIRST_DISTURBED not in course.opened:
-            await asyncio.sleep(LOOK_S)
+        await wait_for_round(show, course, FIRST_DISTURBED)
     finally:
         await cancel(looking)
     show.screen.say("strangers", f"begin against {NODE}")
@@ -97,8 +106,7 @@ async def disturb(show: Show, course: Course, pid: int) -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
     looking = asyncio.create_task(keep_looking(target, key, pid, log, course.disturbed))
     try:
-        while LAST not in course.opened:
-            await asyncio.sleep(LOOK_S)
+        await wait_for_round(show, course, LAST)
     finally:
         await cancel(looking)
         process.terminate()

@@ -1,13 +1,16 @@
 """What the benchmark of strangers sees and holds for shown; how long anything takes is not asked."""
 
+import asyncio
 import json
 import os
 import socket
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from benchmarks.strangers import Course
+from benchmarks.strangers import Course, wait_for_round
 from benchmarks.strangers_run.watching import (
     MOST_GROWTH_BYTES,
     MOST_LOG_BYTES,
@@ -65,3 +68,15 @@ def test_a_process_is_looked_at_from_outside() -> None:
 def test_a_round_lasts_until_the_next_opens() -> None:
     course = Course(opened={0: 0.0, 1: 5.0, 2: 7.0, 4: 20.0})
     assert course.list_times(0, 3) == [5.0, 2.0]
+
+
+def test_a_task_that_closes_early_ends_the_run() -> None:
+    """The run once waited for ever for a round that could not open any more."""
+    game = SimpleNamespace(is_closed=True)
+    show: Any = SimpleNamespace(
+        watch=SimpleNamespace(state=SimpleNamespace(games={b"task": game}), game=game)
+    )
+    course = Course(opened={0: 0.0})
+    asyncio.run(wait_for_round(show, course, 0))
+    with pytest.raises(RuntimeError, match="closed before round 1 opened: expected 12 rounds, got 1"):
+        asyncio.run(wait_for_round(show, course, 1))
