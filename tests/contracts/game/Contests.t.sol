@@ -537,6 +537,19 @@ contract ContestsTest is GameWorld {
         settleOne(seat, until);
     }
 
+    /// @dev Nobody answers for the root of round 1: that one falls, not that of round 0.
+    function test_contest_ofALaterRound_fellsThatOne() public {
+        _postRoot();
+        playRound(1);
+        uint256 bondWei = BOND;
+        _as(contester);
+        bytes32 id = game.contest(task, 1, bondWei, "");
+        roll(_clockOf(id) + 1);
+        _end(id);
+        assertEq(uint256(roundOf(0).phase), uint256(Phase.POSTED), "round 0");
+        assertEq(uint256(roundOf(1).phase), uint256(Phase.FALLEN), "round 1");
+    }
+
     // Refusals ----------------------------------------------------------------------------------------------------
     function test_contest_refusals() public {
         _expect(abi.encodeWithSelector(IRefusals.NothingOpen.selector, bytes32(0)));

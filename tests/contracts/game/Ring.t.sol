@@ -154,6 +154,16 @@ contract RingTest is GameWorld {
         ContestsStub(contests).end(task, 16);
     }
 
+    /// @dev Its last round is the epoch's last: no later one has to be opened first.
+    function test_freeEpoch_ofATaskOfSixteenRounds() public {
+        begin(_terms(16), 1, 3, 3);
+        _play(0, 16);
+        _settleEpoch(0);
+        (uint256 next,,,,,,) = lineNow();
+        assertEq(next, 16, "no round is to come");
+        rounds.freeEpoch(task);
+    }
+
     /// @dev 13 seats settled round 15, one did not: it alone blocks.
     function test_freeEpoch_oneSeatBehind_reverts() public {
         begin(_terms(200), 1, 3, 3);

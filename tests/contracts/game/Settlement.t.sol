@@ -643,6 +643,23 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    /// @dev In a round whose pool does not hold the seat its place is another's, and so is the pay.
+    function test_settle_roundWithoutTheSeat_paysNothing() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.solverSeats = 3;
+        begin(wanted, 3, 6, 3);
+        join(SeatRole.SOLVER, "larger", 1500);
+        for (uint256 round = 0; round < 4; ++round) {
+            playRound(round);
+        }
+        assertEq(uint256(roundOf(2).pool), 11, "its place is taken");
+        passDuties();
+        settleAll(3);
+        assertEq(creditOf(solverSeat(2)), 200, "rounds 0 and 1");
+        assertEq(creditOf(solverSeat(3)), 200, "rounds 2 and 3");
+        windUp();
+    }
+
     // Closing first -----------------------------------------------------------------------------------------------
     /// @dev The pool after next is frozen as it was in the closing block, whatever a settlement takes after it.
     function test_settle_afterAClose_freezesThePoolFirst() public {
