@@ -503,6 +503,22 @@ contract TasksTest is GameWorld {
         windUp();
     }
 
+    /// @dev The pool after next is as it was in the closing block, also where nobody has said that the round is closed.
+    function test_join_afterAClose_freezesThePoolFirst() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.solverSeats = 3;
+        begin(wanted, 3, 6, 3);
+        commit(0, solverSeat(0));
+        commit(0, solverSeat(1));
+        roll(roundOf(0).opened + 42);
+        join(SeatRole.SOLVER, "larger", 1500);
+        sealAudits(0);
+        acceptAll(0);
+        postAll(0);
+        (uint256 pool,,) = rounds.poolsOf(task, 2);
+        assertEq(pool, 7, "it comes too late");
+    }
+
     /// @dev An open seat is paid out only once no round is to come.
     function test_payOut_openSeat_whenOver() public {
         begin(2, 6, 3);
