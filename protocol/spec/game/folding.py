@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from protocol.spec.audit_draw import compute_grid_block, compute_round_beacon, compute_round_seed
 from protocol.spec.game import events
 from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import ClaimFate, RoundPhase, SeatStatus
+from protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatStatus
 from protocol.spec.game.events import GameEvent
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.pools import freeze_pool, get_epoch, has_place, list_unclosed
@@ -252,6 +252,13 @@ def _fold_epoch_freed(state: GameState, event: events.EpochFreed, block: int) ->
     return replace(state, rounds=rounds, pools=pools, freed_epochs=event.epoch + 1)
 
 
+def _fold_contest_over(state: GameState, event: events.ContestOver, block: int) -> GameState:
+    """A root that stood once may fall to another contest, which needs a block to be opened in."""
+    is_standing = event.outcome == GameOutcome.STANDS
+    until = block + state.terms.windows.respond if is_standing else state.contested_until
+    return replace(state, contests=_without(state.contests, event.contest), contested_until=until)
+
+
 def _open(state: GameState, kind: str, value: RootContest | OpenAsk | RunningDispute) -> GameState:
     changes: dict[str, Any] = {kind: _with(getattr(state, kind), value.number, value)}
     return replace(state, **changes, next_number=max(state.next_number, value.number + 1))
@@ -284,7 +291,7 @@ _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
     events.PayRestored: _fold_restored,
     events.PayHeld: lambda s, e, b: replace(s, falls=(*s.falls, e.fall)),
     events.ContestMoved: lambda s, e, b: _open(s, "contests", e.contest),
-    events.ContestOver: lambda s, e, b: replace(s, contests=_without(s.contests, e.contest)),
+    events.ContestOver: _fold_contest_over,
     events.AskOpened: lambda s, e, b: _open(s, "asks", e.ask),
     events.AskOver: lambda s, e, b: replace(s, asks=_without(s.asks, e.ask)),
     events.StatementDisputed: lambda s, e, b: _open(s, "disputes", e.dispute),

@@ -48,13 +48,14 @@ def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPla
 
 def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
     """Whether a seat has missed a place, did not settle its round, and was not heard of since. While a
-    contest runs no solver is silent: an honest one does not train on a wrong root."""
+    contest runs, and `respond` after one was lost, no solver is silent: an honest one does not train on a
+    wrong root."""
     game_round = state.rounds.get(place.round)
     if game_round is None or place.round < seat.settled:
         return False
     if seat.role == SeatRole.SOLVER:
         is_round = (place.slot, place.draw) == (0, 0)
-        is_due = is_round and not state.contests
+        is_due = is_round and not state.contests and block > state.contested_until
         return is_due and place.round > seat.last_commit and is_missed(game_round, seat)
     return place.round > seat.last_voted and _is_draw_missed(state, game_round, seat, place, block)
 

@@ -189,6 +189,7 @@ class GameState:
     """A task. root: what the next round starts from; stands_since: when it last stopped (of no meaning while
     a round runs); former: seats that were paid out, until their number is used again; pools, beacons: frozen
     and dealt, by round; next_round: the next number to open; freed_epochs: epochs whose rounds are forgotten;
+    contested_until: no solver is silent up to this block: time to contest a root that has stood once;
     next_number: of the next bond; seals: blocks of sealed proofs by sender and digest."""
 
     terms: GameTerms
@@ -206,6 +207,7 @@ class GameState:
     falls: tuple[Fall, ...] = ()
     start: PendingStart | None = None
     contests: Mapping[int, RootContest] = field(default_factory=dict)
+    contested_until: int = 0
     asks: Mapping[int, OpenAsk] = field(default_factory=dict)
     disputes: Mapping[int, RunningDispute] = field(default_factory=dict)
     seals: Mapping[tuple[str, bytes], int] = field(default_factory=dict)

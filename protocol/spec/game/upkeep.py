@@ -126,6 +126,7 @@ def _list_blocks(state: GameState, block: int) -> Iterator[int]:
         yield state.start.beacon_block + state.limits.seal_blocks + 1
     for game_round in state.rounds.values():
         yield from _list_round_blocks(state, game_round, block)
+    yield state.contested_until + 1
     for open_ones in (state.contests, state.asks, state.disputes):
         yield from (one.clock + 1 for one in open_ones.values())
     from_block = get_closing_from(state, block)
