@@ -49,6 +49,8 @@ contract Contests is Module, IContests {
     mapping(TaskId => mapping(bytes32 => Contest)) private _contests;
     /// @inheritdoc IContests
     mapping(TaskId => uint256) public openOf;
+    /// @inheritdoc IContests
+    mapping(TaskId => uint256) public contestedUntil;
 
     constructor(Modules memory modules) Module(modules) {}
 
@@ -139,6 +141,7 @@ contract Contests is Module, IContests {
         private
     {
         _close(task, id, c, Turn.STANDS);
+        contestedUntil[task] = block.number + terms.windows.respond;
         uint256 bondWei = _bondOf(c, terms);
         purse.give(Pots.bonds(task), answerer, bondWei / 2);
         purse.discard(Pots.bonds(task), bondWei - bondWei / 2);

@@ -376,7 +376,8 @@ contract Settlement is Module, ISettlement {
         tasks.retire(task, seat);
     }
 
-    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs no solver is silent: an honest one does not train on a wrong root.
+    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and `respond` after one was lost, no solver is silent: an honest one
+    /// does not train on a wrong root, and contests it itself where another's contest was lost.
     function _isMissing(TaskId task, uint256 seat, Seat memory record, MissedPlace[] calldata missed)
         private
         view
@@ -384,7 +385,8 @@ contract Settlement is Module, ISettlement {
     {
         (uint256 first, uint256 next) = (missed[0].round, rounds.nextRound(task));
         bool isKept = record.settled <= first && first < next;
-        if (!isKept || contests.openOf(task) != 0) return false;
+        bool isContested = contests.openOf(task) != 0 || block.number <= contests.contestedUntil(task);
+        if (!isKept || isContested) return false;
         (IRounds.Facts[] memory facts, uint256 found) = (rounds.factsOf(task, first, next - 1), 0);
         for (uint256 i = 0; i < facts.length; ++i) {
             (uint256 pool, uint256 number) = (facts[i].pool, seat & type(uint16).max);

@@ -102,6 +102,11 @@ interface IContests {
     /// @return counts a count an epoch
     function openOf(TaskId task) external view returns (uint256 counts);
 
+    /// @notice `respond` after a contest of the task was last lost: until then whoever waited for its end can contest the root itself, and no solver is marked silent.
+    /// @param task the task
+    /// @return blockNumber that block; 0: none was lost
+    function contestedUntil(TaskId task) external view returns (uint256 blockNumber);
+
     /// @notice Where a contest stands.
     /// @param task the task
     /// @param id its name

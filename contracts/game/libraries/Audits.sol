@@ -53,7 +53,7 @@ library Audits {
     /// @notice The claim of a slot; zeros where there is none, the pool has no such slot, or it was not asked for.
     function claimAt(Audit memory audit, uint256 slot) internal pure returns (bytes32 root, uint256 segments) {
         assembly ("memory-safe") {
-            // The word before the struct counts all words, two of them for each slot.
+            // The word before the struct counts all words, two of them for each slot. A slot is below 2^255.
             let word := add(shl(1, slot), AUDIT_WORDS)
             if lt(word, mload(sub(audit, 32))) {
                 let place := add(audit, shl(5, word))

@@ -247,6 +247,7 @@ contract ContestsTest is GameWorld {
         assertEq(purse.creditOf(answerer), BOND / 2, "half is the answerer's");
         assertEq(purse.burnPending(), BOND / 2, "half is burned");
         assertEq(game.openOf(task), 0, "nothing is open");
+        assertEq(game.contestedUntil(task), now_() + RESPOND, "time for who waited");
         assertBooks();
     }
 

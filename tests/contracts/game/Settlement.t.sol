@@ -731,6 +731,9 @@ contract SettlementTest is GameWorld {
         ContestsStub(contests).open(task, 2);
         _notSilent(solverSeat(2), _missed(3));
         ContestsStub(contests).end(task, 2);
+        ContestsStub(contests).lose(task, now_());
+        _notSilent(solverSeat(2), _missed(3));
+        pass(1);
         settlement.markSilent(task, solverSeat(2), _missed(3));
         assertEq(uint256(tasks.seatAt(task, solverSeat(2)).status), uint256(SeatStatus.LEAVING), "it leaves");
         assertEq(stakeOf(solverSeat(2)), 1000, "unharmed");

@@ -46,6 +46,11 @@ contract ContestsStub is ForwardStub {
     using OpenCounts for uint256;
 
     mapping(TaskId => uint256) public openOf;
+    mapping(TaskId => uint256) public contestedUntil;
+
+    function lose(TaskId task, uint256 untilBlock) external {
+        contestedUntil[task] = untilBlock;
+    }
 
     function open(TaskId task, uint256 round) external {
         openOf[task] = openOf[task].add(round);

@@ -1,4 +1,4 @@
-"""Plays of an outsider after a contest excuses nobody (0031)."""
+"""Who waits for another's contest of a wrong root is not marked silent when that one is lost (0031)."""
 
 from dataclasses import replace
 
