@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks import honest_replays
 from benchmarks.proposing import propose_limits
 from benchmarks.replays.machines import SUMS, list_machines
-from benchmarks.replays.pairs import judge_pairs, measure_pairs
+from benchmarks.replays.pairs import RATIO_UNIT, judge_pairs, measure_pairs
 from benchmarks.replays.tracks import Track
 from protocol.compute.compare import Distances
 from protocol.compute.determinism import pin_kernels
@@ -55,7 +55,8 @@ def test_run_honest_rejects_nobody(report: dict[str, Any]) -> None:
     assert set(report["stages"]) == {"zero moments", "warm-up", "middle", "end"}
     assert sum(report["histogram"]["counts"]) == report["replays"]
     ratios = report["models"]["tiny"]["distance_over_unit"]
-    assert all(0 < ratios[name]["1.0"] < 1 for name in ("first_moment", "second_moment"))
+    # How far machines part depends on the processor: only that they stay inside the limits is asked.
+    assert all(0 < ratios[name]["1.0"] < 1 / RATIO_UNIT for name in ("first_moment", "second_moment"))
 
 
 def test_run_honest_takes_limits_from_other_segments(report: dict[str, Any], folder: Path) -> None:
