@@ -8,6 +8,7 @@ the first call makes. Writes build/slither/findings.json.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -111,6 +112,9 @@ def find(home: Path) -> list[dict[str, Any]]:
         "FOUNDRY_CACHE_PATH": str(BUILD / "cache"),
         "FOUNDRY_OPTIMIZER": "false",
     }
+    # Slither reads whatever lies there: what was compiled from older sources ends it without a word.
+    for name in ("out", "cache"):
+        shutil.rmtree(BUILD / name, ignore_errors=True)
     build = ["forge", "build", "--build-info", "--skip", "*/tests/**", "--", "contracts"]
     subprocess.run(build, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     out = BUILD / "findings.json"
