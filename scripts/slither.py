@@ -112,7 +112,7 @@ def find(home: Path) -> list[dict[str, Any]]:
         "FOUNDRY_CACHE_PATH": str(BUILD / "cache"),
         "FOUNDRY_OPTIMIZER": "false",
     }
-    # Slither reads whatever lies there: what was compiled from older sources ends it without a word.
+    # Slither fails without a message if the folder holds build outputs of older sources.
     for name in ("out", "cache"):
         shutil.rmtree(BUILD / name, ignore_errors=True)
     build = ["forge", "build", "--build-info", "--skip", "*/tests/**", "--", "contracts"]

@@ -55,7 +55,7 @@ def test_run_honest_rejects_nobody(report: dict[str, Any]) -> None:
     assert set(report["stages"]) == {"zero moments", "warm-up", "middle", "end"}
     assert sum(report["histogram"]["counts"]) == report["replays"]
     ratios = report["models"]["tiny"]["distance_over_unit"]
-    # How far machines part depends on the processor: only that they stay inside the limits is asked.
+    # The distance between machines depends on the processor; the rule is that it stays inside the limits.
     assert all(0 < ratios[name]["1.0"] < 1 / RATIO_UNIT for name in ("first_moment", "second_moment"))
 
 

@@ -660,6 +660,19 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    /// @dev It sits in a later list of verifiers than that of the task's start; the whistleblowers' is still the first.
+    function test_settle_lateVerifier_isHeldByItsOwnPool() public {
+        begin(3, 6, 3);
+        uint256 late = join(SeatRole.VERIFIER, "late", 600);
+        for (uint256 round = 0; round < 4; ++round) {
+            playRound(round);
+        }
+        (, uint256 verifiers, uint256 whistleblowers) = rounds.poolsOf(task, 3);
+        assertTrue(verifiers != whistleblowers, "versions");
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotSettleable.selector, late, 3));
+        settleOne(late, 3);
+    }
+
     // Closing first -----------------------------------------------------------------------------------------------
     /// @dev The pool after next is frozen as it was in the closing block, whatever a settlement takes after it.
     function test_settle_afterAClose_freezesThePoolFirst() public {

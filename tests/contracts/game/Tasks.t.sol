@@ -336,6 +336,8 @@ contract TasksTest is GameWorld {
         bytes memory error_ = abi.encodeWithSelector(IRefusals.TaskRuns.selector, task);
         vm.expectRevert(error_);
         tasks.payOut(task, 0x1003c);
+        vm.expectEmit(true, true, true, true, address(tasks));
+        emit ITasks.SeatLeft(task, 0x1003b);
         tasks.payOut(task, 0x1003b);
         assertEq(purse.creditOf(address(uint160(0x1003b))), 1059, "its stake");
         vm.expectRevert(error_);
