@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,6 +26,8 @@ FIRST_TRIES = 12
 PATIENCE = 6.0
 # Suites that take longer together are run apart.
 PART_S = 3.0
+# Where forge records what it compiled.
+CACHE = "cache"
 # Plays the whole protocol, which takes half as long as all other tests: tried when nothing else failed, and
 # not for libraries, whose own tests are to see what is wrong in them.
 LAST = "tests/contracts/invariant/*"
@@ -93,6 +96,9 @@ class Runner:
         """Run a command to its end; return what it said and its processor seconds, children included."""
         with tempfile.TemporaryDirectory() as name:
             scratch = Path(name)
+            # Forge writes its record of what is compiled at every start: one that reads it meanwhile finds
+            # half of it and compiles anew. So each start has a copy.
+            shutil.copytree(self._folder / CACHE, scratch / CACHE)
             # What forge keeps of a failure, to try it first next time, is of another mutant.
             kept = {
                 f"FOUNDRY_{kind}": str(scratch / kind)
@@ -101,7 +107,7 @@ class Runner:
                     "INVARIANT_FAILURE_PERSIST_DIR",
                     "TEST_FAILURES_FILE",
                 )
-            }
+            } | {"FOUNDRY_CACHE_PATH": str(scratch / CACHE)}
             with open(scratch / "out", "w") as out, open(scratch / "errors", "w") as errors:
                 process = subprocess.Popen(
                     command, cwd=self._folder, env={**os.environ, **kept}, stdout=out, stderr=errors
