@@ -1,9 +1,9 @@
 """Do strangers hinder a solver's node from serving its auditors?
 
-The demo's network of processes without a cheat plays some rounds undisturbed; then, until its last round
-opens, strangers work against one solver's node: 24 that read slowly, 3,000 half-open connections, a minute of
-malformed requests. Beside them a member asks once a second. All is on one machine: the strangers yield the
-processor to everybody. Writes build/strangers/report.json.
+The demo's network of processes without a cheat plays some rounds undisturbed; then strangers work against
+one solver's node, for a minute and until the next round opens: 24 that read slowly, 3,000 half-open
+connections, a minute of malformed requests. Beside them a member asks once a second. All is on one machine:
+the strangers yield the processor to everybody. Writes build/strangers/report.json.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.setting import BUILD, write_report
-from benchmarks.strangers_run.load import Target
+from benchmarks.strangers_run.load import MALFORMED_S, Target
 from benchmarks.strangers_run.watching import Seen, judge, keep_looking
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.keys import AccountKey
@@ -33,10 +33,10 @@ from tests.e2e.demo.run import Setting, Show, cancel, open_show, open_submitter,
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
 
-ROUNDS = 12
-LAST = ROUNDS - 1
+ROUNDS = 28
+"""A minute is 12 to 20 of them."""
 FIRST_USUAL, FIRST_DISTURBED = 1, 4
-"""The first round waits for seats; before the last one opens the strangers have gone."""
+"""The first round waits for seats."""
 PARTIES = (2, 3, 3)
 NODE, MEMBER = "solver-1", "verifier-1"
 LOOK_S = 0.1
@@ -45,9 +45,15 @@ VOTE = re.compile(r"round \d+ .*: (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
 
 @dataclass
 class Course:
-    """What a run has come to. opened: when each round was first seen to be open, in seconds."""
+    """What a run has come to.
+
+    opened: when each round was first seen to be open, in seconds.
+    first_after: the round that opened as the strangers went. worked_s: how long they worked.
+    """
 
     opened: dict[int, float] = field(default_factory=dict)
+    first_after: int = 0
+    worked_s: float = 0.0
     words: Counter[str] = field(default_factory=Counter)
     usual: Seen = field(default_factory=Seen)
     disturbed: Seen = field(default_factory=Seen)
@@ -92,7 +98,7 @@ async def wait_for_round(show: Show, course: Course, index: int) -> None:
 
 
 async def disturb(show: Show, course: Course, pid: int) -> None:
-    """Look on; from `FIRST_DISTURBED` on let the strangers in, until cancelled."""
+    """Look on; when `FIRST_DISTURBED` opens let the strangers in, for a minute and until a round opens."""
     await wait_for_round(show, course, FIRST_USUAL)
     target, key = find_target(show), AccountKey(show.keys[MEMBER])
     log = show.setting.folders.logs / f"{NODE}.log"
@@ -105,9 +111,13 @@ async def disturb(show: Show, course: Course, pid: int) -> None:
     words = ["-m", "benchmarks.strangers_run.load", target.to_json()]
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
     looking = asyncio.create_task(keep_looking(target, key, pid, log, course.disturbed))
+    begun_s = time.monotonic()
     try:
-        await wait_for_round(show, course, LAST)
+        await asyncio.sleep(MALFORMED_S)
+        course.first_after = max(course.opened) + 1
+        await wait_for_round(show, course, course.first_after)
     finally:
+        course.worked_s = time.monotonic() - begun_s
         await cancel(looking)
         process.terminate()
         said, _ = await process.communicate()
@@ -142,7 +152,7 @@ async def play(show: Show) -> Course:
 def make_report(course: Course) -> dict[str, Any]:
     """Times, what was seen, and the verdict."""
     usual_s = course.list_times(FIRST_USUAL, FIRST_DISTURBED)
-    disturbed_s = course.list_times(FIRST_DISTURBED, LAST)
+    disturbed_s = course.list_times(FIRST_DISTURBED, course.first_after)
     return {
         "usual_round_s": [round(one, 1) for one in usual_s],
         "disturbed_round_s": [round(one, 1) for one in disturbed_s],
@@ -150,6 +160,7 @@ def make_report(course: Course) -> dict[str, Any]:
         "usual": course.usual.to_json(),
         "disturbed": course.disturbed.to_json(),
         "words": dict(course.words),
+        "worked_s": round(course.worked_s, 1),
         "strangers": course.load,
         "holds": judge(course.usual, course.disturbed, usual_s, disturbed_s, course.words),
     }
