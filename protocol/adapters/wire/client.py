@@ -19,7 +19,7 @@ from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.hedging import HEDGE_BYTES_PER_SECOND, PAUSE_S, ask_in_turn
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, blame, read_at_most
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import InvalidInput, ProtocolFault
 
 READ_BYTES = 256 * 1024
 
@@ -47,24 +47,41 @@ class BlobClient:
         Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
         not deliver while patience lasts (also: it does not serve this blob to this account yet).
         """
-        if self._store.has(ref):
-            return self._store.get_path(ref.key)
-        chunk_roots = await self._fetch_chunk_roots(peer, ref) if ref.chunk_count > 1 else ()
-        verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
-        with self._store.open_writer(ref, verifier) as writer:
-            act = partial(self._stream, peer, ref, writer)
-            await self._session.try_often(act, lambda: writer.received_bytes)
-            return writer.commit()
+        return await self._fetch(peer, ref)
 
     async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
-        """As fetch, from the first of `peers` that delivers; where one is slow, others are asked beside it.
-        Raises the last peer's error when none does. What is in the store needs no peer."""
+        """As fetch, from the first of `peers` that delivers. Where one refuses the next is asked at once;
+        where one is slow the next is asked beside it. While patience lasts all are asked again, except
+        those that delivered anything else. Raises the error of one of them when none delivers. What is in the
+        store needs no peer."""
         if self._store.has(ref):
             return self._store.get_path(ref.key)
         if not peers:
             raise _no_peer(ref)
-        pause_s = PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND
-        return await ask_in_turn([partial(self.fetch, peer, ref) for peer in peers], pause_s)
+        liars = set[Peer]()
+
+        async def fetch_once(peer: Peer) -> Path:
+            try:
+                return await self._fetch(peer, ref, attempts=1)
+            except ProtocolFault:
+                liars.add(peer)
+                raise
+
+        async def ask_all() -> Path:
+            attempts = [partial(fetch_once, peer) for peer in peers if peer not in liars]
+            return await ask_in_turn(attempts, PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND)
+
+        return await self._session.try_often(ask_all)
+
+    async def _fetch(self, peer: Peer, ref: BlobRef, attempts: int | None = None) -> Path:
+        if self._store.has(ref):
+            return self._store.get_path(ref.key)
+        chunk_roots = await self._fetch_chunk_roots(peer, ref, attempts) if ref.chunk_count > 1 else ()
+        verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
+        with self._store.open_writer(ref, verifier) as writer:
+            act = partial(self._stream, peer, ref, writer)
+            await self._session.try_often(act, lambda: writer.received_bytes, attempts)
+            return writer.commit()
 
     def get_silence(self, peer: Peer) -> float:
         """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""
@@ -86,8 +103,8 @@ class BlobClient:
         )
         return STATUS.decode(body, peer.account, peer.format_url(paths.STATUS))
 
-    async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
-        body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref))
+    async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef, attempts: int | None) -> tuple[bytes, ...]:
+        body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref), attempts=attempts)
         return tuple(split_roots(body))
 
     async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:

@@ -21,8 +21,8 @@ async def ask_in_turn(
     attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
 ) -> Answer:
     """The first answer. Another attempt begins where one has failed, or where none has ended for
-    `pause_s` (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; at
-    least one attempt is needed."""
+    `pause_s` (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; if
+    asking again may help after another one, that one. At least one attempt is needed."""
     waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()
     wait_s = PAUSE_S if pause_s is None else pause_s
     last: ProtocolFault | EnvironmentFault | None = None
@@ -38,7 +38,9 @@ async def ask_in_turn(
                 try:
                     return task.result()
                 except (ProtocolFault, EnvironmentFault) as fault:
-                    last = fault
+                    is_hopeful = isinstance(last, EnvironmentFault) and last.retryable
+                    if not is_hopeful or (isinstance(fault, EnvironmentFault) and fault.retryable):
+                        last = fault
     finally:
         for task in running:
             task.cancel()

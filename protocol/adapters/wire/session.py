@@ -14,6 +14,7 @@ import aiohttp
 
 from protocol.adapters.wire.answers import MAX_REFUSAL_BYTES, REFUSAL
 from protocol.adapters.wire.endpoint import FORM, find_endpoint_fault
+from protocol.adapters.wire.hedging import PAUSE_S
 from protocol.adapters.wire.lookup import OwnResolver
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
@@ -153,19 +154,31 @@ class PeerSession:
 
     @contextmanager
     def _noting_silence(self, peer: Peer) -> Iterator[None]:
-        """Notes a timeout, and that the request was broken off because somebody else answered before."""
+        """Notes a timeout, and a request that was broken off because another peer answered before, unless it
+        was broken off before another peer would have been asked in its place."""
+        clock = asyncio.get_running_loop().time
+        started_s = clock()
         try:
             yield
-        except (TimeoutError, asyncio.CancelledError):
-            self._silent_at[peer.account] = asyncio.get_running_loop().time()
+        except TimeoutError:
+            self._silent_at[peer.account] = clock()
+            raise
+        except asyncio.CancelledError:
+            if clock() - started_s >= PAUSE_S:
+                self._silent_at[peer.account] = clock()
             raise
         self._silent_at.pop(peer.account, None)
 
     async def try_often(
-        self, act: Callable[[], Awaitable[Answer]], get_progress: Callable[[], int] = lambda: 0
+        self,
+        act: Callable[[], Awaitable[Answer]],
+        get_progress: Callable[[], int] = lambda: 0,
+        attempts: int | None = None,
     ) -> Answer:
         """The result of `act`, called again after each retryable EnvironmentFault, with pauses, while
-        patience lasts. get_progress: bytes received so far over all attempts."""
+        patience lasts. get_progress: bytes received so far over all attempts; one that brought much does not
+        count. attempts: as often at most as this says, not as patience does."""
+        most = self._patience.attempts if attempts is None else attempts
         failures, progress = 0, get_progress()
         while True:
             try:
@@ -173,7 +186,7 @@ class PeerSession:
             except EnvironmentFault as fault:
                 is_moving = get_progress() - progress >= PROGRESS_BYTES
                 failures, progress = (1 if is_moving else failures + 1), get_progress()
-                if not fault.retryable or failures >= self._patience.attempts:
+                if not fault.retryable or (failures >= most and not is_moving):
                     raise
             await asyncio.sleep(self._patience.compute_pause_s(failures))
 

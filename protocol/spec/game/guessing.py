@@ -34,29 +34,29 @@ def list_open(state: GameState, game_round: GameRound, block: int) -> tuple[int,
 
 
 def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:
-    """Whether no vote is against a claim, and either all of its votes say ACCEPT, one at least, or its solver
-    was accepted when it last committed."""
+    """Whether no vote is against a claim, and either all of its votes say ACCEPT, one at least, or its seat
+    did not fail in the last round in which it committed."""
     places = (votes for place, votes in game_round.votes.items() if place[0] == slot)
     words = [vote.word for votes in places for vote in votes.values()]
     if AGAINST_WORDS & set(words):
         return False
-    return set(words) == {VoteWord.ACCEPT} or was_accepted(state, game_round, slot)
+    return set(words) == {VoteWord.ACCEPT} or not has_failed(state, game_round, slot)
 
 
-def was_accepted(state: GameState, game_round: GameRound, slot: int) -> bool:
-    """Whether the seat of a claim was accepted in the last round before in which it committed. Rounds that
-    are undone or forgotten say nothing."""
+def has_failed(state: GameState, game_round: GameRound, slot: int) -> bool:
+    """Whether the seat of a claim was not accepted in the last round before in which it committed. A seat
+    that never committed has not failed. Rounds that are undone or forgotten say nothing."""
     number = game_round.claims[slot].seat
     seat = state.seats.get(number)
     if seat is None:
-        return False
+        return True
     for index in range(game_round.index - 1, seat.joined - 1, -1):
         before = state.rounds.get(index)
         if before is not None and before.phase != RoundPhase.UNDONE:
             claims = (place for place, claim in before.claims.items() if claim.seat == number)
             earlier = next(claims, None)
             if earlier is not None:
-                return _is_accepted(state, before, earlier)
+                return not _is_accepted(state, before, earlier)
     return False
 
 

@@ -289,15 +289,16 @@ async def test_pseudo_gradients_are_waited_for_and_what_does_not_come_is_left_ou
 
 
 async def test_nothing_is_trained_while_the_guess_is_not_more_than_half_of_the_claims(tmp_path: Path) -> None:
-    """In the first round nobody is known: each vote would start the training anew."""
+    """In the first round no solver has failed yet: words against two of three claims take them out."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         first = await audit(stage)
-        own, other = stage.get_slot(1), stage.get_slot(2)
-        assert find_due(stage, first) is None
-        give(first, hand(other))
+        own, other, third = (stage.get_slot(number) for number in (1, 2, 3))
+        give(first, hand(third, VoteWord.REJECT_STATE))
         duty = find_due(stage, first)
         assert duty is not None
         assert duty.key == make_key(first.game.rounds[0], tuple(sorted((own, other))))
+        give(first, *(hand(slot, VoteWord.REJECT_STATE) for slot in (other, third)))
+        assert find_due(stage, first) is None
 
 
 async def test_nothing_is_due_before_the_close_and_after_the_root(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Client and server together, each with its own key, store and certificate."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from protocol.adapters.blobs import BlobKind, refer_tensor, refer_trace_tensor
+from protocol.adapters.wire import session
+from protocol.adapters.wire.client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from tests.protocol.adapters.parties import (
@@ -13,6 +17,7 @@ from tests.protocol.adapters.parties import (
     make_roots,
     make_tensor,
     make_trace_tensor,
+    serve_hostile,
 )
 
 
@@ -150,6 +155,61 @@ async def test_the_first_peer_that_delivers_is_enough(solver: Party, auditor: Pa
         assert (await client.fetch_from_any([down, bare, peer], ref)).read_bytes() == data
         with pytest.raises(EnvironmentFault, match=empty.account):
             await client.fetch_from_any([down, bare], refer_tensor(bytes(32), 1))
+
+
+async def test_of_many_peers_all_are_asked_once_before_one_is_asked_again(tmp_path: Path) -> None:
+    """The first refuses once, as a peer does that has not read the chain as far; the second sends something
+    else, and is not asked again; the third does not have it."""
+    data, ref = make_tensor(100)
+    late, liar, empty, node = (Party(tmp_path / name, seed) for seed, name in enumerate("abcd", 3))
+    asked: list[str] = []
+
+    async def refuse_once(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append("late")
+        return web.Response(body=data) if asked.count("late") > 1 else web.Response(status=409)
+
+    async def lie(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append("liar")
+        return web.Response(body=bytes(len(data)))
+
+    async def refuse(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append("empty")
+        return web.Response(status=403)
+
+    async with (
+        serve_hostile(late, refuse_once) as first,
+        serve_hostile(liar, lie) as second,
+        serve_hostile(empty, refuse) as third,
+        node.make_client() as client,
+    ):
+        assert (await client.fetch_from_any([first, second, third], ref)).read_bytes() == data
+    assert asked == ["late", "liar", "empty", "late"]
+
+
+async def test_a_request_that_is_broken_off_at_once_is_no_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that collects signatures breaks off what it does not need: those peers are as good as before."""
+    slow, node = Party(tmp_path / "slow", 3), Party(tmp_path / "node", 4)
+    reached = asyncio.Event()
+
+    async def wait(request: web.BaseRequest) -> web.StreamResponse:
+        reached.set()
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async def break_off(client: BlobClient, peer: Peer) -> float:
+        reached.clear()
+        asking = asyncio.create_task(client.get_status(peer))
+        await reached.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        return client.get_silence(peer)
+
+    async with serve_hostile(slow, wait) as peer, node.make_client() as client:
+        assert await break_off(client, peer) == 0
+        monkeypatch.setattr(session, "PAUSE_S", 0.0)
+        assert await break_off(client, peer) > 0
 
 
 async def test_without_peers_nothing_is_fetched(auditor: Party) -> None:

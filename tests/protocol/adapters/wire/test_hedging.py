@@ -10,7 +10,7 @@ from aiohttp import web
 
 from protocol.adapters.wire import client
 from protocol.adapters.wire.hedging import ask_in_turn
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from tests.protocol.adapters.parties import Party, make_tensor, serve_hostile
 
 
@@ -50,6 +50,16 @@ async def test_a_failed_one_makes_room_at_once() -> None:
 async def test_the_last_fault_is_told() -> None:
     with pytest.raises(EnvironmentFault, match="second"):
         await ask_in_turn([attempt("first", 0.0, True), attempt("second", 0.01, True)], 0.5)
+
+
+async def test_a_fault_that_may_pass_is_told_rather_than_another() -> None:
+    """Otherwise a peer that lies would keep a node from asking an honest one again."""
+
+    async def lie() -> str:
+        raise ProtocolFault(what="a lie", expected="an answer", actual="none", remedy="Ask another.")
+
+    with pytest.raises(EnvironmentFault, match="busy"):
+        await ask_in_turn([attempt("busy", 0.0, True), lie], 60.0)
 
 
 async def test_a_blob_comes_past_a_peer_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,17 +56,20 @@ def guess(world: World, own: int | None = None) -> tuple[int, ...]:
     return list_guessed(state, game_round, own, world.block)
 
 
-def test_of_an_unknown_solver_a_vote_is_needed_and_the_own_claim_needs_none() -> None:
+def test_who_never_committed_before_is_in_without_a_vote_until_a_word_is_against_it() -> None:
+    """So nobody waits for votes in a task's first round, or starts anew when somebody joins."""
     world = make_drawn()
-    assert guess(world) == () and guess(world, own=1) == (1,)
-    assert vote(world, 0, 0, 0, A)
-    assert guess(world) == (0,) and guess(world, own=1) == (0, 1)
-    assert list_open(world.get_now(), world.state.rounds[0], world.block) == (0, 1, 2)
+    assert guess(world) == (0, 1, 2) == list_open(world.get_now(), world.state.rounds[0], world.block)
+    assert vote(world, 0, 0, 0, U)
+    assert guess(world) == (1, 2) and guess(world, own=0) == (0, 1, 2)
 
 
-def test_who_was_accepted_last_time_is_in_without_a_vote() -> None:
-    """The one whose last claim was rejected is not."""
-    assert guess(make_second(A, A, R)) == (0, 1)
+def test_who_was_rejected_last_time_needs_a_vote() -> None:
+    """The others were accepted."""
+    world = make_second(A, A, R)
+    assert guess(world) == (0, 1) and guess(world, own=2) == (0, 1, 2)
+    assert vote(world, 2, 0, 0, A, index=1)
+    assert guess(world) == (0, 1, 2)
 
 
 @pytest.mark.parametrize("word", [R, VoteWord.REJECT_DELTA, VoteWord.REJECT_START, U])
@@ -83,9 +86,9 @@ def test_the_first_word_against_a_claim_takes_it_out(word: VoteWord) -> None:
 
 
 def test_an_abstention_says_nothing_against_a_claim_and_nothing_for_it() -> None:
-    known, unknown = make_second(A, A, A), make_drawn()
-    assert vote(known, 1, 0, 0, N, index=1) and vote(unknown, 1, 0, 0, N)
-    assert guess(known) == (0, 1, 2) and guess(unknown) == ()
+    known, failed = make_second(A, A, A), make_second(A, A, R)
+    assert vote(known, 1, 0, 0, N, index=1) and vote(failed, 2, 0, 0, N, index=1)
+    assert guess(known) == (0, 1, 2) and guess(failed) == (0, 1)
 
 
 def test_what_cannot_be_merged_any_more_is_out_whoever_made_it() -> None:
