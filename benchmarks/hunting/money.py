@@ -88,7 +88,7 @@ def compute_net(
 def compute_bearable_gain(
     deal: Deal, detected: float, owned: Fraction = Fraction(0), convicted: float = 1.0
 ) -> Fraction:
-    """What one spoiled segment must be worth to somebody outside before it pays, tokens."""
+    """What one spoiled segment must be worth to an outsider before it pays, tokens."""
     pay = deal.terms.amounts.solver_pay
     one = min(deal.list_cheats(Fraction(detected), owned), key=lambda cheat: cheat.spoiled)
     risk = one.voided * pay + one.caught * Fraction(convicted) * deal.loss
@@ -114,7 +114,7 @@ def list_plays(deal: Deal) -> tuple[Play, ...]:
     plays = (
         ("13", "riding inside the limits of a segment, worth nothing", Fraction(0)),
         ("18", "one more draw after a bad one", Fraction(-amounts.solver_pay)),
-        ("19", "nobody served but one's own verifiers", refused),
+        ("19", "only one's own verifiers served", refused),
         ("25", "verifier accepts an honest claim without a replay", deal.audit_price),
         ("25", "verifier accepts a false claim without a replay", copied),
         ("26", "verifier is handed a false root", copied),

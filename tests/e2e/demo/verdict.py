@@ -27,7 +27,7 @@ def _judge_task(report: Report) -> Iterator[Finding]:
     done, rounds = len(report["rounds"]), report["task_rounds"]
     yield Finding(done == rounds, f"{done} of {rounds} rounds are merged")
     closed = report["is_closed"]
-    yield Finding(closed, f"the task is {'closed, everybody paid out' if closed else 'not closed'}")
+    yield Finding(closed, f"the task is {'closed, all seats paid out' if closed else 'not closed'}")
 
 
 def _judge_roots(report: Report) -> Iterator[Finding]:
