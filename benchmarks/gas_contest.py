@@ -125,7 +125,10 @@ def _contest(play: ContestPlay) -> dict[str, Any]:
         answers.append(play.do(play.submitter, "Contests", "answer", play.task, contest, nodes).gas)
         sent = play.do(challenger, "Contests", "nameChild", play.task, contest, child, nodes)
         names.append(sent.gas)
-    who = play.submitter if play.is_right else challenger
-    brought = play.do(who, "Contests", "bringLeaf", play.task, contest, play.inputs)
-    require_event(brought, "ContestEnded", outcome=4 if play.is_right else 5)
-    return {"contest": opened.gas, "answers": answers, "names": names, "leaf": brought.gas}
+    if play.is_right:
+        last = play.do(play.submitter, "Contests", "bringLeaf", play.task, contest, play.inputs)
+    else:
+        play.chain.mine_to(require_event(sent, "ChildNamed")["clock_block"])
+        last = play.do(challenger, "Contests", "endContest", play.task, contest)
+    require_event(last, "ContestEnded", outcome=4 if play.is_right else 5)
+    return {"contest": opened.gas, "answers": answers, "names": names, "last": last.gas}

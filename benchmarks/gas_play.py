@@ -243,7 +243,7 @@ class Play:
         merged = sorted(range(many), key=lambda slot: shards[slot])
         root = self.make_root(number)
         merged_hash = compute_merged_hash([known.claims[slot] for slot in merged])
-        merge = MergeSignature(self.domain, number, known.base, merged_hash, root)
+        merge = MergeSignature(self.domain, number, known.base, (1 << many) - 1, merged_hash, root)
         signers = self.seats[SOLVER][: many // 2 + 1]
         signatures = b"".join(sign_merge(one, merge, self.signing) for one in signers)
         self.rounds[number + 1].base = root

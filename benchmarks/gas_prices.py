@@ -54,9 +54,9 @@ def list_contest_prices(chain: RoundChain, solvers: int) -> Iterator[Priced]:
         found = measure_contests(chain, solvers)
         print(found, flush=True)
     right, wrong = found["right"], found["wrong"]
-    answers = sum(right["answers"]) + right["leaf"]
+    answers = sum(right["answers"]) + right["last"]
     yield Priced(f"contest of {solvers}", answers, price(solvers).contest)
-    moves = wrong["contest"] + sum(wrong["names"]) + wrong["leaf"]
+    moves = wrong["contest"] + sum(wrong["names"]) + wrong["last"]
     yield Priced(f"fall of {solvers}", moves, price(solvers).fall)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from protocol.adapters.chain.game import open_game_chain
 from protocol.adapters.chain.game_deployment import read_game_deployment
 from protocol.adapters.chain.refusals import format_tokens
-from protocol.adapters.keys import read_password
+from protocol.adapters.keys import read_new_password
 from protocol.adapters.wire.endpoint import choose_endpoint
 from scripts import devnet
 from scripts.clock import NEVER
@@ -56,7 +56,7 @@ async def make_home(options: argparse.Namespace, console: Console) -> None:
         limits=options.limits or ("local" if options.devnet else "12s"),
     )
     read_game_deployment(options.deployment)
-    password = read_password(options.password_file, "Password for the new keystore: ")
+    password = read_new_password(options.password_file, "Password for the new keystore: ")
     key = create_home(options.home, config, password, is_devnet=options.devnet)
     console.say(f"account {key.address} in {options.home}")
     if options.devnet:

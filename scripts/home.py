@@ -46,6 +46,15 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: bool) -> AccountKey:
     """Make keystore, certificate and configuration in `home`. Raises InvalidInput where a keystore is there
     already: a key is never overwritten. is_devnet: a quick key derivation, for play money only."""
+    if (home / KEYSTORE_FILE).exists():
+        raise InvalidInput(
+            what="this home has a key already",
+            expected="a folder without one",
+            actual=KEYSTORE_FILE,
+            where=str(home),
+            remedy="Choose another --home, or keep this one: `touchstone devnet --fund ADDRESS` gives its "
+            "account money of a test network.",
+        )
     create = create_devnet_keystore if is_devnet else create_keystore
     key = create(home / KEYSTORE_FILE, password)
     load_or_create_identity(home)

@@ -81,13 +81,22 @@ async def leave(chain: GameChain, name: str, console: Console, *, is_agreed: boo
     await send(chain.tasks.leave(task, seat.number))
     after = await read_state(chain, chain.address)
     holding = find_holding(after.games[task], seat, await read_pace(chain))
-    console.say(f"{show_seat(seat)} has left; {format_tokens(holding.stake_wei)}: {tell_release(holding)}")
+    release = f"is held by {tell_release(holding)}" if holding.held_by else tell_release(holding)
+    console.say(f"{show_seat(seat)} leaves; its stake of {format_tokens(holding.stake_wei)} {release}")
     console.say("Next: touchstone withdraw --wait")
 
 
 def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
     """The open seat of this account. Raises InvalidInput where it has none."""
     seat = find_seat(game, chain.address)
+    if seat is not None and seat.status == SeatStatus.LEAVING:
+        raise InvalidInput(
+            what="this account's seat is leaving already",
+            expected="an open seat",
+            actual=f"{show_seat(seat)}, leaving",
+            where=show_task(task),
+            remedy="Wait for its stake: `touchstone withdraw --wait`.",
+        )
     if seat is None or seat.status != SeatStatus.OPEN:
         raise InvalidInput(
             what="this account has no open seat in the task",

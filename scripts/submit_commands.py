@@ -51,7 +51,10 @@ async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, 
         await require_tokens(party.chain, party.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
         task = await post_task(party, file.plan, dataset, salt)
-        console.say(f"posted 0x{task.hex()}; serving its dataset to the end, Ctrl-C stops that")
+        console.say(
+            f"posted 0x{task.hex()}; serving its dataset to the end. Ctrl-C stops that: run again, this "
+            "command posts another task with another escrow"
+        )
         await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
 
 

@@ -84,7 +84,7 @@ class Contests(Conduct):
             if contest.turn == ContestTurn.CONTESTER and self.how != "silent":
                 yield STRANGER, calls.NameChild(number, 0)
                 if self.how == "itself":
-                    yield STRANGER, calls.BringLeaf(number, is_right=True)
+                    yield STRANGER, calls.BringLeaf(number)
 
 
 @dataclass(frozen=True)

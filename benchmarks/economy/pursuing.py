@@ -175,4 +175,4 @@ def _list_contests(play: Play) -> Sends:
         if contest.turn == ContestTurn.ANSWER:
             yield solvers[0], calls.AnswerContest(number)
         elif contest.turn == ContestTurn.LEAF:
-            yield solvers[0], calls.BringLeaf(number, is_right=True)
+            yield solvers[0], calls.BringLeaf(number)

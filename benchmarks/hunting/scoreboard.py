@@ -143,7 +143,7 @@ def _list_attacks(figures: Figures) -> list[str]:
         "",
         "A sample is one claim seen by one verifier. Rejected: void, unmerged, unpaid. Margin: the",
         "smallest distance over the limit of all samples. Steps: the worst step, over the limit of a",
-        "step, of the best defence that the claimant can show before it is disputed; at 1 or below no auditor",
+        "step, of the best defence that the claimant can show before it is disputed; at 1 or below none",
         "disputes, and the seat is kept. Seat: rejected claims that keep it. Moved: W's distance from",
         "honest work over the update, at most; loss: what that does to the held-out loss at a segment's",
         "end, nats. Saved: share of the honest compute. Net: tokens beyond honest work at the sampling",

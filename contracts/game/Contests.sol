@@ -119,9 +119,8 @@ contract Contests is Module, IContests {
     function bringLeaf(TaskId task, bytes32 id, bytes calldata inputs) external {
         (Contest storage c, RoundView memory view_) = _onTurn(task, id, Turn.LEAF);
         GameTerms memory terms = _terms(task);
-        bytes32 right = _leafOf(task, c, view_, terms, inputs);
-        if (right == c.node) _stand(task, id, c, terms, msg.sender);
-        else _fall(task, id, c, terms);
+        if (_leafOf(task, c, view_, terms, inputs) != c.node) revert IRefusals.ProofInvalid("leaf");
+        _stand(task, id, c, terms, msg.sender);
     }
 
     // Ends ------------------------------------------------------------------------------------------------------------

@@ -494,7 +494,7 @@ contract Rounds is Module, IRounds {
         }
         bytes32 base = s.bases[round % RING_ROUNDS];
         return Statements.MergeSignature(
-            _domain(task), uint32(round), base, Statements.mergedHash(roots), root
+            _domain(task), uint32(round), base, merged, Statements.mergedHash(roots), root
         );
     }
 

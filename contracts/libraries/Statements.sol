@@ -60,11 +60,13 @@ library Statements {
         bytes32 sealSalt;
     }
 
-    /// @dev A solver's word that merging these claims into the base root gives `root`.
+    /// @dev A solver's word that merging the claims of these slots, a bitmap, into the base root gives `root`. Roots alone would not do: two slots may
+    /// have the same one, and only the account that made it can open its work leaf.
     struct MergeSignature {
         bytes32 domain;
         uint32 round;
         bytes32 baseRoot;
+        uint64 merged;
         bytes32 mergedHash;
         bytes32 root;
     }
@@ -84,7 +86,7 @@ library Statements {
         "VoteOpening(Vote vote,bytes32 claimEndRoot,bytes32 boundarySalt,bytes32 ownEndRoot,bytes32 sealSalt)Vote(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 seed,uint32 slot,bytes32 claimRoot,uint32 draw,uint32 rank,uint32 segment,bytes32 startLeaf,bytes32 seal,bytes32 endLeaf,uint8 word,uint32 namedLeaf)"
     );
     bytes32 internal constant MERGE_TYPE = keccak256(
-        "MergeSignature(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 mergedHash,bytes32 root)"
+        "MergeSignature(bytes32 domain,uint32 round,bytes32 baseRoot,uint64 merged,bytes32 mergedHash,bytes32 root)"
     );
 
     // Hashes ------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from protocol.adapters.files import require_private_file, write_private_file
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 
 APPLICATION_ID = int.from_bytes(b"TchJ", "big")
-FORMAT = 2
+FORMAT = 3
 FIRST_CHECKSUM = bytes(32)
 FILE_NAME = "journal.sqlite"
 """In a home."""

@@ -89,10 +89,10 @@ def load_keystore(path: Path, password: str) -> AccountKey:
 
 
 def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str:
-    """The first line of the password file at `path`; without a path, what the person at the terminal
-    types."""
+    """The first line of the password file at `path`; without a path, what the person at the terminal types.
+    Raises InvalidInput where there is neither, or the file is empty or open to others."""
     if path is None:
-        return getpass.getpass(prompt)
+        return _ask_password(prompt)
     require_private_file(path)
     lines = path.read_text(encoding="utf-8").splitlines()
     if not lines or not lines[0]:
@@ -104,6 +104,32 @@ def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str
             remedy="Write the password into it.",
         )
     return lines[0]
+
+
+def read_new_password(path: Path | None, prompt: str) -> str:
+    """The same for a keystore that is to be made: at a terminal it is typed twice. Raises InvalidInput where
+    the two differ."""
+    password = read_password(path, prompt)
+    if path is None and _ask_password("The same again: ") != password:
+        raise InvalidInput(
+            what="two different passwords were typed",
+            expected="the same password twice",
+            actual="another one the second time",
+            remedy="Nothing was made. Run the command again.",
+        )
+    return password
+
+
+def _ask_password(prompt: str) -> str:
+    try:
+        return getpass.getpass(prompt)
+    except EOFError:
+        raise InvalidInput(
+            what="no password was typed",
+            expected="a password, typed at a terminal or in a file",
+            actual="no terminal",
+            remedy="Pass --password-file FILE: the password on its first line, mode 0600.",
+        ) from None
 
 
 def _write_keystore(path: Path, account: LocalAccount, password: str, work_factor: int) -> AccountKey:

@@ -94,11 +94,14 @@ class VoteOpening:
 
 @dataclass(frozen=True)
 class MergeSignature:
-    """A solver's word that merging these claims into the base root gives `root` (`compute_outer_root`)."""
+    """A solver's word that merging these claims into the base root gives `root` (`compute_outer_root`).
+    merged: their slots, a bitmap. Roots alone would not do: two slots may have the same one, and only the
+    account that made it can open its work leaf."""
 
     domain: bytes
     round: int
     base_root: bytes
+    merged: int
     merged_hash: bytes
     root: bytes
 

@@ -31,8 +31,8 @@ STATEMENT_TYPES: Mapping[str, TypedFields] = {
         ("ownEndRoot", "bytes32"), ("sealSalt", "bytes32"),
     ),
     "MergeSignature": (
-        ("domain", "bytes32"), ("round", "uint32"), ("baseRoot", "bytes32"), ("mergedHash", "bytes32"),
-        ("root", "bytes32"),
+        ("domain", "bytes32"), ("round", "uint32"), ("baseRoot", "bytes32"), ("merged", "uint64"),
+        ("mergedHash", "bytes32"), ("root", "bytes32"),
     ),
 }  # fmt: skip
 """The EIP-712 types: the fields of the class of that name, in its order. These a contract checks,"""

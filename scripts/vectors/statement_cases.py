@@ -180,8 +180,9 @@ def _merges() -> Table:
     for i, count in enumerate([1, 2, 64]):
         roots = [word(f"merged/{i}/{j}") for j in range(count)]
         merged = statements.compute_merged_hash(roots)
+        slots = (1 << count) - 1 ^ i
         merge = MergeSignature(
-            word("merge/domain"), i, word(f"merge/base/{i}"), merged, word(f"merge/root/{i}")
+            word("merge/domain"), i, word(f"merge/base/{i}"), slots, merged, word(f"merge/root/{i}")
         )
         table.add(f"{count} claims", **_cells(merge), **_signed(merge), claimRoots=roots)
     return table

@@ -11,7 +11,7 @@ import torch
 
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.dispute.sources import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from protocol.actions.merge.book import ClaimBook, WorkProof
+from protocol.actions.merge.book import ClaimBook, ClaimName, WorkProof
 from protocol.actions.network import Network
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKey, BlobKind
@@ -245,7 +245,7 @@ class Proofs:
         )
         claims = ClaimBook(journal, self.twin.task)
         for claim in self.claims.values():
-            claims.proofs[claim.root] = claim.open_work()
+            claims.proofs[ClaimName(0, claim.solver.address, claim.root)] = claim.open_work()
             store.put_delta(claim.work.delta_root, claim.delta)
             store.put_tensor(claim.headers[-1].weights_root, tensor_bytes(GLOBAL + 0.01 * SEGMENTS))
         store.put_tensor(tensor_root(GLOBAL), tensor_bytes(GLOBAL))

@@ -285,7 +285,8 @@ class Twin:
         slots = sorted(set(call.merged) & set(game_round.claims), key=lambda slot: shards[slot])
         merged = compute_merged_hash([game_round.claims[slot].claim_root for slot in slots])
         domain = self.state.terms.domain
-        merge = MergeSignature(domain, call.round, game_round.base_root, merged, call.root)
+        bits = sum(1 << slot for slot in slots)
+        merge = MergeSignature(domain, call.round, game_round.base_root, bits, merged, call.root)
         return sign_merge(self._member(self.state.seats[seat].account), merge, self.signing)
 
     def _member(self, account: str) -> Member:

@@ -33,7 +33,7 @@ def test_a_home_is_not_made_twice(
 ) -> None:
     before = (home / "keystore.json").read_bytes()
     assert init(network, home, password) == 2
-    assert "a secret's file cannot be used" in capsys.readouterr().err
+    assert "this home has a key already" in capsys.readouterr().err
     assert (home / "keystore.json").read_bytes() == before
 
 

@@ -43,7 +43,7 @@ def test_a_stake_goes_in_and_comes_out(operators: Operators, monkeypatch: pytest
     said = operators.run("alice", "leave", task[:8])
     assert "leaves for good" in said and "now: touchstone withdraw" in said
     lines = operators.fail("alice", "leave", task[:8], "--yes")
-    assert "no open seat" in lines[0] and lines[2].endswith("solver 0, leaving")
+    assert "is leaving already" in lines[0] and lines[2].endswith("solver 0, leaving")
     said = operators.run("alice", "withdraw", "--wait")
     assert "withdrawn: 1.500000000000002 tokens" in said and "in the wallet now: 100000 tokens" in said
     assert operators.read_wallet("alice") == WEALTH_WEI

@@ -11,7 +11,7 @@ import {TaskId} from "../../Types.sol";
 ///   ANSWER --------> CONTESTER ---------> ANSWER/LEAF
 /// ```
 /// Nobody brings a rival root. Whoever has the tree answers: first the two roots behind the posted one, then 16 nodes a turn, which hash to their parent.
-/// The contester names the one that its own tree lacks. At the leaf anybody brings the inputs. Each turn has `respond` blocks. A wrong leaf, or no answer:
+/// The contester names the one that its own tree lacks. At the leaf anybody brings the inputs. Each turn has `respond` blocks. No answer, or no right leaf:
 /// the root FALLS. A right leaf, or a silent contester: it STANDS, half of the bond goes to who answered last, half is burned. Where the root is not
 /// posted any more the contest is MOOT, its bond returned.
 /// @dev Any number runs at once. Nothing is remembered of a tree but one hash, so an answer costs the same on every level.
@@ -83,7 +83,8 @@ interface IContests {
     /// @param nodes nodes of one level, from left to right
     function nameChild(TaskId task, bytes32 id, uint256 child, bytes32[] calldata nodes) external;
 
-    /// @notice At a leaf: the contract computes it. A leaf behind the last one is the zero word and needs no inputs.
+    /// @notice At a leaf: the contract computes it, and the root stands if it is the posted one; else the call reverts, and the root falls when the clock
+    /// has run out. So no call computes a leaf and makes a root fall as well. A leaf behind the last one is the zero word and needs no inputs.
     /// @param task the task
     /// @param id its name
     /// @param inputs one behind the other, no lengths between them: the leaf (1,024 bytes) of the base root's weights and its siblings, that of its momentum

@@ -30,7 +30,7 @@ class TrainAhead:
     @property
     def index(self) -> int:
         """The round that is trained."""
-        return self.key[0] + 1
+        return self.key.round + 1
 
     async def perform(self, party: Party) -> None:
         """Merge as posting does, and train until the claim is written down. Raises EnvironmentFault, at the
@@ -38,7 +38,7 @@ class TrainAhead:
         root = get_root(await merge_claims(party, self.key))
         async with party.task.locks["claim", self.index]:
             origin = self.require_origin(party, root)
-            claims = f"{len(self.key[2])} claims of round {self.key[0]}"
+            claims = f"{len(self.key.slots)} claims of round {self.key.round}"
             party.say(f"round {self.index}: training ahead, on what {claims} come to")
             await finish_claim(party, origin, partial(self.require_origin, party, root))
 
@@ -51,7 +51,7 @@ class TrainAhead:
         if not isinstance(guess, Guess) or (guess.key, guess.beacon) != (self.key, self.beacon):
             raise EnvironmentFault(
                 what="the guess does not hold any more",
-                expected=f"{len(self.key[2])} claims of round {self.key[0]}",
+                expected=f"{len(self.key.slots)} claims of round {self.key.round}",
                 actual="others, or none",
                 remedy="Nothing is lost but time: the next round is trained from what is likelier now.",
             )
@@ -72,5 +72,5 @@ def _is_trained(party: Party, guess: Guess) -> bool:
     made = party.task.claims.merges.get(guess.key)
     if made is None:
         return False
-    work = party.task.claims.works.get((guess.key[0] + 1, compute_basis(get_root(made), guess.beacon)))
+    work = party.task.claims.works.get((guess.key.round + 1, compute_basis(get_root(made), guess.beacon)))
     return work is not None and work.finished is not None

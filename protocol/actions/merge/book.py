@@ -6,7 +6,7 @@ Read once at the start, then kept in step with every record that is written thro
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocol.actions.merge.records import (
     ClaimBoundaryReached,
@@ -14,6 +14,7 @@ from protocol.actions.merge.records import (
     ClaimSaltsDrawn,
     ContestMade,
     MergeMade,
+    WorkShown,
     compute_basis,
 )
 from protocol.adapters.journal import Journal
@@ -21,8 +22,24 @@ from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.game.state import GameRound
 
-MergeKey = tuple[int, bytes, tuple[bytes, ...]]
-"""(round, base root, claim roots in shard order): what a merge is of."""
+
+class MergeKey(NamedTuple):
+    """What a merge is of: slots in shard order, and the roots of their claims. Roots alone would not do: two
+    slots may have the same one."""
+
+    round: int
+    base_root: bytes
+    slots: tuple[int, ...]
+    claim_roots: tuple[bytes, ...]
+
+
+class ClaimName(NamedTuple):
+    """A claim by what its work leaf names. A root alone would not do: another seat may have committed to the
+    same one, or the same seat in a later round."""
+
+    round: int
+    solver: str
+    claim_root: bytes
 
 
 @dataclass(frozen=True)
@@ -45,12 +62,12 @@ class ClaimWork:
 
 @dataclass
 class ClaimBook:
-    """works: by round and basis; merges: by round, base root and claim roots; contests: by round, root, the
-    end of its window and attempt.
+    """works: by round and basis; merges: by what they are of; proofs: work leaves that were checked against
+    their claim; contests: by round, root, the end of its window and attempt.
 
-    In memory alone, since it can be had again: outer, what stands behind outer roots; proofs, work leaves by
-    claim root; fetched, claims whose pseudo-gradient is in the store; wanted, merges that somebody asked to
-    sign; signatures of merges by seat number; seen, when something was first seen to be due."""
+    In memory alone, since it can be had again: outer, what stands behind outer roots; fetched, claims whose
+    pseudo-gradient is in the store; wanted, merges that a peer asked to sign; signatures of merges by seat
+    number; seen, when something was first seen to be due."""
 
     journal: Journal
     task: bytes
@@ -58,8 +75,8 @@ class ClaimBook:
     merges: dict[MergeKey, MergeMade] = field(default_factory=dict)
     outer: dict[bytes, OuterHeader] = field(default_factory=dict)
     contests: dict[tuple[int, bytes, int, int], ContestMade] = field(default_factory=dict)
-    proofs: dict[bytes, WorkProof] = field(default_factory=dict)
-    fetched: set[bytes] = field(default_factory=set)
+    proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
+    fetched: set[ClaimName] = field(default_factory=set)
     wanted: set[MergeKey] = field(default_factory=set)
     signatures: dict[MergeKey, dict[int, bytes]] = field(default_factory=dict)
     seen: dict[tuple[int, Hashable], int] = field(default_factory=dict)
@@ -83,15 +100,19 @@ class ClaimBook:
             return
         if isinstance(record, MergeMade):
             self._index_merge(record)
+        elif isinstance(record, WorkShown):
+            name = ClaimName(record.round, record.solver, record.claim_root)
+            self.proofs[name] = WorkProof(record.delta_root, record.carried_root, record.path)
         elif isinstance(record, ContestMade):
-            name = (record.round, record.root, record.root_until, record.attempt)
-            self.contests[name] = record
+            attempt = (record.round, record.root, record.root_until, record.attempt)
+            self.contests[attempt] = record
         elif isinstance(record, ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished):
             self._index_claim(self.works[record.round, record.basis], record)
 
     def _index_merge(self, record: MergeMade) -> None:
         header = OuterHeader(record.weights_root, record.momentum_root)
-        self.merges[record.round, record.base_root, record.claim_roots] = record
+        key = MergeKey(record.round, record.base_root, record.slots, record.claim_roots)
+        self.merges[key] = record
         self.outer[compute_outer_root(header)] = header
 
     @staticmethod

@@ -176,7 +176,7 @@ def _is_about(contest: RootContest, game_round: GameRound) -> bool:
 
 
 def _list_moves(party: Party, state: GameState, contest: InnerContest, block: int) -> Iterator[Duty | Wait]:
-    """The contester's own move at once; answers and leaves that help the own side, by turns."""
+    """The contester's own move at once; answers and the leaf of a right root, by turns."""
     game_round = state.rounds[contest.round]
     is_there = game_round.phase == RoundPhase.POSTED and game_round.root == contest.root
     made = find_own_merge(party, game_round) if is_there else None
@@ -187,17 +187,13 @@ def _list_moves(party: Party, state: GameState, contest: InnerContest, block: in
     if contest.turn == InnerTurn.CONTESTER:
         if is_own and not is_right:
             yield move
-    elif is_right or (contest.turn == InnerTurn.LEAF and is_own):
-        turn = _get_turn_block(party, state, contest, game_round, is_own)
+    elif is_right:
+        turn = _get_turn_block(party, state, contest, game_round)
         yield move if block >= turn else Wait(turn)
 
 
-def _get_turn_block(
-    party: Party, state: GameState, contest: InnerContest, game_round: GameRound, is_own: bool
-) -> int:
-    """Who signed the root answers first, one after the other; within half of the clock all do."""
-    if is_own:
-        return 0
+def _get_turn_block(party: Party, state: GameState, contest: InnerContest, game_round: GameRound) -> int:
+    """Signers of the root answer first, one after the other; within half of the clock all do."""
     respond = state.terms.windows.respond
     slot = find_own_slot(state, game_round, party.account)
     seat = None if slot is None else game_round.pool.solvers[slot]

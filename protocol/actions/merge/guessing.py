@@ -10,6 +10,7 @@ from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.judging import judge_round
 from protocol.actions.merge.outer_step import find_own_merge, get_root, make_key
 from protocol.actions.merge.places import find_own_slot
+from protocol.actions.merge.work import is_fetched
 from protocol.actions.runtime.duties import Wait
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.enums import RoundPhase, SeatStatus
@@ -35,7 +36,7 @@ class Guess:
 
     def foresee(self, root: bytes) -> GameState:
         """The state with the next round on this root."""
-        return foresee(self.state, self.state.rounds[self.key[0]], root, self.slots, self.block)
+        return foresee(self.state, self.state.rounds[self.key.round], root, self.slots, self.block)
 
 
 def find_guess(party: Party, block: int) -> Guess | Wait | None:
@@ -49,7 +50,7 @@ def find_guess(party: Party, block: int) -> Guess | Wait | None:
     state = judge_round(party, state, game_round.index, block).state
     game_round = state.rounds[game_round.index]
     likely = list_guessed(state, game_round, find_own_slot(state, game_round, party.account), block)
-    slots = tuple(slot for slot in likely if game_round.claims[slot].claim_root in party.task.claims.fetched)
+    slots = tuple(slot for slot in likely if is_fetched(party, game_round, slot))
     until = (game_round.closed or 0) + state.terms.windows.audit_max // FETCH_DIVISOR
     if slots != likely and block <= until:
         return Wait(until + 1)

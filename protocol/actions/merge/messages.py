@@ -19,6 +19,7 @@ MAX_BYTES = 16 * 1024
 CLAIMS_MAX = 64
 
 ClaimRoots = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=CLAIMS_MAX)]
+ClaimSlots = Annotated[tuple[Count, ...], Meta(min_length=1, max_length=CLAIMS_MAX)]
 Answer = TypeVar("Answer")
 
 
@@ -41,15 +42,17 @@ class AskWork(Message, frozen=True):
 
     task: Word
     round: Count
+    slot: Count
     claim_root: Word
 
 
 class AskMerge(Message, frozen=True):
-    """Please sign that merging these claims, in shard order, into the base root gives `root`."""
+    """Please sign that merging the claims of these slots, in shard order, into the base root gives `root`."""
 
     task: Word
     round: Count
     base_root: Word
+    slots: ClaimSlots
     claim_roots: ClaimRoots
     root: Word
 

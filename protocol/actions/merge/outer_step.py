@@ -12,9 +12,10 @@ from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.global_model import keep_outer, load_outer, load_outer_state
 from protocol.actions.merge.places import sort_by_shard
 from protocol.actions.merge.records import MergeMade
-from protocol.actions.merge.work import fetch_delta
+from protocol.actions.merge.work import fetch_delta, is_fetched, name_claim
 from protocol.actions.runtime.duties import Duty
 from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import refer_tensor
 from protocol.compute.outer import merge
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
@@ -30,14 +31,13 @@ def make_key(game_round: GameRound, slots: tuple[int, ...]) -> MergeKey:
     """What merging the claims of these slots is called."""
     ordered = sort_by_shard(game_round, slots)
     roots = tuple(game_round.claims[slot].claim_root for slot in ordered)
-    return game_round.index, game_round.base_root, roots
+    return MergeKey(game_round.index, game_round.base_root, ordered, roots)
 
 
-def find_slots(game_round: GameRound, claim_roots: tuple[bytes, ...]) -> tuple[int, ...] | None:
-    """The slots of claims in this order; None where the round has no such claim, or one stands twice."""
-    by_root = {claim.claim_root: slot for slot, claim in game_round.claims.items()}
-    slots = tuple(by_root[root] for root in claim_roots if root in by_root)
-    return slots if len(set(slots)) == len(claim_roots) else None
+def is_on_chain(game_round: GameRound, key: MergeKey) -> bool:
+    """Whether the round has these claims in these slots, and they stand in the order of their shards."""
+    slots = set(key.slots)
+    return slots <= game_round.claims.keys() and key == make_key(game_round, tuple(slots))
 
 
 def get_root(made: MergeMade) -> bytes:
@@ -52,8 +52,8 @@ def find_own_merge(party: Party, game_round: GameRound) -> MergeMade | None:
 
 def make_statement(domain: bytes, made: MergeMade) -> MergeSignature:
     """What a solver signs about a merge."""
-    merged = compute_merged_hash(made.claim_roots)
-    return MergeSignature(domain, made.round, made.base_root, merged, get_root(made))
+    merged, claims = sum(1 << slot for slot in made.slots), compute_merged_hash(made.claim_roots)
+    return MergeSignature(domain, made.round, made.base_root, merged, claims, get_root(made))
 
 
 # --- Duties -------------------------------------------------------------------------------------------------
@@ -68,8 +68,9 @@ class FetchDelta:
     async def perform(self, party: Party) -> None:
         """Fetch it from its solver, or from whoever has it."""
         game_round = party.game.rounds[self.round]
+        name = name_claim(party, game_round, self.slot)
         await fetch_delta(party, game_round, self.slot)
-        party.task.claims.fetched.add(self.claim_root)
+        party.task.claims.fetched.add(name)
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,9 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
     if game_round is None or game_round.beacon is None:
         return
     hopeful = list_open(state, game_round, block)
-    missing = [slot for slot in hopeful if game_round.claims[slot].claim_root not in book.fetched]
+    missing = [slot for slot in hopeful if not is_fetched(party, game_round, slot)]
     yield from (FetchDelta(game_round.index, s, game_round.claims[s].claim_root) for s in missing)
-    keys = {key for key in book.wanted if key[:2] == (game_round.index, game_round.base_root)}
+    keys = {key for key in book.wanted if is_on_chain(game_round, key)}
     if hopeful and not missing:
         keys.add(make_key(game_round, hopeful))
     yield from (MergeClaims(key) for key in keys if key not in book.merges)
@@ -101,32 +102,37 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
 
 # --- Computing ----------------------------------------------------------------------------------------------
 async def merge_claims(party: Party, key: MergeKey) -> MergeMade:
-    """The outer step over these claims: computed once, kept in the store, written down. Raises
-    EnvironmentFault or ProtocolFault where the bytes cannot be had."""
+    """The outer step over these claims: computed, kept in the store, and written down the first time;
+    computed again where the store lacks it, since a contest of its root needs it. Raises EnvironmentFault or
+    ProtocolFault where the bytes cannot be had."""
     async with party.task.locks["merge", key]:
         book = party.task.claims
-        if key not in book.merges:
+        if key not in book.merges or not _is_kept(party, book.merges[key]):
             game_round = _require_round(party, key)
-            slots = find_slots(game_round, key[2])
-            assert slots is not None
-            deltas = [await fetch_delta(party, game_round, slot) for slot in slots]
-            before = await load_outer_state(party, await load_outer(party, key[1]))
+            deltas = [await fetch_delta(party, game_round, slot) for slot in key.slots]
+            before = await load_outer_state(party, await load_outer(party, key.base_root))
             terms = party.task.spec.terms
             rates = (terms.outer_learning_rate, terms.outer_momentum)
             after = await asyncio.to_thread(merge, before, deltas, *rates)
             header = await asyncio.to_thread(keep_outer, party, after)
-            book.write(MergeMade(party.task.task, *key, header.weights_root, header.momentum_root))
+            if key not in book.merges:
+                book.write(MergeMade(party.task.task, *key, header.weights_root, header.momentum_root))
         return book.merges[key]
+
+
+def _is_kept(party: Party, made: MergeMade) -> bool:
+    count = party.task.spec.terms.parameter_count
+    return all(party.store.has(refer_tensor(root, count)) for root in (made.weights_root, made.momentum_root))
 
 
 def _require_round(party: Party, key: MergeKey) -> GameRound:
     """The round of a merge. Raises EnvironmentFault where the chain has another one now."""
-    game_round = party.game.rounds.get(key[0])
-    is_there = game_round is not None and game_round.base_root == key[1]
-    if game_round is None or not is_there or find_slots(game_round, key[2]) is None:
+    game_round = party.game.rounds.get(key.round)
+    is_there = game_round is not None and game_round.base_root == key.base_root
+    if game_round is None or not is_there or not is_on_chain(game_round, key):
         raise EnvironmentFault(
             what="the claims of a merge are not on the chain any more",
-            expected=f"{len(key[2])} claims of round {key[0]}",
+            expected=f"{len(key.slots)} claims of round {key.round}",
             actual="others",
             remedy="Nothing is lost: what is on the chain is merged.",
         )

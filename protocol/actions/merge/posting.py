@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.judging import MergeSet, find_merge_set, judge_round
-from protocol.actions.merge.outer_step import find_slots, get_root, make_key, merge_claims
+from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.merge.places import find_own_slot, list_open_solvers
 from protocol.actions.merge.signing import gather_signatures, is_majority
+from protocol.actions.merge.work import is_fetched
 from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.party import Party
 from protocol.spec.errors import EnvironmentFault
@@ -45,7 +46,7 @@ class PostMerge:
 
     async def perform(self, party: Party) -> None:
         """Merge, ask for signatures until they are a majority or a block has passed, send all at once."""
-        game_round = party.game.rounds[self.key[0]]
+        game_round = party.game.rounds[self.key.round]
         made, head = await merge_claims(party, self.key), party.state.head_block
         signatures = await gather_signatures(party, game_round, made)
         while not is_majority(party, game_round, len(signatures)) and party.state.head_block == head:
@@ -54,9 +55,7 @@ class PostMerge:
         if not is_majority(party, game_round, len(signatures)):
             raise _make_lonely(len(signatures))
         chosen = find_merge_set(party, game_round, party.state.head_block + 1)
-        slots = find_slots(game_round, self.key[2])
-        assert slots is not None, "merge_claims looked for them"
-        await _send(party, replace(chosen, slots=slots), get_root(made), signatures)
+        await _send(party, replace(chosen, slots=self.key.slots), get_root(made), signatures)
 
 
 async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
@@ -132,8 +131,7 @@ def _list_post(party: Party, state: GameState, game_round: GameRound, block: int
 def choose_slots(party: Party, chosen: MergeSet) -> tuple[int, ...]:
     """The accepted claims whose pseudo-gradients this node has: who shows them to auditors alone must not
     keep the others from being merged."""
-    fetched, claims = party.task.claims.fetched, chosen.game_round.claims
-    return tuple(slot for slot in chosen.slots if claims[slot].claim_root in fetched)
+    return tuple(slot for slot in chosen.slots if is_fetched(party, chosen.game_round, slot))
 
 
 def _list_votes(

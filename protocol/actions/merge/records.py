@@ -56,12 +56,28 @@ class ClaimFinished:
 
 
 @dataclass(frozen=True)
+class WorkShown:
+    """The work leaf of another solver's claim, once it was checked: a contest of the merged root needs it,
+    and its solver may not show it again."""
+
+    task: Word
+    round: int
+    solver: str
+    claim_root: Word
+    delta_root: Word
+    carried_root: Word
+    path: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
 class MergeMade:
-    """Before it is signed: the outer step over these claims, in shard order, that this node computed."""
+    """Before it is signed: the outer step over the claims of these slots, in shard order, that this node
+    computed."""
 
     task: Word
     round: int
     base_root: Word
+    slots: tuple[int, ...]
     claim_roots: tuple[Word, ...]
     weights_root: Word
     momentum_root: Word
@@ -79,5 +95,5 @@ class ContestMade:
     salt: Word
 
 
-RECORDS = (ClaimSaltsDrawn, ClaimBoundaryReached, ClaimFinished, MergeMade, ContestMade)
+RECORDS = (ClaimSaltsDrawn, ClaimBoundaryReached, ClaimFinished, WorkShown, MergeMade, ContestMade)
 """All kinds of this room."""

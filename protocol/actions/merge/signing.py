@@ -1,8 +1,8 @@
 """Merge signatures: asked of the round's other solvers, and given to them.
 
-A solver signs what it merged itself, and no set that lacks an accepted claim whose pseudo-gradient it has.
-Signing several sets is no fault; the first majority on the chain decides. The merge is in the journal before
-it is signed.
+A solver signs what it merged itself, once no claim of the round is undecided, and no set that lacks an
+accepted claim whose pseudo-gradient it has. Signing several sets is no fault; the first majority on the chain
+decides. The merge is in the journal before it is signed.
 """
 
 import asyncio
@@ -11,9 +11,10 @@ import logging
 from protocol.actions.merge.book import MergeKey
 from protocol.actions.merge.judging import find_merge_set
 from protocol.actions.merge.messages import MERGE, AskMerge, MergeAnswer, ask_peer, read_message
-from protocol.actions.merge.outer_step import find_slots, get_root, make_key, make_statement
-from protocol.actions.merge.places import find_own_slot, list_open_solvers, sort_by_shard
+from protocol.actions.merge.outer_step import get_root, is_on_chain, make_statement
+from protocol.actions.merge.places import find_own_slot, list_open_solvers
 from protocol.actions.merge.records import MergeMade
+from protocol.actions.merge.work import is_fetched
 from protocol.actions.runtime.party import Party
 from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -35,15 +36,15 @@ async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
     it never will."""
     asked = read_message(AskMerge, body, account)
     game_round = _require_waiting(party, asked)
-    slots = find_slots(game_round, asked.claim_roots)
-    if slots is None or sort_by_shard(game_round, slots) != slots:
+    key = MergeKey(asked.round, asked.base_root, asked.slots, asked.claim_roots)
+    if not is_on_chain(game_round, key):
         raise _refuse("claims of the round in shard order", "others", account)
     if account not in {seat.account for seat in list_open_solvers(party.game, game_round)}:
         raise _refuse("a solver of the round", account, account)
-    _require_accepted(party, game_round, slots)
-    made = party.task.claims.merges.get(make_key(game_round, slots))
+    _require_accepted(party, game_round, key.slots)
+    made = party.task.claims.merges.get(key)
     if made is None:
-        party.task.claims.wanted.add(make_key(game_round, slots))
+        party.task.claims.wanted.add(key)
         party.wake()
         raise _not_yet("this node's own merge of these claims", "not computed yet")
     if get_root(made) != asked.root:
@@ -73,13 +74,16 @@ def _require_waiting(party: Party, asked: AskMerge) -> GameRound:
 
 
 def _require_accepted(party: Party, game_round: GameRound, slots: tuple[int, ...]) -> None:
-    """Raises EnvironmentFault where a claim is not accepted as far as this node knows, or one is left out
-    that is and that it has."""
-    known = find_merge_set(party, game_round, party.state.head_block + 1).slots
+    """Raises EnvironmentFault where a claim is not accepted as far as this node knows, one is left out that
+    is and that it has, or one is undecided: a signature that is given before could be kept, and used to
+    leave out what is accepted later."""
+    chosen = find_merge_set(party, game_round, party.state.head_block + 1)
+    known = chosen.slots
     if not set(slots) <= set(known):
         raise _not_yet(f"claims that are accepted: slots {known}", f"slots {slots}")
-    fetched = party.task.claims.fetched
-    left_out = [s for s in known if s not in slots and game_round.claims[s].claim_root in fetched]
+    if not chosen.is_final:
+        raise _not_yet("no undecided claim", "one at least")
+    left_out = [slot for slot in known if slot not in slots and is_fetched(party, game_round, slot)]
     if left_out:
         raise _not_yet(f"every accepted claim: slots {known}", f"slots {slots}")
 
@@ -111,7 +115,7 @@ def is_majority(party: Party, game_round: GameRound, count: int) -> bool:
 
 async def gather_signatures(party: Party, game_round: GameRound, made: MergeMade) -> dict[int, bytes]:
     """Signatures of a merge by the number of their seat: the own one, and those of other solvers. It ends
-    with a majority, or when all were asked: whoever does not answer holds up nobody."""
+    with a majority, or when all were asked: a solver that does not answer holds up none of the others."""
     seats = {seat.number & NUMBER_MASK: seat.account for seat in list_open_solvers(party.game, game_round)}
     kept = party.task.claims.signatures.setdefault(_name(made), {})
     asking = [
@@ -137,18 +141,18 @@ async def _keep(party: Party, number: int, account: str, made: MergeMade, kept: 
 
 
 def _name(made: MergeMade) -> MergeKey:
-    return made.round, made.base_root, made.claim_roots
+    return MergeKey(made.round, made.base_root, made.slots, made.claim_roots)
 
 
 async def _ask(party: Party, account: str, made: MergeMade) -> bytes | None:
     """The signature of a solver; None where it gives none now."""
     if account == party.account:
         return sign_merge(party, made)
-    place = (party.task.task, made.round, made.base_root, made.claim_roots, get_root(made))
     try:
         peer = party.state.network.find(account)
         async with asyncio.timeout(ANSWER_S):
-            said = await ask_peer(party, peer, MERGE, AskMerge(*place), MergeAnswer)
+            question = AskMerge(party.task.task, *_name(made), get_root(made))
+            said = await ask_peer(party, peer, MERGE, question, MergeAnswer)
         statement = make_statement(party.task.domain, made)
         signer = recover_signer(statement, said.signature, party.signing, account)
     except (ProtocolFault, EnvironmentFault, TimeoutError) as fault:

@@ -1,29 +1,44 @@
 """What the claims of a round come to: their work leaves and pseudo-gradients, from whoever has them."""
 
 import asyncio
-from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 from protocol.actions.audit.messages import WorkSaid
-from protocol.actions.merge.book import WorkProof
+from protocol.actions.merge.book import ClaimName, WorkProof
 from protocol.actions.merge.messages import WORK, AskWork, ask_peer, read_message
 from protocol.actions.merge.opening import open_work
 from protocol.actions.merge.places import find_holder
+from protocol.actions.merge.records import WorkShown
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.peers import list_peers
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.wire.hedging import ask_in_turn
 from protocol.adapters.wire.session import Peer
 from protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.state import GameRound, SlotClaim
 
 
 def get_solver(party: Party, index: int, claim: SlotClaim) -> str:
-    """The account whose claim on round `index` it is; empty where nobody remembers it."""
+    """The account whose claim on round `index` it is; empty where the chain has forgotten it."""
     seat = find_holder(party.game, claim.seat, index)
     return "" if seat is None else seat.account
+
+
+def name_claim(party: Party, game_round: GameRound, slot: int) -> ClaimName:
+    """The claim of a slot by what its work leaf names."""
+    return _name(party, game_round, game_round.claims[slot])
+
+
+def _name(party: Party, game_round: GameRound, claim: SlotClaim) -> ClaimName:
+    return ClaimName(game_round.index, get_solver(party, game_round.index, claim), claim.claim_root)
+
+
+def is_fetched(party: Party, game_round: GameRound, slot: int) -> bool:
+    """Whether this node has the pseudo-gradient of a claim, under this claim's own work leaf."""
+    return name_claim(party, game_round, slot) in party.task.claims.fetched
 
 
 def list_sources(party: Party, solver: str) -> list[Peer]:
@@ -42,28 +57,35 @@ async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> bytes:
 
 
 async def find_work(party: Party, game_round: GameRound, claim: SlotClaim) -> WorkProof:
-    """The work leaf of a claim: the own one, one that is known, or from the first peer that shows it."""
-    book = party.task.claims
-    if claim.claim_root not in book.proofs:
-        solver = get_solver(party, game_round.index, claim)
-        if solver == party.account:
-            book.proofs[claim.claim_root] = open_work(party, game_round.index)
+    """The work leaf of a claim: the own one, one that is known, or from the first peer that shows it. It is
+    written down once it is checked."""
+    name, book = _name(party, game_round, claim), party.task.claims
+    if name not in book.proofs:
+        if name.solver == party.account:
+            book.proofs[name] = open_work(party, game_round.index)
         else:
-            book.proofs[claim.claim_root] = await _ask_all(party, game_round, claim, solver)
-    return book.proofs[claim.claim_root]
+            found = _find_audited(party, name, claim.segments) or await _ask_all(party, game_round, claim)
+            if name not in book.proofs:
+                shown = (found.delta_root, found.carried_root, found.path)
+                book.write(WorkShown(party.task.task, *name, *shown))
+    return book.proofs[name]
 
 
-async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim, solver: str) -> WorkProof:
-    question = AskWork(party.task.task, game_round.index, claim.claim_root)
+async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim) -> WorkProof:
+    name = _name(party, game_round, claim)
+    slot = next(slot for slot, one in game_round.claims.items() if one == claim)
+    question = AskWork(party.task.task, game_round.index, slot, claim.claim_root)
 
     async def ask(peer: Peer) -> WorkProof:
         said = await ask_peer(party, peer, WORK, question, WorkSaid)
-        return _check(party, game_round, claim, solver, said)
+        proof = WorkProof(said.delta_root, said.carried_root, said.path)
+        _check(party, name, claim.segments, proof)
+        return proof
 
-    peers = list_sources(party, solver)
+    peers = list_sources(party, name.solver)
     if not peers:
         raise EnvironmentFault(
-            what="nobody to ask about a claim",
+            what="no peer to ask about a claim",
             expected="a peer that has announced an endpoint",
             actual="none",
             remedy="Wait until one has.",
@@ -71,12 +93,12 @@ async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim, solver
     return await ask_in_turn([partial(ask, peer) for peer in peers])
 
 
-def _check(party: Party, game_round: GameRound, claim: SlotClaim, solver: str, said: WorkSaid) -> WorkProof:
-    """Raises ProtocolFault unless the answer is the last leaf under the claim's root."""
-    place = (party.task.domain, game_round.index, solver, claim.segments)
-    leaf = compute_work_leaf(*place, said.delta_root, said.carried_root)
-    verify_in_claim(claim.claim_root, leaf, claim.segments + 1, claim.segments, said.path)
-    return WorkProof(said.delta_root, said.carried_root, said.path)
+def _check(party: Party, name: ClaimName, segments: int, proof: WorkProof) -> None:
+    """Raises ProtocolFault unless the work leaf is the last one under the claim's root, of its round and
+    solver."""
+    place = (party.task.domain, name.round, name.solver, segments)
+    leaf = compute_work_leaf(*place, proof.delta_root, proof.carried_root)
+    verify_in_claim(name.claim_root, leaf, segments + 1, segments, proof.path)
 
 
 # --- Serving ------------------------------------------------------------------------------------------------
@@ -101,22 +123,31 @@ def _find_shown(party: Party, asked: AskWork) -> WorkProof | None:
     game_round = state.rounds.get(asked.round)
     if game_round is None or game_round.closed is None:
         return None
-    known = party.task.claims.proofs
+    claim = game_round.claims.get(asked.slot)
+    if claim is None or claim.claim_root != asked.claim_root:
+        return None
+    name, known = _name(party, game_round, claim), party.task.claims.proofs
     finished = party.task.claims.find(game_round).finished if game_round.beacon is not None else None
-    if asked.claim_root not in known and finished is not None and finished.claim_root == asked.claim_root:
-        known[asked.claim_root] = open_work(party, asked.round)
-    return known.get(asked.claim_root) or _find_audited(party).get(asked.claim_root)
+    own = None if finished is None else ClaimName(asked.round, party.account, finished.claim_root)
+    if name not in known and name == own:
+        known[name] = open_work(party, asked.round)
+    return known.get(name) or _find_audited(party, name, claim.segments)
 
 
-def _find_audited(party: Party) -> Mapping[bytes, WorkProof]:
-    """Work leaves by claim root that solvers have shown to this node as an auditor: a solver that shows its
-    work to its auditors alone could otherwise not be merged by anybody."""
-    return party.task.audits.list_works()
+def _find_audited(party: Party, name: ClaimName, segments: int) -> WorkProof | None:
+    """The work leaf of a claim as its solver has shown it to this node as an auditor. A solver that shows its
+    work to its auditors alone could otherwise keep the others from merging it."""
+    proof = party.task.audits.list_works().get(name.claim_root)
+    if proof is not None:
+        with suppress(ProtocolFault):
+            _check(party, name, segments, proof)
+            return proof
+    return None
 
 
 def may_read_delta(party: Party, root: bytes) -> bool:
-    """Whether a pseudo-gradient may be shown: from the close on, to everybody, whoever made it."""
-    known = (*party.task.claims.proofs.values(), *_find_audited(party).values())
+    """Whether a pseudo-gradient may be shown: from the close on, to any account, whichever solver made it."""
+    known = (*party.task.claims.proofs.values(), *party.task.audits.list_works().values())
     if any(proof.delta_root == root for proof in known):
         return True
     return root in _list_own_deltas(party)

@@ -65,7 +65,7 @@ def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
     kinds = (_keep_models, _keep_claims, _keep_carried, _keep_audits, _keep_deltas)
     found = {key: reason for keep in kinds for key, reason in keep(state, books, block)}
     shown = [key for keys in list(books.cases.shown.values()) for key in keys]
-    return found | dict.fromkeys(shown, "it is shown to whoever disputes or asks")
+    return found | dict.fromkeys(shown, "it is shown to accounts that dispute or ask")
 
 
 # --- Models -------------------------------------------------------------------------------------------------
@@ -75,10 +75,10 @@ def _keep_models(state: GameState, books: Books, block: int) -> Kept:
         if is_whole(state, game_round, block):
             yield from _keep_model(books, game_round.base_root, "a recent round starts from it")
         if is_contestable(state, game_round, block):
-            yield from _keep_outer_step(books, game_round)
+            yield from _keep_outer_step(state, books, game_round)
     settled = find_settled(state, block)
     if settled is not None:
-        yield from _keep_model(books, settled.root, "the newest settled model, for whoever exports it")
+        yield from _keep_model(books, settled.root, "the newest settled model, for export")
 
 
 def _keep_model(books: Books, root: bytes | None, reason: str) -> Kept:
@@ -87,14 +87,15 @@ def _keep_model(books: Books, root: bytes | None, reason: str) -> Kept:
         yield from ((key, reason) for key in name_outer(header))
 
 
-def _keep_outer_step(books: Books, game_round: GameRound) -> Kept:
-    """What a contest of the round's root needs: the states before and after, own merges that differ too."""
+def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> Kept:
+    """What a contest of the round's root needs: the states before and after, own merges that differ too. Of a
+    recent round every own merge: after a reorg another one may be posted."""
     for root in (game_round.base_root, game_round.root):
         yield from _keep_model(books, root, "its root can be contested")
     posted = None if game_round.root is None else make_key(game_round, game_round.merged)
     for key, made in list(books.claims.merges.items()):
         is_of_round = key[:2] == (game_round.index, game_round.base_root)
-        if is_of_round and posted in (None, key):
+        if is_of_round and (posted in (None, key) or is_recent(state, game_round.index)):
             tensors = name_tensors(made.weights_root, made.momentum_root)
             yield from ((one, "an own merge of a round whose root can be contested") for one in tensors)
 
@@ -244,7 +245,7 @@ def list_work_roots(books: Books) -> dict[bytes, bytes]:
     """Roots of pseudo-gradients by claim root, as far as this node knows the claims' work leaves."""
     ends = [(made.vote.claim_root, made.ends) for made in list(books.audits.votes.values())]
     found = {root: shown.work.delta_root for root, shown in ends if shown is not None}
-    found |= {root: proof.delta_root for root, proof in list(books.claims.proofs.items())}
+    found |= {name.claim_root: proof.delta_root for name, proof in list(books.claims.proofs.items())}
     own = [work.finished for work in list(books.claims.works.values()) if work.finished is not None]
     return found | {finished.claim_root: finished.delta_root for finished in own}
 

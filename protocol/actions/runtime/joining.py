@@ -1,7 +1,7 @@
 """Joining a task: read it from the chain, refuse it when it could hurt, fetch its data, take a seat.
 
-Nothing is staked before all that was checked. Whoever works without a seat (the submitter, a helper) joins
-the same way and stops before the stake.
+Nothing is staked before all that was checked. A party that works without a seat (the submitter, a helper)
+joins the same way and stops before the stake.
 """
 
 import asyncio
@@ -25,12 +25,15 @@ from protocol.compute.program import require_program
 from protocol.spec.codec import decode_training
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.figures import Figures
 from protocol.spec.game.logged_terms import EXACT_FORMAT
+from protocol.spec.game.machine import apply
 from protocol.spec.game.money import check_money
 from protocol.spec.game.pools import find_seat, get_required_stake
 from protocol.spec.game.posted import make_spec
+from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms
 from protocol.spec.params import FORMAT_NUMBERS
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
@@ -71,14 +74,30 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
 
 
 async def take_seat(party: Party, wish: SeatWish) -> None:
-    """A seat of the joined task, staked from this account's tokens, unless it has one."""
+    """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
+    where the task takes no such seat; no token is moved then."""
     require_records(party)
-    await check_machine(party)
-    if find_seat(party.game, party.account) is not None:
-        return
     stake_wei = wish.stake_wei or get_required_stake(party.game, wish.role)
+    is_new = find_seat(party.game, party.account) is None
+    if is_new:
+        _require_joinable(party, JoinSeat(wish.role, stake_wei))
+    await check_machine(party)
+    if not is_new:
+        return
+    _require_joinable(party, JoinSeat(wish.role, stake_wei))
     await deposit_missing(party, stake_wei)
     await party.chain.tasks.join(party.task.task, wish.role, stake_wei)
+    party.say(f"took a seat as {wish.role.name.lower()}; it works once enough others sit in the task")
+
+
+def _require_joinable(party: Party, call: JoinSeat) -> None:
+    """Raises GameRefusal where the machine refuses the seat for anything but the credit, which is deposited
+    next."""
+    try:
+        apply(party.game, call, party.account, party.state.head_block + 1)
+    except GameRefusal as refusal:
+        if refusal.name != "CreditTooSmall":
+            raise
 
 
 def require_records(party: Party) -> None:

@@ -248,6 +248,7 @@ def _fault(rpc_url: str, expected: str, actual: str, retryable: bool = True) -> 
         expected=expected,
         actual=actual,
         where=rpc_url,
-        remedy="Start a chain (`touchstone devnet`) or pass the --rpc-url of one that runs.",
+        remedy="Start a chain (`touchstone devnet`), or set `rpc_url` in this home's config.toml to one that "
+        "runs (`touchstone init --rpc-url` for a new home).",
         retryable=retryable,
     )

@@ -220,10 +220,9 @@ class NameChild(GameCall):
 
 @dataclass(frozen=True)
 class BringLeaf(GameCall):
-    """bringLeaf. Facts: the inputs are those of the leaf; computing them gives the leaf."""
+    """bringLeaf. Fact: the inputs are those of the leaf, and computing them gives the posted one."""
 
     contest: int
-    is_fitting: bool = field(default=True, kw_only=True)
     is_right: bool = field(default=True, kw_only=True)
 
 

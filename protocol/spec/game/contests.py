@@ -77,13 +77,11 @@ def apply_name_child(draft: Draft, call: NameChild, sender: str) -> None:
 
 
 def apply_bring_leaf(draft: Draft, call: BringLeaf, sender: str) -> None:
-    """The contract computes the leaf from its inputs."""
+    """The contract computes the leaf from its inputs. A wrong one is refused: the root falls when the clock
+    has run out, so that no call has to compute a leaf and undo rounds as well."""
     contest = _get_turn(draft, call.contest, ContestTurn.LEAF)
-    require(call.is_fitting, "ProofInvalid", "the inputs of the named leaf")
-    if call.is_right:
-        _stand(draft, replace(contest, answerer=sender))
-    else:
-        _fall(draft, contest)
+    require(call.is_right, "ProofInvalid", "the inputs of the named leaf, and the posted leaf")
+    _stand(draft, replace(contest, answerer=sender))
 
 
 def apply_end_contest(draft: Draft, call: EndRootContest, sender: str) -> None:

@@ -261,13 +261,26 @@ contract ContestsTest is GameWorld {
 
     // Leaves ------------------------------------------------------------------------------------------------------
     /// forge-config: default.fuzz.runs = 8
-    function testFuzz_bringLeaf_wrongLeaf_falls(uint256 index, bool isMomentum) public {
+    function testFuzz_bringLeaf_wrongLeaf_isRefusedAndFalls(uint256 index, bool isMomentum) public {
         index = bound(index, 0, LEAVES - 1);
         (isMomentum ? postedMomentum : postedWeights)[index] = "wrong";
         _postRoot();
         bytes32 id = _contest("");
         _descend(id, isMomentum ? 1 : 0, index);
-        _bring(id, _inputs(index));
+        _requireWrong(id, _inputs(index));
+    }
+
+    /// @dev The leaf is refused; the root falls once the clock has run out, not before.
+    function _requireWrong(bytes32 id, bytes memory inputs) private {
+        _as(stranger);
+        vm.expectRevert(_invalid("leaf"));
+        game.bringLeaf(task, id, inputs);
+        uint256 clock = _clockOf(id);
+        _as(helper);
+        vm.expectRevert(_error(IRefusals.NotLate.selector, clock, now_()));
+        game.endContest(task, id);
+        roll(clock + 1);
+        _end(id);
         _requireFallen(id);
     }
 
@@ -277,8 +290,7 @@ contract ContestsTest is GameWorld {
         _postRoot();
         bytes32 id = _contest("");
         _descend(id, 0, LEAVES);
-        _bring(id, "");
-        _requireFallen(id);
+        _requireWrong(id, "");
     }
 
     /// @dev Wherever a contester leads the descent, padding too: a right root stands.
@@ -354,8 +366,7 @@ contract ContestsTest is GameWorld {
         bytes32 id = _contest("");
         _step(id, 1);
         assertEq(uint256(_turnOf(id)), uint256(IContests.Turn.LEAF), "at the leaf");
-        _bring(id, _inputs(0));
-        _requireFallen(id);
+        _requireWrong(id, _inputs(0));
     }
 
     /// @dev Another world, of 200 parameters.
@@ -437,7 +448,8 @@ contract ContestsTest is GameWorld {
         bytes32 id = _contest("");
         _answer(friend);
         _descend(id, 0, 6);
-        _bring(id, _inputs(6));
+        roll(_clockOf(id) + 1);
+        _end(id);
         assertEq(uint256(_turnOf(id)), uint256(IContests.Turn.FALLS), "it fell");
         assertEq(game.openOf(task), 1, "the other one is open");
         bytes memory nothing = abi.encodeWithSelector(IRefusals.NothingOpen.selector, friend);

@@ -93,6 +93,7 @@ contract ContestsGasTest is GameWorld {
         (wanted.parameterCount, wanted.solverSeats, wanted.draws) = (1 << 31, uint32(CLAIMS), 1);
         (wanted.segmentSteps, wanted.innerSteps) = (1, uint32(SEGMENTS));
         (wanted.initialWeightsRoot, wanted.zeroRoot) = (baseRoots[0], baseRoots[1]);
+        (wanted.rounds, wanted.windows.respond, wanted.windows.dispute) = (200, 6000, 100_000);
         postTask(wanted);
         joinAll(CLAIMS, 6, 3);
         startRounds();
@@ -173,9 +174,12 @@ contract ContestsGasTest is GameWorld {
         }
     }
 
+    function _bring(bytes32 id, bytes memory inputs) private returns (uint256) {
+        return _send(abi.encodeCall(IContests.bringLeaf, (task, id, inputs)));
+    }
+
     /// @dev As a transaction of its own.
-    function _bring(bytes32 id, bytes memory inputs) private returns (uint256 sum) {
-        bytes memory call_ = abi.encodeCall(IContests.bringLeaf, (task, id, inputs));
+    function _send(bytes memory call_) private returns (uint256 sum) {
         sum = 21_000;
         for (uint256 i = 0; i < call_.length; ++i) {
             sum += call_[i] == 0 ? 4 : 16;
@@ -202,12 +206,34 @@ contract ContestsGasTest is GameWorld {
         assertTrue(gas <= GAS_MAX, "gas");
     }
 
-    function test_gas_wrongLeaf() public {
+    /// @dev All the rounds that the ring holds behind round 0, every second one with votes.
+    function _playLater() private {
+        for (uint256 round = 1; round < 128; ++round) {
+            (bytes32 base, bytes32 beacon) = (roundOf(round).base, rounds.beaconOf(task, round));
+            for (uint256 slot = 0; slot < CLAIMS; ++slot) {
+                asSeat(solverSeat(slot));
+                rounds.commit(task, round, base, beacon, claimRoots_[slot], SEGMENTS);
+            }
+            if (round % 2 == 0) {
+                sealAudits(round);
+                vote_(round, 0, 0, 0, UNSERVED, false);
+                vote_(round, 0, 0, 1, UNSERVED, false);
+                roll(roundOf(round).closed + terms.windows.auditMax + terms.windows.post);
+            } else {
+                roll(close(round) + 10);
+            }
+            rounds.stand(task, round);
+        }
+    }
+
+    function test_gas_fallOverAllRoundsOfTheRing() public {
         _begin();
-        (, bytes memory inputs) = _compute();
         bytes32 id = _lead("wrong");
-        uint256 gas = _bring(id, inputs);
-        emit Cost("gas of a wrong leaf, and of the fall", gas);
+        _playLater();
+        (, uint256 clock,,,,,) = game.contestOf(task, id);
+        if (now_() <= clock) roll(clock + 1);
+        uint256 gas = _send(abi.encodeCall(IContests.endContest, (task, id)));
+        emit Cost("gas of a fall over 127 rounds", gas);
         assertEq(uint256(roundOf(0).phase), uint256(Phase.FALLEN), "it falls");
         assertTrue(gas <= GAS_MAX, "gas");
     }

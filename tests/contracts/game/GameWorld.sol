@@ -422,7 +422,7 @@ abstract contract GameWorld is Test {
             mstore(ordered, found)
         }
         bytes32 merged_ = Statements.mergedHash(ordered);
-        return Statements.MergeSignature(domain_(), uint32(round), view_.base, merged_, root);
+        return Statements.MergeSignature(domain_(), uint32(round), view_.base, merged, merged_, root);
     }
 
     /// @dev Signatures of the seats with these numbers, 64 bytes each.

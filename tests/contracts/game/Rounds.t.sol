@@ -417,6 +417,28 @@ contract RoundsTest is GameWorld {
         rounds.post(task, 0, 7, "root", 7, "");
     }
 
+    /// @dev A seat commits to the root of another one. Signatures are of slots: that of the copy is not what was signed.
+    function test_post_slotOfACopiedRoot_reverts() public {
+        begin(3, 6, 3);
+        commit(0, solverSeat(0));
+        commit(0, solverSeat(1));
+        bytes32 root = claimRoot(0, solverSeat(1));
+        (bytes32 base, bytes32 beacon) = (roundOf(0).base, rounds.beaconOf(task, 0));
+        asSeat(solverSeat(2));
+        rounds.commit(task, 0, base, beacon, root, segmentsOf(0, solverSeat(1)));
+        sealAudits(0);
+        voteAll(0, 0, 0, ACCEPT);
+        voteAll(0, 1, 0, ACCEPT);
+        for (uint256 draw = 0; draw < terms.draws; ++draw) {
+            vote_(0, 2, draw, 0, ACCEPT, false);
+        }
+        bytes memory signatures = signMerge(0, 2, "root", 7);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NoMajority.selector, 7, 0));
+        rounds.post(task, 0, 4, "root", 7, signatures);
+        rounds.post(task, 0, 2, "root", 7, signatures);
+        assertEq(roundOf(0).merged, 2, "the slot that was signed");
+    }
+
     function test_post_window_edges() public {
         begin(3, 6, 3);
         playToDraw(0);

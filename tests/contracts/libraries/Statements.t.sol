@@ -125,6 +125,7 @@ contract StatementVectors is VectorFile {
                 words(".merges.domain")[i],
                 uint32(numbers(".merges.round")[i]),
                 words(".merges.baseRoot")[i],
+                uint64(numbers(".merges.merged")[i]),
                 Statements.mergedHash(pick(claimRoots, i)),
                 words(".merges.root")[i]
             );

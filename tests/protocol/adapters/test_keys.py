@@ -15,6 +15,7 @@ from protocol.adapters.keys import (
     create_devnet_keystore,
     create_keystore,
     load_keystore,
+    read_new_password,
     read_password,
 )
 from protocol.spec.errors import InvalidInput
@@ -132,3 +133,20 @@ def test_the_key_is_never_shown(tmp_path: Path) -> None:
         multiprocessing.reduction.ForkingPickler(io.BytesIO()).dump(key)
     with pytest.raises(InvalidInput):
         copy.deepcopy(key)
+
+
+def test_a_new_password_is_typed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = iter(["one", "one", "one", "other"])
+    monkeypatch.setattr(getpass, "getpass", lambda prompt: next(typed))
+    assert read_new_password(None, "New: ") == "one"
+    with pytest.raises(InvalidInput, match="two different passwords"):
+        read_new_password(None, "New: ")
+
+
+def test_without_a_terminal_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr(getpass, "getpass", fail)
+    with pytest.raises(InvalidInput, match="--password-file"):
+        read_password(None)

@@ -45,8 +45,8 @@ TYPES = {
     "Vote": VOTE,
     "VoteOpening": "VoteOpening(Vote vote,bytes32 claimEndRoot,bytes32 boundarySalt,bytes32 ownEndRoot,"
     f"bytes32 sealSalt){VOTE}",
-    "MergeSignature": "MergeSignature(bytes32 domain,uint32 round,bytes32 baseRoot,bytes32 mergedHash,"
-    "bytes32 root)",
+    "MergeSignature": "MergeSignature(bytes32 domain,uint32 round,bytes32 baseRoot,uint64 merged,"
+    "bytes32 mergedHash,bytes32 root)",
 }
 """encodeType of EIP-712, written out: what wallets show and `Statements.sol` hashes."""
 

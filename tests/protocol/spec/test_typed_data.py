@@ -15,7 +15,7 @@ from protocol.spec.typed_data import NODE_TYPES, STATEMENT_TYPES, SigningDomain,
 from tests.protocol.spec.test_statements import make_opening, make_vote, seal_of, word
 
 DOMAIN = SigningDomain(31337, "0x" + "5a" * 20)
-MERGE = MergeSignature(word("domain"), 7, word("base"), word("merged"), word("root"))
+MERGE = MergeSignature(word("domain"), 7, word("base"), 5, word("merged"), word("root"))
 EACH: list[Statement] = [seal_of(make_vote()), make_vote(), make_opening(make_vote()), MERGE]
 REQUEST = Request("GET", "/blob/x", "0x" + "5b" * 20, 1_700_000_000, word("nonce"))
 BETWEEN_NODES: list[NodeStatement] = [

@@ -119,20 +119,19 @@ def make_world(**changes: Any) -> World:
     return world.play(until=lambda w: 0 in w.state.rounds)
 
 
-def make_votes(game: Any, game_round: GameRound, slots: Sequence[int]) -> tuple[calls.SignedVote, ...]:
-    """ACCEPT of every primary on these claims."""
+def make_votes(
+    game: Any, game_round: GameRound, slots: Sequence[int], word: VoteWord = VoteWord.ACCEPT, rank: int = 0
+) -> tuple[calls.SignedVote, ...]:
+    """The word of every auditor of this rank on these claims."""
     votes = []
     for slot, draw in list_draws(game, game_round):
         if slot in slots:
             segment = get_drawn_segment(game, game_round, slot, draw)
             assert game_round.seed is not None and segment is not None
-            about = (game_round.claims[slot].claim_root, game_round.seed, segment, VoteWord.ACCEPT)
-            votes.append(calls.SignedVote(slot, draw, 0, *about, _find_primary(game, game_round, slot, draw)))
+            about = (game_round.claims[slot].claim_root, game_round.seed, segment, word)
+            auditor = game.seats[get_drawn_seat(game, game_round, slot, draw, rank) or 0].account
+            votes.append(calls.SignedVote(slot, draw, rank, *about, auditor))
     return tuple(votes)
-
-
-def _find_primary(game: Any, game_round: GameRound, slot: int, draw: int) -> str:
-    return str(game.seats[get_drawn_seat(game, game_round, slot, draw, 0) or 0].account)
 
 
 def deal_anew(state: Any) -> Any:
@@ -247,6 +246,14 @@ class Stage:
         """The chain counts the primaries' ACCEPT on these claims."""
         votes = make_votes(self.world.state, self.world.state.rounds[0], slots)
         self.world.send(calls.JudgeVotes(0, votes), "anybody")
+        self.sync()
+
+    def reject(self, *slots: int) -> None:
+        """The chain counts REJECT of the primaries and of their first reserves on these claims."""
+        for rank in (0, 1):
+            game_round = self.world.state.rounds[0]
+            votes = make_votes(self.world.state, game_round, slots, VoteWord.REJECT_STATE, rank)
+            self.world.send(calls.JudgeVotes(0, votes), "anybody")
         self.sync()
 
     def get_slot(self, seed: int) -> int:

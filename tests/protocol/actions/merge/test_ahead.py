@@ -11,12 +11,12 @@ import pytest
 
 from protocol.actions.merge import ahead, bases, claim, training
 from protocol.actions.merge.ahead import TrainAhead
-from protocol.actions.merge.book import ClaimWork
+from protocol.actions.merge.book import ClaimName, ClaimWork
 from protocol.actions.merge.claim import MakeClaim
 from protocol.actions.merge.origins import get_basis
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.merge.records import compute_basis
-from protocol.actions.merge.work import may_read_delta
+from protocol.actions.merge.work import may_read_delta, name_claim
 from protocol.actions.runtime.duties import Wait
 from protocol.actions.runtime.party import Party
 from protocol.compute.step import train_segment
@@ -284,7 +284,7 @@ async def test_pseudo_gradients_are_waited_for_and_what_does_not_come_is_left_ou
         stage.sync()
         assert find_due(stage, first) is None, "nothing has come"
         present = tuple(sorted((stage.get_slot(1), stage.get_slot(3))))
-        first.task.claims.fetched |= {game_round.claims[slot].claim_root for slot in present}
+        first.task.claims.fetched |= {name_claim(first, game_round, slot) for slot in present}
         assert find_due(stage, first) == TrainAhead(make_key(game_round, present), first.game.beacons[1])
 
 
@@ -367,6 +367,6 @@ async def _audit_second(stage: Stage) -> None:
     for seed in (1, 2, 3):
         words = (game_round.base_root, game_round.beacon or b"", bytes([seed]) * 32, SEGMENTS)
         stage.world.send(calls.CommitRound(1, *words), get_account(seed))
-        stage.parties[1].task.claims.fetched.add(bytes([seed]) * 32)
+        stage.parties[1].task.claims.fetched.add(ClaimName(1, get_account(seed), bytes([seed]) * 32))
     stage.draw(1)
     assert get_basis(stage.world.state.rounds[1]) is not None

@@ -32,7 +32,7 @@ async def _ask(stage: Stage, asked: AskMerge) -> bytes:
 
 
 def _question(made: MergeMade) -> AskMerge:
-    return AskMerge(TASK, made.round, made.base_root, made.claim_roots, get_root(made))
+    return AskMerge(TASK, made.round, made.base_root, made.slots, made.claim_roots, get_root(made))
 
 
 async def test_a_solver_signs_what_it_merged_itself_and_nothing_else(tmp_path: Path) -> None:
@@ -47,24 +47,47 @@ async def test_a_solver_signs_what_it_merged_itself_and_nothing_else(tmp_path: P
         statement = make_statement(second.task.domain, made)
         assert recover_signer(statement, signature, SIGNING) == get_account(2)
         with pytest.raises(EnvironmentFault, match="not what this node computed"):
-            await _ask(stage, AskMerge(TASK, 0, made.base_root, made.claim_roots, bytes(32)))
+            await _ask(stage, AskMerge(TASK, *key, bytes(32)))
 
 
 async def test_nothing_is_signed_that_is_not_accepted_or_leaves_out_what_is(tmp_path: Path) -> None:
-    """Slot 2 is undecided: no set with it. Slots 0 and 1 are accepted: no set without one of them. Claims in
+    """Slot 2 is rejected: no set with it. Slots 0 and 1 are accepted: no set without one of them. Claims in
     another order than that of their shards are another sum."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         made = await _prepare(stage, 0, 1)
+        stage.reject(2)
         await merge_claims(stage.parties[2], make_key(stage.world.state.rounds[0], (0, 1)))
         assert await _ask(stage, _question(made))
         game_round = stage.world.state.rounds[0]
         for slots, reason in (((0, 1, 2), "claims that are accepted"), ((0,), "every accepted claim")):
-            _, base_root, roots = make_key(game_round, slots)
+            key = make_key(game_round, slots)
             with pytest.raises(EnvironmentFault, match=reason):
-                await _ask(stage, AskMerge(TASK, 0, base_root, roots, get_root(made)))
-        turned = replace(made, claim_roots=made.claim_roots[::-1])
+                await _ask(stage, AskMerge(TASK, *key, get_root(made)))
+        turned = replace(made, slots=made.slots[::-1], claim_roots=made.claim_roots[::-1])
         with pytest.raises(EnvironmentFault, match="shard order"):
             await _ask(stage, _question(turned))
+
+
+async def test_nothing_is_signed_while_a_claim_is_undecided(tmp_path: Path) -> None:
+    """A seat could keep signatures of its own claim alone until all are accepted, and post that one."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        made = await _prepare(stage, 0)
+        second, game_round = stage.parties[2], stage.world.state.rounds[0]
+        await merge_claims(second, make_key(game_round, (0,)))
+        with pytest.raises(EnvironmentFault, match="no undecided claim"):
+            await _ask(stage, _question(made))
+        stage.reject(1, 2)
+        assert await _ask(stage, _question(made))
+
+
+async def test_a_statement_names_slots(tmp_path: Path) -> None:
+    """Two slots may have the same claim root, and only one of them a work leaf that can be shown."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        made = await _prepare(stage, 0, 1, 2)
+        statement = make_statement(stage.parties[1].task.domain, made)
+        assert statement.merged == 0b111
+        other = make_statement(stage.parties[1].task.domain, replace(made, slots=made.slots[:2]))
+        assert other.merged_hash == statement.merged_hash and other != statement
 
 
 async def test_signatures_are_gathered_once_and_a_silent_solver_holds_up_nobody(tmp_path: Path) -> None:

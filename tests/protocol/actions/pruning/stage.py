@@ -13,7 +13,7 @@ import numpy as np
 from protocol.actions.audit.book import AuditBook, make_sealed
 from protocol.actions.audit.records import EndsShown, SealMade, VoteMade, WorkShown
 from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.book import ClaimBook, WorkProof
+from protocol.actions.merge.book import ClaimBook, ClaimName, WorkProof
 from protocol.actions.merge.outer_step import make_key
 from protocol.actions.merge.places import find_carried_round, find_own_slot
 from protocol.actions.merge.records import ClaimBoundaryReached, ClaimFinished, MergeMade, compute_basis
@@ -143,9 +143,9 @@ class Node:
         """Pseudo-gradients once the round is closed, the model once it is posted."""
         if game_round.closed is not None and game_round.phase == RoundPhase.RUNNING:
             for claim in game_round.claims.values():
-                if claim.claim_root not in self.claims.proofs:
-                    proof = WorkProof(self.put_delta(claim.claim_root), bytes(32), ())
-                    self.claims.proofs[claim.claim_root] = proof
+                name = ClaimName(game_round.index, str(claim.seat), claim.claim_root)
+                if name not in self.claims.proofs:
+                    self.claims.proofs[name] = WorkProof(self.put_delta(claim.claim_root), bytes(32), ())
         if game_round.phase == RoundPhase.POSTED and game_round.root is not None:
             key = make_key(game_round, game_round.merged)
             if key not in self.claims.merges:

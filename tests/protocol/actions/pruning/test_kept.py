@@ -107,7 +107,7 @@ def test_ends_of_audited_segments_stay_while_votes_count(node: Node) -> None:
 def test_inputs_of_the_outer_step_stay_until_the_root_cannot_be_contested(node: Node) -> None:
     state = play(node, 4).get_now()
     one = state.rounds[1]
-    roots = [node.claims.proofs[claim.claim_root].delta_root for claim in one.claims.values()]
+    roots = [proof.delta_root for name, proof in node.claims.proofs.items() if name.round == 1]
     others = [name_delta(root) for root in roots if root != node.claims.find(one).finished.delta_root]  # type: ignore[union-attr]
     momentum = list(name_tensors(node.models[one.base_root].momentum_root))
     assert len(others) == len(one.claims) - 1 > 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from protocol.actions.audit.book import AuditBook
-from protocol.actions.merge.book import ClaimBook, WorkProof
+from protocol.actions.merge.book import ClaimBook, ClaimName, WorkProof
 from protocol.actions.merge.records import RECORDS, ClaimBoundaryReached, MergeMade
 from protocol.actions.pruning.duties import STRAY_AUDITS, delete_blobs, list_removable
 from protocol.actions.pruning.kept import list_kept, list_unknown_works
@@ -89,7 +89,7 @@ def test_pseudo_gradients_without_a_name_stay_while_one_is_missing(node: Node) -
     world = play(node, 3)
     state, block = world.get_now(), world.block
     posted = state.rounds[1]
-    others = {c.claim_root: node.claims.proofs[c.claim_root] for c in posted.claims.values()}
+    others = {name: proof for name, proof in node.claims.proofs.items() if name.round == 1}
     own = node.claims.find(posted).finished
     assert own is not None and len(others) > 1
     node.claims.proofs.clear()
@@ -100,9 +100,8 @@ def test_pseudo_gradients_without_a_name_stay_while_one_is_missing(node: Node) -
     assert list_unknown_works(state, node.books, block)
     for one in state.rounds.values():
         for claim in one.claims.values():
-            node.claims.proofs[claim.claim_root] = others.get(
-                claim.claim_root, WorkProof(bytes(32), bytes(32), ())
-            )
+            name = ClaimName(one.index, str(claim.seat), claim.claim_root)
+            node.claims.proofs[name] = others.get(name, WorkProof(bytes(32), bytes(32), ()))
     unnamed = name_delta(node.put_delta("of nobody"))
     list_going(node, state, later)
     goes = list_going(node, state, later + 2 * state.terms.windows.audit_max + 1)
@@ -116,8 +115,8 @@ def test_what_another_task_of_the_home_names_stays_and_so_do_strays(node: Node, 
     with Journal(tmp_path / "journal.sqlite", RECORDS) as journal:
         journal.append(ClaimBoundaryReached(other, 0, b"b" * 32, 0, *vars(header).values()))
         roots = (merged.weights_root, merged.first_moment_root)
-        journal.append(MergeMade(other, 0, b"b" * 32, (), *roots))
-        journal.append(MergeMade(TASK, 0, b"b" * 32, (), *reversed(roots)))
+        journal.append(MergeMade(other, 0, b"b" * 32, (), (), *roots))
+        journal.append(MergeMade(TASK, 0, b"b" * 32, (), (), *reversed(roots)))
         node.memory.foreign = list_foreign(journal, TASK)
         assert list_foreign(journal, other) == set(name_tensors(*roots))
         assert list_named(ClaimBook(journal, other), AuditBook(journal, other)) == node.memory.foreign

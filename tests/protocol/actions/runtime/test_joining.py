@@ -7,12 +7,24 @@ from typing import Any
 import pytest
 
 from node.submit import build_task
-from protocol.actions.runtime.joining import read_spec, refuse_harmful, require_format, require_records
+from protocol.actions.runtime import joining
+from protocol.actions.runtime.joining import (
+    SeatWish,
+    read_spec,
+    refuse_harmful,
+    require_format,
+    require_records,
+    take_seat,
+)
+from protocol.actions.runtime.party import Party
 from protocol.compute.facts import require_step_root
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.game import calls
+from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.figures import Figures
 from protocol.spec.game.logged_terms import read_terms
 from protocol.spec.game.posted import PostedTerms, make_spec
+from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
@@ -78,3 +90,22 @@ async def test_an_unknown_task_is_named(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         with pytest.raises(InvalidInput, match="unknown task"):
             read_spec(stage.parties[1], b"x" * 32)
+
+
+async def test_a_task_that_takes_no_seat_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even tokens that are moved into credit: the refusal comes before anything is sent."""
+    async with open_stage(tmp_path, 4) as stage:
+        party = stage.parties[4]
+        monkeypatch.setattr(joining, "check_machine", _check_nothing)
+        stage.world.send(calls.HaltTask(), stage.world.state.terms.submitter)
+        stage.sync()
+        with pytest.raises(GameRefusal, match="TaskHalted"):
+            await take_seat(party, SeatWish(SeatRole.VERIFIER))
+        chain: Any = party.chain
+        assert not chain.sent
+
+
+async def _check_nothing(party: Party) -> None:
+    pass

@@ -334,7 +334,7 @@ class Campaign(RuleBasedStateMachine):
             calls.StartRounds(), calls.SealStart(randomness=word), calls.SealRound(a, randomness=word),
             calls.SealAudits(a, randomness=word), calls.SealClosing(randomness=word), calls.LetStand(a),
             calls.SettleSeat(seat, b), calls.EndRootContest(a), calls.EndAsk(a),
-            calls.BringLeaf(a, is_fitting=False), calls.AnswerContest(a, is_hashing=False),
+            calls.BringLeaf(a, is_right=False), calls.AnswerContest(a, is_hashing=False),
             calls.AnswerAsk(a, is_fitting=False), calls.EndDispute(a),
         ]  # fmt: skip
         self.send(options[pick % len(options)], self.pick_cheat(pick // 64))
@@ -465,5 +465,5 @@ def plan_watcher(world: World) -> Iterator[tuple[str, GameCall]]:
     for number, contest in now.contests.items():
         if contest.contester == "watcher" and contest.turn.name == "CONTESTER":
             yield "watcher", calls.NameChild(number, 1)
-        if contest.turn.name == "LEAF":
-            yield "watcher", calls.BringLeaf(number, is_right=world.is_right(contest.round))
+        if contest.turn.name == "LEAF" and world.is_right(contest.round):
+            yield "watcher", calls.BringLeaf(number)

@@ -46,7 +46,7 @@ def test_a_posted_root_is_contested_until_close_and_dispute(
 def test_a_right_leaf_takes_the_bond_from_the_contester() -> None:
     world = make_contest()
     play_to_leaf(world)
-    assert world.try_send(calls.BringLeaf(0, is_fitting=False), "solver1") == "ProofInvalid"
+    assert world.try_send(calls.BringLeaf(0, is_right=False), "solver1") == "ProofInvalid"
     world.send(calls.BringLeaf(0), "solver1")
     assert world.state.purse.get_wei(credit_of("solver1")) == 150 and get_burned(world) == 150
     assert world.state.rounds[0].phase == RoundPhase.POSTED and not world.state.contests
@@ -55,7 +55,10 @@ def test_a_right_leaf_takes_the_bond_from_the_contester() -> None:
 def test_a_wrong_leaf_fells_the_root() -> None:
     world = make_contest(make_word("wrong"))
     play_to_leaf(world)
-    world.send(calls.BringLeaf(0, is_right=False), "watcher")
+    assert world.try_send(calls.BringLeaf(0, is_right=False), "watcher") == "ProofInvalid"
+    assert world.try_send(calls.EndRootContest(0), "watcher") == "NotLate"
+    world.jump(world.state.contests[0].clock + 1)
+    world.send(calls.EndRootContest(0), "watcher")
     assert world.state.rounds[0].phase == RoundPhase.FALLEN
     assert world.state.purse.get_wei(credit_of("watcher")) == 300 + 150
     assert world.state.purse.get_wei(credit_of("submitter")) == 1_000, "a quarter of two stakes"
@@ -120,7 +123,7 @@ def test_several_contests_run_at_once_and_are_moot_once_one_fells_the_root() -> 
     for number, account, bond in ((1, "second", 600), (2, "third", 900)):
         assert world.try_send(calls.AnswerContest(number), "solver2") == "NothingOpen"
         assert world.try_send(calls.NameChild(number, 1), account) == "NothingOpen"
-        assert world.try_send(calls.BringLeaf(number, is_right=False), "x") == "NothingOpen"
+        assert world.try_send(calls.BringLeaf(number), "x") == "NothingOpen"
         assert calls.EndRootContest(number) in list_upkeep(world.state, world.block)
         world.send(calls.EndRootContest(number), "x")
         assert get_credit(world, account) == bond, "bonds come back, without a clock"

@@ -53,7 +53,7 @@ def make_forged() -> World:
 
 def end_and_mark(world: World) -> str | None:
     """The friend named a leaf that is right and brings it: the contest ends in the block of its choice."""
-    world.send(calls.BringLeaf(0, is_right=True), "friend")
+    world.send(calls.BringLeaf(0), "friend")
     assert world.state.rounds[0].phase == RoundPhase.POSTED and not world.state.contests
     return world.try_send(calls.MarkSilent(solver(2), MISSED), "friend")
 

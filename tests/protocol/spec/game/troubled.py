@@ -5,7 +5,8 @@
     2  a majority does not sign: the base root stands, accepted work is paid
     3  the same majority posts a wrong root: it falls in a contest, its signers are convicted
     4  undone
-    5  started anew; who waited for a place sits again; a verifier signs two votes of one draw
+    5  started anew
+    7  who waited for a place sits again; a verifier signs two votes of one draw
     .. a solver that never commits leaves; the submitter halts
 
 Upkeep is sent by whose turn it is (`turns.py`). Nobody is needed for it.
@@ -59,7 +60,7 @@ WRONGDOERS = frozenset({CHEAT, LIAR, DOUBLE, PEST, SLEEPER, *FORGERS})
 HONEST = tuple(party for party in PARTIES if party not in WRONGDOERS)
 WATCHERS = ("solver0", "solver1", RICH, *WHISTLES)
 """Who contests a wrong root, one after the other."""
-FALSE_ROUND, REFUSED_ROUND, FORGED_ROUND, DOUBLE_ROUND, LAST_ROUND = 1, 2, 3, 5, 8
+FALSE_ROUND, REFUSED_ROUND, FORGED_ROUND, DOUBLE_ROUND, LAST_ROUND = 1, 2, 3, 7, 10
 
 Act = tuple[object, ...]
 """What names an act: what it is and what it is about, so that one act alone can be left out."""

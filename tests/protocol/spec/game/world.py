@@ -378,8 +378,9 @@ def _list_answers(world: World, now: GameState, seat: Seat) -> Iterator[tuple[st
         is_solver = seat.role == SeatRole.SOLVER
         if is_solver and contest.turn == ContestTurn.ANSWER and world.is_right(contest.round):
             yield seat.account, calls.AnswerContest(number)
-        if contest.turn == ContestTurn.LEAF and contest.contester != seat.account:
-            yield seat.account, calls.BringLeaf(number, is_right=world.is_right(contest.round))
+        is_at_leaf = contest.turn == ContestTurn.LEAF and contest.contester != seat.account
+        if is_at_leaf and world.is_right(contest.round):
+            yield seat.account, calls.BringLeaf(number)
 
 
 # --- Making worlds ------------------------------------------------------------------------------------------
