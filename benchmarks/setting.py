@@ -4,9 +4,7 @@ written."""
 import json
 import subprocess
 import sys
-import sysconfig
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfi
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
+from scripts.example import read_python_sources
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 DEMO_MODEL = ModelConfig(
@@ -62,14 +61,8 @@ def build_demo_schedule(rounds: int = ROUNDS) -> ScheduleConfig:
 
 
 def read_standard_library(limit: int = CORPUS_BYTES) -> bytes:
-    """Sources of the running Python's standard library, `limit` bytes at most, files in the order of their
-    names' hash.
-
-    Shuffled, so that the held-out end is text of the same kind as the rest."""
-    root = Path(sysconfig.get_path("stdlib"))
-    files = [path for path in root.rglob("*.py") if not {"site-packages", "test", "tests"} & set(path.parts)]
-    files.sort(key=lambda path: sha256(str(path.relative_to(root)).encode()).digest())
-    return b"".join(path.read_bytes() for path in files)[:limit]
+    """Sources of the running Python's standard library, `limit` bytes at most."""
+    return read_python_sources(limit)
 
 
 def build_training(data: bytes, schedule: ScheduleConfig) -> TrainingSpec:

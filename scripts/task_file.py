@@ -19,7 +19,7 @@ refused.
     [limits]
     tau_m = 1e-4                    # as real numbers; an integer is in the units of docs/spec.md, section 6
 
-docs/task.toml is a whole one.
+`touchstone task example` writes a whole one.
 """
 
 from collections.abc import Mapping

@@ -62,7 +62,7 @@ def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
         expected=expected,
         actual=actual,
         where=f"{path}, {key}" if key else str(path),
-        remedy="Correct the file; docs/task.toml is a whole task file.",
+        remedy="Correct the file; `touchstone task example` writes a whole one.",
     )
 
 

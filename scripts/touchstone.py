@@ -169,6 +169,19 @@ COMMANDS = (
         ),
     ),
     Command(
+        "task example",
+        "write a task file to begin with, and a small corpus for it",
+        "touchstone task example --out example",
+        "scripts.example:run_task_example",
+        (
+            Option(
+                "--out",
+                "folder for task.toml and corpus.bin (default: %(default)s)",
+                {"type": Path, "default": Path("example")},
+            ),
+        ),
+    ),
+    Command(
         "task close",
         "pay out everybody in a task that is over, and close it; the rest of its escrow becomes credit",
         "touchstone task close 0x3fa9 --home ~/submitter",

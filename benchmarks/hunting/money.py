@@ -17,11 +17,11 @@ from protocol.spec.game.money import compute_burned
 from protocol.spec.game.refusing import compute_taken_fees, list_refusals
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
+from scripts.example import TASK_FILE
 from scripts.task_file import read_task_file, sketch_terms
 
 OWNED = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
 """The share of verifiers, and of whistleblowers, that a coalition may own."""
-TASK_FILE = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,15 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL
 from scripts.checks import refuse_other_limits
 from scripts.console import Console
+from scripts.example import TASK_FILE
 from scripts.submit_commands import justify
 from scripts.task_file import TaskFile, read_task_file
-from tests.scripts.test_task_file import MANUAL, write
+from tests.scripts.test_task_file import write
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> TaskFile:
-    return read_task_file(write(tmp_path, MANUAL.read_text()))
+    return read_task_file(write(tmp_path, TASK_FILE.read_text()))
 
 
 Change = Callable[[RoundPlan], RoundPlan]

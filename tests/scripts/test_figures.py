@@ -9,16 +9,17 @@ import pytest
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.params import TOKEN_WEI
+from scripts.example import TASK_FILE
 from scripts.figures import find_strictest, read_figures
 from scripts.task_file import read_task_file, sketch_terms
-from tests.scripts.test_task_file import MANUAL, write
+from tests.scripts.test_task_file import write
 
 PATH = Path("config.toml")
 
 
 @pytest.fixture
 def terms(tmp_path: Path) -> GameTerms:
-    return sketch_terms(read_task_file(write(tmp_path, MANUAL.read_text())).plan)
+    return sketch_terms(read_task_file(write(tmp_path, TASK_FILE.read_text())).plan)
 
 
 def test_what_is_not_stated_follows_from_the_task(terms: GameTerms) -> None:

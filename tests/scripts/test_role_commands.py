@@ -16,12 +16,12 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.terms import GameAmounts
+from scripts.example import TASK_FILE
 from scripts.role_commands import ROLES
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, wait_for_line
-from tests.scripts.test_task_file import MANUAL
 
 
 @pytest.mark.parametrize("command", ["solve", "verify", "watch", "export"])
@@ -39,7 +39,7 @@ def test_a_malformed_task_file(home: Path, tmp_path: Path, capsys: pytest.Captur
 
 def write_small_task(folder: Path) -> Path:
     """The manual's task with a model that is built in no time."""
-    text = MANUAL.read_text()
+    text = TASK_FILE.read_text()
     for name, value in (("hidden_size", 16), ("intermediate_size", 32), ("layer_count", 1)):
         text = re.sub(rf"(?m)^{name} = \d+", f"{name} = {value}", text)
     (folder / "task.toml").write_text(text)

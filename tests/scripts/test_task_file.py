@@ -13,14 +13,13 @@ from protocol.spec.float32 import nearest
 from protocol.spec.game.money import check_money
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from protocol.spec.params import TOKEN_WEI
+from scripts.example import TASK_FILE
 from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
-
-MANUAL = Path(__file__).resolve().parents[2] / "docs" / "task.toml"
 
 
 @pytest.fixture
 def example() -> str:
-    return MANUAL.read_text()
+    return TASK_FILE.read_text()
 
 
 def write(folder: Path, text: str) -> Path:
