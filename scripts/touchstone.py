@@ -176,7 +176,7 @@ COMMANDS = (
         (
             Option(
                 "--out",
-                "folder for task.toml and corpus.bin (default: %(default)s)",
+                "folder for task.toml and corpus.bin; ./example unless told otherwise",
                 {"type": Path, "default": Path("example")},
             ),
         ),
@@ -255,7 +255,7 @@ COMMANDS = (
     Command(
         "export",
         "write the trained model as a folder that transformers loads",
-        "touchstone export 0x3fa9 --out model --home ~/alice",
+        "touchstone export 0x3fa9 --out build/model --home ~/alice",
         "scripts.role_commands:run_export",
         (TASK, Option("--out", "folder to write", {"type": Path, "required": True}), *PARTY),
     ),

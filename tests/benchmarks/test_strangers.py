@@ -78,5 +78,5 @@ def test_a_task_that_closes_early_ends_the_run() -> None:
     )
     course = Course(opened={0: 0.0})
     asyncio.run(wait_for_round(show, course, 0))
-    with pytest.raises(RuntimeError, match="closed before round 1 opened: expected 12 rounds, got 1"):
+    with pytest.raises(RuntimeError, match="closed before round 1 opened: expected 28 rounds, got 1"):
         asyncio.run(wait_for_round(show, course, 1))

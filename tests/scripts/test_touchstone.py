@@ -25,6 +25,7 @@ WANTED = {
     "leave",
     "withdraw",
     "task create",
+    "task example",
     "task close",
     "task halt",
     "calibrate",
