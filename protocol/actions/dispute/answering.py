@@ -36,7 +36,8 @@ async def post_roots(party: Party, dispute: InnerDispute) -> None:
     """Post the root of each step's state, start and end included, as the statement binds them."""
     place = (dispute.statement.round, dispute.statement.slot)
     start = await restore_own_start(party, dispute)
-    roots = await asyncio.to_thread(compute_roots, party, place, dispute.segment, start)
+    work = (compute_roots, party, place, dispute.segment, start)
+    roots = await party.task.retraining.compute(dispute.clock, *work)
     if dispute.statement.draw is None:
         await _post_claim_roots(party, dispute, roots)
     else:
@@ -103,7 +104,8 @@ async def trace_named_step(party: Party, dispute: InnerDispute) -> TracedStep:
     async with party.task.locks["trace", name]:
         if name not in book.traces:
             start = await restore_own_start(party, dispute)
-            book.traces[name] = await asyncio.to_thread(_trace, party, dispute, start)
+            traced = await party.task.retraining.compute(dispute.clock, _trace, party, dispute, start)
+            book.traces[name] = traced
             show_trace(party, dispute, book.traces[name])
         return book.traces[name]
 

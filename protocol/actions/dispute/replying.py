@@ -97,7 +97,8 @@ async def answer_own(party: Party, opened: InnerAsk) -> None:
     ends = Ends(replay.claimed_end, replay.own_end, replay.seal_salt)
     async with party.task.locks["restore", opened.statement.round]:
         if not has_state(party, ends.own):
-            await asyncio.to_thread(_restore_own, party, opened, replay.start.header, replay.own_end)
+            work = (_restore_own, party, opened, replay.start.header, replay.own_end)
+            await party.task.retraining.compute(opened.clock, *work)
         await _restore_claimed(party, opened, ends.claimed.header)
     await _send(party, opened, ends)
 

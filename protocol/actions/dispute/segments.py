@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from protocol.actions.dispute.knowing import get_now
+from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.sources import OwnReplay
 from protocol.actions.dispute.standing import find_solver
 from protocol.actions.merge.opening import get_finished
 from protocol.actions.merge.places import get_shards
 from protocol.actions.merge.starting import begin_state, compute_start, find_carried
+from protocol.actions.retraining import AUDITS, Turn
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, load_state
 from protocol.compute.data import get_batch
@@ -75,7 +76,7 @@ async def restore_own_start(party: Party, dispute: InnerDispute) -> StateHeader:
     where it can neither be found nor made again."""
     ref = dispute.statement
     if ref.draw is None:
-        return await restore_boundary(party, ref.round, dispute.segment)
+        return await restore_boundary(party, ref.round, dispute.segment, dispute.clock)
     replay = find_replay(party, ref)
     solver = find_solver(get_now(party), ref.round, ref.slot)
     known = party.state.network.peers
@@ -97,18 +98,22 @@ def find_replay(party: Party, ref: StatementRef) -> OwnReplay:
     return found
 
 
-async def restore_boundary(party: Party, index: int, boundary: int) -> StateHeader:
-    """A boundary of this node's own claim, trained again from the last one before it that is left."""
-    async with party.task.locks["restore", index]:
-        boundaries = get_finished(party, index).boundaries
-        kept = [number for number in range(boundary + 1) if has_state(party, boundaries[number])]
-        if not kept:
-            state = await _begin_own(party, index)
-            header = await asyncio.to_thread(keep_state, party, state)
-            _require_journalled(party, index, 0, boundaries[0], header)
-        if not kept or kept[-1] < boundary:
-            await asyncio.to_thread(_train_on, party, index, kept[-1] if kept else 0, boundary)
-        return boundaries[boundary]
+async def restore_boundary(party: Party, index: int, boundary: int, until: int = AUDITS) -> StateHeader:
+    """A boundary of this node's own claim, trained again from the last one before it that is left. until: the
+    last block for the answer that needs it."""
+    boundaries = get_finished(party, index).boundaries
+    if _find_last_kept(party, index, boundary) is None:
+        header = await asyncio.to_thread(keep_state, party, await _begin_own(party, index))
+        _require_journalled(party, index, 0, boundaries[0], header)
+    if not has_state(party, boundaries[boundary]):
+        async with party.task.retraining.take_turn(until) as turn:
+            await _train_on(party, turn, index, boundary)
+    return boundaries[boundary]
+
+
+def _find_last_kept(party: Party, index: int, boundary: int) -> int | None:
+    boundaries = get_finished(party, index).boundaries
+    return next((n for n in range(boundary, -1, -1) if has_state(party, boundaries[n])), None)
 
 
 async def _begin_own(party: Party, index: int) -> TrainingState:
@@ -118,15 +123,37 @@ async def _begin_own(party: Party, index: int) -> TrainingState:
     return await begin_state(party, await compute_start(party, index, game.rounds[index].base_root, carried))
 
 
-def _train_on(party: Party, index: int, first: int, boundary: int) -> None:
-    boundaries, steps = get_finished(party, index).boundaries, party.task.spec.terms.segment_steps
-    slot, training = get_own_slot(party, index), party.task.spec.training
-    batches, train = get_batches(party, index, slot), party.task.cases.compute.train
-    state = load_state(party, boundaries[first])
+async def _train_on(party: Party, turn: Turn, index: int, boundary: int) -> None:
+    """On the way what another open dispute wants is kept too, so that nothing is trained twice for it."""
+    boundaries, retraining = get_finished(party, index).boundaries, party.task.retraining
+    first = _find_last_kept(party, index, boundary) or 0
+    if first == boundary:
+        return
+    state = await retraining.run(load_state, party, boundaries[first])
     for segment in range(first, boundary):
-        state, _ = train(state, training, batches, segment * steps, steps)
-        header = keep_state(party, state) if segment + 1 == boundary else state_header(state)
-        _require_journalled(party, index, segment + 1, boundaries[segment + 1], header)
+        await retraining.give_way(turn)
+        is_kept = segment + 1 in {boundary, *list_disputed(party, index)}
+        state = await retraining.run(_train_segment, party, index, segment, state, is_kept)
+
+
+def _train_segment(
+    party: Party, index: int, segment: int, state: TrainingState, is_kept: bool
+) -> TrainingState:
+    steps, training = party.task.spec.terms.segment_steps, party.task.spec.training
+    batches = get_batches(party, index, get_own_slot(party, index))
+    state, _ = party.task.cases.compute.train(state, training, batches, segment * steps, steps)
+    header = keep_state(party, state) if is_kept else state_header(state)
+    expected = get_finished(party, index).boundaries[segment + 1]
+    _require_journalled(party, index, segment + 1, expected, header)
+    return state
+
+
+def list_disputed(party: Party, index: int) -> set[int]:
+    """Segments of this node's own claim of a round on which a dispute is open."""
+    place = StatementRef(index, get_own_slot(party, index))
+    return {
+        one.segment for one in get_inner(party).disputes.values() if one.is_open and one.statement == place
+    }
 
 
 def _require_journalled(

@@ -1,6 +1,6 @@
 """What a claimant shows of its own steps: the states around each, and the trace of the one that was named.
 
-    StepsAsked --> noted --> the segment, recomputed --> StepsShown --> W, m, v by their roots
+    StepsAsked --> noted --> the segment, recomputed from its start --> StepsShown --> W, m, v by their roots
 
 In a dispute the segment is recomputed without being asked for.
 """
@@ -9,18 +9,18 @@ import asyncio
 from functools import partial
 
 from protocol.actions.dispute.casebook import TracedStep
-from protocol.actions.dispute.knowing import get_inner, get_now
+from protocol.actions.dispute.knowing import get_inner, get_now, list_own_boundaries
 from protocol.actions.dispute.messages import ASK_BYTES, ASKED_FORM, STEPS, StepsShown
 from protocol.actions.dispute.segments import (
     find_replay,
     iterate_states,
-    restore_boundary,
     restore_own_start,
 )
 from protocol.actions.dispute.standing import are_steps_shown, find_solver
 from protocol.actions.pruning.named import list_named
+from protocol.actions.retraining import AUDITS, QUESTIONS
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import keep_state
+from protocol.actions.runtime.states import has_state, keep_state
 from protocol.actions.traces import describe_layout
 from protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
 from protocol.adapters.wire.desk import Desk
@@ -45,7 +45,8 @@ async def show_steps(party: Party, dispute: InnerDispute) -> None:
     """Show the state after each step of a disputed segment from now on."""
     start = await restore_own_start(party, dispute)
     place, book = (dispute.statement.round, dispute.statement.slot), party.task.cases
-    headers = await asyncio.to_thread(keep_steps, party, place, dispute.segment, start)
+    work = (keep_steps, party, place, dispute.segment, start)
+    headers = await party.task.retraining.compute(AUDITS, *work)
     book.steps[*place, dispute.segment] = tuple(map(encode_state, headers))
     book.shown["steps", dispute.name] = list_keys(headers)
 
@@ -100,8 +101,21 @@ def list_wanted(party: Party, block: int) -> list[tuple[int, int]]:
     return found
 
 
-def find_own_start(party: Party, index: int, place: int, block: int) -> StatementRef | None:
-    """This node's own statement on the segment at a place, where its steps may be shown; else None."""
+def find_own_start(party: Party, index: int, place: int, block: int) -> StateHeader | None:
+    """The start of the segment at a place, where this node made a statement on it and its steps may be shown.
+    None else, and where it is not on disk: for a question alone no round is trained again. What auditors may
+    ask for before they dispute it stays as long as they need."""
+    ref, segment = _find_own_statement(party, index, place, block), place % party.game.terms.segment_count
+    if ref is None:
+        return None
+    if ref.draw is None:
+        start = list_own_boundaries(party, index).get(segment)
+    else:
+        start = find_replay(party, ref).start.header
+    return start if start is not None and has_state(party, start) else None
+
+
+def _find_own_statement(party: Party, index: int, place: int, block: int) -> StatementRef | None:
     slot, segment = divmod(place, party.game.terms.segment_count)
     game_round, seat = get_now(party).rounds.get(index), find_seat(get_now(party), party.account)
     if game_round is None or seat is None or seat.settled > index or slot not in game_round.claims:
@@ -118,15 +132,12 @@ async def show_wanted(party: Party, wanted: tuple[int, int]) -> None:
     """Recompute a segment that was asked for, (round, place), and show the state after each step from now on;
     of what was asked for before only the last segments stay."""
     index, place = wanted
-    ref = find_own_start(party, index, place, party.state.head_block + 1)
-    if ref is None:
+    start = find_own_start(party, index, place, party.state.head_block + 1)
+    if start is None:
         return
     slot, segment = divmod(place, party.game.terms.segment_count)
-    if ref.draw is None:
-        start = await restore_boundary(party, index, segment)
-    else:
-        start = find_replay(party, ref).start.header
-    headers = await asyncio.to_thread(keep_steps, party, (index, slot), segment, start)
+    work = (keep_steps, party, (index, slot), segment, start)
+    headers = await party.task.retraining.compute(QUESTIONS, *work)
     book, states = party.task.cases, tuple(map(encode_state, headers))
     book.shown["wanted", states] = list_keys(headers)
     for old in book.desk.offer((party.task.task, index, place), states):

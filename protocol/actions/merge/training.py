@@ -59,11 +59,13 @@ def _is_begun_right(party: Party, origin: Origin, work: ClaimWork) -> bool:
 
 async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require) -> bytes:
     """Train the segments that are not done yet; the pseudo-gradient. A boundary is hashed and kept while the
-    next segment is trained, the last one while the pseudo-gradient is encoded."""
+    next segment is trained, the last one while the pseudo-gradient is encoded. A segment waits while an
+    answer on chain is computed: silence costs the seat, a late claim a fee."""
     state, first = await _resume(party, origin, work)
     keeping: Awaitable[None] = asyncio.sleep(0)
     try:
         for segment in range(first, party.task.spec.terms.segment_count):
+            await party.task.retraining.wait_for_answers()
             require()
             state = await _train_segment(party, origin, segment, state)
             await keeping

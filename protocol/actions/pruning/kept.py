@@ -30,6 +30,7 @@ from protocol.actions.pruning.windows import (
     is_recent,
     is_vote_wanted,
     is_whole,
+    list_asked_segments,
     list_shown_segments,
 )
 from protocol.adapters.blobs import BlobKey
@@ -148,13 +149,14 @@ def _keep_start(state: GameState, books: Books, game_round: GameRound, work: Cla
 
 
 def list_wanted_boundaries(state: GameState, books: Books, game_round: GameRound, block: int) -> set[int]:
-    """Boundaries of this node's claim that somebody may want at `block`: ends of drawn segments while votes
-    count, starts of those that are disputed or whose steps were asked for."""
+    """Boundaries of this node's claim that a peer may want at `block`: ends of drawn segments while votes
+    count, their starts while steps may be asked for, starts of those that are disputed or were asked for."""
     index, slot = game_round.index, find_own_slot(state, game_round, books.account)
     if slot is None:
         return set()
     segments = list_shown_segments(state, game_round, slot, block)
     wanted = {boundary for segment in segments for boundary in (segment, segment + 1)}
+    wanted |= set(list_asked_segments(state, game_round, slot, block))
     for dispute in books.inner.disputes.values():
         if dispute.is_open and dispute.statement == StatementRef(index, slot):
             wanted.add(dispute.segment)

@@ -80,6 +80,12 @@ def list_shown_segments(state: GameState, game_round: GameRound, slot: int, bloc
     return tuple(segment for segment in segments if segment is not None)
 
 
+def list_asked_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
+    """Segments of a claim whose steps an auditor may ask for before it disputes them: `audit_max` longer than
+    votes count, for a late draw's steps are shown only then."""
+    return list_shown_segments(state, game_round, slot, block - state.terms.windows.audit_max)
+
+
 def find_settled(state: GameState, block: int) -> GameRound | None:
     """The newest round whose root nothing replaces any more; None where there is none."""
     found = None

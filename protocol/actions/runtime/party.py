@@ -12,6 +12,7 @@ from protocol.actions.audit.audits import Audits
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.book import ClaimBook
 from protocol.actions.pruning.memory import PruningMemory
+from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.adapters.chain.game import GameChain
@@ -41,6 +42,8 @@ class Joined:
     """This node's part in disputes and asks."""
     pruning: PruningMemory = field(default_factory=PruningMemory)
     """What of its disk this node has looked at."""
+    retraining: Retraining = field(default_factory=Retraining)
+    """What is trained again for an answer, one at a time."""
     locks: dict[tuple[str, object], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One piece of work at a time: (kind of work, what it is about)."""
 

@@ -21,3 +21,4 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
         await Loop(party, rooms).run()
     finally:
         party.task.cases.close()
+        party.task.retraining.close()

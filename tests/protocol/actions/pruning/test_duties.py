@@ -91,7 +91,7 @@ def age(stage: Stage) -> None:
         one, phase=RoundPhase.POSTED, root=one.base_root, root_until=closed + state.terms.windows.dispute
     )
     stage.world.state = replace(state, rounds={0: aged}, next_round=3)
-    stage.world.jump(closed + 2 * state.terms.windows.audit_max + REORG_BLOCKS + 2)
+    stage.world.jump(closed + 3 * state.terms.windows.audit_max + REORG_BLOCKS + 2)
     stage.sync()
 
 
@@ -143,8 +143,7 @@ async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(tmp_path:
         delta = get_finished(party, 0).finished
         assert delta is not None
         assert party.store.has(refer_delta(delta.delta_root, get_spec().terms.parameter_count))
-        (prune,) = list_due(party)
-        await prune.perform(party)
+        await Prune(()).perform(party)
         assert {segment, segment + 1} <= set(list_here(party)), "auditors may still fetch them"
         jump(stage, last + 1)
         assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
@@ -152,6 +151,10 @@ async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(tmp_path:
         await Prune(()).perform(party)
         assert {segment, segment + 1} <= set(list_here(party)), "a reorg may open the window again"
         jump(stage, last + REORG_BLOCKS + 1)
+        (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
+        await prune.perform(party)
+        assert list_here(party) == sorted({0, segment}), "its steps may be asked for"
+        jump(stage, last + party.game.terms.windows.audit_max + REORG_BLOCKS + 1)
         (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
         await prune.perform(party)
         assert list_here(party) == [0]
@@ -199,7 +202,7 @@ async def test_a_dispute_in_the_last_block_is_answered_with_the_journalled_ends(
         assert list_here(party) == [0, 2], "each answer needs it"
 
 
-async def test_steps_that_a_member_asks_for_are_trained_again(tmp_path: Path) -> None:
+async def test_steps_that_a_member_asks_for_are_trained_from_a_start_on_disk(tmp_path: Path) -> None:
     async with open_solver(tmp_path) as (stage, party):
         slot = stage.get_slot(1)
         ref = StatementRef(0, slot)
@@ -209,8 +212,11 @@ async def test_steps_that_a_member_asks_for_are_trained_again(tmp_path: Path) ->
         account = party.account
         with pytest.raises(EnvironmentFault):
             await answer_steps(party, account, body)
-        (wanted,) = list_wanted(party, stage.world.block)
+        assert not list_wanted(party, stage.world.block), "its start is pruned: no round is trained for it"
         await restore_boundary(party, 0, 3)
+        with pytest.raises(EnvironmentFault):
+            await answer_steps(party, account, body)
+        (wanted,) = list_wanted(party, stage.world.block)
         await Prune(()).perform(party)
         assert list_here(party) == [0, 3], "it is about to be read"
         await show_wanted(party, wanted)

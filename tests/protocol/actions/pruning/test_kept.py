@@ -88,7 +88,8 @@ def test_a_start_stays_until_the_duties_of_its_round_end(node: Node) -> None:
 
 
 def test_ends_of_audited_segments_stay_while_votes_count(node: Node) -> None:
-    """Of the late audit: from its draw on, in a round that is pruned by then."""
+    """Of the late audit: from its draw on, in a round that is pruned by then. The start stays while its steps
+    may be asked for."""
     state = play(node, 3).get_now()
     one, audit_max = state.rounds[0], state.terms.windows.audit_max
     slot = get_slot(one, SOLVER, state)
@@ -97,7 +98,8 @@ def test_ends_of_audited_segments_stay_while_votes_count(node: Node) -> None:
     drawn = get_segments(state, one, slot)
     for boundary in {late.segment, late.segment + 1} - {0, *drawn, *(d + 1 for d in drawn)}:
         keys = list_boundary(node, state, 0, boundary)
-        assert ends_after(node, state, one.late_from + 2 * audit_max, keys)
+        windows = 3 if boundary == late.segment else 2
+        assert ends_after(node, state, one.late_from + windows * audit_max, keys)
         undrawn = replace(state, rounds={**state.rounds, 0: replace(one, late_seed=None)})
         assert not is_kept(node, undrawn, one.late_from, keys), "before the draw nobody can ask"
     final = list(name_tensors(node.claims.find(one).boundaries[SEGMENTS].weights_root))

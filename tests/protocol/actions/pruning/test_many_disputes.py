@@ -1,0 +1,138 @@
+"""Disputes and questions about pruned rounds: answers are trained one at a time, and the node serves on."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.actions.dispute.casebook import Compute
+from protocol.actions.dispute.duties import _list_answers, _list_served
+from protocol.actions.dispute.messages import StepsAsked
+from protocol.actions.dispute.serving import answer_steps
+from protocol.actions.merge.opening import get_finished
+from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import refer_delta
+from protocol.adapters.messages import encode_message
+from protocol.compute.step import train_segment
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
+from protocol.spec.game.state import StatementRef
+from tests.protocol.actions.merge.stage import TASK, Stage
+from tests.protocol.actions.pruning.veteran import SEGMENTS, count_steps, open_veteran
+from tests.protocol.actions.specs import get_spec
+
+OPENER = "0x" + "9" * 40
+CLOCK = 1 << 30
+
+
+def dispute(stage: Stage, party: Party, *places: tuple[int, int, int]) -> None:
+    """Open disputes on own claims. places: (round, segment, clock)."""
+    slot, found = stage.get_slot(1), {}
+    for number, (index, segment, clock) in enumerate(places, 1):
+        seat, name = party.game.rounds[index].claims[slot].seat, bytes([number]) * 32
+        found[name] = InnerDispute(name, seat, StatementRef(index, slot), segment, OPENER, clock)
+    party.state.inner[TASK] = InnerBook(10, found)
+
+
+def list_due(party: Party, what: str) -> list[Any]:
+    """What the accused has to do: the stage has no room of votes for the rest."""
+    block = party.state.head_block + 1
+
+    def listed() -> Iterator[Any]:
+        yield from _list_answers(party, block)
+        yield from _list_served(party, block)
+
+    return [duty for duty in listed() if duty.what == what]
+
+
+async def answer_all(party: Party) -> None:
+    await asyncio.gather(*(duty.perform(party) for duty in list_due(party, "post roots")))
+
+
+async def test_one_answer_is_trained_at_a_time(tmp_path: Path) -> None:
+    """A step may take all the memory that a machine has."""
+    async with open_veteran(tmp_path, 4) as (stage, party):
+        dispute(stage, party, *((index, SEGMENTS - 1, CLOCK) for index in range(4)))
+        lock, running, most = threading.Lock(), 0, 0
+
+        def train(*arguments: Any) -> Any:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            threading.Event().wait(0.05)
+            try:
+                return train_segment(*arguments)
+            finally:
+                with lock:
+                    running -= 1
+
+        party.task.cases.compute = Compute(train=train)
+        await answer_all(party)
+        chain: Any = party.chain
+        assert [name for name, _ in chain.sent] == ["disputes.post_claim_roots"] * 4
+        assert most == 1
+
+
+async def test_the_answer_that_is_due_first_is_trained_first(tmp_path: Path) -> None:
+    async with open_veteran(tmp_path, 3) as (stage, party):
+        dispute(stage, party, (0, 3, CLOCK + 2), (1, 3, CLOCK), (2, 3, CLOCK + 1))
+        await answer_all(party)
+        chain: Any = party.chain
+        names = [arguments[1] for _, arguments in chain.sent]
+        # The one that was listed first may have begun before the others were there.
+        assert names.index(bytes([2]) * 32) < names.index(bytes([3]) * 32)
+        assert names[0] != bytes([3]) * 32
+
+
+async def test_disputes_in_one_round_train_no_boundary_twice(tmp_path: Path) -> None:
+    """The last segment comes first: what the others want is kept on the way."""
+    async with open_veteran(tmp_path, 1) as (stage, party):
+        dispute(stage, party, *((0, segment, CLOCK) for segment in (3, 2, 1)))
+        trained = count_steps(party)
+        await answer_all(party)
+        segment_steps = get_spec().terms.segment_steps
+        assert sum(trained) <= 3 * segment_steps + 3 * segment_steps, "boundaries 1 to 3, and three segments"
+
+
+async def test_a_question_trains_no_round_again(tmp_path: Path) -> None:
+    """Any member may ask about any segment: of what is pruned nothing is computed for a question alone."""
+    async with open_veteran(tmp_path, 1) as (stage, party):
+        trained = count_steps(party)
+        body = encode_message(StepsAsked(TASK, 0, stage.get_slot(1), SEGMENTS - 1))
+        with pytest.raises(EnvironmentFault):
+            await answer_steps(party, party.account, body)
+        for duty in list_due(party, "show steps"):
+            await duty.perform(party)
+        assert not trained
+
+
+async def test_a_node_serves_while_it_trains_for_answers(tmp_path: Path) -> None:
+    """The server reads its files in asyncio's threads, six on two cores: training has a thread of its own."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(6))
+    async with open_veteran(tmp_path, 6) as (stage, party):
+        dispute(stage, party, *((index, SEGMENTS - 1, CLOCK) for index in range(6)))
+        go_on, begun = threading.Event(), threading.Event()
+
+        def train(*arguments: Any) -> Any:
+            begun.set()
+            go_on.wait(30)
+            return train_segment(*arguments)
+
+        party.task.cases.compute = Compute(train=train)
+        answering = asyncio.create_task(answer_all(party))
+        try:
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            finished = get_finished(party, 0).finished
+            assert finished is not None
+            ref = refer_delta(finished.delta_root, get_spec().terms.parameter_count)
+            async with stage.open(2) as other, asyncio.timeout(20):
+                await other.client.fetch(other.state.network.find(party.account), ref)
+        finally:
+            go_on.set()
+            await answering
