@@ -20,7 +20,7 @@ from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.segments import restore_boundary
 from protocol.actions.dispute.serving import forget
 from protocol.actions.merge.global_model import get_initial_header
-from protocol.actions.merge.places import find_own_slot
+from protocol.actions.merge.places import find_carried_round, find_own_slot
 from protocol.actions.merge.work import find_work
 from protocol.actions.pruning.kept import Books, list_kept, list_unknown_works
 from protocol.actions.pruning.memory import PruningMemory
@@ -69,7 +69,8 @@ class Prune:
 
 @dataclass(frozen=True)
 class RestoreBoundary:
-    """Train a boundary of the own claim of an older round again: an auditor is about to ask for it."""
+    """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, or the
+    next claim goes on from its moments."""
 
     round: int
     boundary: int
@@ -85,9 +86,22 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
     stages = list_stages(state, block - REORG_BLOCKS)
     if stages != party.task.pruning.done:
         yield Prune(stages)
+    yield from _list_carried(party, state)
     for game_round in state.rounds.values():
         if is_answerable(state, game_round, block):
             yield from _list_restored(party, state, game_round, block)
+
+
+def _list_carried(party: Party, state: GameState) -> Iterator[Duty]:
+    """The state whose moments the next claim goes on from: after a fall that of an older round, which was
+    pruned."""
+    seat = find_seat(state, party.account)
+    if seat is None or not party.task.spec.terms.carry_moments:
+        return
+    index = find_carried_round(state, state.next_round - 1, seat)
+    boundaries = {} if index is None else party.task.claims.find(state.rounds[index]).boundaries
+    if index is not None and boundaries and not has_state(party, boundaries[max(boundaries)]):
+        yield RestoreBoundary(index, max(boundaries))
 
 
 def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty]:

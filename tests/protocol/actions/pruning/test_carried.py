@@ -1,0 +1,71 @@
+"""After the fall of an older root the next claim goes on from moments that were pruned: they are made again."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from protocol.actions.audit.book import AuditBook
+from protocol.actions.dispute.casebook import CaseBook
+from protocol.actions.merge.opening import get_finished
+from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from protocol.actions.merge.starting import find_carried
+from protocol.actions.pruning.duties import REORG_BLOCKS, Prune
+from protocol.actions.runtime.states import has_state
+from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.inner_dispute import InnerBook
+from tests.protocol.actions.merge.stage import TASK, finish, open_stage
+from tests.protocol.actions.pruning.test_duties import KnownAudits, list_due
+from tests.protocol.spec.game.world import make_word
+
+ROUNDS = 4
+
+
+async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1, late_chance=0, rounds=ROUNDS + 4) as stage:
+        party = stage.parties[1]
+        books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
+        audits = KnownAudits(SimpleNamespace(book=books[0]))
+        training = party.task.spec.training
+        longer = replace(training, schedule=replace(training.schedule, total_steps=8 * (ROUNDS + 4)))
+        spec = replace(party.task.spec, training=longer)
+        party.joined = replace(party.task, spec=spec, audits=cast(Any, audits), cases=books[1])
+        party.state.inner[TASK] = InnerBook(10)
+        await stage.commit(1)
+        stage.draw()
+        world, slot = stage.world, stage.get_slot(1)
+        first, done, root = world.state.rounds[0], dict[int, Any](), world.state.rounds[0].base_root
+        until = (first.closed or 0) + world.state.terms.windows.dispute
+        for index in range(ROUNDS):
+            beacon = make_word("b", index) if index else first.beacon
+            one = replace(first, index=index, base_root=root, beacon=beacon, merged=())
+            world.state = replace(world.state, rounds=done | {index: one})
+            stage.sync()
+            claim = await finish(party, index)
+            one = replace(one, claims={slot: replace(first.claims[slot], claim_root=claim.claim_root)})
+            world.state = replace(world.state, rounds=done | {index: one})
+            stage.sync()
+            root = get_root(await merge_claims(party, make_key(one, (slot,))))
+            done[index] = replace(one, phase=RoundPhase.POSTED, root=root, merged=(slot,), root_until=until)
+        # All four are posted; the node prunes as it always does.
+        world.state = replace(world.state, rounds=done, next_round=ROUNDS, root=root)
+        world.jump((first.closed or 0) + 3 * world.state.terms.windows.audit_max + REORG_BLOCKS + 2)
+        stage.sync()
+        (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
+        await prune.perform(party)
+        # Round 1 falls within its window. It stands or is posted again without this claim; rounds 2 and 3 are
+        # undone, and the task is started again: round 4 goes on from the moments of the claim of round 0.
+        fallen = replace(done[1], phase=RoundPhase.STANDING, root=None, merged=(), signers=())
+        undone = {index: replace(done[index], phase=RoundPhase.UNDONE) for index in (2, 3)}
+        base = done[1].base_root
+        new = replace(first, index=ROUNDS, base_root=base, beacon=make_word("new"), claims={}, merged=(),
+                      phase=RoundPhase.RUNNING, closed=None, seed=None)  # fmt: skip
+        rounds = {0: done[0], 1: fallen, **undone, ROUNDS: new}
+        world.state = replace(world.state, rounds=rounds, next_round=ROUNDS + 1, root=base)
+        stage.sync()
+        carried = find_carried(party, party.game, ROUNDS)
+        ends = get_finished(party, 0).boundaries
+        assert carried == ends[max(ends)] and not has_state(party, carried), "it was pruned"
+        for due in list_due(party):
+            await due.perform(party)
+        await finish(party, ROUNDS)
