@@ -3,6 +3,7 @@
 It holds no secret and nothing that cannot be had again: a damaged or missing file costs one self-test.
 """
 
+import platform
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,13 @@ FILE_NAME = "bits.json"
 
 class TaskBits(msgspec.Struct, frozen=True):
     """machine: `compute.determinism.describe_bits`; step_root: the state after one known step of the task,
-    hex; unlike_until: up to this round statements were computed with other bits, -1 where none were."""
+    hex; unlike_until: up to this round statements were computed with other bits, -1 where none were;
+    former_root: the same step before the last update that changed the bits, empty where none did."""
 
     machine: str
     step_root: str
     unlike_until: int = -1
+    former_root: str = ""
 
 
 def read_bits(home: Path) -> dict[str, TaskBits]:
@@ -33,3 +36,13 @@ def read_bits(home: Path) -> dict[str, TaskBits]:
 def write_bits(home: Path, bits: dict[str, TaskBits]) -> None:
     """Leave this for the next run. Raises OSError where the disk does not take it."""
     replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
+
+
+def read_processor_model() -> str:
+    """The processor's model as the system names it. Its caches decide how kernels cut up a product."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())

@@ -102,7 +102,7 @@ def _require_little_endian() -> None:
 
 def describe_bits() -> str:
     """One line of everything on this machine whose change may change the bits of a training step: versions of
-    Python, numpy and torch with what torch was built with, the processor, and the pinned kernels."""
+    Python, numpy and torch with what torch was built with, the kind of processor, and the pinned kernels."""
     build = sha256(torch.__config__.show().encode()).hexdigest()[:16]
     kernels = ", ".join(f"{name} {value}" for name, value in vars(describe_kernels()).items())
     return f"python {platform.python_version()}, numpy {np.__version__}, build {build}, {kernels}"

@@ -2,8 +2,9 @@
 
 A pruned round is answered for by training it again. On other bits that fails, and silence in a dispute costs
 the seat. So the first start after an update computes again what is known: one step of the task from its first
-weights, and a segment of the last claim of which both ends are on disk. Where one of them differs, the
-operator is told, and what was stated before is kept whole until nothing can be asked about it.
+weights, and a segment of the newest claim and of the newest replay of which both ends are on disk. Where one
+of them differs, the operator is told, and what was stated before is kept whole until nothing can be asked
+about it. An operator that brings the earlier versions back is not told again.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.places import find_own_slot
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
-from protocol.adapters.bits import TaskBits, read_bits, write_bits
+from protocol.adapters.bits import TaskBits, read_bits, read_processor_model, write_bits
 from protocol.compute.data import get_batch
 from protocol.compute.determinism import describe_bits
 from protocol.compute.digest import state_header
@@ -32,9 +33,15 @@ WARNING = (
 log = logging.getLogger(__name__)
 
 
+def describe_machine() -> str:
+    """All whose change may change the bits of a training step here."""
+    return f"{describe_bits()}, {read_processor_model()}"
+
+
 async def check_bits(party: Party) -> None:
     """Test this machine if it is not the one of the last run of this home on the joined task; remember it."""
-    name, machine, home = party.task.task.hex(), describe_bits(), party.config.home
+    name, home = party.task.task.hex(), party.config.home
+    machine = describe_machine()
     before = read_bits(home).get(name)
     if before is None or before.machine != machine:
         found = await _test(party, machine, before)
@@ -45,16 +52,17 @@ async def check_bits(party: Party) -> None:
 
 async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits:
     step_root = await _compute_step_root(party)
-    is_step_same = before is None or before.step_root == step_root
-    is_segment_same = await asyncio.to_thread(compute_known_segment, party)
+    is_step_same = before is None or step_root in (before.step_root, before.former_root)
+    found = [await asyncio.to_thread(test, party) for test in (compute_known_segment, compute_known_replay)]
     unlike_until = -1 if before is None else before.unlike_until
-    if not is_step_same or is_segment_same is False:
+    if not is_step_same or False in found:
         unlike_until = max(unlike_until, find_last_stated(party))
         party.say(WARNING)
         log.error("%s", WARNING)
     elif before is not None:
         party.say("torch, numpy, Python or the processor is another one: the self-test came to the same bits")
-    return TaskBits(machine, step_root, unlike_until)
+    former_root = before.step_root if before is not None and before.step_root != step_root else ""
+    return TaskBits(machine, step_root, unlike_until, former_root)
 
 
 async def _compute_step_root(party: Party) -> str:
@@ -79,6 +87,17 @@ def compute_known_segment(party: Party) -> bool | None:
             if segment + 1 in boundaries and has_state(party, start):
                 *_, end = iterate_states(party, (index, slot), segment, start)
                 return state_header(end) == boundaries[segment + 1]
+    return None
+
+
+def compute_known_replay(party: Party) -> bool | None:
+    """Whether the newest audited segment with both ends on disk ends as this node sealed; None where there
+    is none."""
+    for place, made in sorted(party.task.audits.room.book.seals.items(), key=lambda item: -item[0].round):
+        start = made.start.header
+        if place.round in party.game.rounds and has_state(party, start) and has_state(party, made.own_end):
+            *_, end = iterate_states(party, (place.round, place.slot), made.sealed.segment, start)
+            return state_header(end) == made.own_end
     return None
 
 

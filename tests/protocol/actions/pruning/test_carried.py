@@ -1,4 +1,4 @@
-"""After the fall of an older root the next claim goes on from moments that were pruned: they are made again."""
+"""After an older root fell the next claim goes on from moments that were pruned: they are trained again."""
 
 from dataclasses import replace
 from pathlib import Path

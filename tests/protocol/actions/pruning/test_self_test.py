@@ -8,21 +8,25 @@ from typing import Any
 import pytest
 import torch
 
+from protocol.actions.audit.book import make_sealed
+from protocol.actions.audit.records import SealMade
 from protocol.actions.dispute.casebook import Compute
+from protocol.actions.merge.opening import open_boundary
 from protocol.actions.pruning import self_test
-from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
+from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment, describe_machine
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import has_state
 from protocol.adapters.bits import FILE_NAME, TaskBits, read_bits, write_bits
-from protocol.compute.determinism import describe_bits
 from protocol.compute.step import train_segment
-from tests.protocol.actions.merge.stage import TASK
+from protocol.spec.game.auditing import AuditPlace
+from tests.protocol.actions.merge.stage import DOMAIN, TASK
 from tests.protocol.actions.pruning.test_duties import list_due, list_here, open_solver
 
 NAME = TASK.hex()
 
 
 def update_machine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(self_test, "describe_bits", lambda: name)
+    monkeypatch.setattr(self_test, "describe_machine", lambda: name)
 
 
 def differ(party: Party, is_other: Callable[[int], bool]) -> list[int]:
@@ -45,7 +49,7 @@ def get_lines(party: Party) -> list[str]:
 
 
 def test_a_machine_is_described_by_what_decides_its_bits() -> None:
-    text = describe_bits()
+    text = describe_machine()
     assert all(word in text for word in ("python", "numpy", torch.__version__, "cpu_capability", "threads"))
 
 
@@ -123,3 +127,51 @@ async def test_tasks_of_one_home_are_remembered_apart(
         update_machine(monkeypatch, "another torch")
         await check_bits(party)
         assert read_bits(home) == {"other": other, NAME: TaskBits("another torch", mine.step_root)}
+
+
+async def test_who_brings_the_earlier_versions_back_is_not_warned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING
+        # The operator does what the warning says, before anything else was trained.
+        monkeypatch.undo()
+        party.task.cases.compute = Compute()
+        count = get_lines(party).count(WARNING)
+        await check_bits(party)
+        assert get_lines(party).count(WARNING) == count, "these are the bits of all statements"
+
+
+async def test_an_auditor_is_tested_by_its_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node without claims: its replay has moments that are not zero, the one known step has none."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        start, end = open_boundary(party, 0, 1), open_boundary(party, 0, 2)
+        one, slot = party.game.rounds[0], stage.get_slot(1)
+        claim_root = one.claims[slot].claim_root
+        place = AuditPlace(DOMAIN, 0, one.base_root, one.seed or b"", slot, claim_root, 0, 0)
+        made = make_sealed(place, 1, b"l" * 32, b"h" * 32)
+        book: Any = party.task.audits.room.book
+        book._index(SealMade(TASK, made, b"s" * 32, open_boundary(party, 0, 0), start, end.header))
+        assert has_state(party, start.header) and has_state(party, end.header)
+        party.task.claims.works.clear()
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: step >= 1)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING, get_lines(party)[-1]
+
+
+async def test_another_model_of_processor_is_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same kind of instructions: its caches decide how kernels cut up a product."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        count = len(get_lines(party))
+        monkeypatch.setattr(self_test, "read_processor_model", lambda: "another model")
+        await check_bits(party)
+        assert len(get_lines(party)) == count + 1
