@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -107,14 +107,14 @@ def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
     ):
         for track in tracks:
             limits = None if track.purpose == "calibration" else _propose(plan, folder, track.shape)
-            record = _measure_track(track, Path(workplace), workers, limits)
+            record = measure_track(track, Path(workplace), workers, limits)
             path = _find_record(folder, track)
             path.with_suffix(".part").write_text(json.dumps(record))
             path.with_suffix(".part").rename(path)
             print(f"{track.name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
-def _measure_track(
+def measure_track(
     track: Track, folder: Path, workers: Sequence[Worker], limits: Limits | None
 ) -> list[dict[str, Any]]:
     """By segment: distances for a calibration, verdicts for the campaign."""
@@ -167,8 +167,12 @@ def _hash_start(state: TrainingState) -> str:
 def _propose(plan: Plan, folder: Path, shape: str) -> Limits:
     """Limits from all calibration runs of a model."""
     tracks = list_tracks(shape, "calibration", plan.tracks[shape][0], plan.solvers)
-    records = [_read_record(folder, track) for track in tracks]
-    segments = [segment for record in records for segment in record if not segment["is_ill_conditioned"]]
+    return propose_from(segment for track in tracks for segment in _read_record(folder, track))
+
+
+def propose_from(calibrated: Iterable[dict[str, Any]]) -> Limits:
+    """Limits from what `measure_track` gave of calibration runs, their ill-conditioned segments left out."""
+    segments = [segment for segment in calibrated if not segment["is_ill_conditioned"]]
     return propose_limits([Distances(**d) for segment in segments for d in segment["distances"]])
 
 

@@ -16,7 +16,7 @@ from benchmarks.honest import Configuration
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 
 Product = Callable[..., Tensor]
-"""Of two matrices, or batches of them, with `out` as in `torch.mm`."""
+"""Of two matrices, or batches of them, `out` as in `torch.mm`: where it is missing a new tensor."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,10 @@ def take_sums(make: Callable[[Product], Product]) -> None:
     torch.mm, torch.bmm = make(torch.mm), make(torch.bmm)
 
 
+def _allocate(a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty((*a.shape[:-1], b.shape[-1]))
+
+
 def _keep(product: Product) -> Product:
     return product
 
@@ -73,8 +77,9 @@ def _keep(product: Product) -> Product:
 def _split(product: Product) -> Product:
     """The first half of the terms and the second, added."""
 
-    def run(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
+    def run(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:
         half = a.shape[-1] // 2
+        out = _allocate(a, b) if out is None else out
         if not half:
             return product(a, b, out=out)
         product(a[..., :half], b[..., :half, :], out=out)
@@ -86,8 +91,8 @@ def _split(product: Product) -> Product:
 def _reverse(product: Product) -> Product:
     """The last term first."""
 
-    def run(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
-        return product(a.flip(-1), b.flip(-2), out=out)
+    def run(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:
+        return product(a.flip(-1), b.flip(-2), out=_allocate(a, b) if out is None else out)
 
     return run
 
@@ -95,7 +100,8 @@ def _reverse(product: Product) -> Product:
 def _widen(product: Product) -> Product:
     """Products and sums in float64, rounded once."""
 
-    def run(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
+    def run(a: Tensor, b: Tensor, *, out: Tensor | None = None) -> Tensor:
+        out = _allocate(a, b) if out is None else out
         return out.copy_(product(a.double(), b.double()))
 
     return run

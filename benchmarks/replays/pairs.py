@@ -34,7 +34,7 @@ class Judged:
 
 def measure_pairs(ends: Sequence[TrainingState], rates: float) -> list[Distances]:
     """Distances of all ordered pairs."""
-    return [d for _, d in _compare(ends, lambda a, b: measure_distances(a, b, rates, FLOORS))]
+    return [d for _, d in compare_pairs(ends, lambda a, b: measure_distances(a, b, rates, FLOORS))]
 
 
 def judge_pairs(
@@ -49,7 +49,7 @@ def judge_pairs(
         verdict = judge_state(claimed, replayed, rate_sum, limits)
         return verdict, measure_distances(claimed, replayed, rate_sum * 2.0**-64, FLOORS)
 
-    for is_identical, (verdict, distances) in _compare(ends, look):
+    for is_identical, (verdict, distances) in compare_pairs(ends, look):
         is_excused = is_noise(verdict, conditioning)
         judged.replays += 1
         judged.identical += is_identical
@@ -70,7 +70,7 @@ def measure_ratios(distances: Distances, limits: Limits) -> dict[str, float]:
     return {name: getattr(distances, name) / (tau * 2.0**-64) for name, tau in taus.items()}
 
 
-def _compare(
+def compare_pairs(
     ends: Sequence[TrainingState], look: Callable[[TrainingState, TrainingState], Result]
 ) -> Iterator[tuple[bool, Result]]:
     """(same bits, what `look` says) for each ordered pair. Pairs of the same bits are looked at once."""

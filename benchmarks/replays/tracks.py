@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
+from benchmarks.replays.phases import PHASES, USUAL, bend_batches, raise_rates
 from benchmarks.setting import (
     DEMO_MODEL,
     INNER_STEPS,
@@ -43,40 +44,45 @@ class Shape:
     steps: int
 
 
+TINY = ModelConfig(256, 16, 40, 2, 2, 2, 32)
 SHAPES = {
-    "tiny": Shape(ModelConfig(256, 16, 40, 2, 2, 2, 32), 4, 5),
+    "tiny": Shape(TINY, 4, 5),
+    "long": Shape(TINY, 4, 20),
     "small": Shape(ModelConfig(256, 64, 168, 3, 4, 2, 64), 4, 5),
     "demo": Shape(DEMO_MODEL, 8, 10),
 }
-"""14,000, 0.17 million and 0.97 million parameters."""
+"""14,000 (also in long segments), 0.17 million and 0.97 million parameters."""
 
 
 @dataclass(frozen=True)
 class Track:
-    """A run: what it trains, what it is for ("calibration" or "campaign"), its seed, and how many solvers
-    train."""
+    """A run: what it trains, what it is for ("calibration" or "campaign"), its seed, how many solvers train,
+    and in which of PHASES."""
 
     shape: str
     purpose: str
     seed: int
     solvers: int
+    phase: str = USUAL
 
     @property
     def name(self) -> str:
-        """File name of what was measured."""
+        """File name of what was measured. Runs that differ in their phase alone have one name and begin
+        alike."""
         return f"{self.shape}-{self.purpose}-{self.seed}"
 
 
 def open_track(track: Track, folder: Path) -> Workplace:
     """The track's training; states are stored under `folder`."""
-    shape = SHAPES[track.shape]
+    shape, phase = SHAPES[track.shape], PHASES[track.phase]
     spec, corpus = _open_task(track.shape)
     seed = sha256(track.name.encode()).digest()
-    own = replace(spec, initial_seed=int.from_bytes(seed[:4], "big"))
+    schedule = raise_rates(spec.schedule, phase)
+    own = replace(spec, initial_seed=int.from_bytes(seed[:4], "big"), schedule=schedule)
 
     def get_batches(segment: Segment) -> GetBatch:
         beacon = sha256(seed + bytes([segment.round])).digest()
-        return lambda step: get_batch(corpus, own, beacon, segment.slot, step)
+        return bend_batches(lambda step: get_batch(corpus, own, beacon, segment.slot, step), phase)
 
     return Workplace(folder, own, list_segments(track.solvers, shape.steps), get_batches)
 

@@ -1,7 +1,8 @@
 """Workers: one process for each machine, that lives as long as the campaign and replays what it is told.
 
-A line to a worker is a track in JSON; it replays each segment of it from the stored starts, stores the ends
-and answers with a line. Only one works at a time, so that the campaign takes one core.
+A line to a worker is a question about a track in JSON, and it answers with a line. It replays each segment
+from the stored starts and stores the ends; it stores the states of each step of a segment, or all of one
+step; or it judges those of another machine. Only one works at a time, so that the campaign takes one core.
 """
 
 import json
@@ -11,10 +12,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from benchmarks.drifting.searching import search_fault, show_trace
+from benchmarks.drifting.steps import judge_steps, measure_own_noise, show_steps
 from benchmarks.honest import Configuration
 from benchmarks.replays.machines import Machine
 from benchmarks.replays.tracks import Track, open_track
+from protocol.compute.compare import Verdict
+from protocol.spec.containers import Limits
+from scripts.calibration import Workplace
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,11 +45,38 @@ class Worker:
 
     def replay(self, track: Track) -> None:
         """Waits until all ends are stored."""
+        self._ask("replay", track)
+
+    def show_steps(self, track: Track, segment: int) -> None:
+        """Waits until this machine's k + 1 states of one of the track's segments are stored."""
+        self._ask("show", track, segment)
+
+    def judge_steps(self, track: Track, segment: int, claimant: str, limits: Limits) -> list[Verdict]:
+        """What this machine finds of the steps that another one has stored."""
+        answer = self._ask("judge", track, segment, claimant, asdict(limits))
+        return [Verdict(**found) for found in answer]
+
+    def measure_own_noise(
+        self, track: Track, segment: int, step: int, claimant: str, limits: Limits
+    ) -> float:
+        """In limits: how far this machine's own results of a claimant's step part."""
+        return float(self._ask("noise", track, segment, step, claimant, asdict(limits)))
+
+    def show_trace(self, track: Track, segment: int, step: int) -> None:
+        """Waits until all that this machine computes in one of its steps is stored."""
+        self._ask("trace", track, segment, step)
+
+    def search_fault(self, track: Track, segment: int, step: int, claimant: str) -> str:
+        """The fault that this machine finds in another one's stored trace; empty where there is none."""
+        return str(self._ask("search", track, segment, step, claimant))
+
+    def _ask(self, what: str, track: Track, *details: Any) -> Any:
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps(asdict(track)) + "\n")
-        answer = self._process.stdout.readline().strip()
-        if answer != track.name:
-            raise RuntimeError(f"{self.machine.name} answered {answer!r} to {track.name}")
+        self._process.stdin.write(json.dumps([what, asdict(track), *details]) + "\n")
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.machine.name} ended before it answered to {what} {track.name}")
+        return json.loads(line)
 
     def stop(self) -> None:
         """Closes its input and waits for its end."""
@@ -63,14 +97,31 @@ def run_workers(machines: Sequence[Machine], folder: Path) -> Iterator[list[Work
 
 
 def work(folder: Path, machine: Machine) -> None:
-    """Replays one track for each line of standard input."""
+    """Does what each line of standard input asks for, and answers with a line."""
     machine.set_up()
     for line in sys.stdin:
-        track = Track(**json.loads(line))
-        workplace = open_track(track, folder)
+        what, track, *details = json.loads(line)
+        answer = _answer(machine, open_track(Track(**track), folder), what, details)
+        print(json.dumps(answer), flush=True)
+
+
+def _answer(machine: Machine, workplace: Workplace, what: str, details: Sequence[Any]) -> Any:
+    if what == "replay":
         for segment in workplace.segments:
             workplace.save(machine.name, segment, workplace.replay(segment))
-        print(track.name, flush=True)
+        return None
+    segment = workplace.segments[details[0]]
+    if what == "show":
+        return show_steps(workplace, machine.name, segment)
+    if what == "noise":
+        step, claimant, limits = details[1:]
+        return measure_own_noise(workplace, claimant, segment, step, Limits(**limits))
+    if what == "trace":
+        return show_trace(workplace, machine.name, segment, details[1])
+    if what == "search":
+        return search_fault(workplace, details[2], segment, details[1])
+    claimant, limits = details[1:]
+    return [asdict(found) for found in judge_steps(workplace, claimant, segment, Limits(**limits))]
 
 
 def main() -> None:

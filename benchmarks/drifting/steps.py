@@ -1,0 +1,56 @@
+"""One machine shows each state of a segment; another one judges each step from the state before it.
+
+The rule is that of `protocol/actions/dispute/judging.py`, with the same functions; states come from a folder
+instead of the wire.
+"""
+
+from benchmarks.setting import INNER_STEPS
+from protocol.compute.compare import Verdict, judge_state
+from protocol.compute.conditioning import shake, unshake
+from protocol.compute.step import train_segment
+from protocol.spec.containers import Limits
+from protocol.spec.schedule import compute_learning_rate_sum
+from scripts.calibration import SEED, Segment, Workplace
+
+
+def name_step(machine: str, step: int) -> str:
+    """Under which name a machine's state after so many steps of a segment is stored."""
+    return f"{machine}.{step}"
+
+
+def show_steps(workplace: Workplace, machine: str, segment: Segment) -> None:
+    """Stores the k + 1 states of a segment, as this process computes them."""
+    state, batches = workplace.load("start", segment, 0), workplace.get_batches(segment)
+    workplace.save(name_step(machine, 0), segment, state)
+    for step in range(segment.steps):
+        state = train_segment(state, workplace.training, batches, segment.inner_step + step, 1)[0]
+        workplace.save(name_step(machine, step + 1), segment, state)
+
+
+def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: Limits) -> list[Verdict]:
+    """How far each claimed step lies from what this process computes from the claimed state before it, up to
+    the first one beyond the limits."""
+    training, batches, found = workplace.training, workplace.get_batches(segment), list[Verdict]()
+    for step in range(segment.steps):
+        before, after = (workplace.load(name_step(claimant, at), segment, at) for at in (step, step + 1))
+        rate_sum = compute_learning_rate_sum(training.schedule, before.global_step, 1, INNER_STEPS)
+        own = train_segment(before, training, batches, segment.inner_step + step, 1)[0]
+        found.append(judge_state(after, own, rate_sum, limits))
+        if found[-1].is_beyond:
+            break
+    return found
+
+
+def measure_own_noise(
+    workplace: Workplace, claimant: str, segment: Segment, step: int, limits: Limits
+) -> float:
+    """By how many limits this process's own results of a claimant's step part, one of them from weights that
+    are shaken in their last bit."""
+    training, batches = workplace.training, workplace.get_batches(segment)
+    start = workplace.load(name_step(claimant, step), segment, step)
+    own, shaken = (
+        train_segment(one, training, batches, segment.inner_step + step, 1)[0]
+        for one in (start, shake(start, SEED))
+    )
+    rate_sum = compute_learning_rate_sum(training.schedule, start.global_step, 1, INNER_STEPS)
+    return judge_state(unshake(shaken, start, SEED), own, rate_sum, limits).excess
