@@ -115,8 +115,8 @@ def format_line(phase: str, found: dict[str, Any]) -> str:
     """For people."""
     return (
         f"{phase:<10} {found['segments']} segments, {found['pairs']:,} pairs, {found['beyond']:,} beyond "
-        f"({found['voided_share']:.2%}); {found['judged']:,} judged by steps, {found['disputed']} disputed, "
-        f"{found['explained']} of them explained, {found['faults']} faults in {found['searched']} searched; "
+        f"({found['voided_share']:.2%}); {found['judged']:,} judged by steps, {found['excused']} excused "
+        f"by own noise, {found['disputed']} disputed, {found['faults']} faults in {found['searched']}; "
         f"{found['largest_segment']:.3g} limits over a segment, {found['largest_step']:.3g} over a step"
     )
 

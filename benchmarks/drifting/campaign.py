@@ -17,7 +17,6 @@ from protocol.actions.dispute.judging import find_false_step
 from protocol.compute.compare import judge_state
 from protocol.compute.step import TrainingState
 from protocol.spec.containers import Limits
-from protocol.spec.policy import MARGIN
 from scripts.calibration import Segment, Workplace, make_starts
 
 SAMPLE_SEED = 37
@@ -48,10 +47,9 @@ class Found:
 
     unclaimed: pairs whose claimant left the finite numbers, which no solver can commit to; unserved: those
     whose verifier alone did, which costs the claimant a fee; judged: pairs beyond that were looked at step by
-    step; disputed: those of them with a step beyond. Of the disputed ones one in each segment is searched as
-    its opener searches; faults: what it finds, which convicts the claimant; explained: disputed ones whose
-    distance is at most MARGIN times the verifier's own noise in that step. Distances in limits; of a step,
-    over those looked at."""
+    step; excused: those of them with a step beyond that the verifier's own noise covers; disputed: those with
+    one that it does not. Of the disputed ones one in each segment is searched as its opener searches; faults:
+    what it finds, which convicts the claimant. Distances in limits; of a step, over those looked at."""
 
     segments: int = 0
     unfinite_segments: int = 0
@@ -65,7 +63,7 @@ class Found:
     disputed: int = 0
     searched: int = 0
     faults: int = 0
-    explained: int = 0
+    excused: int = 0
     largest_segment: float = 0.0
     largest_step: float = 0.0
     disputes: list[str] = field(default_factory=list)
@@ -146,10 +144,8 @@ def _judge_steps(
             found.steps += len(verdicts)
             found.largest_step = max(found.largest_step, *(verdict.excess for verdict in verdicts))
             if false_step is not None:
-                distance = verdicts[false_step].excess
-                noise = verifier.measure_own_noise(track, number, false_step, name, limits)
-                found.explained += distance <= MARGIN * noise
-                disputed.append(Dispute(pair, false_step, distance))
+                disputed.append(Dispute(pair, false_step, verdicts[false_step].excess))
+            found.excused += any(one.excess > 1 and not one.is_beyond for one in verdicts)
     found.disputed += len(disputed)
     if disputed:
         _search(track, workers, disputed[0], found)

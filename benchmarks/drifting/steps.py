@@ -4,7 +4,10 @@ The rule is that of `protocol/actions/dispute/judging.py`, with the same functio
 instead of the wire.
 """
 
+from dataclasses import replace
+
 from benchmarks.setting import INNER_STEPS
+from protocol.actions.dispute.judging import stands_out
 from protocol.compute.compare import Verdict, judge_state
 from protocol.compute.conditioning import shake, unshake
 from protocol.compute.step import train_segment
@@ -29,28 +32,18 @@ def show_steps(workplace: Workplace, machine: str, segment: Segment) -> None:
 
 def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: Limits) -> list[Verdict]:
     """How far each claimed step lies from what this process computes from the claimed state before it, up to
-    the first one beyond the limits."""
+    the first one beyond the limits that is no noise of its own."""
     training, batches, found = workplace.training, workplace.get_batches(segment), list[Verdict]()
     for step in range(segment.steps):
         before, after = (workplace.load(name_step(claimant, at), segment, at) for at in (step, step + 1))
         rate_sum = compute_learning_rate_sum(training.schedule, before.global_step, 1, INNER_STEPS)
         own = train_segment(before, training, batches, segment.inner_step + step, 1)[0]
-        found.append(judge_state(after, own, rate_sum, limits))
-        if found[-1].is_beyond:
+        verdict = judge_state(after, own, rate_sum, limits)
+        if verdict.is_beyond:
+            shaken = train_segment(shake(before, SEED), training, batches, segment.inner_step + step, 1)[0]
+            noise = judge_state(unshake(shaken, before, SEED), own, rate_sum, limits).excess
+            verdict = replace(verdict, is_beyond=stands_out(verdict.excess, noise))
+        found.append(verdict)
+        if verdict.is_beyond:
             break
     return found
-
-
-def measure_own_noise(
-    workplace: Workplace, claimant: str, segment: Segment, step: int, limits: Limits
-) -> float:
-    """By how many limits this process's own results of a claimant's step part, one of them from weights that
-    are shaken in their last bit."""
-    training, batches = workplace.training, workplace.get_batches(segment)
-    start = workplace.load(name_step(claimant, step), segment, step)
-    own, shaken = (
-        train_segment(one, training, batches, segment.inner_step + step, 1)[0]
-        for one in (start, shake(start, SEED))
-    )
-    rate_sum = compute_learning_rate_sum(training.schedule, start.global_step, 1, INNER_STEPS)
-    return judge_state(unshake(shaken, start, SEED), own, rate_sum, limits).excess

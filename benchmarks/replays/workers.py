@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.drifting.searching import search_fault, show_trace
-from benchmarks.drifting.steps import judge_steps, measure_own_noise, show_steps
+from benchmarks.drifting.steps import judge_steps, show_steps
 from benchmarks.honest import Configuration
 from benchmarks.replays.machines import Machine
 from benchmarks.replays.tracks import Track, open_track
@@ -55,12 +55,6 @@ class Worker:
         """What this machine finds of the steps that another one has stored."""
         answer = self._ask("judge", track, segment, claimant, asdict(limits))
         return [Verdict(**found) for found in answer]
-
-    def measure_own_noise(
-        self, track: Track, segment: int, step: int, claimant: str, limits: Limits
-    ) -> float:
-        """In limits: how far this machine's own results of a claimant's step part."""
-        return float(self._ask("noise", track, segment, step, claimant, asdict(limits)))
 
     def show_trace(self, track: Track, segment: int, step: int) -> None:
         """Waits until all that this machine computes in one of its steps is stored."""
@@ -113,9 +107,6 @@ def _answer(machine: Machine, workplace: Workplace, what: str, details: Sequence
     segment = workplace.segments[details[0]]
     if what == "show":
         return show_steps(workplace, machine.name, segment)
-    if what == "noise":
-        step, claimant, limits = details[1:]
-        return measure_own_noise(workplace, claimant, segment, step, Limits(**limits))
     if what == "trace":
         return show_trace(workplace, machine.name, segment, details[1])
     if what == "search":

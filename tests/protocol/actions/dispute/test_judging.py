@@ -1,0 +1,66 @@
+"""A step beyond the limits is disputed, unless this machine's own noise in that step covers it."""
+
+from dataclasses import replace
+from math import inf, nan
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from protocol.actions.audit.book import AuditBook
+from protocol.actions.dispute.casebook import CaseBook, Compute
+from protocol.actions.dispute.judging import Claimed, find_false_step, judge_steps, stands_out
+from protocol.actions.dispute.segments import get_batches
+from protocol.actions.merge.opening import get_finished
+from protocol.actions.runtime.states import keep_state, load_state
+from protocol.adapters.wire.session import Peer
+from protocol.compute.compare import Verdict, judge_state
+from protocol.compute.step import TrainingState, train_segment
+from protocol.spec.schedule import compute_learning_rate_sum
+from tests.protocol.actions.merge.stage import TASK, open_stage
+
+
+@pytest.mark.parametrize(
+    ("excess", "noise", "is_false"),
+    [(2, 0.1, True), (2, 0.3, False), (99, 50, False), (101, 50, True), (101, inf, True), (nan, inf, True)],
+)
+def test_ten_times_the_own_noise_is_drift_up_to_a_hundred_limits(
+    excess: float, noise: float, is_false: bool
+) -> None:
+    assert stands_out(excess, noise) == is_false
+    assert stands_out(1.5, nan), "what is no number excuses nothing"
+
+
+@pytest.mark.parametrize("is_chaos", [False, True])
+async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, is_chaos: bool) -> None:
+    async with open_stage(tmp_path, 1) as stage:
+        await stage.commit(1)
+        party, slot = stage.parties[1], stage.get_slot(1)
+        book = CaseBook(party.journal, TASK)
+        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        party.joined = replace(party.task, cases=book, audits=audits)
+        training, header = party.task.spec.training, get_finished(party, 0).boundaries[1]
+        start, batches = load_state(party, header), get_batches(party, 0, slot)
+        end = train_segment(start, training, batches, party.task.spec.terms.segment_steps, 1)[0]
+        limits, terms = party.task.spec.terms.limits, party.task.spec.terms
+        rate_sum = compute_learning_rate_sum(training.schedule, header.global_step, 1, terms.inner_steps)
+
+        def move(part: float) -> TrainingState:
+            return replace(end, weights=end.weights * (1 + part))
+
+        # Five limits off: the distance grows with what the weights are moved by.
+        claimed = move(5e-3 / judge_state(move(1e-3), end, rate_sum, limits).excess)
+
+        def train(state: Any, *arguments: Any) -> Any:
+            result, losses = train_segment(state, *arguments)
+            is_shaken = not torch.equal(state.weights, start.weights)
+            return (replace(result, weights=claimed.weights) if is_shaken else result), losses
+
+        book.compute = Compute(train=train if is_chaos else train_segment)
+        place = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 1)
+        found: list[Verdict] = []
+        await judge_steps(party, place, [header, keep_state(party, claimed)], found)
+        assert found[0].excess == pytest.approx(5, rel=0.1)
+        assert find_false_step(found) == (None if is_chaos else 0)
