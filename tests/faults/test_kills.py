@@ -138,7 +138,9 @@ async def test_who_dies_over_a_case_or_a_contest_still_brings_it(
             tell(world, mortals)
         for side in (BEFORE, AFTER):
             assert {kind for one in mortals.values() for kind, at in one.deaths if at == side} == CASES
-        watch.check(game)
+        # The root is posted once three of the five have signed it: not all four have to be among them.
+        closed = list_closed(world, game)
+        assert "cheat" in closed and len(closed) >= 3 and closed <= watch.guilty and not watch.sunk
     check_words(world)
 
 
