@@ -2,20 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-from protocol.actions.audit.book import AuditBook
-from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.opening import get_finished
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.merge.starting import find_carried
 from protocol.actions.pruning.duties import REORG_BLOCKS, Prune
 from protocol.actions.runtime.states import has_state
 from protocol.spec.game.enums import RoundPhase
-from protocol.spec.game.inner_dispute import InnerBook
-from tests.protocol.actions.merge.stage import TASK, finish, open_stage
-from tests.protocol.actions.pruning.test_duties import KnownAudits, list_due
+from tests.protocol.actions.merge.stage import finish, open_stage
+from tests.protocol.actions.pruning.test_duties import list_due
+from tests.protocol.actions.pruning.veteran import lengthen
 from tests.protocol.spec.game.world import make_word
 
 ROUNDS = 4
@@ -24,13 +21,7 @@ ROUNDS = 4
 async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, late_chance=0, rounds=ROUNDS + 4) as stage:
         party = stage.parties[1]
-        books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
-        audits = KnownAudits(SimpleNamespace(book=books[0]))
-        training = party.task.spec.training
-        longer = replace(training, schedule=replace(training.schedule, total_steps=8 * (ROUNDS + 4)))
-        spec = replace(party.task.spec, training=longer)
-        party.joined = replace(party.task, spec=spec, audits=cast(Any, audits), cases=books[1])
-        party.state.inner[TASK] = InnerBook(10)
+        lengthen(party, ROUNDS + 4)
         await stage.commit(1)
         stage.draw()
         world, slot = stage.world, stage.get_slot(1)

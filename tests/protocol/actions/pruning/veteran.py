@@ -25,18 +25,23 @@ from tests.protocol.spec.game.world import make_word
 SEGMENTS = 4
 
 
+def lengthen(party: Party, rounds: int) -> None:
+    """The task of a node has so many rounds, and the node all rooms that a pruning looks at."""
+    books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
+    audits = KnownAudits(SimpleNamespace(book=books[0]))
+    training = party.task.spec.training
+    longer = replace(training, schedule=replace(training.schedule, total_steps=8 * rounds))
+    spec = replace(party.task.spec, training=longer)
+    party.joined = replace(party.task, spec=spec, audits=cast(Any, audits), cases=books[1])
+    party.state.inner[TASK] = InnerBook(10)
+
+
 @asynccontextmanager
 async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, Party]]:
     """`rounds` older rounds: trained, posted, pruned to boundary 0, inside of their dispute window."""
     async with open_stage(folder, 1, late_chance=0, rounds=rounds + 4) as stage:
         party = stage.parties[1]
-        books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
-        audits = KnownAudits(SimpleNamespace(book=books[0]))
-        training = party.task.spec.training
-        longer = replace(training, schedule=replace(training.schedule, total_steps=8 * (rounds + 4)))
-        spec = replace(party.task.spec, training=longer)
-        party.joined = replace(party.task, spec=spec, audits=cast(Any, audits), cases=books[1])
-        party.state.inner[TASK] = InnerBook(10)
+        lengthen(party, rounds + 4)
         await stage.commit(1)
         stage.draw()
         party.state._seated._members[party.account, TASK] += 1
