@@ -6,7 +6,7 @@ limits of this home, its amounts by the figures of this home. The role itself th
 
 import argparse
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -23,7 +23,7 @@ from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.pools import find_seat, get_required_stake
 from protocol.spec.game.state import Seat
-from protocol.spec.game.terms import LIMITS
+from protocol.spec.game.terms import LIMITS, GameTerms
 from scripts.checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.console import Console, parse_tokens, show_progress
 from scripts.figures import read_figures
@@ -91,12 +91,25 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
         state = await read_state(chain, account)
         task, game = find_game(state, name)
         if offer.role is SeatRole.SOLVER:
-            disk_bytes = compute_disk_bytes(game.terms, state.task_terms[task].parameter_count, 0)
-            console.say(f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk beside the dataset")
+            for line in tell_solver(game.terms, state.task_terms[task].parameter_count):
+                console.say(line)
         wish = await agree_on_seat(chain, game, home, config.home / CONFIG_FILE, account, offer, console)
         run = resolve_name(ROLES[offer.role])
         await with_company(run(config, task, wish), show_progress(chain, task, console))
     console.say("the task is closed; your pay and your stake are credit: touchstone withdraw")
+
+
+def tell_solver(terms: GameTerms, count: int) -> Iterator[str]:
+    """What a solver has to have: disk, and where `respond` is short, speed."""
+    disk_bytes = compute_disk_bytes(terms, count, 0)
+    yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk beside the dataset"
+    respond, train_min = terms.windows.respond, terms.windows.train_min
+    if respond < train_min:
+        yield (
+            "WARNING: an answer in a dispute on an older round may take the training of that round again. It "
+            f"has {respond} blocks (respond), a round {train_min} (train_min): join only with a machine that "
+            f"trains a whole round in less than {respond} blocks, or silence can cost the stake"
+        )
 
 
 async def agree_on_seat(

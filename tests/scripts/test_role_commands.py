@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,12 @@ import pytest
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.terms import GameAmounts
+from protocol.spec.game.terms import WINDOWS_12S, GameAmounts
 from scripts.example import TASK_FILE
-from scripts.role_commands import ROLES
+from scripts.role_commands import ROLES, tell_solver
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
+from tests.protocol.spec.game.world import make_terms
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, wait_for_line
 
@@ -89,6 +90,17 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
     assert "it costs at most" in said and "MB of disk" in said and "Traceback" not in said
     # Each amount with the inequality that fixed it.
     assert "solver_stake" in said and "C + gas of a round" in said and "(wrong)" not in said
+
+
+def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
+    """A pruned round that is disputed is trained again before the first answer."""
+    terms = make_terms(windows=replace(WINDOWS_12S, respond=WINDOWS_12S.train_min))
+    assert len(list(tell_solver(terms, 1_000))) == 1
+    short = replace(terms, windows=replace(terms.windows, respond=WINDOWS_12S.train_min - 1))
+    (_, warning) = tell_solver(short, 1_000)
+    assert (
+        warning.startswith("WARNING") and "179 blocks (respond)" in warning and "180 (train_min)" in warning
+    )
 
 
 def _judge_otherwise(operators: Operators, task: str) -> None:

@@ -15,7 +15,7 @@ from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.sources import OwnReplay
 from protocol.actions.dispute.standing import find_solver
 from protocol.actions.merge.opening import get_finished
-from protocol.actions.merge.places import get_shards
+from protocol.actions.merge.places import find_carried_round, get_shards
 from protocol.actions.merge.starting import begin_state, compute_start, find_carried
 from protocol.actions.retraining import AUDITS, Turn
 from protocol.actions.runtime.party import Party
@@ -27,6 +27,7 @@ from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import StatementRef
 
 BITS_REMEDY = "Bring back the versions of torch and of the drivers that the statement was made with."
@@ -120,6 +121,11 @@ async def _begin_own(party: Party, index: int) -> TrainingState:
     """Boundary 0 of this node's own claim, from the base root."""
     game = get_now(party)
     carried = find_carried(party, game, index)
+    seat = find_seat(game, party.account)
+    if carried is not None and seat is not None and not has_state(party, carried):
+        earlier = find_carried_round(game, index, seat)
+        assert earlier is not None
+        await restore_boundary(party, earlier, max(get_finished(party, earlier).boundaries))
     return await begin_state(party, await compute_start(party, index, game.rounds[index].base_root, carried))
 
 

@@ -7,9 +7,11 @@ from protocol.actions.merge.bases import load_base
 from protocol.actions.merge.global_model import load_weights
 from protocol.actions.merge.places import find_carried_round
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import load_state
+from protocol.actions.runtime.states import has_state, load_state
 from protocol.compute.step import TrainingState, begin_round
+from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import GameState
 
@@ -56,7 +58,14 @@ def find_carried(party: Party, state: GameState, index: int) -> StateHeader | No
 
 
 async def begin_state(party: Party, start: ClaimStart) -> TrainingState:
-    """The state at boundary 0."""
+    """The state at boundary 0. Raises EnvironmentFault while the carried moments are not on disk."""
+    if start.carried is not None and not has_state(party, start.carried):
+        raise EnvironmentFault(
+            what="the moments that a claim goes on from were pruned",
+            expected=f"the end of an older claim, {compute_state_root(start.carried).hex()}",
+            actual="not on disk: the root of a round after it fell",
+            remedy="Wait: the node trains that claim again from its start.",
+        )
     weights = await load_weights(party, start.outer)
     if start.carried is None:
         return begin_round(weights, start.header.global_step)

@@ -177,16 +177,19 @@ def has_work_vote(state: GameState, books: Books, claim: StatementRef, block: in
 
 
 def _keep_carried(state: GameState, books: Books, block: int) -> Kept:
-    """The end of the claim whose moments this node's next one goes on from, however old it is."""
+    """The end of the claim whose moments this node's next one goes on from, however old it is; and the start
+    of each that it goes on from if a root falls: it is trained again then."""
     seat = find_seat(state, books.account)
     if seat is None:
         return
-    for index in (state.next_round - 1, state.next_round):
+    fallible = [one.index for one in list(state.rounds.values()) if is_contestable(state, one, block)]
+    places = [(index, max) for index in (state.next_round - 1, state.next_round)]
+    for index, choose in [*places, *((index, min) for index in fallible)]:
         earlier = find_carried_round(state, index, seat)
         work = None if earlier is None else books.claims.works.get(_name_work(state.rounds[earlier]))
         if work is not None and work.boundaries:
-            keys = name_state(work.boundaries[max(work.boundaries)])
-            yield from ((key, "the next claim goes on from its moments") for key in keys)
+            keys = name_state(work.boundaries[choose(work.boundaries)])
+            yield from ((key, "the next claim goes on from its moments, or may") for key in keys)
 
 
 def _name_work(game_round: GameRound) -> tuple[int, bytes]:

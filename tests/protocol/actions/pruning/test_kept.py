@@ -120,6 +120,19 @@ def test_inputs_of_the_outer_step_stay_until_the_root_cannot_be_contested(node: 
     assert is_kept(node, contested, one.root_until + 1, others), "a contest that runs on"
 
 
+def test_the_start_of_a_claim_stays_while_a_fall_may_bring_its_moments_back(node: Node) -> None:
+    """The root of round 2 is contested for longer than anything of round 1 can be asked about."""
+    state = play(node, 4).get_now()
+    until, one = get_duty_until(state, state.rounds[1]), replace(state.rounds[2], phase=RoundPhase.POSTED)
+    assert until is not None
+    start = node.claims.find(state.rounds[1]).boundaries[0]
+    keys = list(name_tensors(start.first_moment_root))
+    settled = replace(state, rounds={**state.rounds, 2: replace(one, root_until=until)})
+    assert ends_after(node, settled, until, keys)
+    contest = RootContest(9, 2, one.root or b"", until, "x", ContestTurn.ANSWER, 1 << 30)
+    assert is_kept(node, replace(settled, contests={9: contest}), until + 1, keys)
+
+
 def test_the_own_pseudo_gradient_stays_while_the_claim_can_be_disputed(node: Node) -> None:
     """Also where it was not merged: the base root stands."""
     state = play(node, 3).get_now()
