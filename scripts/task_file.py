@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from node.submit import RoundPlan
+from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.analysis.amounts import derive_amounts
 from protocol.compute.model import parameter_count
 from protocol.spec.containers import Limits
@@ -121,12 +122,14 @@ def sketch_terms(plan: RoundPlan) -> GameTerms:
 
 def compute_disk_bytes(terms: GameTerms, count: int, dataset_bytes: int) -> int:
     """What a solver keeps at most of a task of `count` parameters, where rounds last `train_min` or longer:
-    the data, two rounds whole, a start and the own pseudo-gradient of each round that can still be asked
-    about, and of each whose root can be contested the momentum and all pseudo-gradients."""
+    the data, two rounds whole and two guesses of the next one, a start and the own pseudo-gradient of each
+    round that can still be asked about, and of each whose root can be contested the momentum and all
+    pseudo-gradients."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
     asked = _count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
     contested = _count_rounds(terms, windows.dispute)
-    whole = min(2, terms.rounds) * (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT
+    claims = min(WHOLE_ROUNDS, terms.rounds) + WHOLE_GUESSES * min(1, terms.rounds - 1)
+    whole = claims * (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT
     starts = asked * (BYTES_PER_STATE_ELEMENT + delta)
     inputs = contested * (BYTES_PER_TENSOR_ELEMENT + terms.solver_seats * delta)
     return dataset_bytes + ceil(count * (whole + starts + inputs))

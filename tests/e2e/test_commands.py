@@ -227,7 +227,8 @@ def _check_said(desk: Desk) -> None:
         and "it costs at most" in said
         and "the task is closed" in said
     )
-    assert "locks " in desk.read("verifier 1") and "WARNING" not in desk.read("solver 1")
+    assert "locks " in desk.read("verifier 1")
+    assert "60 blocks (respond)" in desk.read("solver 1"), "respond is shorter than train_min"
 
 
 async def _check_export(config: PartyConfig, out: Path) -> None:

@@ -13,7 +13,7 @@ from protocol.actions.merge.guessing import Guess, find_guess
 from protocol.actions.merge.origins import Origin, get_basis, read_origin
 from protocol.actions.merge.outer_step import get_root, merge_claims
 from protocol.actions.merge.records import compute_basis
-from protocol.actions.merge.training import finish_claim
+from protocol.actions.merge.training import finish_claim, is_whole
 from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.party import Party
 from protocol.spec.errors import EnvironmentFault
@@ -73,4 +73,4 @@ def _is_trained(party: Party, guess: Guess) -> bool:
     if made is None:
         return False
     work = party.task.claims.works.get((guess.key.round + 1, compute_basis(get_root(made), guess.beacon)))
-    return work is not None and work.finished is not None
+    return work is not None and is_whole(party, work)

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import count, takewhile
 
 from protocol.actions.merge.bases import check_base
 from protocol.actions.merge.book import ClaimWork
@@ -19,6 +20,7 @@ from protocol.actions.merge.records import ClaimBoundaryReached, ClaimFinished, 
 from protocol.actions.merge.starting import begin_state, compute_start, make_start_header
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state, keep_state, load_state
+from protocol.adapters.blobs import refer_delta
 from protocol.compute.data import get_batch
 from protocol.compute.digest import build_delta_tree
 from protocol.compute.outer import encode_delta
@@ -37,15 +39,32 @@ async def finish_claim(party: Party, origin: Origin, require: Require) -> ClaimF
     Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also where
     all was trained ahead, since the root may be posted over other claims than those that it comes from."""
     await check_base(party, origin.base_root)
+    party.task.pruning.note_work(origin.index, origin.basis)
     work = party.task.claims.works[origin.index, origin.basis]
     if not work.salts or not _is_begun_right(party, origin, work):
         salts = tuple(secrets.token_bytes(32) for _ in range(party.task.spec.terms.segment_count + 1))
         party.task.claims.write(ClaimSaltsDrawn(party.task.task, origin.index, origin.basis, salts))
-    if work.finished is None:
+    if not is_whole(party, work):
         delta = await _train(party, origin, work, require)
         party.task.claims.write(await asyncio.to_thread(_conclude, party, origin, work, delta))
     assert work.finished is not None
     return work.finished
+
+
+def is_whole(party: Party, work: ClaimWork) -> bool:
+    """Whether a claim is trained and all of it is in the store: of an older guess it goes, and the guess may
+    be made again."""
+    if work.finished is None:
+        return False
+    ref = refer_delta(work.finished.delta_root, party.task.spec.terms.parameter_count)
+    return party.store.has(ref) and _count_kept(party, work) == party.task.spec.terms.segment_count + 1
+
+
+def _count_kept(party: Party, work: ClaimWork) -> int:
+    """How many boundaries are in the store, from the first on without a gap."""
+    return len(
+        list(takewhile(lambda b: b in work.boundaries and has_state(party, work.boundaries[b]), count()))
+    )
 
 
 def _is_begun_right(party: Party, origin: Origin, work: ClaimWork) -> bool:
@@ -89,9 +108,9 @@ async def _train_segment(party: Party, origin: Origin, segment: int, state: Trai
 
 async def _resume(party: Party, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
     """The state to go on from and its boundary."""
-    kept = [boundary for boundary, header in work.boundaries.items() if has_state(party, header)]
-    if kept:
-        return await asyncio.to_thread(load_state, party, work.boundaries[max(kept)]), max(kept)
+    last = _count_kept(party, work) - 1
+    if last >= 0:
+        return await asyncio.to_thread(load_state, party, work.boundaries[last]), last
     start = await compute_start(party, origin.index, origin.base_root, origin.carried)
     state = await begin_state(party, start)
     if has_state(party, start.header):  # The merge has hashed and kept the weights, an earlier round m and v.

@@ -83,7 +83,7 @@ class RestoreBoundary:
 def list_duties(party: Party, block: int) -> Iterator[Duty]:
     """What is to be deleted, and what has to be there again, at `block`."""
     state = get_now(party)
-    stages = list_stages(state, block - REORG_BLOCKS)
+    stages = (*list_stages(state, block - REORG_BLOCKS), party.task.pruning.begun)
     if stages != party.task.pruning.done:
         yield Prune(stages)
     yield from _list_carried(party, state)
@@ -138,7 +138,8 @@ def open_books(party: Party) -> Books:
     """What this node knows besides the chain."""
     task = party.task
     known = (task.claims, task.audits.room.book, task.cases, get_inner(party))
-    return Books(party.account, get_initial_header(party), *known, task.pruning.unlike_until)
+    remembered = (task.pruning.unlike_until, task.pruning.begun)
+    return Books(party.account, get_initial_header(party), *known, *remembered)
 
 
 def list_removable(

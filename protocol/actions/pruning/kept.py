@@ -21,6 +21,7 @@ from protocol.actions.merge.places import find_carried_round, find_own_slot
 from protocol.actions.merge.records import compute_basis
 from protocol.actions.pruning.named import name_delta, name_outer, name_state, name_tensors
 from protocol.actions.pruning.windows import (
+    WHOLE_GUESSES,
     find_settled,
     is_answerable,
     is_askable,
@@ -50,7 +51,8 @@ REJECTIONS = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.R
 @dataclass(frozen=True)
 class Books:
     """What a node knows besides the chain. initial: the model that the task begins with; unlike_until: up to
-    this round nothing can be recomputed on this machine (`PruningMemory`)."""
+    this round nothing can be recomputed on this machine; begun: what was trained last (both of
+    `PruningMemory`)."""
 
     account: str
     initial: OuterHeader
@@ -59,6 +61,7 @@ class Books:
     cases: CaseBook
     inner: InnerBook
     unlike_until: int = -1
+    begun: tuple[tuple[int, bytes], ...] = ()
 
 
 def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
@@ -110,12 +113,13 @@ def _find_outer(books: Books, root: bytes | None) -> OuterHeader | None:
 
 # --- Own claims ---------------------------------------------------------------------------------------------
 def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
+    ahead = list[tuple[int, bytes]]()
     for (index, basis), work in list(books.claims.works.items()):
         game_round = state.rounds.get(index)
         if game_round is None or game_round.beacon is None:
             # It is trained ahead, on a guess; or the round is forgotten.
             if index >= state.next_round or game_round is not None:
-                yield from _keep_whole(work)
+                ahead.append((index, basis))
         elif (index, basis) == _name_work(game_round) and is_answerable(state, game_round, block):
             if is_recent(state, index) or index <= books.unlike_until:
                 yield from _keep_whole(work)
@@ -123,6 +127,17 @@ def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
                 yield from _keep_start(state, books, game_round, work, block)
         elif is_just_dealt(game_round, block):
             yield from _keep_whole(work)
+    for place in _list_newest(books, ahead):
+        yield from _keep_whole(books.claims.works[place])
+
+
+def _list_newest(books: Books, ahead: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Of each round the newest guesses, for a wrong one is of no use; the one that is trained on now is the
+    last, also where it was made before."""
+    told = [place for place in books.begun if place in ahead]
+    ordered = [*(place for place in ahead if place not in told), *told]
+    for index in {index for index, _ in ordered}:
+        yield from [place for place in ordered if place[0] == index][-WHOLE_GUESSES:]
 
 
 def _keep_whole(work: ClaimWork) -> Kept:

@@ -10,6 +10,8 @@ from protocol.spec.game.timing import get_ask_until, get_duty_until, get_stateme
 
 WHOLE_ROUNDS = 2
 """The rounds that were opened last: of these everything is kept."""
+WHOLE_GUESSES = 2
+"""The newest guesses that a round to come is trained on: of these too."""
 
 
 def is_recent(state: GameState, index: int) -> bool:
