@@ -122,7 +122,7 @@ def sketch_terms(plan: RoundPlan) -> GameTerms:
 
 def compute_disk_bytes(terms: GameTerms, count: int, dataset_bytes: int) -> int:
     """What a solver keeps at most of a task of `count` parameters, where rounds last `train_min` or longer:
-    the data, two rounds whole and two guesses of the next one, a start and the own pseudo-gradient of each
+    the data, two rounds whole and three guesses of the next one, a start and the own pseudo-gradient of each
     round that can still be asked about, and of each whose root can be contested the momentum and all
     pseudo-gradients."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from benchmarks.setting import INNER_STEPS
 from protocol.actions.dispute.judging import stands_out
-from protocol.compute.compare import Verdict, judge_state
+from protocol.compute.compare import Verdict, judge_state, rank_excess
 from protocol.compute.conditioning import shake, unshake
 from protocol.compute.step import train_segment
 from protocol.spec.containers import Limits
@@ -41,8 +41,9 @@ def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: L
         verdict = judge_state(after, own, rate_sum, limits)
         if verdict.is_beyond:
             shaken = train_segment(shake(before, SEED), training, batches, segment.inner_step + step, 1)[0]
-            noise = judge_state(unshake(shaken, before, SEED), own, rate_sum, limits).excess
-            verdict = replace(verdict, is_beyond=stands_out(verdict.excess, noise))
+            noise = rank_excess(unshake(shaken, before, SEED), own, rate_sum, limits)
+            excess = rank_excess(after, own, rate_sum, limits)
+            verdict = replace(verdict, is_beyond=stands_out(excess, noise))
         found.append(verdict)
         if verdict.is_beyond:
             break

@@ -1,10 +1,14 @@
 """What a node trains again to answer for it: one piece at a time, in its own thread, the most urgent first.
 
     answers in disputes and asks    by the last block of the turn
-    AUDITS                          boundaries for auditors, carried moments, proofs, steps of a dispute
+    boundaries for auditors         by the last block in which their votes count
+    AUDITS                          carried moments, proofs, steps of a dispute
     QUESTIONS                       steps that were asked for before a dispute
 
-Several pruned rounds may be disputed at once: one after the other is answered, the earliest clock first.
+Several pruned rounds may be disputed at once: one after the other is answered, the earliest clock first. The
+node's own claim is trained meanwhile where there is time: silence costs the seat and a late claim only a fee,
+but a dispute costs little, and shall not buy the claims of an honest solver. An answer waits for the claim as
+long as its clock leaves room for it and for all that must be answered, a whole round of training each.
 Threads of asyncio stay free: the server reads its files in them.
 """
 
@@ -34,8 +38,8 @@ class Retraining:
         self._numbers = count()
         self._entered: dict[Turn, asyncio.Event] = {}
         self._holder: Turn | None = None
-        self._calm = asyncio.Event()
-        self._calm.set()
+        self._changed = asyncio.Event()
+        self._own: tuple[int, int] | None = None
 
     @asynccontextmanager
     async def take_turn(self, until: int) -> AsyncIterator[Turn]:
@@ -49,7 +53,7 @@ class Retraining:
 
     async def give_way(self, turn: Turn) -> None:
         """Between two pieces of work: let the others go first whose answers are due before."""
-        if min(self._entered) < turn:
+        if min(self._entered) < turn or not self._may_go(turn):
             self._leave(turn)
             await self._enter(turn)
 
@@ -62,10 +66,20 @@ class Retraining:
         async with self.take_turn(until):
             return await self.run(work, *arguments)
 
-    async def wait_for_answers(self) -> None:
-        """Until nothing is computed for an answer on chain."""
-        while not self._calm.is_set():
-            await self._calm.wait()
+    async def let_own_go(self, block: int, round_blocks: int) -> None:
+        """Before each segment of the own claim: wait for what must be answered first, and hold back what
+        can wait, until `end_own`. block: now; round_blocks: the longest that a round of training takes."""
+        while True:
+            self._own = (block, round_blocks)
+            if not any(self._is_urgent(until) for until, _ in self._entered):
+                return
+            self._pass_on()
+            await self._changed.wait()
+
+    def end_own(self) -> None:
+        """The own claim is trained, or given up: nothing waits for it."""
+        self._own = None
+        self._pass_on()
 
     def close(self) -> None:
         """Let the thread go."""
@@ -81,12 +95,23 @@ class Retraining:
         if self._holder == turn:
             self._holder = None
         self._pass_on()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def _pass_on(self) -> None:
-        if self._holder is None and self._entered:
-            self._holder = min(self._entered)
+        waiting = [turn for turn in self._entered if self._may_go(turn)]
+        if self._holder is None and waiting:
+            self._holder = min(waiting)
             self._entered[self._holder].set()
-        if any(until < AUDITS for until, _ in self._entered):
-            self._calm.clear()
-        else:
-            self._calm.set()
+
+    def _may_go(self, turn: Turn) -> bool:
+        """What has no last block goes on beside the own claim: it is short."""
+        until, _ = turn
+        return self._own is None or until >= AUDITS or self._is_urgent(until)
+
+    def _is_urgent(self, until: int) -> bool:
+        """Whether the time until this block does not hold the own claim and all answers, a round each."""
+        assert self._own is not None
+        block, round_blocks = self._own
+        answers = sum(until < AUDITS for until, _ in self._entered)
+        return until < block + (1 + answers) * round_blocks

@@ -131,6 +131,15 @@ def compute_excess(
     return excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
 
 
+def rank_excess(
+    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
+) -> Tensor:
+    """What `compute_excess` says of all elements, the largest first: float32, one number for each element.
+    Works on a part of the states at a time."""
+    parts = _iterate_excess(claimed, replayed, learning_rate_sum, limits)
+    return torch.cat([excess.float() for _, excess in parts]).sort(descending=True).values
+
+
 def compute_allowances(
     replayed: TrainingState, learning_rate_sum: int, limits: Limits
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,11 +172,19 @@ def _list_worst(
 ) -> list[tuple[float, int]]:
     """Excess and number of the worst elements. In parts: float64 takes many times a state's memory."""
     worst: list[tuple[float, int]] = []
+    for start, excess in _iterate_excess(claimed, replayed, rate, limits):
+        worst = _merge_worst(worst, excess, start)
+    return worst
+
+
+def _iterate_excess(
+    claimed: PiecewiseState, replayed: PiecewiseState, rate: int, limits: Limits
+) -> Iterator[tuple[int, Tensor]]:
+    """`compute_excess` of a part at a time, with the number of its first element."""
     for start in range(0, claimed.elements, PART_ELEMENTS):
         theirs, mine = (state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed))
-        worst = _merge_worst(worst, compute_excess(theirs, mine, rate, limits), start)
+        yield start, compute_excess(theirs, mine, rate, limits)
         relax()
-    return worst
 
 
 def _merge_worst(worst: list[tuple[float, int]], excess: Tensor, start: int) -> list[tuple[float, int]]:

@@ -116,8 +116,8 @@ def test_disk_counts_what_is_whole_and_a_start_of_each_that_can_be_asked_about(
     tmp_path: Path, example: str
 ) -> None:
     terms, count = sketch_terms(read_task_file(write(tmp_path, example)).plan), 1_000_000
-    whole = (2 + 2) * (40 // 10 + 1) * 12 * count
-    """Two rounds and two guesses of the next one."""
+    whole = (2 + 3) * (40 // 10 + 1) * 12 * count
+    """Two rounds and three guesses of the next one."""
     assert 1000 + whole < compute_disk_bytes(terms, count, 1000) < 2 * whole
     many, more, one = (replace(terms, rounds=rounds) for rounds in (1_000, 2_000, 1))
     asked, contested = 1 + 17, 1 + 5

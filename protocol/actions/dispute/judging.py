@@ -7,8 +7,11 @@ with one step's learning rate.
 
 At many times the usual rate one step multiplies noise as well (docs/decisions/0037-drift.md). So a step
 beyond the limits is taken once more, from weights that are shaken in their last bit. It is drift as well if
-MARGIN times the distance of the two own results covers it, up to NOISE_CAP limits: a cheat may make a state
-from which training is chaos, and shall not be free to claim anything after it.
+MARGIN times the distance of the two own results covers it, element by element in the order of their sizes, up
+to NOISE_CAP limits: a few elements that wander excuse no others, and a cheat may make a state from which
+training is chaos, and shall not be free to claim anything after it.
+
+In an exact task honest machines have equal bits: a step is false where its state is another one.
 """
 
 import asyncio
@@ -16,6 +19,8 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+
+from torch import Tensor
 
 from protocol.actions.dispute.messages import SHOWN_FORM, STEPS, StepsAsked
 from protocol.actions.dispute.segments import get_batches
@@ -25,8 +30,9 @@ from protocol.actions.runtime.states import fetch_tensors, load_state, open_stat
 from protocol.actions.states import StoredState
 from protocol.adapters.blobs import refer_state
 from protocol.adapters.wire.session import Peer
-from protocol.compute.compare import Verdict, judge_state
+from protocol.compute.compare import Verdict, judge_state, rank_excess
 from protocol.compute.conditioning import shake, unshake
+from protocol.compute.digest import state_header
 from protocol.compute.step import TrainingState
 from protocol.spec.codec import compute_state_root, decode_state
 from protocol.spec.containers import StateHeader
@@ -110,17 +116,22 @@ async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHea
     async with borrow_state(party, claimed.peer, before), borrow_state(party, claimed.peer, after) as end:
         own = await asyncio.to_thread(_take_step, party, claimed, before, step)
         verdict = await asyncio.to_thread(judge_state, end, own, rate_sum, terms.limits)
+        if party.game.terms.is_exact:
+            return replace(verdict, is_beyond=await asyncio.to_thread(state_header, own) != after)
         if not verdict.is_beyond:
             return verdict
         shaken = await asyncio.to_thread(_take_step, party, claimed, before, step, secrets.randbits(31))
-        noise = await asyncio.to_thread(judge_state, shaken, own, rate_sum, terms.limits)
-        return replace(verdict, is_beyond=stands_out(verdict.excess, noise.excess))
+        excess = await asyncio.to_thread(rank_excess, end, own, rate_sum, terms.limits)
+        noise = await asyncio.to_thread(rank_excess, shaken, own, rate_sum, terms.limits)
+        return replace(verdict, is_beyond=stands_out(excess, noise))
 
 
-def stands_out(excess: float, own_noise: float) -> bool:
-    """Whether a step that lies beyond the limits, by so many of them, cannot be noise. own_noise: how far two
-    own results of the step part, in limits. What is no number stands out."""
-    return not excess <= min(max(1.0, MARGIN * own_noise), NOISE_CAP)
+def stands_out(excess: Tensor, own_noise: Tensor) -> bool:
+    """Whether a step of which an element lies beyond the limits cannot be noise. excess: how far each element
+    lies from the own result, in limits, the largest first; own_noise: the same of two own results. The
+    claim's r-th largest must be covered by the noise's r-th largest. What is no number stands out."""
+    allowed = (MARGIN * own_noise).clamp(1.0, NOISE_CAP)
+    return not bool((excess <= allowed).all())
 
 
 def _take_step(

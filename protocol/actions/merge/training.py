@@ -79,18 +79,20 @@ def _is_begun_right(party: Party, origin: Origin, work: ClaimWork) -> bool:
 async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require) -> bytes:
     """Train the segments that are not done yet; the pseudo-gradient. A boundary is hashed and kept while the
     next segment is trained, the last one while the pseudo-gradient is encoded. A segment waits while an
-    answer on chain is computed: silence costs the seat, a late claim a fee."""
+    answer on chain is computed that has no time to wait (`Retraining`)."""
     state, first = await _resume(party, origin, work)
+    round_blocks = party.game.terms.windows.train_min
     keeping: Awaitable[None] = asyncio.sleep(0)
     try:
         for segment in range(first, party.task.spec.terms.segment_count):
-            await party.task.retraining.wait_for_answers()
+            await party.task.retraining.let_own_go(party.state.head_block, round_blocks)
             require()
             state = await _train_segment(party, origin, segment, state)
             await keeping
             keeping = asyncio.ensure_future(asyncio.to_thread(_reach, party, origin, segment + 1, state))
         return await asyncio.to_thread(_encode, party, work, state)
     finally:
+        party.task.retraining.end_own()
         # Whatever went wrong: what was reached is in the journal before anybody goes on.
         await keeping
 

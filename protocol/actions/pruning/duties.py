@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocol.actions.dispute.knowing import get_inner, get_now
 from protocol.actions.dispute.segments import restore_boundary
@@ -25,7 +25,8 @@ from protocol.actions.merge.work import find_work
 from protocol.actions.pruning.kept import Books, list_kept, list_unknown_works
 from protocol.actions.pruning.memory import PruningMemory
 from protocol.actions.pruning.named import list_foreign, list_named, name_outer
-from protocol.actions.pruning.windows import is_answerable, list_shown_segments, list_stages
+from protocol.actions.pruning.windows import find_shown_until, is_answerable, list_shown_segments, list_stages
+from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.duties import Duty
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
@@ -70,14 +71,16 @@ class Prune:
 @dataclass(frozen=True)
 class RestoreBoundary:
     """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, or the
-    next claim goes on from its moments."""
+    next claim goes on from its moments. until: the last block for it, in which the auditor's vote counts or
+    the next claim may be committed to."""
 
     round: int
     boundary: int
+    until: int = field(default=AUDITS, compare=False)
 
     async def perform(self, party: Party) -> None:
         """Raises EnvironmentFault where this machine comes to another state than the journal has."""
-        await restore_boundary(party, self.round, self.boundary)
+        await restore_boundary(party, self.round, self.boundary, self.until)
 
 
 def list_duties(party: Party, block: int) -> Iterator[Duty]:
@@ -101,7 +104,10 @@ def _list_carried(party: Party, state: GameState) -> Iterator[Duty]:
     index = find_carried_round(state, state.next_round - 1, seat)
     boundaries = {} if index is None else party.task.claims.find(state.rounds[index]).boundaries
     if index is not None and boundaries and not has_state(party, boundaries[max(boundaries)]):
-        yield RestoreBoundary(index, max(boundaries))
+        newest = state.rounds.get(state.next_round - 1)
+        began = None if newest is None else newest.trained_from
+        until = AUDITS if began is None else began + state.terms.windows.train_min
+        yield RestoreBoundary(index, max(boundaries), until)
 
 
 def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty]:
@@ -112,15 +118,16 @@ def _list_restored(party: Party, state: GameState, game_round: GameRound, block:
         return
     work = party.task.claims.find(game_round)
     segments = list_shown_segments(state, game_round, slot, block)
-    if work.finished is None or not segments:
+    until = find_shown_until(state, game_round, slot, block)
+    if work.finished is None or not segments or until is None:
         return
     wanted = {boundary for segment in segments for boundary in (segment, segment + 1)}
     for boundary in sorted(wanted):
         if not has_state(party, work.boundaries[boundary]):
-            yield RestoreBoundary(game_round.index, boundary)
+            yield RestoreBoundary(game_round.index, boundary, until)
     last, count = max(work.boundaries), party.task.spec.terms.parameter_count
     if not party.store.has(refer_tensor(work.boundaries[last].weights_root, count)):
-        yield RestoreBoundary(game_round.index, last)
+        yield RestoreBoundary(game_round.index, last, until)
 
 
 def forget_steps(party: Party, state: GameState, block: int) -> None:

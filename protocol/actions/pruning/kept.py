@@ -11,6 +11,7 @@ own books.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from protocol.actions.audit.book import AuditBook
 from protocol.actions.audit.records import SealMade, VoteMade
@@ -21,7 +22,7 @@ from protocol.actions.merge.places import find_carried_round, find_own_slot
 from protocol.actions.merge.records import compute_basis
 from protocol.actions.pruning.named import name_delta, name_outer, name_state, name_tensors
 from protocol.actions.pruning.windows import (
-    WHOLE_GUESSES,
+    NEWEST_GUESSES,
     find_settled,
     is_answerable,
     is_askable,
@@ -127,17 +128,28 @@ def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
                 yield from _keep_start(state, books, game_round, work, block)
         elif is_just_dealt(game_round, block):
             yield from _keep_whole(work)
-    for place in _list_newest(books, ahead):
+    for place in _list_guesses(books, ahead):
         yield from _keep_whole(books.claims.works[place])
 
 
-def _list_newest(books: Books, ahead: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _list_guesses(books: Books, ahead: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """Of each round the newest guesses, for a wrong one is of no use; the one that is trained on now is the
-    last, also where it was made before."""
+    last, also where it was made before. And the one that merges the most claims: votes that take claims out
+    of the guess and put them back must not cost a round of training."""
     told = [place for place in books.begun if place in ahead]
     ordered = [*(place for place in ahead if place not in told), *told]
     for index in {index for index, _ in ordered}:
-        yield from [place for place in ordered if place[0] == index][-WHOLE_GUESSES:]
+        guesses = [place for place in ordered if place[0] == index]
+        yield from {*guesses[-NEWEST_GUESSES:], max(guesses, key=partial(_count_merged, books))}
+
+
+def _count_merged(books: Books, place: tuple[int, bytes]) -> int:
+    """How many claims are merged in what a round is trained from; 0 where the merge is not known."""
+    first = books.claims.works[place].boundaries.get(0)
+    merges = [made for key, made in list(books.claims.merges.items()) if key.round == place[0] - 1]
+    return max(
+        (len(one.slots) for one in merges if first and one.weights_root == first.weights_root), default=0
+    )
 
 
 def _keep_whole(work: ClaimWork) -> Kept:

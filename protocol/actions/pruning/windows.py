@@ -10,8 +10,10 @@ from protocol.spec.game.timing import get_ask_until, get_duty_until, get_stateme
 
 WHOLE_ROUNDS = 2
 """The rounds that were opened last: of these everything is kept."""
-WHOLE_GUESSES = 2
+NEWEST_GUESSES = 2
 """The newest guesses that a round to come is trained on: of these too."""
+WHOLE_GUESSES = NEWEST_GUESSES + 1
+"""And of the one that merges the most claims."""
 
 
 def is_recent(state: GameState, index: int) -> bool:
@@ -58,8 +60,14 @@ def is_disputable(state: GameState, ref: StatementRef, block: int) -> bool:
 
 def is_vote_wanted(state: GameState, ref: StatementRef, block: int) -> bool:
     """Whether votes of a draw may still count, so that its solver shows states."""
+    until = find_votes_until(state, ref)
+    return until is not None and block <= until
+
+
+def find_votes_until(state: GameState, ref: StatementRef) -> int | None:
+    """The last block in which votes of a draw count; None where there is no such draw."""
     start = _find_start(state, ref)
-    return start is not None and block <= start + 2 * state.terms.windows.audit_max
+    return None if start is None else start + 2 * state.terms.windows.audit_max
 
 
 def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
@@ -80,6 +88,14 @@ def list_shown_segments(state: GameState, game_round: GameRound, slot: int, bloc
     ]
     segments = (get_drawn_segment(state, game_round, slot, draw) for draw in draws)
     return tuple(segment for segment in segments if segment is not None)
+
+
+def find_shown_until(state: GameState, game_round: GameRound, slot: int, block: int) -> int | None:
+    """The last block in which an auditor may want ends that `list_shown_segments` names, of the draw that is
+    over first; None where there is none."""
+    refs = (StatementRef(game_round.index, slot, draw) for draw in range(state.terms.draws + 1))
+    untils = (find_votes_until(state, ref) for ref in refs)
+    return min((until for until in untils if until is not None and block <= until), default=None)
 
 
 def list_asked_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:

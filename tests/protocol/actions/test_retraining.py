@@ -36,13 +36,59 @@ async def test_who_gives_up_lets_the_next_one_in() -> None:
     assert await asyncio.wait_for(retraining.compute(3, int), 5) == 0
 
 
-async def test_own_training_waits_for_answers_and_for_nothing_else() -> None:
+ROUND = 180
+
+
+async def test_own_training_waits_for_answers_whose_clocks_are_near_and_for_nothing_else() -> None:
     retraining = Retraining()
     async with retraining.take_turn(AUDITS):
-        await asyncio.wait_for(retraining.wait_for_answers(), 5)
-        answering = asyncio.create_task(retraining.compute(7, int))
+        await asyncio.wait_for(retraining.let_own_go(0, ROUND), 5)
+        # At once, though nothing but the own claim is as urgent.
+        answering = asyncio.create_task(retraining.compute(2 * ROUND - 1, int))
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(retraining.wait_for_answers())
+        waiting = asyncio.create_task(retraining.let_own_go(0, ROUND))
         await asyncio.sleep(0)
         assert not waiting.done()
     await asyncio.wait_for(asyncio.gather(answering, waiting), 5)
+    retraining.close()
+
+
+async def test_answers_with_time_wait_for_the_own_claim() -> None:
+    """Two answers have time as long as three rounds of training fit in before the first clock."""
+    retraining, done = Retraining(), list[str]()
+    await retraining.let_own_go(0, ROUND)
+    answers = [asyncio.create_task(retraining.compute(3 * ROUND, done.append, str(n))) for n in range(2)]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(retraining.compute(AUDITS, done.append, "beside"), 5)
+    await asyncio.wait_for(retraining.let_own_go(0, ROUND), 5)
+    assert done == ["beside"]
+    # A block later one of them has to be computed first; the other one has time again.
+    await asyncio.wait_for(retraining.let_own_go(1, ROUND), 5)
+    assert done == ["beside", "0"]
+    retraining.end_own()
+    await asyncio.wait_for(asyncio.gather(*answers), 5)
+    assert done == ["beside", "0", "1"]
+    retraining.close()
+
+
+async def test_an_answer_gives_way_to_the_own_claim_between_two_pieces() -> None:
+    retraining, done = Retraining(), list[int]()
+
+    async def answer() -> None:
+        async with retraining.take_turn(2 * ROUND) as turn:
+            for piece in range(2):
+                await retraining.give_way(turn)
+                await retraining.run(done.append, piece)
+                await began.wait()
+
+    began = asyncio.Event()
+    answering = asyncio.create_task(answer())
+    while not done:
+        await asyncio.sleep(0)
+    await asyncio.wait_for(retraining.let_own_go(0, ROUND), 5)
+    began.set()
+    await asyncio.sleep(0.05)
+    assert done == [0]
+    retraining.end_own()
+    await asyncio.wait_for(answering, 5)
+    retraining.close()

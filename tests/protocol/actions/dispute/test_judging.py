@@ -24,13 +24,23 @@ from tests.protocol.actions.merge.stage import TASK, open_stage
 
 @pytest.mark.parametrize(
     ("excess", "noise", "is_false"),
-    [(2, 0.1, True), (2, 0.3, False), (99, 50, False), (101, 50, True), (101, inf, True), (nan, inf, True)],
+    [
+        ([2], [0.1], True),
+        ([2], [0.3], False),
+        ([99], [50], False),
+        ([101], [50], True),
+        ([101], [inf], True),
+        ([nan], [inf], True),
+        ([1.5], [nan], True),
+        ([30, 0.9, 0.1], [3, 0.01, 0], False),
+        ([30, 30, 0.1], [3, 0.01, 0], True),
+    ],
 )
 def test_ten_times_the_own_noise_is_drift_up_to_a_hundred_limits(
-    excess: float, noise: float, is_false: bool
+    excess: list[float], noise: list[float], is_false: bool
 ) -> None:
-    assert stands_out(excess, noise) == is_false
-    assert stands_out(1.5, nan), "what is no number excuses nothing"
+    """Rank by rank: what is no number excuses nothing, and one element that wanders excuses no second one."""
+    assert stands_out(torch.tensor(excess), torch.tensor(noise)) == is_false
 
 
 @pytest.mark.parametrize("is_chaos", [False, True])

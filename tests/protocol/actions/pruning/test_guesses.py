@@ -1,5 +1,5 @@
-"""Guesses that follow one another: the states of the newest two stay, and one that is made again is trained
-again to the same claim."""
+"""Guesses that follow one another: the states of the newest two stay, and of the one that merges the most
+claims. One that is made again is trained again to the same claim."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from protocol.actions.merge.ahead import TrainAhead
 from protocol.actions.merge.training import is_whole
 from protocol.actions.merge.work import name_claim
 from protocol.actions.pruning.duties import Prune
-from protocol.actions.runtime.duties import Wait
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.inner_dispute import InnerBook
+from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import TASK, Stage, give, hand, open_stage
 from tests.protocol.actions.pruning.test_duties import list_due
 
@@ -43,12 +43,7 @@ async def train_ahead(stage: Stage, party: Party, *slots: int) -> bytes:
     game_round = stage.world.state.rounds[0]
     party.task.claims.fetched.clear()
     party.task.claims.fetched.update(name_claim(party, game_round, slot) for slot in slots)
-    (due,) = [one for one in ahead.list_duties(party, stage.world.block) if not isinstance(one, Wait)]
-    assert isinstance(due, TrainAhead) and len(due.key.slots) == len(slots)
-    await due.perform(party)
-    for prune in [one for one in list_due(party) if isinstance(one, Prune)]:
-        await prune.perform(party)
-    assert not list(ahead.list_duties(party, stage.world.block)), "it is trained"
+    await _follow(stage, party, *slots)
     finished = party.task.claims.works[party.task.pruning.begun[-1]].finished
     assert finished is not None
     return finished.claim_root
@@ -64,6 +59,42 @@ async def test_the_newest_two_guesses_stay_and_an_older_one_is_trained_again(tmp
         assert _list_whole(first) == roots[1:]
         assert await train_ahead(stage, first, *guesses[0]) == roots[0], "the same salts, the same claim"
         assert _list_whole(first) == [roots[0], roots[2]]
+
+
+async def test_votes_that_take_claims_out_and_put_them_back_cost_no_training(tmp_path: Path) -> None:
+    """Two verifiers say UNSERVED, each of another claim, one after the other. One UNSERVED of a draw costs no
+    fee, and the reserves accept: the guess is all claims, all but one, all but another, and all again."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        party = await open_audited(stage)
+        own = stage.get_slot(1)
+        one, other = (slot for slot in (0, 1, 2) if slot != own)
+        give(party)
+        await _follow(stage, party, 0, 1, 2)
+        first = [hand(one, VoteWord.UNSERVED)]
+        give(party, *first)
+        await _follow(stage, party, own, other)
+        first += [hand(one, rank=1), hand(one, rank=2), hand(other, VoteWord.UNSERVED)]
+        give(party, *first)
+        await _follow(stage, party, own, one)
+        give(party, *first, hand(other, rank=1), hand(other, rank=2))
+        assert not _list_ahead(stage, party), (
+            "the guess that the round began with is right again, and trained"
+        )
+
+
+async def _follow(stage: Stage, party: Party, *slots: int) -> None:
+    """Train on the guess, which merges these claims, and prune."""
+    (due,) = _list_ahead(stage, party)
+    assert set(due.key.slots) == set(slots)
+    await due.perform(party)
+    for prune in [duty for duty in list_due(party) if isinstance(duty, Prune)]:
+        await prune.perform(party)
+    assert not _list_ahead(stage, party), "it is trained"
+
+
+def _list_ahead(stage: Stage, party: Party) -> list[TrainAhead]:
+    found = ahead.list_duties(party, stage.world.block)
+    return [due for due in found if isinstance(due, TrainAhead)]
 
 
 def _list_whole(party: Party) -> list[bytes]:
