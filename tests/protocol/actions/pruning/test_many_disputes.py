@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,20 @@ from protocol.actions.dispute.duties import _list_answers, _list_served
 from protocol.actions.dispute.messages import StepsAsked
 from protocol.actions.dispute.serving import answer_steps
 from protocol.actions.merge.opening import get_finished
+from protocol.actions.pruning.duties import RestoreBoundary
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import has_state
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.messages import encode_message
 from protocol.compute.step import train_segment
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
 from protocol.spec.game.state import StatementRef
-from tests.protocol.actions.merge.stage import TASK, Stage
+from tests.protocol.actions.merge.stage import TASK, Stage, finish
 from tests.protocol.actions.pruning.veteran import SEGMENTS, count_steps, open_veteran
 from tests.protocol.actions.specs import get_spec
+from tests.protocol.spec.game.world import make_word
 
 OPENER = "0x" + "9" * 40
 CLOCK = 1 << 30
@@ -136,3 +141,42 @@ async def test_a_node_serves_while_it_trains_for_answers(tmp_path: Path) -> None
         finally:
             go_on.set()
             await answering
+
+
+async def test_what_an_auditor_waits_for_goes_before_answers_with_far_clocks(tmp_path: Path) -> None:
+    """With the preset for 12 s `respond` is six times `auditMax`: a boundary that waits for all answers comes
+    when the auditor has said UNSERVED."""
+    async with open_veteran(tmp_path, 5) as (stage, party):
+        dispute(stage, party, *((index, SEGMENTS - 1, CLOCK) for index in range(1, 5)))
+        answering = asyncio.create_task(answer_all(party))
+        await asyncio.sleep(0)
+        await RestoreBoundary(0, 1, until=party.state.head_block + 100).perform(party)
+        assert has_state(party, get_finished(party, 0).boundaries[1])
+        chain: Any = party.chain
+        answered = len(chain.sent)
+        await answering
+        assert answered <= 1, f"one segment for an auditor waited for {answered} answers"
+        assert len(chain.sent) == 4
+
+
+async def test_the_own_claim_does_not_wait_for_answers_with_far_clocks(tmp_path: Path) -> None:
+    """Else one dispute a round, for one bond, keeps an honest solver from its own claims."""
+    async with open_veteran(tmp_path, 4) as (stage, party):
+        open_live_round(stage, 4)
+        dispute(stage, party, *((index, SEGMENTS - 1, CLOCK) for index in range(4)))
+        answering = asyncio.create_task(answer_all(party))
+        await asyncio.sleep(0)
+        await finish(party, 4)
+        chain: Any = party.chain
+        answered = len(chain.sent)
+        await answering
+        assert answered <= 1, f"the claim waited for {answered} answers"
+        assert len(chain.sent) == 4
+
+
+def open_live_round(stage: Stage, index: int) -> None:
+    rounds = stage.world.state.rounds
+    live = replace(rounds[0], index=index, beacon=make_word("live"), phase=RoundPhase.RUNNING, root=None)
+    live = replace(live, closed=None, seed=None, claims={})
+    stage.world.state = replace(stage.world.state, rounds={**rounds, index: live}, next_round=index + 1)
+    stage.sync()
