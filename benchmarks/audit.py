@@ -40,32 +40,31 @@ from benchmarks.setting import (
     read_standard_library,
     write_report,
 )
-from protocol.actions.audit.judging import judge_ends, judge_work
-from protocol.actions.audit.records import EndsShown, WorkShown
-from protocol.actions.audit.room import AuditTask
-from protocol.actions.audit.states import StateShelf
+from protocol.actions.audit.audit_records import EndsShown, WorkShown
+from protocol.actions.audit.audit_room import AuditTask, StateShelf
+from protocol.actions.audit.replaying import judge_ends, judge_work
 from protocol.adapters.blobs import BlobRef, refer_delta, refer_state, refer_tensor
-from protocol.adapters.chain.types import BoundaryProof
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
-from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import NodeStatus
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
-from protocol.adapters.wire.tls import load_or_create_identity
-from protocol.compute.calibrate import FLOORS
-from protocol.compute.compare import Distances
-from protocol.compute.data import Corpus, get_batch
+from protocol.compute.audit.calibrate import FLOORS
+from protocol.compute.audit.compare import Distances
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import build_delta_tree, zero_root
-from protocol.compute.model import init_parameters, parameter_count
-from protocol.compute.outer import encode_delta
-from protocol.compute.program import with_program
-from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.claim_tree import compute_carried_root
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.schedule import compute_learning_rate_sum
+from protocol.spec.statements import compute_carried_root
 from protocol.spec.typed_data import SigningDomain
 
 TURNS, MEMORY_TURNS = 12, 5

@@ -10,12 +10,12 @@ from typing import Any
 from benchmarks.gas_bounds import DEPTH, LEAF, SEGMENTS, BoundPlay, require_event
 from benchmarks.gas_play import AMOUNTS, SOLVER, Case
 from benchmarks.gas_trees import grow, make_noise
-from protocol.spec.audit_draw import deal_shards
-from protocol.spec.claim_tree import compute_work_leaf, name_claim
+from protocol.spec.drawing import deal_shards
 from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_root, hash_leaf
 from protocol.spec.outer import compute_outer_leaf
 from protocol.spec.params import DELTA_BLOCK_BYTES, DELTA_LEAF_BYTES
+from protocol.spec.statements import compute_work_leaf, name_claim
 from tests.rounds.chain import RoundChain
 from tests.rounds.members import make_word
 

@@ -8,7 +8,6 @@ from typing import Any
 from benchmarks.gas_bounds import BOUND_WINDOWS, SEGMENT, STEPS, BoundPlay, require_event
 from benchmarks.gas_play import AMOUNTS, SOLVER, Case
 from benchmarks.gas_trees import grow, grow_run, make_noise
-from protocol.spec.claim_tree import name_claim
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root, compute_step_root
 from protocol.spec.containers import StateHeader, StepFacts
 from protocol.spec.merkle import compute_levels, compute_path, compute_set_path, hash_leaf, hash_node
@@ -24,7 +23,7 @@ from protocol.spec.program import (
     Role,
 )
 from protocol.spec.program_codec import compute_program_root, open_program_leaf
-from protocol.spec.statements import VoteWord
+from protocol.spec.statements import VoteWord, name_claim
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word
 

@@ -4,7 +4,9 @@ from collections import Counter
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
-from protocol.spec.audit_draw import (
+from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root
+from protocol.spec.containers import StateHeader
+from protocol.spec.drawing import (
     VERIFIER_POOL,
     WHISTLEBLOWER_POOL,
     compute_permutation,
@@ -16,8 +18,6 @@ from protocol.spec.audit_draw import (
     draw_late,
     get_auditor_places,
 )
-from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root
-from protocol.spec.containers import StateHeader
 from protocol.spec.game.terms import GameAmounts, GameWindows
 from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf

@@ -9,7 +9,7 @@ from benchmarks.gas_contest import measure_contests
 from benchmarks.gas_dispute import measure_dispute
 from benchmarks.gas_play import DRAWS, Case
 from protocol.analysis.amounts import price_gas
-from protocol.spec.game.figures import GasCosts
+from protocol.spec.game.refusing import GasCosts
 from tests.rounds.chain import RoundChain
 
 CONTEST_LEVELS = 7

@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from protocol.compute.data import Corpus
-from protocol.compute.model import compute_loss, split_parameters
-from protocol.compute.step import Batch
-from protocol.compute.tables import build_tables
+from protocol.compute.model.batches import Corpus
+from protocol.compute.model.reference_model import build_tables, compute_loss, split_parameters
+from protocol.compute.program.step import Batch
 from protocol.spec.containers import ModelConfig, TrainingSpec
 
 

@@ -32,7 +32,7 @@ from benchmarks.honesty.kinds import (
 from benchmarks.honesty.planted import Tally, list_subjects, make_single, plant_errors, plant_wirings
 from benchmarks.honesty.traces import STAGES, build_step, load_step, open_training
 from benchmarks.setting import read_standard_library, write_report
-from protocol.compute.check import TraceChecker
+from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.determinism import describe_kernels, list_cpu_capabilities, pin_kernels
 from protocol.spec.program import Operation
 

@@ -36,13 +36,12 @@ from benchmarks.replays.tracks import (
 )
 from benchmarks.replays.workers import Worker, run_workers
 from benchmarks.setting import BUILD, OUTER_RATES_BITS, write_report
-from protocol.compute.compare import Distances
-from protocol.compute.conditioning import find_usual, is_well_conditioned
+from protocol.compute.audit.compare import Distances, find_usual, is_well_conditioned
 from protocol.compute.determinism import describe_kernels, pin_kernels
-from protocol.compute.step import TrainingState
+from protocol.compute.program.step import TrainingState
+from protocol.spec.calibration_rules import MARGIN
 from protocol.spec.containers import Limits
-from protocol.spec.policy import MARGIN
-from scripts.calibration import Segment, Workplace, make_starts
+from scripts.calibrate_commands import Segment, Workplace, make_starts
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 BINS_PER_DECADE = 10

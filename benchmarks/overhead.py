@@ -32,21 +32,21 @@ from benchmarks.setting import (
     read_standard_library,
     write_report,
 )
-from protocol.actions.audit.states import StateShelf
+from protocol.actions.audit.audit_room import StateShelf
 from protocol.actions.runtime.config import share_interpreter
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
-from protocol.compute.data import get_batch
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import build_delta_tree
-from protocol.compute.model import init_parameters, parameter_count
-from protocol.compute.outer import encode_delta
-from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.model.batches import get_batch
+from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec import codec
-from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
 from protocol.spec.containers import StateHeader, TrainingSpec
+from protocol.spec.statements import compute_carried_root, compute_claim_root, compute_work_leaf
 from scripts.devnet import CHAIN_ID, give_coin, run_anvil
 
 COMMIT_CALLDATA_BYTES = 4 + 32 * 6

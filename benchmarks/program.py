@@ -20,13 +20,18 @@ import torch
 
 from benchmarks.setting import DEMO_MODEL, read_report, write_report
 from benchmarks.tracing import build_trace_tree
-from protocol.compute.check import TraceChecker
+from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.model import compute_loss, init_parameters, parameter_count, split_parameters
-from protocol.compute.program import BuiltProgram, ProgramConfig, build_program
-from protocol.compute.step import Batch
-from protocol.compute.tables import build_tables
+from protocol.compute.model.reference_model import (
+    build_tables,
+    compute_loss,
+    init_parameters,
+    parameter_count,
+    split_parameters,
+)
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch
+from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 

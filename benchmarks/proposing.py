@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from protocol.compute.calibrate import FLOORS, KernelConfiguration, count_floor_units
-from protocol.compute.compare import Distances, Floors
+from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration, count_floor_units
+from protocol.compute.audit.compare import Distances, Floors
+from protocol.spec.calibration_rules import make_limits
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
-from protocol.spec.policy import make_limits
 
 
 def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguration, ...]:

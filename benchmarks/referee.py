@@ -24,15 +24,14 @@ from benchmarks.program import SCALARS, make_setting
 from benchmarks.referee_vectors import compare_verdicts
 from benchmarks.setting import BUILD, write_report
 from benchmarks.tracing import build_trace_tree
-from protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import Patience, Sender
-from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
+from protocol.compute.bounds.fault import OperationFault, prove_operation
+from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.fault import OperationFault, prove_operation
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.trace import TraceTree
+from protocol.compute.program.interpreter import Interpreter
 from protocol.spec.containers import ModelConfig, StateHeader, StepContext, StepFacts
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import CHUNK_TERMS, Operation, Program

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from protocol.compute.data import Corpus, dataset_root, open_corpus
 from protocol.compute.determinism import describe_kernels
-from protocol.compute.plain import plain_step
-from protocol.compute.program import with_program
-from protocol.compute.step import GetBatch, TrainingState, compute_scalars
-from protocol.compute.tables import build_tables
+from protocol.compute.model.batches import Corpus, dataset_root, open_corpus
+from protocol.compute.model.reference_model import build_tables
+from protocol.compute.model.reference_step import plain_step
+from protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
+from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.params import PROTOCOL_VERSION

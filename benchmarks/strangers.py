@@ -22,7 +22,7 @@ from benchmarks.strangers_run.load import MALFORMED_S, Target
 from benchmarks.strangers_run.watching import Seen, judge, keep_looking
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.wire import paths
+from protocol.adapters.wire import conventions
 from protocol.spec.codec import decode_training
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import open_company
@@ -73,7 +73,7 @@ def find_target(show: Show) -> Target:
     deployment, watch, account = show.devnet.deployment, show.watch, show.accounts[NODE]
     peer = next(one for one in watch.state.network.peers.values() if one.account == account)
     root = decode_training(watch.state.texts[watch.task]).dataset_root
-    path = paths.format_path(paths.BLOB, BlobKey(BlobKind.DATASET, root))
+    path = conventions.format_path(conventions.BLOB, BlobKey(BlobKind.DATASET, root))
     place = (deployment.chain_id, deployment.tasks)
     return Target(account, peer.url, peer.fingerprint.hex(), *place, path)
 

@@ -1,7 +1,7 @@
-"""The tree of a whole step at once; a node hashes each buffer as the step makes it (`retrace.py`)."""
+"""The tree of a whole step at once; a node hashes each buffer as the step makes it (`trace.py`)."""
 
-from protocol.compute.check import Provider
-from protocol.compute.trace import TraceTree, build_buffer_tree
+from protocol.compute.bounds.check import Provider
+from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.spec.merkle import compute_levels
 from protocol.spec.program import Program, Role
 

@@ -27,7 +27,7 @@ from benchmarks.utilisation_run.network import open_network, run_network
 from benchmarks.utilisation_run.phases import FULL, QUICK, Play
 from benchmarks.utilisation_run.plan import DELAY, DRAWS, GRID, MODEL, SEGMENTS, SOLVERS
 from benchmarks.utilisation_run.report import make_report
-from protocol.compute.model import parameter_count
+from protocol.compute.model.reference_model import parameter_count
 
 LIMIT_MIN = 68.0
 """For the network; the chain's start and the simulation take less than two."""

@@ -46,7 +46,7 @@ from benchmarks.hunting.money import (
 from benchmarks.hunting.scoreboard import publish
 from benchmarks.hunting.seam import Tally, judge_all
 from benchmarks.setting import write_report
-from protocol.compute.calibrate import KernelConfiguration
+from protocol.compute.audit.calibrate import KernelConfiguration
 from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits
 from protocol.spec.params import TAU_FRACTION_BITS

@@ -13,24 +13,27 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
-from protocol.actions.merge.book import ClaimBook
-from protocol.actions.merge.messages import OUTER, AskOuter, OuterAnswer, make_form
+from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer, make_form
+from protocol.actions.merge.merge_records import ClaimBook
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from protocol.actions.runtime.reader import Reader, open_reader
-from protocol.actions.runtime.rooms import RECORDS
-from protocol.actions.tensors import load_tensor
+from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
+from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.export import SAFETENSORS_METADATA, SAFETENSORS_NAME, export_tensors, export_texts
-from protocol.compute.model import init_parameters
+from protocol.compute.model.model_export import (
+    SAFETENSORS_METADATA,
+    SAFETENSORS_NAME,
+    export_tensors,
+    export_texts,
+)
+from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.codec import compute_outer_root, decode_training
 from protocol.spec.containers import ModelConfig, OuterHeader, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from protocol.spec.game.enums import RoundPhase
-from protocol.spec.game.posted import make_spec
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.state import GameRound, GameState, RoundPhase
+from protocol.spec.game.terms import make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 SETTLED = "every root before it stands, the time for contests is over, and none is open"

@@ -1,21 +1,21 @@
 """The solver: trains its shard of each round, claims the result, serves and defends it, merges and posts."""
 
-from protocol.actions.audit import duties as audits
-from protocol.actions.dispute import duties as disputes
-from protocol.actions.merge import ahead, claim, contesting, outer_step, posting
-from protocol.actions.pruning import duties as pruning
-from protocol.actions.runtime import upkeep
+from protocol.actions.audit import audit_duties as audits
+from protocol.actions.dispute import dispute_duties as disputes
+from protocol.actions.merge import ahead, contesting, outer_step, posting, training
+from protocol.actions.pruning import pruning_duties as pruning
+from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.duties import ListDuties
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.party import ListDuties
 from protocol.actions.runtime.playing import play
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,
-    upkeep.list_duties,
-    claim.list_duties,
+    upkeep_duties.list_duties,
+    training.list_duties,
     outer_step.list_duties,
     posting.list_duties,
     ahead.list_duties,

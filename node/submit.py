@@ -8,22 +8,19 @@ posted.
 import asyncio
 from dataclasses import dataclass, replace
 
-from protocol.actions.runtime.credit import deposit_missing
 from protocol.actions.runtime.joining import refuse_harmful, require_format
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.logs import Event
-from protocol.compute.data import dataset_root
+from protocol.actions.runtime.party import Party, deposit_missing
+from protocol.adapters.chain.event_logs import Event
 from protocol.compute.digest import tensor_root, zero_root
-from protocol.compute.facts import with_step_root
-from protocol.compute.liveness import require_live_parameters
-from protocol.compute.model import init_parameters, parameter_count
-from protocol.compute.program import with_program
+from protocol.compute.model.batches import dataset_root
+from protocol.compute.model.liveness import require_live_parameters
+from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.compute.program.task_program import with_program, with_step_root
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import float_to_bits
-from protocol.spec.game.logged_terms import read_terms
-from protocol.spec.game.posted import PostedTerms, make_spec
-from protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
+from protocol.spec.game.logs import read_terms
+from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
 from protocol.spec.params import FORMAT_NUMBERS, PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums

@@ -2,8 +2,8 @@
 limits of a deployment, the amounts by its own figures. An error names the key of the task file."""
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.figures import Figures
 from protocol.spec.game.money import MoneyRule
+from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
 from scripts.console import Console, show_money
 from scripts.figures import find_strictest

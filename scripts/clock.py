@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocol.actions.runtime.seated import Seated
-from protocol.adapters.chain.game import GameChain
-from protocol.adapters.wire import paths
-from protocol.adapters.wire.answers import MAX_STATUS_BYTES, STATUS, NodeStatus
+from protocol.actions.runtime.chain_state import Seated
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.wire import conventions
+from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -155,8 +155,8 @@ class DevnetClock:
     async def _ask(self, peer: Peer) -> NodeStatus | None:
         """None where it does not answer, or with nonsense: such a party is never skipped over."""
         try:
-            async with self._session.get(peer, paths.STATUS, {}, MAX_STATUS_BYTES) as response:
-                status = STATUS.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)
+            async with self._session.get(peer, conventions.STATUS, {}, MAX_STATUS_BYTES) as response:
+                status = STATUS_FORM.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)
         except TouchstoneError:
             return None
         return status if status.account == peer.account else None

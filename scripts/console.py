@@ -9,8 +9,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Confirm
 from rich.table import Table
 
-from protocol.adapters.chain.game import GameChain
-from protocol.adapters.chain.refusals import format_tokens
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI

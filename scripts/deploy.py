@@ -1,20 +1,32 @@
-"""Puts the contracts of the round on a chain and writes down where they are.
+"""Puts the contracts of the round on a chain that gives random values, and writes down where they are.
+
+Whether a chain's prevrandao may seal draws: asked before anything is put on it
+(docs/decisions/0020-randomness.md).
+
+Creating contracts from an account, at addresses that are known before: an account's n-th creation has a
+known address (Ethereum Yellow Paper, section 7), so contracts can name each other in their constructors.
+
+Puts the contracts of the round on a chain and writes down where they are.
 
 They name each other in their constructors and nobody may change that later, so each address is computed
-before anything is created (`scripts/creation.py`).
+before anything is created (`scripts/deploy.py`).
 """
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, astuple
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from protocol.adapters.chain.abi import Parameter
+import rlp  # type: ignore[import-untyped]
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+
+from protocol.adapters.chain.abi import Entry, Parameter, encode_values, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection, check_deployment
-from protocol.adapters.chain.game_deployment import (
+from protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     GameDeployment,
     read_game_deployment,
@@ -22,19 +34,141 @@ from protocol.adapters.chain.game_deployment import (
 )
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
-from protocol.spec.errors import InvalidInput, TouchstoneError
+from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
-from scripts.chain_randomness import PLAIN, choose_contract
-from scripts.creation import (
-    DEPLOYMENTS,
-    DEV_TOKEN,
-    Report,
-    compute_creation_address,
-    compute_creation_code,
-    create,
-    find_constructor,
-    require_address,
-)
+
+PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
+SAMPLE_BLOCKS = 16
+"""Blocks looked at. A rollup repeats the value of the chain below for its 6 blocks or more."""
+LEAST_RANDOM = 1 << 128
+"""A random word is below it once in 2^128: what is, is a constant, a counter or a time."""
+BLS_G1ADD = "0x000000000000000000000000000000000000000b"
+G1_BYTES = 128
+
+_SEQUENCER = "its sequencer chooses the block of the chain below whose value it repeats"
+_CONSTANT = "it is a constant"
+NOT_RANDOM = {
+    # OP Stack specification, "L1 attributes": prevrandao is that of the L1 origin.
+    10: _SEQUENCER, 130: _SEQUENCER, 480: _SEQUENCER, 8_453: _SEQUENCER, 34_443: _SEQUENCER,
+    57_073: _SEQUENCER, 81_457: _SEQUENCER, 7_777_777: _SEQUENCER, 5_000: _SEQUENCER,
+    # Each chain's page of differences to Ethereum: Arbitrum 1, ZKsync 2.5e15, the others 0 or a fixed number.
+    42_161: _CONSTANT, 42_170: _CONSTANT, 324: _CONSTANT, 1_101: _CONSTANT, 534_352: _CONSTANT,
+    59_144: _CONSTANT,
+    # No RANDAO: their own consensus writes the field.
+    56: "its producers write it", 137: "its producers write it", 43_114: _CONSTANT,
+}  # fmt: skip
+"""Chains by id where measuring may be too short to see it."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """prevrandao of consecutive blocks, the oldest first."""
+
+    first_block: int
+    values: tuple[int, ...]
+
+
+def find_weakness(chain_id: int, sample: Sample) -> str:
+    """Why draws must not hang on this chain's prevrandao alone; empty where nothing speaks against it."""
+    if reason := NOT_RANDOM.get(chain_id, ""):
+        return f"chain {chain_id}: {reason}"
+    numbered = list(enumerate(sample.values, sample.first_block))
+    for block, value in numbered:
+        if value < LEAST_RANDOM:
+            return f"block {block} has {value:#x}"
+    first_seen: dict[int, int] = {}
+    for block, value in numbered:
+        if value in first_seen:
+            return f"blocks {first_seen[value]} and {block} both have {value:#x}"
+        first_seen[value] = block
+    return ""
+
+
+async def measure(connection: Connection) -> Sample:
+    """prevrandao of the newest blocks; the genesis block, which nobody produced, is left out."""
+    head = (await connection.head()).number
+    first = max(1, head - SAMPLE_BLOCKS + 1)
+    blocks = [await connection.raw_block(number) for number in range(first, head + 1)]
+    return Sample(first, tuple(int(block["mixHash"], 16) for block in blocks))
+
+
+async def has_bls(connection: Connection) -> bool:
+    """Whether the chain has the precompiles of EIP-2537: two points at infinity are added."""
+    try:
+        return len(await connection.call(BLS_G1ADD, bytes(2 * G1_BYTES), "G1ADD")) == G1_BYTES
+    except (InvalidInput, EnvironmentFault):
+        return False
+
+
+async def choose_contract(connection: Connection, *, with_drand: bool) -> str:
+    """Which randomness contract to put on this chain. Raises EnvironmentFault where its prevrandao is not
+    random and no drand is to be mixed in, or the chain cannot verify drand."""
+    chain_id = await connection.chain_id()
+    weakness = find_weakness(chain_id, await measure(connection))
+    can_verify = await has_bls(connection) if weakness or with_drand else False
+    if with_drand and not can_verify:
+        raise _refuse(
+            "this chain cannot verify drand", "precompiles of EIP-2537", "none", "Use another chain."
+        )
+    if weakness and not with_drand:
+        remedy = (
+            "Deploy with --drand."
+            if can_verify
+            else "Use another chain: this one cannot verify drand either."
+        )
+        raise _refuse("this chain's prevrandao is not random", "fresh random words", weakness, remedy)
+    return WITH_DRAND if with_drand else PLAIN
+
+
+def _refuse(what: str, expected: str, actual: str, remedy: str) -> EnvironmentFault:
+    where = "docs/decisions/0020-randomness.md"
+    return EnvironmentFault(
+        what=what, expected=expected, actual=actual, where=where, remedy=remedy, retryable=False
+    )
+
+
+DEPLOYMENTS = Path("deployments")
+DEV_TOKEN = "DevToken"
+
+Report = Callable[[str], None]
+
+
+def compute_creation_address(account: str, nonce: int) -> str:
+    """Address of the contract that `account` creates with its transaction `nonce`, lower-case `0x`."""
+    digest = keccak(rlp.encode([bytes.fromhex(account.removeprefix("0x")), nonce]))
+    return "0x" + digest[-20:].hex()
+
+
+def compute_creation_code(contract: str, arguments: list[Any]) -> bytes:
+    """What is sent to create `contract`: its creation code and its encoded arguments."""
+    constructor = find_constructor(contract)
+    return load_bytecode(contract) + (encode_values(constructor.inputs, arguments) if constructor else b"")
+
+
+def find_constructor(contract: str) -> Entry | None:
+    """The constructor of a contract, None where it takes nothing and is not declared."""
+    return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
+
+
+async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
+    """Create a contract; its address, lower-case `0x`."""
+    receipt = await sender.send("", code, f"new {contract}")
+    address = str(receipt["contractAddress"]).lower()
+    report(f"{contract:<16}{to_checksum_address(address)}")
+    return address
+
+
+def require_address(name: str, expected: str, actual: str) -> None:
+    """Raises EnvironmentFault where a contract is not where the others were told."""
+    if actual != expected:
+        raise EnvironmentFault(
+            what=f"{name} landed at another address than the others were told",
+            expected=expected,
+            actual=actual,
+            remedy="Deploy again and send nothing else from this account meanwhile.",
+            retryable=False,
+        )
+
 
 MODULES = (
     "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests",
@@ -89,7 +223,7 @@ async def deploy_game(
 
     with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
     EnvironmentFault when a contract lands elsewhere, and where draws must not hang on this chain's randomness
-    (`scripts/chain_randomness.py`).
+    (`scripts/deploy.py`).
     """
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)

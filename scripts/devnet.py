@@ -15,20 +15,17 @@ from typing import Any
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from protocol.adapters.chain.abi import find_function, load_abi
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import Addresses
-from protocol.adapters.chain.game import open_game_chain
-from protocol.adapters.chain.game_deployment import GameDeployment
+from protocol.adapters.chain.deployment import Addresses, GameDeployment
 from protocol.adapters.chain.transactions import Patience, Sender
-from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.params import TOKEN_WEI
 from scripts.clock import DevnetClock
-from scripts.creation import DEV_TOKEN
-from scripts.deploy import default_game_path, deploy_game_once
+from scripts.deploy import DEV_TOKEN, default_game_path, deploy_game_once
 from scripts.toolchain import HARDFORK, anvil_path
 
 CHAIN_ID = 31_337

@@ -16,7 +16,7 @@ from protocol.adapters.keys import (
     load_keystore,
     read_password,
 )
-from protocol.adapters.wire.tls import load_or_create_identity
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.spec.errors import InvalidInput
 
 CONFIG_FILE = "config.toml"

@@ -1,4 +1,14 @@
-"""Subcommands that move tokens: `stake` adds to a seat, `leave` gives one up, `withdraw` takes out all that
+"""Subcommands that move tokens: `stake`, `leave`, `withdraw`; what holds a stake, and when a block will
+come.
+
+When a block will come, judged by how fast the last ones came.
+
+What holds the stake of a seat, and until when, in the words of an operator.
+
+A stake leaves once the seat has left, or the task is over, and nothing that the seat did can cost it anything
+any more. Running nodes of the task settle it then and pay it out; so does `touchstone withdraw`.
+
+Subcommands that move tokens: `stake` adds to a seat, `leave` gives one up, `withdraw` takes out all that
 is this account's.
 
 All pay, every stake that is paid out, bonds that come back and the rest of an escrow become credit of their
@@ -7,23 +17,132 @@ a seat. What the contracts would refuse is asked of the chain first, and said in
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.game import GameChain
-from protocol.adapters.chain.refusals import format_tokens
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.enums import SeatStatus
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.pools import find_seat, get_required_stake, get_stake
-from protocol.spec.game.state import Seat
-from protocol.spec.game.timing import is_over
+from protocol.spec.game.disputes import list_questions
+from protocol.spec.game.logs import LoggedGame
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.pools import find_seat, get_required_stake, get_stake, is_held
+from protocol.spec.game.seats import is_crowded_out
+from protocol.spec.game.settling import is_in_pool
+from protocol.spec.game.state import GameState, Seat, SeatStatus
+from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 from scripts.console import Console, parse_tokens
-from scripts.dues import send, send_dues
-from scripts.holdings import Holding, find_holding, tell_release
-from scripts.pace import Pace, read_pace
-from scripts.tasks import find_game, read_state, show_seat, show_task
-from scripts.wallet import deposit_missing, require_agreement, require_tokens, run_with_chain, tell_wallet
+from scripts.tasks import find_game, read_state, show_seat, show_task, tell_phase
+from scripts.wallet import (
+    deposit_missing,
+    require_agreement,
+    require_tokens,
+    run_with_chain,
+    send,
+    send_dues,
+    tell_wallet,
+)
+
+RECENT_BLOCKS = 100
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The newest block, and how many seconds a block took lately (None: not known)."""
+
+    head_block: int
+    block_s: float | None
+
+    def show_block(self, number: int) -> str:
+        """`block 9000 (in about 12 min)`; without the time where it has come, or where nothing is known."""
+        left = number - self.head_block
+        if left <= 0 or self.block_s is None:
+            return f"block {number}"
+        return f"block {number} (in {show_duration(left * self.block_s)})"
+
+
+async def read_pace(chain: GameChain) -> Pace:
+    """The pace of the last blocks, from their timestamps."""
+    head = await chain.head()
+    first = await chain.connection.block(max(chain.deployment.deploy_block, head.number - RECENT_BLOCKS))
+    if first is None or first.number >= head.number:
+        return Pace(head.number, None)
+    return Pace(head.number, (head.timestamp_s - first.timestamp_s) / (head.number - first.number))
+
+
+def show_duration(seconds: float) -> str:
+    """About how long that is, in the largest two units that matter: `about 1 h 23 min`."""
+    minutes, hours = round(seconds / MINUTE_S), round(seconds / HOUR_S)
+    if seconds < MINUTE_S:
+        return "less than a minute"
+    if minutes < HOUR_S // MINUTE_S:
+        return f"about {minutes} min"
+    if hours < DAY_S // HOUR_S:
+        return f"about {minutes // 60} h {minutes % 60} min"
+    return f"about {hours // 24} d {hours % 24} h"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A seat's stake in wei; what holds it, oldest first (empty: nothing does, it can be paid out now)."""
+
+    seat: Seat
+    stake_wei: int
+    held_by: tuple[str, ...]
+
+
+def find_holding(game: GameState, seat: Seat, pace: Pace) -> Holding:
+    """What a seat has at stake, and what holds it."""
+    block = pace.head_block + 1
+    now = get_state_at(game, block)
+    seat = now.seats[seat.number]
+    return Holding(seat, get_stake(now, seat.number), tuple(_list_holds(now, seat, block, pace)))
+
+
+def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
+    if seat.status == SeatStatus.CLOSED:
+        yield "it was convicted: there is nothing left"
+        return
+    yield from _list_roles(now, seat, block)
+    yield from _list_rounds(now, seat, block, pace)
+    for question in list_questions(now, seat.number):
+        yield f"a question on round {question.statement.round + 1}, until {pace.show_block(question.clock)}"
+    for contest in now.contests.values():
+        if contest.round >= seat.settled:
+            yield f"a contest of round {contest.round + 1}, until {pace.show_block(contest.clock)} or longer"
+
+
+def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
+    """What keeps an open seat."""
+    if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_crowded_out(now, seat):
+        yield f"the seat is open (task: {tell_phase(now, block)}); `touchstone leave` ends that"
+
+
+def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
+    """Rounds that hold the seat: those that run or whose statements can still be questioned, and frozen
+    pools."""
+    for index, game_round in sorted(now.rounds.items()):
+        if index < seat.settled or not is_in_pool(game_round, seat):
+            continue
+        until = get_duty_until(now, game_round)
+        if until is None:
+            yield f"round {index + 1} has no root yet"
+        elif until >= block:
+            yield f"round {index + 1}, until {pace.show_block(until)}"
+    may_open = get_live_round(now) is not None or is_start_alive(now, block)
+    for index, pool in sorted(now.pools.items()):
+        if may_open and now.next_round <= index < now.terms.rounds and is_held(pool, seat):
+            yield f"round {index + 1} is to come, and its pool is frozen"
+
+
+def tell_release(holding: Holding) -> str:
+    """When the stake can be taken out."""
+    if holding.held_by:
+        return "; ".join(holding.held_by)
+    return "now: touchstone withdraw"
+
 
 WAIT_BLOCKS = 20
 """Between two looks at what still holds a stake."""

@@ -15,14 +15,13 @@ from typing import Any
 from node import export
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
-from protocol.adapters.chain.game import GameChain, open_game_chain
-from protocol.adapters.chain.game_deployment import read_game_deployment
-from protocol.adapters.chain.refusals import format_tokens
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.pools import find_seat, get_required_stake
-from protocol.spec.game.state import Seat
+from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS, GameTerms
 from scripts.checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.console import Console, parse_tokens, show_progress

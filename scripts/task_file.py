@@ -32,16 +32,15 @@ from typing import Any
 from node.submit import RoundPlan
 from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.analysis.amounts import derive_amounts
-from protocol.compute.model import parameter_count
+from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import Limits
-from protocol.spec.game.figures import Figures
-from protocol.spec.game.logged_terms import count_contest_levels
+from protocol.spec.game.logs import count_contest_levels
+from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
-from scripts.figures import read_figures
-from scripts.toml_tables import build_container, malformed, read_toml
+from scripts.figures import build_container, malformed, read_figures, read_toml
 
 BYTES_PER_STATE_ELEMENT = 12
 """W, m and v in float32."""

@@ -16,8 +16,8 @@ from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
+from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
 from protocol.spec.errors import TouchstoneError
-from protocol.spec.policy import DEFAULT_SEGMENTS
 
 DEFAULT_HOME = Path.home() / ".touchstone"
 EXIT_ERROR = 2
@@ -157,7 +157,7 @@ COMMANDS = (
         "task create",
         "post a task with its escrow and serve its dataset until it is closed",
         "touchstone task create --config task.toml --home ~/submitter",
-        "scripts.submit_commands:run_task_create",
+        "scripts.closing_commands:run_task_create",
         (
             Option(
                 "--config",

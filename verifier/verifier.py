@@ -1,21 +1,21 @@
 """The verifier: replays what is drawn for it, blind, and votes. What it does is shared with whistleblowers;
 here is which duties it has."""
 
-from protocol.actions.audit import duties as audits
-from protocol.actions.dispute import duties as disputes
+from protocol.actions.audit import audit_duties as audits
+from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import posting
-from protocol.actions.pruning import duties as pruning
-from protocol.actions.runtime import upkeep
+from protocol.actions.pruning import pruning_duties as pruning
+from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.duties import ListDuties
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.party import ListDuties
 from protocol.actions.runtime.playing import play
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,
-    upkeep.list_duties,
+    upkeep_duties.list_duties,
     audits.list_duties,
     posting.list_duties,
     pruning.list_duties,

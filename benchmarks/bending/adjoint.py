@@ -13,11 +13,10 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.compute.kernels import Kernel, make_kernel
-from protocol.compute.plain import StepResult
-from protocol.compute.program import BuiltProgram
-from protocol.compute.straighten import fold
-from protocol.compute.views import MakeView, look
+from protocol.compute.model.reference_step import StepResult
+from protocol.compute.program.contiguous import MakeView, fold, look
+from protocol.compute.program.kernels import Kernel, make_kernel
+from protocol.compute.program.task_program import BuiltProgram
 from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program, Role
 
 TRACE = frozenset({Role.TENSOR})

@@ -2,7 +2,7 @@
 
 Node by node: the exact value of each element from the operands as they stand, already bent, in float64; then
 the float32 number nearest to exact +- `fraction` of the bound that is still inside. The bounds are those of
-`protocol/compute/bounds.py`, never larger. One correctly rounded operation, or one that chooses, has no room
+`compute/bounds/check.py`, never larger. One correctly rounded operation, or one that chooses, has no room
 and stays honest; so do the few subnormals that the rules let a machine flush.
 """
 
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.bending.adjoint import Tape
-from protocol.compute.kernels import make_kernel
-from protocol.compute.views import look
+from protocol.compute.program.contiguous import look
+from protocol.compute.program.kernels import make_kernel
 from protocol.spec.program import Access, Node, Operation
 from protocol.spec.referee import FORMATS, ULPS, UNDERFLOW, NumericFormat
 

@@ -13,11 +13,11 @@ from benchmarks.replays.pairs import compare_pairs
 from benchmarks.replays.tracks import Track, open_track
 from benchmarks.replays.workers import Worker
 from benchmarks.setting import OUTER_RATES_BITS
-from protocol.actions.dispute.judging import find_false_step
-from protocol.compute.compare import judge_state
-from protocol.compute.step import TrainingState
+from protocol.actions.dispute.step_judging import find_false_step
+from protocol.compute.audit.compare import judge_state
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
-from scripts.calibration import Segment, Workplace, make_starts
+from scripts.calibrate_commands import Segment, Workplace, make_starts
 
 SAMPLE_SEED = 37
 """Which pairs beyond the limits are looked at step by step, where there are more than are wanted."""

@@ -5,11 +5,11 @@ from torch import Tensor
 
 from benchmarks.drifting.steps import name_step
 from benchmarks.tracing import build_trace_tree
-from protocol.compute.fault import ClaimedTrace, FaultFinder, InputFault
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.step import Batch, TrainingState, compute_scalars
-from scripts.calibration import Segment, Workplace
+from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from protocol.compute.program.task_program import build_program, describe_program
+from scripts.calibrate_commands import Segment, Workplace
 
 TRACE = "trace"
 """File name of the one trace that is stored at a time."""

@@ -1,19 +1,18 @@
 """One machine shows each state of a segment; another one judges each step from the state before it.
 
-The rule is that of `protocol/actions/dispute/judging.py`, with the same functions; states come from a folder
+The rule is that of `actions/dispute/step_judging.py`, with the same functions; states come from a folder
 instead of the wire.
 """
 
 from dataclasses import replace
 
 from benchmarks.setting import INNER_STEPS
-from protocol.actions.dispute.judging import stands_out
-from protocol.compute.compare import Verdict, judge_state, rank_excess
-from protocol.compute.conditioning import shake, unshake
-from protocol.compute.step import train_segment
+from protocol.actions.dispute.step_judging import stands_out
+from protocol.compute.audit.compare import Verdict, judge_state, rank_excess, shake, unshake
+from protocol.compute.program.step import train_segment
 from protocol.spec.containers import Limits
 from protocol.spec.schedule import compute_learning_rate_sum
-from scripts.calibration import SEED, Segment, Workplace
+from scripts.calibrate_commands import SEED, Segment, Workplace
 
 
 def name_step(machine: str, step: int) -> str:

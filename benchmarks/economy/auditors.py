@@ -7,13 +7,11 @@ from benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Sends, Show
 from benchmarks.economy.ground import SEGMENTS, make_word
 from benchmarks.economy.play import Play
 from benchmarks.economy.solvers import Spoils
-from protocol.spec.audit_draw import RANKS
+from protocol.spec.drawing import RANKS
 from protocol.spec.game import calls
 from protocol.spec.game.calls import SignedVote
-from protocol.spec.game.drawing import list_draws
-from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole
-from protocol.spec.game.fates import get_votes
-from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.game.fates import get_votes, list_draws
+from protocol.spec.game.state import GameRound, ProofKind, RoundPhase, SeatRole, StatementRef
 from protocol.spec.statements import VoteWord
 
 

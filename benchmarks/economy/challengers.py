@@ -10,9 +10,16 @@ from benchmarks.economy.pursuing import make_ask, make_dispute
 from benchmarks.economy.signers import Forges
 from benchmarks.economy.solvers import Spoils
 from protocol.spec.game import calls
-from protocol.spec.game.enums import ClaimFate, ContestTurn, ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.game.state import (
+    ClaimFate,
+    ContestTurn,
+    GameRound,
+    ProofKind,
+    RoundPhase,
+    SeatRole,
+    StatementRef,
+)
 from protocol.spec.game.timing import get_ask_until, get_live_round, get_statement_until, is_over
 from protocol.spec.statements import VoteWord
 

@@ -5,7 +5,7 @@ from itertools import product
 
 from benchmarks.economy.conduct import Outcome
 from benchmarks.economy.ground import DRAWS, SEGMENTS, VERIFIERS, WHISTLEBLOWERS
-from protocol.spec.audit_draw import RANKS
+from protocol.spec.drawing import RANKS
 
 LATE = Fraction(1, 2)
 """Chance of a late audit of a claim."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.economy.ground import FIGURES, SEGMENTS, TRAIN_BLOCKS
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import ProofKind
-from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.game.state import GameRound, ProofKind, StatementRef
 from protocol.spec.statements import VoteWord
 
 if TYPE_CHECKING:

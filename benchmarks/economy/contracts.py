@@ -14,23 +14,25 @@ from benchmarks.economy.conduct import Agent, Claim, Fault
 from benchmarks.economy.duties import play_task
 from benchmarks.economy.ground import LIMITS, change_terms, make_terms, make_word
 from benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, Spots, name_parties
-from protocol.actions.merge.book import WorkProof
-from protocol.adapters.chain.abi import find_function
-from protocol.adapters.chain.types import BoundaryProof
-from protocol.adapters.chain.values import encode_call
-from protocol.spec.audit_draw import deal_shards
-from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
+from protocol.actions.merge.merge_records import WorkProof
+from protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from protocol.spec.containers import LeafProof, OuterHeader, StateHeader
+from protocol.spec.drawing import deal_shards
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import GameOutcome, ProofKind
-from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.state import GameOutcome, GameState, ProofKind, StatementRef
 from protocol.spec.game.terms import GameTerms, check_terms
 from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_levels, compute_path, hash_leaf
 from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
-from protocol.spec.statements import VoteWord, compute_seal
+from protocol.spec.statements import (
+    VoteWord,
+    compute_carried_root,
+    compute_claim_root,
+    compute_seal,
+    compute_work_leaf,
+)
 from tests.rounds import members, twin
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import Member, hand_vote

@@ -10,15 +10,12 @@ from benchmarks.economy.conduct import Agent, Claim
 from benchmarks.economy.ground import FIGURES, SEGMENTS
 from benchmarks.economy.play import KEEPER, Play, Spots
 from benchmarks.economy.table import AnyTable
-from protocol.spec.audit_draw import RANKS
+from protocol.spec.drawing import RANKS
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
-from protocol.spec.game.drawing import list_draws
-from protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatStatus
-from protocol.spec.game.fates import get_votes, has_undecided, is_unserved, list_mergeable
-from protocol.spec.game.posting import get_post_window, get_waiting_round
-from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.game.deciding import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
+from protocol.spec.game.fates import get_votes, has_undecided, is_unserved, list_draws, list_mergeable
+from protocol.spec.game.state import OPENED_WORDS, GameRound, RoundPhase, SeatStatus, StatementRef
 from protocol.spec.game.timing import compute_reserve_block, get_live_round, get_votes_from, is_late_draw
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from protocol.spec.statements import COMPARED, VoteWord

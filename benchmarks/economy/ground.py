@@ -21,7 +21,7 @@ from protocol.analysis.amounts import (
 )
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.figures import Figures
+from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
 from protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
 

@@ -10,9 +10,8 @@ from benchmarks.economy.play import Play
 from benchmarks.economy.signers import Forges
 from benchmarks.economy.solvers import Refuses, Spoils
 from benchmarks.economy.submitters import Halts
-from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.fates import has_undecided
-from protocol.spec.game.state import GameRound
+from protocol.spec.game.state import GameRound, RoundPhase
 from protocol.spec.statements import VoteWord
 
 SOLVER, VERIFIER, WHISTLEBLOWER = (1, 0, 0), (0, 1, 0), (0, 0, 1)

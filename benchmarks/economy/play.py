@@ -23,16 +23,23 @@ from benchmarks.economy.ground import (
 )
 from benchmarks.economy.table import SUBMITTER, AnyTable
 from protocol.spec.game import calls
+from protocol.spec.game.auditing import VotePlace, may_say_unserved
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment
-from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import GameRound, GameState, Seat, StatementRef
+from protocol.spec.game.state import (
+    GameRound,
+    GameState,
+    RoundPhase,
+    Seat,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+)
 from protocol.spec.game.terms import compute_escrow
 from protocol.spec.game.timing import is_late_draw
-from protocol.spec.game.unserved import VotePlace, may_say_unserved
 from protocol.spec.statements import VoteWord
 
 EARLY = "early"

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 from benchmarks.economy.conduct import PROOFS, Audit
 from benchmarks.economy.play import Play
-from protocol.spec.audit_draw import RANKS
+from protocol.spec.drawing import RANKS
 from protocol.spec.game import calls
-from protocol.spec.game.asks import ASKED_WORDS
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import (
+from protocol.spec.game.disputes import ASKED_WORDS, count_open_asks, count_open_disputes
+from protocol.spec.game.fates import get_claim_fate
+from protocol.spec.game.state import (
     ClaimFate,
     ContestTurn,
     GameOutcome,
     ProofKind,
     RoundPhase,
+    RunningDispute,
     SeatRole,
     SeatStatus,
+    StatementRef,
 )
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import RunningDispute, StatementRef
-from protocol.spec.game.statement_refs import count_open_asks, count_open_disputes
 from protocol.spec.statements import VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]

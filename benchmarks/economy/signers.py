@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from benchmarks.economy.conduct import Agent, Conduct, Sends
 from benchmarks.economy.play import Play
 from protocol.spec.game import calls
-from protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole
+from protocol.spec.game.deciding import get_waiting_round
 from protocol.spec.game.fates import list_mergeable
-from protocol.spec.game.posting import get_waiting_round
-from protocol.spec.game.state import GameRound
+from protocol.spec.game.state import ContestTurn, GameRound, RoundPhase, SeatRole
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Fault, Send
 from benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from benchmarks.economy.play import Play
 from protocol.spec.game import calls
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.state import GameRound
+from protocol.spec.game.state import GameRound, SeatRole
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.statements import VoteWord
 

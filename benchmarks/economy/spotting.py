@@ -1,4 +1,4 @@
-"""Spot asks, as nodes make them (`protocol/actions/dispute/spotting.py`): honest whistleblowers together ask
+"""Spot asks, as nodes make them (`actions/dispute/known_statements.py`): honest whistleblowers together ask
 one of SPOT_ASKS opened ACCEPTs for a leaf of its end, although nothing speaks against it."""
 
 from collections.abc import Iterator
@@ -8,11 +8,10 @@ from benchmarks.economy.conduct import Audit
 from benchmarks.economy.ground import make_word
 from benchmarks.economy.play import Play
 from benchmarks.economy.pursuing import make_ask
-from protocol.actions.dispute.spotting import count_askers
+from protocol.actions.dispute.known_statements import count_askers
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.fates import get_votes
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import SeatRole, SeatStatus, StatementRef
 from protocol.spec.params import SPOT_ASKS
 from protocol.spec.statements import VoteWord
 

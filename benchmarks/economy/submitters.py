@@ -10,8 +10,7 @@ from benchmarks.economy.pursuing import make_dispute
 from benchmarks.economy.signers import Forges
 from benchmarks.economy.table import SUBMITTER
 from protocol.spec.game import calls
-from protocol.spec.game.enums import GameOutcome
-from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.game.state import GameOutcome, GameRound, StatementRef
 from protocol.spec.statements import VoteWord
 
 ALL = frozenset(range(SEGMENTS))

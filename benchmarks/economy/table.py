@@ -8,10 +8,9 @@ from benchmarks.economy.conduct import Claim
 from benchmarks.economy.ground import make_word
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import ProofKind
 from protocol.spec.game.machine import apply, fold_all
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.state import GameState, StatementRef, create_game
+from protocol.spec.game.state import GameState, ProofKind, StatementRef, create_game
 from protocol.spec.game.terms import DeploymentLimits, GameTerms
 
 SUBMITTER = "submitter"

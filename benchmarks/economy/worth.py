@@ -23,9 +23,9 @@ from benchmarks.economy.play import EXTRAS, Play, Spots, name_parties
 from benchmarks.economy.spotting import compute_chance, list_chances
 from benchmarks.economy.table import SUBMITTER, Table, Wish
 from protocol.analysis.amounts import list_binding
-from protocol.spec.audit_draw import RANKS
+from protocol.spec.drawing import RANKS
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, get_late_draw
+from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, get_late_draw
 from protocol.spec.game.money import check_money
 from protocol.spec.game.state import GameState
 from protocol.spec.game.terms import check_terms

@@ -23,9 +23,9 @@ from benchmarks.honesty.operands import (
     draw_sweep,
     draw_thresholds,
 )
-from protocol.compute.bounds import NodeReport, check_node
-from protocol.compute.kernels import make_kernel
-from protocol.compute.views import NodeViews, look
+from protocol.compute.bounds.check import NodeReport, check_node
+from protocol.compute.program.contiguous import NodeViews, look
+from protocol.compute.program.kernels import make_kernel
 from protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, locate, unravel
 from protocol.spec.referee import FORMATS, Judgement, judge_element
 

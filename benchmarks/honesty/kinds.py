@@ -16,7 +16,7 @@ from torch import Tensor
 
 from benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from benchmarks.honesty.traces import Step, build_step
-from protocol.compute.check import TraceChecker
+from protocol.compute.bounds.check import TraceChecker
 from protocol.spec.program import Node, Operation
 
 ULP_RANGE = (2.0**-125, 2.0**127)

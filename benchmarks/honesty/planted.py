@@ -18,7 +18,7 @@ from torch import Tensor
 
 from benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from benchmarks.honesty.wirings import WIRINGS, list_wrong
-from protocol.compute.check import TraceChecker
+from protocol.compute.bounds.check import TraceChecker
 from protocol.spec.float32 import LEAST_NORMAL, nearest
 from protocol.spec.program import Buffer, Operation, Outputs, Program, Role
 from protocol.spec.referee import Judgement

@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchmarks.setting import DEMO_MODEL, INNER_STEPS, PEAK_LEARNING_RATE, SEQUENCES_PER_STEP, build_training
-from protocol.compute.data import Corpus, get_batch, open_corpus
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.model import init_parameters
-from protocol.compute.program import BuiltProgram, ProgramConfig, build_program, with_program
-from protocol.compute.step import Batch, TrainingState, advance, begin_round, compute_scalars
+from protocol.compute.model.batches import Corpus, get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, TrainingState, advance, begin_round, compute_scalars
+from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program, with_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 

@@ -22,13 +22,13 @@ from benchmarks.heldout import get_heldout_batch
 from benchmarks.honesty.traces import MODELS as HONESTY_MODELS
 from benchmarks.proposing import list_configurations, propose_limits
 from benchmarks.setting import PEAK_LEARNING_RATE, build_training, read_standard_library
-from protocol.compute.calibrate import FLOORS, KernelConfiguration
-from protocol.compute.compare import measure_distances
-from protocol.compute.data import Corpus, get_batch, open_corpus
+from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
+from protocol.compute.audit.compare import measure_distances
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.model import init_parameters, parameter_count
-from protocol.compute.program import with_program
-from protocol.compute.step import Batch, GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.model.batches import Corpus, get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS

@@ -24,7 +24,7 @@ from protocol.actions.runtime.party import Party
 from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits, ScheduleConfig
 from protocol.spec.float32 import nearest
-from protocol.spec.game.enums import ClaimFate
+from protocol.spec.game.state import ClaimFate
 from protocol.spec.game.terms import GameWindows
 from protocol.spec.params import LATE_RATE_ONE
 from tests.attacks.defence import make_accomplice, make_attacker

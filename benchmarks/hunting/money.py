@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from protocol.spec.game.cheats import Cheat, list_cheats
-from protocol.spec.game.figures import Figures, read_sampling
 from protocol.spec.game.money import compute_burned
-from protocol.spec.game.refusing import compute_taken_fees, list_refusals
+from protocol.spec.game.odds import Cheat, list_cheats
+from protocol.spec.game.refusing import Figures, compute_taken_fees, list_refusals, read_sampling
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
 from scripts.example import TASK_FILE

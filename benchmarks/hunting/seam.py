@@ -18,20 +18,19 @@ import torch
 
 from benchmarks.heldout import compute_heldout_loss
 from benchmarks.hunting.arena import Calibrated, Ground
-from protocol.actions.audit.judging import judge_ends, judge_work
-from protocol.actions.audit.records import EndsShown, WorkShown
-from protocol.actions.audit.room import AuditTask
-from protocol.actions.audit.states import StateShelf
-from protocol.adapters.chain.types import BoundaryProof
+from protocol.actions.audit.audit_records import EndsShown, WorkShown
+from protocol.actions.audit.audit_room import AuditTask, StateShelf
+from protocol.actions.audit.replaying import judge_ends, judge_work
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.store import BlobStore
-from protocol.compute.calibrate import KernelConfiguration
-from protocol.compute.compare import compute_excess
+from protocol.compute.audit.calibrate import KernelConfiguration
+from protocol.compute.audit.compare import compute_excess
 from protocol.compute.digest import build_delta_tree, tensor_root, zero_root
-from protocol.compute.outer import count_delta_bytes, decode_delta, encode_delta
-from protocol.compute.step import TrainingState
-from protocol.spec.claim_tree import compute_carried_root
+from protocol.compute.outer.outer_tensors import count_delta_bytes, decode_delta, encode_delta
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits, StateHeader
 from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
+from protocol.spec.statements import compute_carried_root
 from tests.attacks.defence import take_shared_step
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS

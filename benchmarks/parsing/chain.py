@@ -6,24 +6,27 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.parsing.parser import Parser
-from protocol.actions.audit.handing import WITH_OPENING, HandedVote
-from protocol.actions.dispute import reading
-from protocol.actions.network import Network
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.abi import Entry, find_function, load_own_abi
+from protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
+from protocol.actions.dispute import vote_reading
+from protocol.actions.runtime.chain_state import ChainState, Network
+from protocol.adapters.chain.abi import Entry, encode_call, encode_values, find_function, load_own_abi
 from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.decoding import AbiRegistry, decode_event, decode_log, make_registry
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
-from protocol.adapters.chain.logs import Batch, Event
-from protocol.adapters.chain.refusals import explain_revert
-from protocol.adapters.chain.values import encode_call, encode_values
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.event_logs import (
+    AbiRegistry,
+    Batch,
+    Event,
+    decode_event,
+    decode_log,
+    make_registry,
+)
+from protocol.adapters.chain.refusal_words import explain_revert
 from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.containers import TaskSpec
 from protocol.spec.game.state import GameState
 from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.node_statements import Request
-from protocol.spec.statements import VoteWord
+from protocol.spec.statements import Request, VoteWord
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from protocol.spec.typed_data import SigningDomain
 from tests.protocol.adapters.chain.entries import list_entries, make_sample
@@ -47,8 +50,8 @@ def make_state() -> GameState:
 
 def read_call(state: GameState, data: bytes) -> None:
     """All votes of a call, and what each says of this game."""
-    for index, handed in reading._decode_call(data):
-        reading._rebuild(state, index, handed)
+    for index, handed in vote_reading._decode_call(data):
+        vote_reading._rebuild(state, index, handed)
 
 
 def list_calls(state: GameState) -> tuple[bytes, ...]:
@@ -57,7 +60,7 @@ def list_calls(state: GameState) -> tuple[bytes, ...]:
     words = [bytes([n]) * WORD for n in range(1, 8)]
     votes = [HandedVote(slot << 64 | PLACE, *words) for slot in slots]
     votes += [one._replace(place=one.place | WITH_OPENING << 32) for one in votes]
-    judge, post = (find_function(load_own_abi("Votes"), name) for name in reading.CALLS)
+    judge, post = (find_function(load_own_abi("Votes"), name) for name in vote_reading.CALLS)
     both: list[Any] = [TASK, 1, votes[:1], votes, 1, b"r" * 32, 1, b"s" * 65]
     return encode_call(judge, [TASK, 0, votes]), encode_call(post, both)
 

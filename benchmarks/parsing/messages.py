@@ -8,16 +8,16 @@ import msgspec
 from msgspec import inspect
 
 from benchmarks.parsing.parser import Parser
-from protocol.actions.audit import messages as audit
-from protocol.actions.dispute import messages as dispute
-from protocol.actions.merge import messages as merge
-from protocol.adapters import drand, profiles
-from protocol.adapters.chain import game_deployment
+from protocol.actions.audit import audit_messages as audit
+from protocol.actions.dispute import step_serving as dispute
+from protocol.actions.merge import global_model as merge
+from protocol.adapters import operator_profiles
+from protocol.adapters.chain import deployment, randomness
 from protocol.adapters.messages import Form, Message, encode_message
-from protocol.adapters.wire import answers, session
+from protocol.adapters.wire import conventions, session
+from protocol.spec.calibration_rules import compute_profile_digest
 from protocol.spec.codec import decode_state, encode_state
 from protocol.spec.containers import StateHeader
-from protocol.spec.profile import compute_profile_digest
 from scripts.vectors.sample import ACCOUNT
 from tests.protocol.spec.profiles import make_profile
 
@@ -32,8 +32,8 @@ FORMS: tuple[Form[Any], ...] = (
     *(audit.make_form(kind) for kind in AUDIT),
     *(merge.make_form(kind) for kind in MERGE),
     dispute.ASKED_FORM,
-    answers.STATUS,
-    game_deployment.FORM,
+    conventions.STATUS_FORM,
+    deployment.FORM,
 )
 """Whose samples are made from their types alone."""
 DRAND = b'{"round":7,"randomness":"%s","signature":"%s"}' % (b"ab" * 32, b"cd" * 48)
@@ -77,7 +77,7 @@ def read_values(message: object) -> None:
         case dispute.StepsShown():
             for state in message.states:
                 decode_state(state, ACCOUNT)
-        case profiles.SignedProfile():
+        case operator_profiles.SignedProfile():
             compute_profile_digest(message.profile)
 
 
@@ -94,8 +94,8 @@ def list_parsers() -> Iterator[Parser]:
     state = encode_state(StateHeader(b"1" * 32, b"2" * 32, b"3" * 32, 4, 5))
     shown = encode_message(dispute.StepsShown((state, state)))
     yield Parser("message StepsShown", (shown,), read_message(dispute.SHOWN_FORM))
-    refusal = encode_message(answers.Refusal("what", "expected", "actual", "remedy"))
+    refusal = encode_message(conventions.Refusal("what", "expected", "actual", "remedy"))
     yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), lambda data: session._parse_reason(data))
-    yield Parser("message of drand", (DRAND,), read_message(drand.ANSWER))
-    signed = encode_message(profiles.SignedProfile(make_profile(), SIGNATURE))
-    yield Parser("file SignedProfile", (signed,), read_message(profiles.FORM), 0.3)
+    yield Parser("message of drand", (DRAND,), read_message(randomness.ANSWER))
+    signed = encode_message(operator_profiles.SignedProfile(make_profile(), SIGNATURE))
+    yield Parser("file SignedProfile", (signed,), read_message(operator_profiles.FORM), 0.3)

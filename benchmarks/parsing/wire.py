@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from benchmarks.parsing.parser import Parser
-from protocol.actions.merge.messages import AskOuter, make_form
+from protocol.actions.merge.global_model import AskOuter, make_form
 from protocol.adapters.blobs import (
     BlobKey,
     BlobKind,
@@ -26,16 +26,15 @@ from protocol.adapters.blobs import (
 from protocol.adapters.messages import Message, encode_message
 from protocol.adapters.signing import sign_statement
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire import paths
-from protocol.adapters.wire.answers import NodeStatus
+from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import HEADER, Proof, RequestVerifier
-from protocol.adapters.wire.desk import Desk
+from protocol.adapters.wire.conventions import Desk, NodeStatus
 from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
-from protocol.adapters.wire.tls import load_or_create_identity
-from protocol.spec.node_statements import Request
 from protocol.spec.params import ZERO_WORD
+from protocol.spec.statements import Request
 from tests.protocol.adapters.parties import DOMAIN, make_key, make_tensor
 
 ACCOUNT = make_key(1).address.lower()
@@ -183,12 +182,14 @@ def format_request(method: str, path: str, headers: dict[str, str], body: bytes 
 def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
     """One of each route, signed."""
     body = encode_message(AskOuter(b"t" * 32, b"r" * 32))
-    blob, chunks = (paths.format_path(route, ref.key) for route in (paths.BLOB, paths.CHUNKS))
-    desk = f"/{paths.DESK}/outer?{paths.BODY_DIGEST}={sha256(body).hexdigest()}"
+    blob, chunks = (
+        conventions.format_path(route, ref.key) for route in (conventions.BLOB, conventions.CHUNKS)
+    )
+    desk = f"/{conventions.DESK}/outer?{conventions.BODY_DIGEST}={sha256(body).hexdigest()}"
     length = {"Content-Length": str(len(body))}
     return (
-        format_request("GET", paths.HEALTH, {}),
-        format_request("GET", paths.STATUS, {"Accept": "text/html"}),
+        format_request("GET", conventions.HEALTH, {}),
+        format_request("GET", conventions.STATUS, {"Accept": "text/html"}),
         format_request("GET", blob, {**sign("GET", blob), "Range": "bytes=5-99"}),
         format_request("GET", blob, {**sign("GET", blob, "again"), "Range": "bytes=-7"}),
         format_request("GET", chunks, sign("GET", chunks)),

@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import TypeVar
 
 from benchmarks.replays.weighing import Conditioning, is_noise
-from protocol.compute.calibrate import FLOORS
-from protocol.compute.compare import Distances, Verdict, judge_state, measure_distances
-from protocol.compute.step import TrainingState
+from protocol.compute.audit.calibrate import FLOORS
+from protocol.compute.audit.compare import Distances, Verdict, judge_state, measure_distances
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 
 QUANTITIES = ("first_moment", "second_moment", "weights")

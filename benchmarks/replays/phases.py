@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from protocol.compute.step import Batch, GetBatch
+from protocol.compute.program.step import Batch, GetBatch
 from protocol.spec.containers import ScheduleConfig
 from protocol.spec.float32 import nearest
 

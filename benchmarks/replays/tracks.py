@@ -22,11 +22,11 @@ from benchmarks.setting import (
     open_demo_corpus,
     read_standard_library,
 )
-from protocol.compute.data import Corpus, get_batch
-from protocol.compute.program import with_program
-from protocol.compute.step import GetBatch
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.step import GetBatch
+from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import ModelConfig, TrainingSpec
-from scripts.calibration import Segment, Workplace
+from scripts.calibrate_commands import Segment, Workplace
 
 
 def list_segments(slots: int, steps: int) -> tuple[Segment, ...]:

@@ -3,9 +3,8 @@ the limits now."""
 
 from dataclasses import dataclass
 
-from protocol.compute.compare import Verdict
-from protocol.compute.conditioning import ILL_CONDITIONED_RATIO
-from protocol.spec.policy import MARGIN
+from protocol.compute.audit.compare import ILL_CONDITIONED_RATIO, Verdict
+from protocol.spec.calibration_rules import MARGIN
 
 NOISE_CAP = 100.0
 """In limits: noise excuses nothing beyond. Whoever claims a state from which training on its data is

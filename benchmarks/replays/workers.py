@@ -19,9 +19,9 @@ from benchmarks.drifting.steps import judge_steps, show_steps
 from benchmarks.honest import Configuration
 from benchmarks.replays.machines import Machine
 from benchmarks.replays.tracks import Track, open_track
-from protocol.compute.compare import Verdict
+from protocol.compute.audit.compare import Verdict
 from protocol.spec.containers import Limits
-from scripts.calibration import Workplace
+from scripts.calibrate_commands import Workplace
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.utilisation_model.constants import Constants
 from protocol.compute.digest import build_delta_tree, build_tensor_tree
-from protocol.compute.outer import OuterState, encode_delta, merge
+from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
 from protocol.spec.float32 import float_to_bits, nearest
 
 ELEMENTS = 1 << 22

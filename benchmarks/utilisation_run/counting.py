@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from benchmarks.utilisation_run.phases import Phase
-from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.event_logs import Event
 
 
 @dataclass

@@ -17,16 +17,16 @@ from benchmarks.utilisation_run.party import PacedOrder, make_paced_part
 from benchmarks.utilisation_run.phases import Play
 from benchmarks.utilisation_run.plan import SEGMENTS, SOLVERS, VERIFIERS, WHISTLEBLOWERS, build_plan
 from node.submit import post_task
-from protocol.actions.runtime import upkeep
+from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import catch_up, open_task
-from protocol.actions.runtime.loop import Loop
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.game import GameChain, open_game_chain
+from protocol.actions.runtime.playing import Loop
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
-from protocol.spec.game.enums import RoundPhase, SeatRole
+from protocol.spec.game.state import RoundPhase, SeatRole
 from scripts.devnet import Devnet, DevnetOptions, fund, run_devnet
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.plan import read_dataset
@@ -133,7 +133,7 @@ async def open_submitter(network: Network) -> "AsyncIterator[tuple[Party, asynci
         task = await post_task(party, build_plan(network.play), read_dataset(), secrets.token_bytes(32))
         await catch_up(party)
         await open_task(party, task)
-        looping = asyncio.create_task(Loop(party, (upkeep.list_duties,)).run())
+        looping = asyncio.create_task(Loop(party, (upkeep_duties.list_duties,)).run())
         try:
             yield party, looping
         finally:

@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from protocol.actions.audit import room
-from protocol.actions.audit.room import Train
+from protocol.actions.audit import audit_room
+from protocol.actions.audit.audit_room import Train
 from protocol.actions.dispute import casebook
-from protocol.compute.step import GetBatch, TrainingState, train_segment
+from protocol.compute.program.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import TrainingSpec
 
 Tell = Callable[[int, int, float], None]
 """(global step, steps, seconds of the computation without the wait)."""
 ACTIONS = "protocol.actions"
-DEFAULTS = frozenset({room.__name__, casebook.__name__})
+DEFAULTS = frozenset({audit_room.__name__, casebook.__name__})
 """Modules that hold the function as a default of a party's own parts, which are replaced there."""
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from benchmarks.utilisation_run.pacing import pace, replace_training, switch
 from protocol.actions.dispute.casebook import Compute
-from protocol.actions.runtime.duties import ListDuties
-from protocol.actions.runtime.party import Party
-from protocol.compute.retrace import retrace
-from protocol.compute.step import train_segment
+from protocol.actions.runtime.party import ListDuties, Party
+from protocol.compute.bounds.trace import retrace
+from protocol.compute.program.step import train_segment
 from protocol.spec.program import Operation
 from tests.e2e.demo.player import HONEST, LIST, Line, Order, Trained, only_defend
 from tests.e2e.planted import make_planting_compute

@@ -5,7 +5,7 @@ from math import ceil
 from benchmarks.proposing import propose_limits
 from benchmarks.utilisation_run.phases import Play
 from node.submit import RoundPlan
-from protocol.compute.compare import Distances
+from protocol.compute.audit.compare import Distances
 from protocol.spec.containers import ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.terms import LIMITS_LOCAL, ROUNDS_UNDER_WAY, GameWindows

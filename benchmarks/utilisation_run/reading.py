@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.utilisation_run.counting import RoundTold
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.event_logs import Event
 from protocol.spec.game.inner_dispute import DisputeStage
 
 

@@ -9,8 +9,8 @@ from benchmarks.utilisation_run.network import FALSE_SOLVER, STOPPED, Network
 from benchmarks.utilisation_run.phases import FALSE_SOLVER as FALSE_PHASE
 from benchmarks.utilisation_run.plan import DRAWS, MODEL, SEGMENTS
 from benchmarks.utilisation_run.reading import list_disputes, read_senders, read_times
-from protocol.compute.model import parameter_count
-from protocol.spec.game.enums import SeatRole
+from protocol.compute.model.reference_model import parameter_count
+from protocol.spec.game.state import SeatRole
 
 Json = dict[str, Any]
 LEAST = {"honest": 0.96, "silent_verifier": 0.93, "false_solver": 0.88}

@@ -24,9 +24,9 @@ from protocol.adapters.blobs import (
     refer_trace_tensor,
 )
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
-from protocol.compute.room import relax, view_mapped
+from protocol.compute.program.tensor_allocator import relax, view_mapped
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import Levels
 from protocol.spec.program import INDEX_ROLES, Program, leaf_bytes

@@ -1,10 +1,58 @@
-"""Files that only their owner reads, and that outlast a power cut: keys, salts and states lie in them."""
+"""Files that only their owner reads, and that outlast a power cut: keys, salts, states, and the home's
+note of its bits.
+
+Which bits this home's machine computed when it last ran, by task: a file beside the journal.
+
+It holds no secret and nothing that cannot be had again: a damaged or missing file costs one self-test.
+
+Files that only their owner reads, and that outlast a power cut: keys, salts and states lie in them.
+"""
 
 import os
+import platform
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from protocol.spec.errors import InvalidInput
+
+FILE_NAME = "bits.json"
+"""In a home."""
+
+
+class TaskBits(msgspec.Struct, frozen=True):
+    """machine: `compute.determinism.describe_bits`; step_root: the state after one known step of the task,
+    hex; unlike_until: up to this round statements were computed with other bits, -1 where none were;
+    former_root: the same step before the last update that changed the bits, empty where none did."""
+
+    machine: str
+    step_root: str
+    unlike_until: int = -1
+    former_root: str = ""
+
+
+def read_bits(home: Path) -> dict[str, TaskBits]:
+    """What the last runs left, by task id in hex; nothing where the file is missing or damaged."""
+    try:
+        return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, TaskBits])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def write_bits(home: Path, bits: dict[str, TaskBits]) -> None:
+    """Leave this for the next run. Raises OSError where the disk does not take it."""
+    replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
+
+
+def read_processor_model() -> str:
+    """The processor's model as the system names it. Its caches decide how kernels cut up a product."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
 
 
 def require_private_folder(folder: Path) -> None:

@@ -1,5 +1,11 @@
 """What a node must not forget: a SQLite database that survives a crash at any byte.
 
+The record that every journal begins with. All others are the rooms' own (`journal.py` of each).
+
+Whoever changes a record raises `journal.FORMAT`: journals written before are then refused, never misread.
+
+What a node must not forget: a SQLite database that survives a crash at any byte.
+
 A record is written before the action that makes it irrevocable (a salt before its commitment is sent);
 `append` returns only when the disk has it. So after a crash the journal knows of everything that may have
 happened, and the node asks the chain what did.
@@ -19,6 +25,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,6 +34,14 @@ import msgspec
 
 from protocol.adapters.files import require_private_file, write_private_file
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+
+
+@dataclass(frozen=True)
+class JournalBegun:
+    """First of all: whose journal it is, an address in lower case."""
+
+    account: str
+
 
 APPLICATION_ID = int.from_bytes(b"TchJ", "big")
 FORMAT = 3

@@ -16,8 +16,7 @@ from eth_utils.exceptions import ValidationError
 
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.node_statements import NodeStatement
-from protocol.spec.statements import Statement
+from protocol.spec.statements import NodeStatement, Statement
 from protocol.spec.typed_data import SigningDomain, to_typed_data
 
 SIGNATURE_BYTES = 64

@@ -29,8 +29,7 @@ from protocol.adapters.blobs import (
     split_roots,
 )
 from protocol.adapters.files import require_private_folder, sync_folder
-from protocol.adapters.mapping import map_file
-from protocol.adapters.unchanged import UnchangedFiles
+from protocol.adapters.mapped_files import UnchangedFiles, map_file
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault

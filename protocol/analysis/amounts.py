@@ -4,11 +4,10 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from math import ceil
 
-from protocol.spec.audit_draw import RANKS
+from protocol.spec.drawing import RANKS
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.figures import Figures, GasCosts
 from protocol.spec.game.money import MoneyRule, check_money
-from protocol.spec.game.refusing import compute_least_fee
+from protocol.spec.game.refusing import Figures, GasCosts, compute_least_fee
 from protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX, GameAmounts, GameTerms
 from protocol.spec.params import MAX_SEGMENT_DRAWS, TOKEN_WEI
 

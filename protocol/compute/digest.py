@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.room import relax
-from protocol.compute.step import TrainingState
+from protocol.compute.program.step import TrainingState
+from protocol.compute.program.tensor_allocator import relax
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.merkle import (

@@ -1,8 +1,12 @@
-"""The pseudo-gradient and the outer step, element by element, on float32 bits (docs/spec.md, section 5).
+"""The pseudo-gradient and the outer step on float32 bits, and the trees that a contest descends.
 
-The reference that `compute/outer.py` (tensors) and `OuterMath.sol` (the chain) must equal bit for bit. DiLoCo
+The pseudo-gradient and the outer step, element by element, on float32 bits (docs/spec.md, section 5).
+
+The reference that `compute/outer/outer_tensors.py` and `OuterMath.sol` (the chain) equal bit for bit. DiLoCo
 (arXiv 2311.08105): mean of the pseudo-gradients, then Nesterov. Every function is total on finite input, so
 that any disputed element has one right answer.
+
+The trees of a contested root: the nodes that an answer opens, and the first that differs.
 """
 
 from collections.abc import Sequence
@@ -10,6 +14,7 @@ from fractions import Fraction
 
 from protocol.spec import float32
 from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.merkle import Levels, hash_node
 from protocol.spec.params import (
     BLOCK_ELEMENTS,
     DELTA_BLOCK_BYTES,
@@ -21,6 +26,7 @@ from protocol.spec.params import (
     SCALE_EXPONENT_BIAS,
     SCALE_EXPONENT_MAX,
     SCALE_EXPONENT_MIN,
+    ZERO_WORD,
 )
 
 
@@ -163,3 +169,31 @@ def _wrong_size(what: str, expected: object, actual: int) -> InvalidInput:
         actual=actual,
         remedy="Cut tensors with split_leaves.",
     )
+
+
+FANOUT_LEVELS = 4
+"""Levels that one answer opens: 16 nodes, so three answers reach any leaf of a million parameters."""
+
+
+def compute_nodes_below(levels: Levels, level: int, index: int) -> list[bytes]:
+    """The nodes at most FANOUT_LEVELS below a node of a tree, left to right; padding where there is no leaf.
+
+    `levels` from the leaves up, as `merkle.compute_levels` gives them; `level` counts from the root."""
+    depth = len(levels) - 1
+    down = min(FANOUT_LEVELS, depth - level)
+    height, first = depth - level - down, index << down
+    row, padding = levels[height], compute_padding(height)
+    return [row[place] if place < len(row) else padding for place in range(first, first + (1 << down))]
+
+
+def compute_padding(height: int) -> bytes:
+    """The node `height` above the leaves that holds only missing leaves."""
+    padding = ZERO_WORD
+    for _ in range(height):
+        padding = hash_node(padding, padding)
+    return padding
+
+
+def find_differing(own: Sequence[bytes], posted: Sequence[bytes]) -> int | None:
+    """Position of the first node that differs, None where all are equal."""
+    return next((i for i, (a, b) in enumerate(zip(own, posted, strict=True)) if a != b), None)

@@ -241,7 +241,7 @@ def require_valid(program: Program) -> None:
     and sums at most `chunk_terms` terms, each operand's in one run.
 
     That the writers of a tensor share it without overlap takes its elements to see: `require_single_writers`
-    in `compute/interpreter.py`, for tests of the lowering."""
+    in `compute/program/interpreter.py`, for tests of the lowering."""
     _require("chunk length", program.chunk_terms in CHUNK_TERMS, f"one of {CHUNK_TERMS}", program.chunk_terms)
     roles = tuple(buffer.role for buffer in program.buffers)
     _require(
@@ -316,5 +316,5 @@ def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidI
         expected=expected,
         actual=actual,
         where=where,
-        remedy="Use the program that the task's spec gives (compute/program.py builds it).",
+        remedy="Use the program that the task's spec gives (compute/program/task_program.py builds it).",
     )

@@ -1,4 +1,15 @@
-"""What members sign in a round, and when two such statements contradict. Twin: `Statements.sol`.
+"""What members and nodes sign, when two statements contradict, and the tree that a claim commits to.
+
+The tree that a claim commits to: a salted leaf for each boundary of its segments, then its work leaf.
+Twins: `Hashing.workLeaf`, `Hashing.carriedRoot`, `Hashing.claimRoot`.
+
+    leaves  0 .. s   the states at the boundaries of its s segments (`codec.compute_boundary_leaf`)
+            s + 1    what comes of them: the pseudo-gradient, and what the next claim carries on
+
+The claim's root names s beside the tree's root. Else a solver could commit one tree twice, on two forks, with
+other numbers of segments, and what was truly said of the one would be false of the other.
+
+What members sign in a round, and when two such statements contradict. Twin: `Statements.sol`.
 
     Sealed          an auditor's own result, hidden, before it sees the claim's end
     Vote            what it found; it repeats what was sealed
@@ -12,6 +23,10 @@ one about a round that is not on the chain: it does not count, and it makes nobo
 A vote carries salted leaves of the claim and no state root, so that it gives other auditors nothing to copy.
 
 `typed_data.py` says how each is signed.
+
+What nodes sign for each other, and no contract ever checks: requests and calibration profiles.
+
+`typed_data.py` says how each is signed. Hashes, nonces and ids are 32 bytes.
 """
 
 from collections.abc import Sequence
@@ -20,8 +35,61 @@ from enum import IntEnum
 from typing import Any
 
 from protocol.spec.codec import compute_boundary_leaf
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import ProtocolFault
 from protocol.spec.hashing import hash_words
+from protocol.spec.merkle import compute_depth, compute_root, fold_path
 from protocol.spec.params import ZERO_WORD
+
+TAG_CLAIM = "touchstone.claim"
+TAG_WORK = "touchstone.work"
+TAG_CARRIED = "touchstone.carried"
+
+
+def count_claim_leaves(segments: int) -> int:
+    """Leaves of the tree of a claim of so many segments."""
+    return segments + 2
+
+
+def compute_claim_root(leaves: Sequence[bytes]) -> bytes:
+    """What a claim with these leaves commits to."""
+    return name_claim(compute_root(leaves), len(leaves) - 2)
+
+
+def name_claim(tree_root: bytes, segments: int) -> bytes:
+    """The root of a claim of so many segments."""
+    return hash_words(TAG_CLAIM, tree_root, segments)
+
+
+def verify_in_claim(claim_root: bytes, leaf: bytes, index: int, segments: int, path: Sequence[bytes]) -> None:
+    """Raises ProtocolFault, with the figures, unless `leaf` is leaf `index` of the claim of so many
+    segments."""
+    count = count_claim_leaves(segments)
+    found = name_claim(fold_path(leaf, max(index, 0), path), segments)
+    is_place = leaf != ZERO_WORD and 0 <= index < count and len(path) == compute_depth(count)
+    if is_place and found == claim_root:
+        return
+    raise ProtocolFault(
+        what="the Merkle proof of a claim's leaf does not hold",
+        expected=f"root {claim_root.hex()} with {compute_depth(count)} siblings and an index below {count}",
+        actual=f"root {found.hex()} with {len(path)} siblings, index {index}",
+        where=f"leaf {index} ({leaf.hex()})",
+        remedy="Refuse the data and keep the message: it is evidence.",
+    )
+
+
+def compute_carried_root(last: StateHeader) -> bytes:
+    """What a claim hands on to the next one where moments carry over: both moments and the local step of its
+    last state."""
+    return hash_words(TAG_CARRIED, last.first_moment_root, last.second_moment_root, last.local_step)
+
+
+def compute_work_leaf(
+    domain: bytes, round_number: int, solver: str, segments: int, delta_root: bytes, carried_root: bytes
+) -> bytes:
+    """The last leaf of a claim's tree. delta_root: of the pseudo-gradient; solver: the account."""
+    return hash_words(TAG_WORK, domain, round_number, solver, segments, delta_root, carried_root)
+
 
 TAG_SEALED = "touchstone.sealed"
 TAG_MERGED = "touchstone.merged"
@@ -191,3 +259,24 @@ def does_vote_misname(vote: Vote, boundary: int, leaf: bytes) -> bool:
 def _get_draw(sealed: Sealed) -> tuple[Any, ...]:
     where = (sealed.domain, sealed.round, sealed.base_root, sealed.seed)
     return (*where, sealed.slot, sealed.claim_root, sealed.draw, sealed.rank)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request: for this path, to the server of this account, at this second, once."""
+
+    method: str
+    path: str
+    server: str
+    issued_at: int
+    nonce: bytes
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration profile: the SHA-256 of its canonical bytes."""
+
+    profile: bytes
+
+
+NodeStatement = Request | Calibration

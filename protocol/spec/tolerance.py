@@ -3,7 +3,7 @@
 
 Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight
 set the scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach
-the same answer. All intermediate results stay below 2^256. `compute/compare.py` measures; only this module
+the same answer. All intermediate results stay below 2^256. `compute/audit/compare.py` measures; this module
 judges.
 """
 

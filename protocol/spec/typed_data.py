@@ -1,5 +1,5 @@
 """How statements are signed: EIP-712, with one type for each class of `statements.py` and
-`node_statements.py`.
+`statements.py`.
 
 The hash of EIP-712 is Keccak-256, which Python's standard library lacks. `to_typed_data` makes the object
 that a wallet takes (`eth_signTypedData_v4`); `protocol/adapters/signing.py` hashes, signs and recovers.
@@ -12,9 +12,8 @@ from typing import Any
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.hashing import WORD_BYTES
-from protocol.spec.node_statements import NodeStatement
 from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.statements import Statement
+from protocol.spec.statements import NodeStatement, Statement
 
 TypedFields = tuple[tuple[str, str], ...]
 

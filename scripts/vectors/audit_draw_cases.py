@@ -1,6 +1,6 @@
 """Cases of tests/vectors/audit_draw.json."""
 
-from protocol.spec import audit_draw
+from protocol.spec import drawing
 from protocol.spec.hashing import tag_word
 from scripts.vectors.table import Table, word
 
@@ -27,8 +27,8 @@ def _seeds() -> Table:
             domain=domain,
             round=round_number,
             randomness=randomness,
-            seed=audit_draw.compute_round_seed(domain, round_number, randomness),
-            beacon=audit_draw.compute_round_beacon(domain, round_number, randomness),
+            seed=drawing.compute_round_seed(domain, round_number, randomness),
+            beacon=drawing.compute_round_beacon(domain, round_number, randomness),
         )
     return table
 
@@ -36,7 +36,7 @@ def _seeds() -> Table:
 def _grids() -> Table:
     table = Table()
     for from_block, grid in [(0, 8), (1, 8), (7, 8), (8, 8), (9, 8), (5, 1), (10**9 + 1, 300)]:
-        block = audit_draw.compute_grid_block(from_block, grid)
+        block = drawing.compute_grid_block(from_block, grid)
         table.add(f"from {from_block} in {grid}", fromBlock=from_block, grid=grid, block=block)
     return table
 
@@ -48,7 +48,7 @@ def _segments() -> Table:
     wide = [(1, 7), (2, 10), (5, 64), (20, 500), (20, 60)]
     for i, (draws, count) in enumerate(short + tight + wide):
         seed, slot = word(f"circle/{i}"), i * 7 % 64
-        drawn = list(audit_draw.draw_circle_segments(seed, slot, draws, count))
+        drawn = list(drawing.draw_circle_segments(seed, slot, draws, count))
         cells = {"seed": seed, "slot": slot, "draws": draws, "segmentCount": count, "count": len(drawn)}
         table.add(f"case {i}: {draws} of {count}", **cells, drawn=drawn)
     return table
@@ -70,9 +70,9 @@ def _permutations() -> Table:
         (500, 24),
     ]
     for i, (size, count) in enumerate(sizes):
-        for role in (audit_draw.VERIFIER_POOL, audit_draw.WHISTLEBLOWER_POOL):
+        for role in (drawing.VERIFIER_POOL, drawing.WHISTLEBLOWER_POOL):
             seed = word(f"permutation/{i}")
-            order = list(audit_draw.compute_permutation(seed, role, size, count))
+            order = list(drawing.compute_permutation(seed, role, size, count))
             name = f"{count} of {size}, {role}"
             table.add(name, seed=seed, role=tag_word(role), size=size, count=count, order=order)
     return table
@@ -87,10 +87,10 @@ def _places() -> Table:
         (10, 2, 0, 1, 3), (60, 63, 19, 20, 64), (61, 12, 7, 20, 13), (60, 0, 19, 20, 1), (999, 63, 2, 3, 64),
         (575, 63, 2, 3, 64), (577, 63, 2, 3, 64),
     ]:  # fmt: skip
-        place = list(audit_draw.get_auditor_places(size, slot, draw, draws, slots))
+        place = list(drawing.get_auditor_places(size, slot, draw, draws, slots))
         name = f"draw {draw} of {draws}, slot {slot} of {slots}, {size} seats"
         cells = {"size": size, "slot": slot, "draw": draw, "draws": draws, "slots": slots}
-        table.add(name, **cells, count=audit_draw.count_places(size, draws * slots), place=place)
+        table.add(name, **cells, count=drawing.count_places(size, draws * slots), place=place)
     return table
 
 
@@ -108,7 +108,7 @@ def _late() -> Table:
     for i, (name, chance, drawn, count, size) in enumerate(cases):
         seed = word(f"late draw/{i}")
         slots = i + 1 + i % 3
-        late = audit_draw.draw_late(seed, i, chance, drawn, count, size, slots)
+        late = drawing.draw_late(seed, i, chance, drawn, count, size, slots)
         table.add(
             name,
             seed=seed,
@@ -129,6 +129,6 @@ def _shards() -> Table:
     table = Table()
     for count in (1, 2, 5, 64):
         beacon = word(f"deal/{count}")
-        shard = list(audit_draw.deal_shards(beacon, count))
+        shard = list(drawing.deal_shards(beacon, count))
         table.add(f"{count} solvers", beacon=beacon, solverCount=count, shard=shard)
     return table

@@ -3,7 +3,7 @@
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
-from protocol.spec import drand
+from protocol.spec import quicknet
 from scripts.vectors.table import Table, word
 
 EMPTY_TRIE = bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421")
@@ -118,10 +118,10 @@ def _refused_headers() -> Table:
 
 def _rounds() -> Table:
     table = Table()
-    genesis, margin = drand.GENESIS_S, drand.MARGIN_S
+    genesis, margin = quicknet.GENESIS_S, quicknet.MARGIN_S
     times = [0, genesis - margin - 1, genesis - margin, genesis - margin + 1, genesis - margin + 3]
     for timestamp in [*times, genesis, TIMESTAMP_S, TIMESTAMP_S + 1, TIMESTAMP_S + 3, 1_800_000_000, 2**32]:
-        table.add(f"time {timestamp}", timestamp=timestamp, round=drand.compute_round_after(timestamp))
+        table.add(f"time {timestamp}", timestamp=timestamp, round=quicknet.compute_round_after(timestamp))
     return table
 
 
@@ -133,10 +133,10 @@ def _beacons() -> Table:
         table.add(
             name,
             round=1000,
-            point=drand.expand_point(signature),
+            point=quicknet.expand_point(signature),
             isSigned=is_signed,
-            randomness=drand.compute_randomness(signature),
+            randomness=quicknet.compute_randomness(signature),
             prevrandao=word("prevrandao"),
-            mixed=drand.mix(word("prevrandao"), signature),
+            mixed=quicknet.mix(word("prevrandao"), signature),
         )
     return table

@@ -90,7 +90,9 @@ def test_no_import_inside_a_function(path: Path) -> None:
     assert not find_local_imports(parse(path))
 
 
-@pytest.mark.parametrize("text", ["import time", "from random import choice", "import protocol.compute.step"])
+@pytest.mark.parametrize(
+    "text", ["import time", "from random import choice", "import protocol.compute.program.step"]
+)
 def test_foreign_imports_are_found(text: str) -> None:
     assert find_foreign_imports(ast.parse(text), SPEC_ALLOWED, ("protocol.spec",))
 

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.compare import compute_allowances
-from protocol.compute.plain import compute_gradient
-from protocol.compute.step import TrainingState
-from protocol.compute.tables import build_tables
+from protocol.compute.audit.compare import compute_allowances
+from protocol.compute.model.reference_model import build_tables
+from protocol.compute.model.reference_step import compute_gradient
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 from tests.attacks.adaptive_course import (
     CLAIMANT,

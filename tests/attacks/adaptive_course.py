@@ -18,14 +18,14 @@ from torch import Tensor
 from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
 from benchmarks.proposing import propose_limits
 from benchmarks.setting import read_standard_library, train_plainly
-from protocol.compute.calibrate import FLOORS
-from protocol.compute.compare import Distances, compute_excess, measure_distances
-from protocol.compute.data import Corpus, dataset_root, get_batch, open_corpus
-from protocol.compute.model import init_parameters
-from protocol.compute.program import with_program
-from protocol.compute.step import Batch, GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.audit_draw import draw_circle_segments
+from protocol.compute.audit.calibrate import FLOORS
+from protocol.compute.audit.compare import Distances, compute_excess, measure_distances
+from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.drawing import draw_circle_segments
 from protocol.spec.float32 import nearest
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
 from protocol.spec.schedule import compute_learning_rate

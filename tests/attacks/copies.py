@@ -4,8 +4,8 @@ content.
 """
 
 from benchmarks.heldout import compute_heldout_loss
-from protocol.compute.model import init_parameters
-from protocol.compute.step import Batch, GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.data import FAR
 from tests.attacks.frame import Attack, count, share, whole

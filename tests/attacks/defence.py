@@ -12,15 +12,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.actions.audit import duties as audits
+from protocol.actions.audit import audit_duties as audits
 from protocol.actions.dispute.casebook import Compute, Train
-from protocol.actions.dispute.standing import find_solver
-from protocol.actions.runtime.duties import Duty, ListDuties, Wait
+from protocol.actions.dispute.known_statements import find_solver
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Party
-from protocol.compute.step import GetBatch, TrainingState, train_segment
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from protocol.compute.program.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import TrainingSpec
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from protocol.spec.schedule import compute_learning_rate
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.grafting import make_grafting_compute

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from protocol.actions.dispute.casebook import Train
-from protocol.compute.model import parameter_layout
-from protocol.compute.plain import compute_factors, compute_gradient, update
-from protocol.compute.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
-from protocol.compute.tables import build_tables
+from protocol.compute.model.reference_model import build_tables, parameter_layout
+from protocol.compute.model.reference_step import compute_factors, compute_gradient, update
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
 from protocol.spec.containers import TrainingSpec
 
 Step = Callable[[TrainingState, TrainingSpec, GetBatch, int], TrainingState]

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from protocol.actions.dispute.casebook import Compute, Train
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.retrace import Retraced, Show, ignore, retrace
-from protocol.compute.step import GetBatch, TrainingState
-from protocol.compute.trace import TraceTree, build_buffer_tree
+from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
+from protocol.compute.program.step import GetBatch, TrainingState
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.merkle import Levels, compute_levels
 

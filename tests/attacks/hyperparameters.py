@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from protocol.compute.step import GetBatch, TrainingState, compute_scalars
+from protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import nearest
 from tests.attacks.frame import Attack, Step, every, last, take_step, tuned

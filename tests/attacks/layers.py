@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from protocol.compute.model import parameter_layout
-from protocol.compute.step import GetBatch, TrainingState
+from protocol.compute.model.reference_model import parameter_layout
+from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, every, find_layer, last, put, take_step
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from protocol.compute.step import GetBatch, TrainingState
+from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, Step, every, last, one_step, share, take_step, with_weights
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from protocol.compute.step import GetBatch, TrainingState, compute_scalars
+from protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.schedule import compute_learning_rate
 from tests.attacks.frame import Attack, every, take_step, tampered

@@ -2,9 +2,8 @@
 
 import torch
 
-from protocol.compute.model import compute_logits, split_parameters
-from protocol.compute.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
-from protocol.compute.tables import build_tables
+from protocol.compute.model.reference_model import build_tables, compute_logits, split_parameters
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import (
     Attack,

@@ -5,10 +5,10 @@ from functools import partial
 
 import torch
 
-from protocol.compute.data import get_batch, open_corpus
-from protocol.compute.model import init_parameters
-from protocol.compute.retrace import retrace
-from protocol.compute.step import GetBatch, begin_round, train_segment
+from protocol.compute.bounds.trace import retrace
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import GetBatch, begin_round, train_segment
 from tests.attacks.defence import make_defended_compute, watch
 from tests.attacks.frame import Attack, every, whole
 from tests.attacks.hyperparameters import scale

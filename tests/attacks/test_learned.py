@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.actions.audit import room, sealing
+from protocol.actions.audit import audit_room, sealing
 from protocol.actions.merge import training
-from protocol.actions.merge.records import ClaimFinished
-from protocol.adapters.chain.types import BoundaryProof
-from protocol.compute import compare
-from protocol.compute.calibrate import FLOORS, count_floor_units
-from protocol.compute.compare import judge_state
-from protocol.compute.data import dataset_root, get_batch, open_corpus
-from protocol.compute.model import init_parameters
-from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.audit_draw import compute_round_seed, draw_circle_segments, draw_late
+from protocol.actions.merge.merge_records import ClaimFinished
+from protocol.adapters.chain.abi import BoundaryProof
+from protocol.compute.audit import compare
+from protocol.compute.audit.calibrate import FLOORS, count_floor_units
+from protocol.compute.audit.compare import judge_state
+from protocol.compute.model.batches import dataset_root, get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import Limits, StateHeader
+from protocol.spec.drawing import compute_round_seed, draw_circle_segments, draw_late
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.posted import PostedTerms
+from protocol.spec.game.terms import PostedTerms
 from protocol.spec.params import TAU_FRACTION_BITS
 from protocol.spec.schedule import compute_learning_rate
 from protocol.spec.tolerance import is_element_beyond
@@ -125,7 +125,7 @@ def test_no_hyperparameter_comes_from_the_prover() -> None:
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
     assert "party.task.spec.training" in inspect.getsource(training._train_segment)
     assert "about.training" in inspect.getsource(sealing._train)
-    assert "spec.training" in inspect.getsource(room.read_audit_task)
+    assert "spec.training" in inspect.getsource(audit_room.read_audit_task)
 
 
 # --- Samples ranked by the prover ---------------------------------------------------------------------------

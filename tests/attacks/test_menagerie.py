@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 import torch
 
-from protocol.compute.data import get_batch, open_corpus
-from protocol.compute.model import init_parameters
-from protocol.compute.outer import count_delta_bytes, encode_delta
-from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.outer.outer_tensors import count_delta_bytes, encode_delta
+from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
 from tests.attacks.frame import Attack, is_equal, list_honest_ends

@@ -8,10 +8,15 @@ from torch import Tensor
 
 from benchmarks.bending.adjoint import Adjoints, Tape
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model import compute_loss, init_parameters, parameter_layout
-from protocol.compute.plain import compute_factors, update
-from protocol.compute.program import ProgramConfig, build_program
-from protocol.compute.tables import Tables, build_tables
+from protocol.compute.model.reference_model import (
+    Tables,
+    build_tables,
+    compute_loss,
+    init_parameters,
+    parameter_layout,
+)
+from protocol.compute.model.reference_step import compute_factors, update
+from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.program import INDEX_ROLES, Operation, Role
 

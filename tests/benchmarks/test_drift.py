@@ -17,12 +17,12 @@ from benchmarks.replays.machines import Machine, list_machines
 from benchmarks.replays.phases import PHASES, bend_batches
 from benchmarks.replays.tracks import Track, open_track
 from benchmarks.replays.workers import run_workers
-from protocol.compute.compare import Verdict
+from protocol.compute.audit.compare import Verdict
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.step import Batch, TrainingState, iterate_steps
+from protocol.compute.program.step import Batch, TrainingState, iterate_steps
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import Limits
-from scripts.calibration import Segment, Workplace
+from scripts.calibrate_commands import Segment, Workplace
 
 TRACK = Track("long", "campaign", 0, 1, "rate x 10")
 SEGMENTS = 8

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from benchmarks.bending.adjoint import Adjoints, Tape
 from benchmarks.bending.edge import ROOMY, Edge, Gains, push
-from protocol.compute.check import TraceChecker
+from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.model import init_parameters
-from protocol.compute.program import ProgramConfig, build_program
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec import referee
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.program import INDEX_ROLES, Operation, locate, unravel

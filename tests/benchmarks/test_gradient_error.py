@@ -6,14 +6,13 @@ from torch import Tensor
 
 from benchmarks.bending.adjoint import Adjoints, Tape, find_gradient
 from benchmarks.bending.edge import ROOMY, compute_room
-from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model import init_parameters
-from protocol.compute.plain import compute_gradient
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.step import compute_scalars
-from protocol.compute.tables import Tables, build_tables
-from protocol.compute.views import look
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.model.reference_model import Tables, build_tables, init_parameters
+from protocol.compute.model.reference_step import compute_gradient
+from protocol.compute.program.contiguous import look
+from protocol.compute.program.step import compute_scalars
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.program import Operation
 from protocol.spec.referee import FORMATS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training

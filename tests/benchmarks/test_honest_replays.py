@@ -16,9 +16,9 @@ from benchmarks.proposing import propose_limits
 from benchmarks.replays.machines import SUMS, list_machines
 from benchmarks.replays.pairs import RATIO_UNIT, judge_pairs, measure_pairs
 from benchmarks.replays.tracks import Track
-from protocol.compute.compare import Distances
+from protocol.compute.audit.compare import Distances
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.step import TrainingState
+from protocol.compute.program.step import TrainingState
 
 RATE_SUM = 1 << 62
 LIMITS = propose_limits([Distances(1e-5, 1e-5, 1e-5, 0, 0, 0)])

@@ -8,13 +8,13 @@ import torch
 
 from benchmarks.hunting.arena import Arena, Calibrated, Ground, calibrate, make_starts
 from benchmarks.hunting.seam import Segment, Tally, defend, judge_attack, judge_forgery, open_segment
-from protocol.actions.audit.states import StateShelf
+from protocol.actions.audit.audit_room import StateShelf
 from protocol.adapters.store import BlobStore
-from protocol.compute.calibrate import KernelConfiguration
-from protocol.compute.compare import compute_allowances
+from protocol.compute.audit.calibrate import KernelConfiguration
+from protocol.compute.audit.compare import compute_allowances
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.outer import encode_delta
-from protocol.compute.step import TrainingState
+from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.params import MIN_TAU
 from tests.attacks.frame import Attack, every, is_equal, last, share, take_honest_step, tampered

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.utilisation_run.counting import count_phase, cut_phase, fold_rounds
 from benchmarks.utilisation_run.phases import Phase, list_phases
 from benchmarks.utilisation_run.reading import list_disputes
-from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.event_logs import Event
 from protocol.spec.game.inner_dispute import DisputeStage
 
 ANNA, BERT = "0xa", "0xb"

@@ -13,8 +13,8 @@ from benchmarks.utilisation_run.phases import FULL, QUICK, Play
 from benchmarks.utilisation_run.plan import CONTEST_LEVELS, SEGMENTS, build_plan, fit_windows
 from node.submit import build_task
 from protocol.actions.merge import training
-from protocol.compute.step import train_segment
-from protocol.spec.game.logged_terms import read_terms
+from protocol.compute.program.step import train_segment
+from protocol.spec.game.logs import read_terms
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import make_dataset

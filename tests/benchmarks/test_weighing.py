@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.replays.weighing import Conditioning, stands_out
-from protocol.compute.conditioning import ILL_CONDITIONED_RATIO
+from protocol.compute.audit.compare import ILL_CONDITIONED_RATIO
 
 
 @pytest.mark.parametrize(

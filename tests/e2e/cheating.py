@@ -10,22 +10,20 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from protocol.actions.audit import comparing
-from protocol.actions.audit import duties as audits
-from protocol.actions.audit.judging import judge_ends
-from protocol.actions.dispute import duties as disputes
+from protocol.actions.audit import audit_duties as audits
+from protocol.actions.audit import replaying
+from protocol.actions.audit.replaying import judge_ends
+from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.dispute.casebook import Compute
-from protocol.actions.merge import ahead, claim, training
-from protocol.actions.runtime.duties import Duty, ListDuties, Wait
+from protocol.actions.merge import ahead, training
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Party
-from protocol.compute.compare import compute_allowances
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.retrace import Retraced, Show, ignore, retrace
-from protocol.compute.step import GetBatch, TrainingState, train_segment
-from protocol.compute.trace import TraceTree, build_buffer_tree
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from protocol.compute.audit.compare import compute_allowances
+from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
+from protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import Limits, TrainingSpec
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from protocol.spec.merkle import Levels, compute_levels
 from protocol.spec.schedule import compute_learning_rate_sum
 from tests.e2e.roles import SOLVER, VERIFIER
@@ -45,7 +43,7 @@ def _train(*arguments: Any) -> Any:
 def allow_cheating(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let claims be trained by what the party whose claim it is trusts, and audits say what a liar likes."""
     monkeypatch.setattr(training, "train_segment", _train)
-    monkeypatch.setattr(comparing, "judge_ends", _judge)
+    monkeypatch.setattr(replaying, "judge_ends", _judge)
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def make_cheating_solver(compute: Compute, answers: bool = True) -> Part:
         for duty in list_duties(party, block):
             yield duty if isinstance(duty, Wait) else Cheated(duty, compute)
 
-    trained = (claim.list_duties, ahead.list_duties)
+    trained = (training.list_duties, ahead.list_duties)
     rooms: list[ListDuties] = [partial(cheat, room) if room in trained else room for room in SOLVER.rooms]
     if not answers:
         rooms.remove(disputes.list_duties)

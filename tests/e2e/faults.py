@@ -5,14 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from protocol.actions.dispute.knowing import get_inner
-from protocol.actions.dispute.standing import find_accused, is_disputable, list_provable_rounds
-from protocol.actions.runtime.duties import Duty, Wait
+from protocol.actions.dispute.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+)
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Party
-from protocol.spec.game.enums import SeatRole
+from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import SeatRole, StatementRef
 from protocol.spec.game.terms import GameWindows
 from protocol.spec.program import INPUTS, Operation
 from protocol.spec.program import Role as Buffers

@@ -4,22 +4,24 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from protocol.actions.dispute import duties as disputes
+from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.dispute.asking import Doubt, ask
-from protocol.actions.dispute.knowing import get_inner, sign_form
+from protocol.actions.dispute.casebook import KnownVote
+from protocol.actions.dispute.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+    sign_form,
+)
 from protocol.actions.dispute.prosecuting import demand
-from protocol.actions.dispute.sources import KnownVote
-from protocol.actions.dispute.standing import find_accused, is_disputable, list_provable_rounds
-from protocol.actions.runtime.credit import deposit_missing
-from protocol.actions.runtime.duties import Duty
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Duty, Party, deposit_missing
 from protocol.adapters.blobs import refer_state
 from protocol.spec.containers import StateHeader
-from protocol.spec.game.enums import RoundPhase, SeatRole
+from protocol.spec.game.disputes import count_open_disputes
 from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.state import StatementRef
-from protocol.spec.game.statement_refs import count_open_disputes
+from protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
 from protocol.spec.statements import VoteWord
 from tests.e2e.roles import SOLVER
 from tests.e2e.world import Part

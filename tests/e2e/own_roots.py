@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 
-from protocol.actions.merge.places import get_shards
+from protocol.actions.merge.merge_records import get_shards
 from protocol.actions.runtime.party import Joined
-from protocol.compute.data import get_batch
 from protocol.compute.digest import outer_header
-from protocol.compute.model import init_parameters
-from protocol.compute.outer import begin_outer, encode_delta, merge
-from protocol.compute.step import TrainingState, begin_round, train_segment
+from protocol.compute.model.batches import get_batch
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
+from protocol.compute.program.step import TrainingState, begin_round, train_segment
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.game.state import GameRound
 

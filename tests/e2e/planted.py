@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 
 from protocol.actions.dispute.casebook import Compute
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.program import BuiltProgram, build_program, describe_program
-from protocol.compute.retrace import Retraced, Show, ignore
-from protocol.compute.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.compute.trace import TraceTree, build_buffer_tree
+from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
+from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.merkle import compute_levels
 from protocol.spec.program import Node, Operation, get_constant_roots, locate, unravel

@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from protocol.actions.dispute import duties as disputes
-from protocol.actions.dispute.knowing import get_inner
-from protocol.actions.dispute.prosecuting import demand, get_inner_step
-from protocol.actions.dispute.proving import prove_operation
+from protocol.actions.dispute import dispute_duties as disputes
+from protocol.actions.dispute.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+)
+from protocol.actions.dispute.prosecuting import demand, get_inner_step, prove_operation
 from protocol.actions.dispute.segments import get_batches
-from protocol.actions.dispute.standing import find_accused, is_disputable, list_provable_rounds
 from protocol.actions.merge import contesting
-from protocol.actions.runtime.credit import deposit_missing
-from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Duty, Party, Wait, deposit_missing
 from protocol.actions.runtime.states import fetch_state
-from protocol.compute.fault import prove_operation as prove_element
-from protocol.compute.retrace import retrace
-from protocol.spec.game.enums import RoundPhase, SeatRole
-from protocol.spec.game.inner_contest import InnerContest, InnerTurn
+from protocol.compute.bounds.fault import prove_operation as prove_element
+from protocol.compute.bounds.trace import retrace
+from protocol.spec.game.contests import InnerContest, InnerTurn
 from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
 from tests.e2e.faults import WINDOWS
 from tests.e2e.harassing import HARASSER, Harass
 from tests.e2e.reading import Happened, list_closed, read_fates, read_happened

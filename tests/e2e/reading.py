@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
 from protocol.adapters.chain.abi import load_own_abi
+from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.game import open_game_chain
-from protocol.adapters.chain.logs import Event
-from protocol.spec.game.enums import SeatStatus
+from protocol.adapters.chain.event_logs import Event
+from protocol.spec.game.contests import InnerTurn
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.inner_contest import InnerTurn
 from protocol.spec.game.inner_dispute import AskEnding, DisputeStage
-from protocol.spec.game.state import GameState
+from protocol.spec.game.state import GameState, SeatStatus
 from tests.e2e.world import World
 
 FUNCTIONS = {entry.selector: entry.name for entry in load_own_abi("Disputes") if entry.kind == "function"}

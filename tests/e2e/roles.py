@@ -2,7 +2,7 @@
 
 from node import solver
 from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from tests.e2e.world import Part
 from verifier import verifier
 from whistleblower import watcher

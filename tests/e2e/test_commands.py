@@ -21,22 +21,21 @@ from safetensors.torch import load_file
 from node import export
 from node.export import choose_newest, choose_settled
 from protocol.actions.runtime.config import PartyConfig
-from protocol.adapters.chain.game import GameChain, open_game_chain
-from protocol.adapters.chain.game_deployment import read_game_deployment
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.keys import AccountKey
-from protocol.compute.export import SAFETENSORS_NAME
+from protocol.compute.model.model_export import SAFETENSORS_NAME
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.logs import LoggedGame
+from protocol.spec.game.state import SeatRole
 from scripts import devnet
-from scripts.chain_commands import make_home
+from scripts.chain_commands import make_home, tell_status
+from scripts.closing_commands import create_task
 from scripts.console import Console
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
 from scripts.money_commands import withdraw
 from scripts.role_commands import Offer, open_config, play_role
-from scripts.status import tell_status
-from scripts.submit_commands import create_task
 from scripts.task_file import read_task_file
 from scripts.tasks import read_state
 from tests.e2e.world import TINY_PLAN, make_dataset

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from node.submit import build_task
-from protocol.compute.compare import judge_state
-from protocol.compute.data import get_batch, open_corpus
-from protocol.compute.fault import prove_operation
-from protocol.compute.model import init_parameters
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.retrace import ignore
-from protocol.compute.step import Batch, begin_round, train_segment
+from protocol.compute.audit.compare import judge_state
+from protocol.compute.bounds.fault import prove_operation
+from protocol.compute.bounds.trace import ignore
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import Batch, begin_round, train_segment
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import bits_to_float
 from protocol.spec.merkle import compute_levels, compute_range_path

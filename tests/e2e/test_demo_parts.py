@@ -14,11 +14,10 @@ from eth_account import Account
 
 from node.submit import build_task
 from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.logs import Batch, Event
+from protocol.adapters.chain.event_logs import Batch, Event
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.logged_terms import read_terms
-from protocol.spec.game.state import GameRound, Pool
+from protocol.spec.game.logs import read_terms
+from protocol.spec.game.state import GameRound, Pool, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.demo import isolation

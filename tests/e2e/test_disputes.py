@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.dispute import spotting
+from protocol.actions.dispute import known_statements
 from protocol.actions.runtime.party import Party
-from protocol.spec.game.enums import SeatStatus
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
-from protocol.spec.game.state import GameState
+from protocol.spec.game.state import GameState, SeatStatus
 from protocol.spec.program import Operation
 from tests.e2e.cheating import (
     allow_cheating,
@@ -87,8 +86,8 @@ async def test_a_verifier_that_replays_nothing_is_asked_for_its_end(
     ask about every ACCEPT whose end is not the claim's. Of three verifiers each is the primary of one of
     three claims, and no reserve decides before it: so a vote of the idler's counts, however draws fall."""
     allow_cheating(monkeypatch)
-    monkeypatch.setattr(spotting, "SPOT_ASKS", 1)
-    monkeypatch.setattr(spotting, "count_askers", lambda game, account: 1)
+    monkeypatch.setattr(known_statements, "SPOT_ASKS", 1)
+    monkeypatch.setattr(known_statements, "count_askers", lambda game, account: 1)
     honest = {f"verifier {number}": make_primary_verifier() for number in range(2)}
     cast = make_cast(3, 0, 0) | honest | {"idler": make_idle_verifier()}
     async with open_world(tmp_path, tuple(cast)) as world:

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from protocol.actions.merge.origins import get_basis
+from protocol.actions.merge.training import get_basis
 from protocol.actions.runtime.config import STORE_FOLDER
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
-from protocol.adapters.chain.game import open_game_chain
+from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.store import BlobStore
-from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.state import RoundPhase
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, run_world

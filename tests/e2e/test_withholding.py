@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime import rooms
+from protocol.actions.runtime import opening
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
-from protocol.spec.game.enums import RoundPhase, SeatRole
 from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import RoundPhase, SeatRole
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
 
@@ -31,7 +31,7 @@ def withhold(monkeypatch: pytest.MonkeyPatch, is_cheat: Callable[[Party], bool])
 
         return may
 
-    monkeypatch.setattr(rooms, "MAY_READ", tuple(map(spoil, rooms.MAY_READ)))
+    monkeypatch.setattr(opening, "MAY_READ", tuple(map(spoil, opening.MAY_READ)))
 
 
 async def test_a_withheld_pseudo_gradient_is_had_from_its_auditors(

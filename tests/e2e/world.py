@@ -11,16 +11,14 @@ from pathlib import Path
 from eth_account import Account
 
 from node.submit import RoundPlan, post_task
-from protocol.actions.runtime import upkeep
+from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.duties import ListDuties
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from protocol.actions.runtime.loop import Loop
 from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Joined, Party
-from protocol.actions.runtime.playing import play
+from protocol.actions.runtime.party import Joined, ListDuties, Party
+from protocol.actions.runtime.playing import Loop, play
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.game_deployment import GameDeployment, write_game_deployment
+from protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
 from protocol.adapters.keys import AccountKey
 from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
@@ -179,7 +177,7 @@ async def run_world(
 
 async def _follow(world: World, submitter: Party) -> None:
     await world.wait_for_seats("submitter")
-    await play(submitter, world.task, (upkeep.list_duties,))
+    await play(submitter, world.task, (upkeep_duties.list_duties,))
 
 
 async def _start(world: World, name: str, part: Part) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.loop import Loop
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.journal import FILE_NAME, Journal
 from tests.e2e.world import Part, World, join
 

@@ -14,16 +14,15 @@ from typing import Any
 import pytest
 
 from node.submit import RoundPlan
-from protocol.actions.audit.records import SealMade, SealTaken, VoteMade, VoteTaken
-from protocol.actions.merge.records import ClaimFinished
-from protocol.actions.runtime import rooms
+from protocol.actions.audit.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
+from protocol.actions.merge.merge_records import ClaimFinished
+from protocol.actions.runtime import opening
 from protocol.actions.runtime.config import JOURNAL_FILE
 from protocol.actions.runtime.party import Party
 from protocol.adapters.journal import Journal
 from protocol.spec.game.auditing import get_place
-from protocol.spec.game.enums import RoundPhase, SeatStatus
 from protocol.spec.game.pools import get_required_stake, get_stake
-from protocol.spec.game.state import GameState
+from protocol.spec.game.state import GameState, RoundPhase, SeatStatus
 from protocol.spec.game.terms import GameWindows
 from protocol.spec.program import Operation
 from tests.e2e.cheating import allow_cheating, make_cheating_solver, make_drifting_compute
@@ -217,5 +216,5 @@ def check_words(world: World) -> None:
 
 
 def read_journal(world: World, name: str) -> Iterator[Any]:
-    with Journal(world.folder / name / JOURNAL_FILE, rooms.RECORDS) as journal:
+    with Journal(world.folder / name / JOURNAL_FILE, opening.RECORDS) as journal:
         yield from journal.replay()

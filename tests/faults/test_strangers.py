@@ -15,11 +15,11 @@ import pytest
 
 from benchmarks.strangers_run.load import GARBAGE
 from protocol.adapters.messages import encode_message
-from protocol.adapters.wire import paths
+from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import MAX_AGE_SECONDS, RequestSigner, RequestVerifier
-from protocol.adapters.wire.desk import Desk
+from protocol.adapters.wire.conventions import Desk
 from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.quiet import make_request_log
+from protocol.adapters.wire.listener import make_request_log
 from protocol.adapters.wire.session import Peer
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
 from tests.protocol.adapters.wire.test_desk import SAID, Said
@@ -62,7 +62,7 @@ async def test_strangers_that_read_slowly_leave_streams_to_members(tmp_path: Pat
     node = make_node(tmp_path, member)
     data, ref = make_tensor(16 * CHUNK_ELEMENTS)
     node.store.put(ref, data)
-    path = paths.format_path(paths.BLOB, ref.key)
+    path = conventions.format_path(conventions.BLOB, ref.key)
     async with (
         node.serve() as peer,
         member.make_client() as client,
@@ -81,7 +81,7 @@ async def test_strangers_that_speak_slowly_leave_desks_to_members(tmp_path: Path
         make_node(tmp_path, member, desks={"echo": Desk(1000, answer)}),
         encode_message(Said("hello")),
     )
-    path = paths.format_desk("echo", body)
+    path = conventions.format_desk("echo", body)
     async with node.serve() as peer, open_session() as session, member.make_client() as client:
         pin, url = aiohttp.Fingerprint(peer.fingerprint), peer.format_url(path)
 
@@ -119,7 +119,7 @@ async def test_false_signatures_use_up_an_address_soon(tmp_path: Path, member: P
     limits = WireLimits(address_requests_per_second=0.01, address_burst_requests=400)
     node = make_node(tmp_path, member, limits=limits)
     async with node.serve() as peer, open_session() as session:
-        pin, path = aiohttp.Fingerprint(peer.fingerprint), f"/{paths.DESK}/echo"
+        pin, path = aiohttp.Fingerprint(peer.fingerprint), f"/{conventions.DESK}/echo"
         headers = member.signer.sign("POST", "/another", peer.account)
         statuses = []
         for _ in range(15):
@@ -133,7 +133,7 @@ async def test_strangers_together_have_one_rate(tmp_path: Path, member: Party) -
     node = make_node(tmp_path, member, limits=WireLimits(strangers_per_second=0.01, strangers_burst=10))
     data, ref = make_tensor(10)
     node.store.put(ref, data)
-    path = paths.format_path(paths.BLOB, ref.key)
+    path = conventions.format_path(conventions.BLOB, ref.key)
     async with node.serve() as peer, open_session() as session, member.make_client() as client:
         pin, statuses = aiohttp.Fingerprint(peer.fingerprint), []
         for signer in make_strangers(15):

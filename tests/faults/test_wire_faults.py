@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from protocol.adapters.messages import encode_message
-from protocol.adapters.wire import paths
-from protocol.adapters.wire.answers import MAX_STATUS_BYTES
+from protocol.adapters.wire import conventions
+from protocol.adapters.wire.conventions import MAX_STATUS_BYTES
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -147,7 +147,7 @@ class Answer:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer."""
         self.calls += 1
-        if request.path.startswith(f"/{paths.CHUNKS}/"):
+        if request.path.startswith(f"/{conventions.CHUNKS}/"):
             return web.Response()
         return web.Response(body=self.body, status=self.status, headers=self.headers)
 
@@ -171,7 +171,7 @@ async def test_wrong_chunks_are_refused(solver: Party, auditor: Party, lie: str)
     hashes = {"bytes": chunk_roots, "hashes": chunk_roots[::-1]}[lie]
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if request.path.startswith(f"/{paths.CHUNKS}/"):
+        if request.path.startswith(f"/{conventions.CHUNKS}/"):
             return web.Response(body=b"".join(hashes))
         return web.Response(body=data[:-1] + bytes([data[-1] ^ 1]))
 
@@ -317,7 +317,7 @@ async def request_blob(session: aiohttp.ClientSession, peer: Peer, headers: dict
 async def test_a_replayed_request_is_refused(solver: Party, auditor: Party) -> None:
     data, ref = make_tensor(100)
     solver.store.put(ref, data)
-    path = paths.format_path(paths.BLOB, ref.key)
+    path = conventions.format_path(conventions.BLOB, ref.key)
     async with solver.serve() as peer, open_session() as session:
         headers = auditor.signer.sign("GET", path, peer.account)
         assert [await request_blob(session, peer, headers, path) for _ in range(2)] == [200, 401]
@@ -327,7 +327,7 @@ async def test_a_signature_for_one_server_is_refused_by_another(
     solver: Party, auditor: Party, tmp_path: Path
 ) -> None:
     other, (data, ref) = Party(tmp_path / "other", 3), make_tensor(100)
-    path = paths.format_path(paths.BLOB, ref.key)
+    path = conventions.format_path(conventions.BLOB, ref.key)
     for party in (solver, other):
         party.store.put(ref, data)
     async with solver.serve() as peer, other.serve() as rival, open_session() as session:
@@ -371,7 +371,7 @@ async def test_a_reader_that_takes_nothing_holds_only_its_own_streams(tmp_path: 
     solver, slow = Party(tmp_path / "solver", 1, limits=limits), Party(tmp_path / "slow", 3)
     data, ref = make_tensor(16 * CHUNK_ELEMENTS)
     solver.store.put(ref, data)
-    path = paths.format_path(paths.BLOB, ref.key)
+    path = conventions.format_path(conventions.BLOB, ref.key)
     async with solver.serve() as peer, open_session() as session, auditor.make_client() as client:
         pin = aiohttp.Fingerprint(peer.fingerprint)
         answers = [

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from node.export import choose, choose_newest, choose_settled, explain_refusal
 from protocol.spec.game import calls
-from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.state import RoundPhase
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
 

@@ -10,11 +10,10 @@ from typing import Any
 from eth_abi.abi import decode, encode
 
 from protocol.adapters.chain.abi import Entry, find_function, load_abi, load_bytecode
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
-from protocol.adapters.chain.headers import encode_header
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.randomness import encode_header
 from protocol.spec.game.terms import DeploymentLimits
-from scripts.creation import compute_creation_address
-from scripts.deploy import compute_game_code
+from scripts.deploy import compute_creation_address, compute_game_code
 from scripts.devnet import run_anvil
 from tests.rounds.json_rpc import JsonRpc
 

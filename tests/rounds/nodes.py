@@ -7,12 +7,10 @@ from typing import Any, cast
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
+from protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
 from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.decoding import AbiRegistry, decode_log, make_registry
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
-from protocol.adapters.chain.logs import Batch, Event
-from protocol.adapters.chain.values import encode_call
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.event_logs import AbiRegistry, Batch, Event, decode_log, make_registry
 from protocol.spec.typed_data import SigningDomain
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.logged import to_bytes

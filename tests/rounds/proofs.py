@@ -9,32 +9,36 @@ from typing import Any, cast
 
 import torch
 
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.dispute.sources import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from protocol.actions.merge.book import ClaimBook, ClaimName, WorkProof
-from protocol.actions.network import Network
+from protocol.actions.dispute.casebook import CaseBook, ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from protocol.actions.merge.merge_records import ClaimBook, ClaimName, WorkProof
+from protocol.actions.runtime.chain_state import Network
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.chain.abi import load_own_abi, to_snake_case
-from protocol.adapters.chain.types import BoundaryProof
-from protocol.adapters.chain.values import decode_values, encode_call
+from protocol.adapters.chain.abi import BoundaryProof, decode_values, encode_call, load_own_abi, to_snake_case
 from protocol.adapters.journal import Journal
 from protocol.adapters.signing import sign_statement
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
-from protocol.compute.outer import encode_delta
-from protocol.compute.step import TrainingState
-from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
+from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.step import TrainingState
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.game import calls
-from protocol.spec.game.drawing import get_drawn_segment
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.fates import get_drawn_segment
+from protocol.spec.game.state import SeatRole, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameTerms
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.merkle import compute_levels, compute_path
-from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord, compute_seal
+from protocol.spec.statements import (
+    Sealed,
+    Vote,
+    VoteOpening,
+    VoteWord,
+    compute_carried_root,
+    compute_claim_root,
+    compute_seal,
+    compute_work_leaf,
+)
 from tests.rounds.campaign import AMOUNTS
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import Member, make_member, make_word

@@ -8,12 +8,11 @@ import pytest
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.decoding import decode_log, make_registry
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
-from protocol.adapters.chain.logs import Batch, Event
-from protocol.spec.game.enums import SeatStatus
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.event_logs import Batch, Event, decode_log, make_registry
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.purse import credit_of
+from protocol.spec.game.state import SeatStatus
 from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain

@@ -8,10 +8,9 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import DrawFate, RoundPhase
 from protocol.spec.game.fates import compute_draw_fate, list_mergeable
 from protocol.spec.game.purse import restitution_of
-from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.state import DrawFate, GameState, RoundPhase, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameWindows
 from protocol.spec.statements import VoteWord
 from tests.rounds.campaign import make_player

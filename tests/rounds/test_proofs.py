@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from protocol.actions.dispute import judging_work
-from protocol.actions.dispute.finding import list_cases
+from protocol.actions.dispute.evidence import list_cases
 from protocol.actions.dispute.judging_work import list_work_cases
-from protocol.spec.game.enums import ProofKind, SeatStatus
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import ProofKind, SeatStatus, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.statements import VoteWord
 from tests.rounds.chain import RoundChain, open_round_chain

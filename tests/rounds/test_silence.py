@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.spec.game.enums import ProofKind
 from protocol.spec.game.events import RootFell, RootStood, SeatConvicted
+from protocol.spec.game.state import ProofKind
 from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.protocol.spec.game.silences import list_flaws
 from tests.rounds.chain import RoundChain, open_round_chain

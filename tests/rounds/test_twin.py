@@ -28,9 +28,8 @@ from protocol.spec.game.calls import (
     StartRounds,
     TopUp,
 )
-from protocol.spec.game.enums import RoundPhase, SeatRole
 from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import GameRound, StatementRef
+from protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.game.timing import get_live_round
 from tests.rounds.campaign import AMOUNTS, make_player, play

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.actions.runtime.duties import Wait
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.upkeep import Upkeep, list_duties
-from protocol.actions.runtime.upkeep_calls import SettleSeats, send_upkeep
+from protocol.actions.runtime.party import Party, Wait
+from protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep, list_duties, send_upkeep
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
-from protocol.spec.game.asks import ASKED_WORDS
 from protocol.spec.game.calls import GameCall
+from protocol.spec.game.disputes import ASKED_WORDS
 from protocol.spec.game.state import StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.game.upkeep import get_next_block

@@ -10,10 +10,9 @@ from random import Random
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, SignedVote
-from protocol.spec.game.enums import SeatRole
 from protocol.spec.game.machine import apply, fold_all
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.state import RunningDispute
+from protocol.spec.game.state import RunningDispute, SeatRole
 from protocol.spec.game.terms import GameTerms, GameWindows
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.troubled import (

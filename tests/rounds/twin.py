@@ -11,15 +11,23 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from protocol.spec.audit_draw import deal_shards
+from protocol.spec.drawing import deal_shards
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment
-from protocol.spec.game.enums import GameOutcome, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
 from protocol.spec.game.machine import apply, fold_all, get_state_at
 from protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.state import GameRound, GameState, StatementRef, create_game
+from protocol.spec.game.state import (
+    GameOutcome,
+    GameRound,
+    GameState,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
 from protocol.spec.game.terms import GameTerms, compute_escrow
 from protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
 from protocol.spec.hashing import hash_words

@@ -11,10 +11,10 @@ from typing import TypeVar
 import pytest
 
 from node.submit import build_task
-from protocol.adapters.chain.game import GameChain, open_game_chain
-from protocol.adapters.chain.game_deployment import read_game_deployment
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.spec.codec import encode_training
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI
 from scripts.home import unlock_key
 from scripts.touchstone import main

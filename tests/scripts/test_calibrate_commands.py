@@ -10,19 +10,24 @@ from eth_account import Account
 
 from node.submit import build_task
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.profiles import read_profile, write_profile
-from protocol.compute.calibrate import KernelConfiguration
+from protocol.adapters.operator_profiles import read_profile, write_profile
+from protocol.compute.audit.calibrate import KernelConfiguration
 from protocol.compute.determinism import list_cpu_capabilities
+from protocol.spec.calibration_rules import (
+    QUANTITIES,
+    Profile,
+    compute_maxima,
+    compute_subject,
+    encode_profile,
+    merge_profiles,
+)
 from protocol.spec.containers import Limits, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.posted import make_spec
-from protocol.spec.policy import QUANTITIES
-from protocol.spec.profile import Profile, compute_maxima, compute_subject, encode_profile, merge_profiles
-from scripts import calibrate_commands, calibration
-from scripts.calibrate_commands import run_policy
-from scripts.calibration import list_segments, measure, require_disk
+from protocol.spec.game.terms import make_spec
+from scripts import calibrate_commands
+from scripts.calibrate_commands import list_segments, measure, require_disk, run_policy
+from scripts.figures import build_container
 from scripts.home import HomeConfig, create_home
-from scripts.toml_tables import build_container
 from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
@@ -51,7 +56,7 @@ def profile(spec: TaskSpec, dataset: bytes, tmp_path_factory: pytest.TempPathFac
         KernelConfiguration(1, True, capability, mkl="COMPATIBLE"),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "list_every_configuration", lambda *_: two)
+        patch.setattr(calibrate_commands, "list_every_configuration", lambda *_: two)
         folder = tmp_path_factory.mktemp("calibration")
         return measure(folder, spec, dataset, list_segments(spec, 8), OPERATOR, lambda line: None)
 
@@ -71,7 +76,7 @@ def test_measure_names_a_configuration_that_does_not_run(
     spec: TaskSpec, dataset: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = (KernelConfiguration(0, True, "default"),)
-    monkeypatch.setattr(calibration, "list_every_configuration", lambda *_: broken)
+    monkeypatch.setattr(calibrate_commands, "list_every_configuration", lambda *_: broken)
     with pytest.raises(EnvironmentFault, match="default-0-onednn"):
         measure(tmp_path, spec, dataset, list_segments(spec, 1)[:1], OPERATOR, lambda line: None)
 

@@ -13,16 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.abi import find_function, load_abi
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.game import GameChain, open_game_chain
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
+from protocol.adapters.chain.event_logs import Event
 from protocol.adapters.chain.transactions import Patience, Sender
-from protocol.adapters.chain.values import encode_call
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.wire.answers import NodeStatus
-from protocol.adapters.wire.tls import load_or_create_identity, make_server_context
+from protocol.adapters.wire.conventions import NodeStatus
+from protocol.adapters.wire.listener import load_or_create_identity, make_server_context
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts.clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, compute_skip
 from scripts.deploy import compute_game_code

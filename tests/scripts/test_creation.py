@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.spec.errors import EnvironmentFault
-from scripts.creation import compute_creation_address, require_address
+from scripts.deploy import compute_creation_address, require_address
 
 
 def test_creation_addresses_are_those_of_ethereum() -> None:

@@ -8,9 +8,9 @@ import pytest
 from eth_account import Account
 
 from protocol.adapters.chain.abi import parse_abi
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.game import GameChain, open_game_chain
-from protocol.adapters.chain.game_deployment import (
+from protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     GameDeployment,
     read_game_deployment,
@@ -18,12 +18,11 @@ from protocol.adapters.chain.game_deployment import (
 )
 from protocol.adapters.keys import AccountKey
 from protocol.spec.codec import compute_domain
-from protocol.spec.drand import compute_round_after
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
-from scripts import chain_randomness
-from scripts.chain_randomness import Sample
-from scripts.deploy import compute_game_code, deploy_game, deploy_game_once
+from protocol.spec.quicknet import compute_round_after
+from scripts import deploy
+from scripts.deploy import Sample, compute_game_code, deploy_game, deploy_game_once
 from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 
@@ -99,7 +98,7 @@ async def test_a_chain_without_randomness_gets_no_contracts(
     async def measure(connection: Connection) -> Sample:
         return Sample(1, (5, 6))
 
-    monkeypatch.setattr(chain_randomness, "measure", measure)
+    monkeypatch.setattr(deploy, "measure", measure)
     before = (await chain.head()).number
     with pytest.raises(EnvironmentFault, match="not random"):
         await deploy_game(chain.connection, placed.key, LIMITS_LOCAL, report=lambda _: None)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.game import open_game_chain
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import devnet

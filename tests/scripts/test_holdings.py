@@ -1,12 +1,10 @@
 """What holds a stake, beside what the machine refuses to pay out; and until when."""
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import GameOutcome
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import GameOutcome, StatementRef
 from protocol.spec.game.upkeep import list_upkeep
-from scripts.holdings import Holding, find_holding, tell_release
-from scripts.pace import Pace
+from scripts.money_commands import Holding, Pace, find_holding, tell_release
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.test_settling import SETTLE
 from tests.protocol.spec.game.world import World, check_game_call, make_quiet_world, post

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.rooms import RECORDS
-from protocol.adapters.chain.game import GameChain, open_game_chain
-from protocol.adapters.chain.game_deployment import read_game_deployment
+from protocol.actions.runtime.opening import RECORDS
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.journal import FILE_NAME, Journal
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from protocol.spec.params import TOKEN_WEI
 from scripts import wallet
 from scripts.console import Console
@@ -84,7 +84,7 @@ def test_a_task_ends_and_its_escrow_comes_back(operators: Operators) -> None:
 def test_a_lost_answer_is_told(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
-    monkeypatch.setattr("protocol.adapters.chain.rpc.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("protocol.adapters.chain.connection.FIRST_PAUSE_S", 0.01)
 
     async def add(chain: GameChain) -> None:
         rpc_url, key = operators.network.rpc_url, unlock_key(operators.home_of("alice"))

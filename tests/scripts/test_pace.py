@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.pace import Pace, show_duration
+from scripts.money_commands import Pace, show_duration
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import WINDOWS_12S, GameAmounts
 from scripts.example import TASK_FILE
 from scripts.role_commands import ROLES, tell_solver

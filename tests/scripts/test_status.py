@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
 

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from scripts.tasks import count_sitting, is_task_closable, list_open, pick_task, tell_missing, tell_phase
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, make_quiet_world, make_world, post

@@ -1,28 +1,95 @@
-"""Until the seal: fetch the start, replay the segment, write down what came of it."""
+"""Until the seal: ask for the start again and again, replay the segment, write down the result.
+
+An auditor asks a solver for what it owes until a given block. Neither a short outage nor a server that is
+slow on purpose may cost the auditor its vote. The deadline is counted in blocks, never in seconds.
+"""
 
 import asyncio
+import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from protocol.actions.audit.asking import ask_until, make_unserved
-from protocol.actions.audit.book import make_sealed
-from protocol.actions.audit.messages import START, PlaceSaid, StartAsked, StartShown, make_form
-from protocol.actions.audit.openings import are_steps_right, compute_leaf, read_boundary
-from protocol.actions.audit.records import SealMade, WrongStart
-from protocol.actions.audit.room import AuditRoom
-from protocol.adapters.chain.types import BoundaryProof
-from protocol.compute.data import get_batch
+from protocol.actions.audit.audit_messages import (
+    START,
+    PlaceSaid,
+    StartAsked,
+    StartShown,
+    are_steps_right,
+    compute_leaf,
+    make_form,
+    read_boundary,
+)
+from protocol.actions.audit.audit_records import SealMade, WrongStart, make_sealed
+from protocol.actions.audit.audit_room import AuditRoom
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.digest import build_state_trees
-from protocol.compute.step import GetBatch, TrainingState
-from protocol.spec.audit_draw import deal_shards
+from protocol.compute.model.batches import get_batch
+from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
-from protocol.spec.errors import ProtocolFault
+from protocol.spec.drawing import deal_shards
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import compute_seal
+
+ASK_PAUSE_S = 0.25
+"""Between two requests to a solver that did not serve."""
+
+log = logging.getLogger(__name__)
+
+Served = TypeVar("Served")
+
+
+class NotServed(EnvironmentFault):
+    """A solver did not serve what it owes while it was waited for."""
+
+
+async def ask_until(
+    room: AuditRoom, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
+) -> Served:
+    """What `ask` fetches, asked for at least once, and again until the chain is at `until_block`. Raises
+    NotServed."""
+    asking = asyncio.ensure_future(_keep_asking(ask))
+    clock = asyncio.ensure_future(_run_out(room, until_block))
+    try:
+        await asyncio.wait((asking, clock), return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        clock.result()
+    finally:
+        for one in (asking, clock):
+            one.cancel()
+        await asyncio.gather(asking, clock, return_exceptions=True)
+    raise make_unserved(what, until_block)
+
+
+async def _run_out(room: AuditRoom, until_block: int) -> None:
+    """One block at least, of the chain itself: a node that was down has not read it all when it looks."""
+    head = await room.wait_for_block(0)
+    await room.wait_for_block(max(until_block, head + 1))
+
+
+async def _keep_asking(ask: Callable[[], Awaitable[Served]]) -> Served:
+    while True:
+        try:
+            return await ask()
+        except (ProtocolFault, EnvironmentFault) as fault:
+            log.info("%s", fault)
+        await asyncio.sleep(ASK_PAUSE_S)
+
+
+def make_unserved(what: str, until_block: int) -> NotServed:
+    """What a solver did not serve."""
+    return NotServed(
+        what="what a claim stands on is not served",
+        expected=f"{what} before block {until_block}",
+        actual="nothing that its roots allow",
+        remedy="Nothing: the auditor says so.",
+    )
+
 
 START_FORM = make_form(StartShown)
 Trained = TypeVar("Trained")
@@ -33,8 +100,9 @@ class Diverged(ProtocolFault):
 
 
 async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
-    """Fetches the start, replays the segment and writes down what came of it. None where it is wanted no
-    more."""
+    """Fetch the start, replay the segment and write down the result. None where a vote would no longer count.
+
+    Raises NotServed, and Diverged."""
 
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
         first, start = await _ask_start(room, drawn)
@@ -93,9 +161,10 @@ def _is_only_unserved(room: AuditRoom, drawn: DrawnAudit) -> bool:
 
 
 async def _pass(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> None:
-    """Nobody wants a word that follows a replay. Where an UNSERVED is wanted, one step shows if it can be
-    trained from the start: else its solver would keep its fee wherever an own auditor is drawn too. Raises
-    Diverged."""
+    """Pass over an audit in which no word that follows a replay would count any more.
+
+    Where an UNSERVED still counts, one step shows whether the start can be trained from. Without that check a
+    solver would keep its fee wherever the draw also names an auditor that it controls. Raises Diverged."""
     if _is_only_unserved(room, drawn):
         await _try_training(_take_step, room, drawn, start)
     room.passed.add(drawn.place)
@@ -125,7 +194,7 @@ def _take_step(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> None:
 def _train(room: AuditRoom, drawn: DrawnAudit, start: StateHeader, steps: int) -> TrainingState:
     about = room.about
     place = (drawn.segment * about.segment_steps, steps)
-    # Nobody but `train` holds the start: a state less in memory from its first step on.
+    # Only `train` holds the start: from its first step on, memory holds one state less.
     end, _ = room.train(room.states.load(start), about.training, _get_batches(room, drawn), *place)
     return end
 

@@ -1,14 +1,13 @@
-"""Answering a dispute on this node's own claim or vote: recompute the segment, trace the named step, show
-what is demanded.
+"""Answers a dispute on this node's claim or vote: recompute, trace the named step, show what is demanded.
 
-What is posted follows from the journal and the task alone, so a killed node says the same again. Everything
-that a challenger wants to see is served as long as the dispute is open.
+What the node posts follows from the journal and the task alone, so a killed node says the same again. While
+the dispute is open, the node serves everything that a challenger may look at.
 """
 
 import asyncio
 
 from protocol.actions.dispute.casebook import TracedStep
-from protocol.actions.dispute.knowing import get_now
+from protocol.actions.dispute.known_statements import find_solver, get_now
 from protocol.actions.dispute.segments import (
     compute_roots,
     compute_state,
@@ -16,15 +15,13 @@ from protocol.actions.dispute.segments import (
     get_batches,
     restore_own_start,
 )
-from protocol.actions.dispute.serving import show_steps, show_trace
-from protocol.actions.dispute.standing import find_solver
-from protocol.actions.merge.opening import open_boundary
+from protocol.actions.dispute.step_serving import show_steps, show_trace
+from protocol.actions.merge.work import open_boundary
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import keep_state
 from protocol.actions.traces import TraceKeeper, describe_layout
-from protocol.compute.facts import compute_step_facts
-from protocol.compute.openings import open_demanded, prove_outputs
-from protocol.compute.program import build_program, describe_program
+from protocol.compute.bounds.fault import open_demanded, prove_outputs
+from protocol.compute.program.task_program import build_program, compute_step_facts, describe_program
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault

@@ -1,30 +1,51 @@
-"""ASK: whose word this node knows to be wrong shows the leaf of both ends on chain, or loses its seat.
+"""Asks: this node questions a signer, and answers asks on its own and on absent signers' votes.
 
-An ACCEPT is asked for the leaf that this node found beyond the limits, a REJECT for the leaf that it names;
-an ACCEPT now and then for any leaf (`spotting.py`). A
-vote whose replay is known to have come to the claim's own end needs another proof: an ACCEPT of that kind
-would pass any ask, so it is disputed; a REJECT of that kind is false whatever the leaf holds.
+ASK. A signer whose vote this node knows to be wrong must show a leaf of both ends on chain, or loses its
+seat. An ACCEPT is asked for the leaf that this node found beyond the limits, a REJECT for the leaf that it
+names. By chance an ACCEPT is also asked for any leaf (`find_spot_leaf`).
+
+Where the signer's replay is known to have come to the claim's own end, an ask may prove nothing. An ACCEPT
+of that kind would pass any ask, so this node disputes it. A REJECT of that kind is false whatever the leaf
+holds, so this node asks about it.
+
+ANSWER. This node always answers asks on its own votes. It answers asks on others' votes once half of the
+time to answer is over. An answer shows a leaf of the claim's end and of the signer's own end. Both were
+kept; a pruned end is fetched or trained again.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from protocol.actions.dispute.casebook import Sentence
-from protocol.actions.dispute.knowing import find_vote, get_inner, get_now, list_own_boundaries, sign_form
-from protocol.actions.dispute.sources import KnownVote, OwnReplay
-from protocol.actions.dispute.spotting import find_spot_leaf
-from protocol.actions.dispute.standing import find_accused, find_solver, list_provable_rounds
-from protocol.actions.runtime.credit import fund_bonds
-from protocol.actions.runtime.party import Party
-from protocol.spec.game.asks import ASKED_WORDS
-from protocol.spec.game.enums import SeatStatus
+from protocol.actions.dispute.casebook import KnownVote, OwnReplay, Sentence
+from protocol.actions.dispute.known_statements import (
+    find_accused,
+    find_solver,
+    find_spot_leaf,
+    find_vote,
+    get_inner,
+    get_now,
+    list_own_boundaries,
+    list_provable_rounds,
+    sign_form,
+)
+from protocol.actions.dispute.segments import find_replay, iterate_states, require_same
+from protocol.actions.runtime.party import Party, fund_bonds
+from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, open_state_leaves
+from protocol.actions.runtime.upkeep_duties import get_question
+from protocol.adapters.chain.abi import BoundaryProof
+from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import may_open
+from protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
 from protocol.spec.game.fates import get_votes
-from protocol.spec.game.inner_dispute import AskEnding
-from protocol.spec.game.state import StatementRef
-from protocol.spec.game.statement_refs import count_open_asks
+from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, is_answerable
+from protocol.spec.game.state import SeatStatus, StatementRef
 from protocol.spec.game.timing import get_ask_until
-from protocol.spec.merkle import count_tensor_leaves
-from protocol.spec.statements import VoteWord
+from protocol.spec.merkle import compute_path, count_tensor_leaves
+from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from protocol.spec.statements import Vote, VoteWord
 
 TELLING = frozenset({AskEnding.OPEN, AskEnding.CLEARED})
 """An ask that others opened and that is open, or was answered, needs no second one."""
@@ -56,14 +77,16 @@ def _is_askable(party: Party, known: KnownVote, block: int) -> bool:
     is_open = seat is not None and seat.status != SeatStatus.CLOSED and seat.account != party.account
     if not is_open or until is None or known.vote.word not in ASKED_WORDS:
         return False
-    # Before votes stop counting nobody has to answer, and the opening may still tell more.
+    # Until votes stop counting, no signer has to answer, and the opening may still tell more.
     is_ripe = known.opening is not None or block > until - party.game.terms.windows.ask
     return is_ripe and block <= until
 
 
 def _is_asked(party: Party, known: KnownVote, leaf: int) -> bool:
-    """Whether this node has asked it, or anybody whose answer tells the same: of this very vote and seat. A
-    liar may sign another vote for the same place, and so may any auditor that was not drawn for it."""
+    """Whether this node has asked this, or another account's ask already gives the same answer.
+
+    The other ask must be of this very vote and seat. A liar may sign another vote for the same place, and so
+    may an auditor that was not drawn for it."""
     seat = find_accused(get_now(party), known.ref, known)
     asks = [one for one in get_inner(party).asks.values() if (one.vote, one.leaf) == (known.vote, leaf)]
     here = [one for one in asks if seat is not None and one.seat == seat.number]
@@ -94,12 +117,12 @@ def _is_copied(known: KnownVote) -> bool:
 
 
 def _is_false_rejection(party: Party, known: KnownVote, here: list[OwnReplay]) -> bool:
-    """Whether the rejected end is one that this node stands by and nothing shows that the auditor came to
-    another: where it did, its own steps are what is to be looked at."""
+    """Whether the rejected end is one that this node stands by, and nothing shows that the auditor's own end
+    is another. Where the auditor did come to another end, its own steps are to be judged."""
     if known.opening is not None:
         return _is_copied(known)
     counted = get_votes(get_now(party).rounds[known.vote.round], known.vote.slot, known.vote.draw)
-    if known.vote.rank not in counted:  # It harms nobody, and an honest one may have drifted.
+    if known.vote.rank not in counted:  # It harms no claim, and an honest one may have drifted.
         return False
     is_own = find_solver(get_now(party), known.vote.round, known.vote.slot) == party.account
     has_claim = is_own and known.vote.segment + 1 in list_own_boundaries(party, known.vote.round)
@@ -124,3 +147,131 @@ async def ask(party: Party, doubt: Doubt) -> None:
 
 def _find(party: Party, index: int, signature: bytes) -> KnownVote | None:
     return find_vote(party, Sentence(StatementRef(index, 0), 0, signature))
+
+
+NO_LEAF = StateLeaves(*(LeafProof(b"", ()) for _ in range(3)))
+"""In place of the own leaf where both ends are one state."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of a replay, and the salt of its seal."""
+
+    claimed: BoundaryProof
+    own: StateHeader
+    seal_salt: bytes
+
+
+# --- What to answer -----------------------------------------------------------------------------------------
+def list_own_asked(party: Party, block: int) -> Iterator[InnerAsk]:
+    """Open asks on this node's own votes. An answer shows both ends: as long as a reserve could copy them it
+    waits, and its clock waits with it."""
+    respond = party.game.terms.windows.respond
+    for one in get_inner(party).asks.values():
+        seat = get_now(party).seats.get(one.seat)
+        is_mine = seat is not None and seat.account == party.account and seat.status != SeatStatus.CLOSED
+        is_safe = may_open(get_now(party), one.vote, block) or block > one.clock - respond
+        if is_mine and is_safe and is_answerable(one, block):
+            yield one
+
+
+def list_others_asked(party: Party, block: int) -> Iterator[InnerAsk]:
+    """Open asks on others' votes, in the second half of their time, that this node can answer from what it
+    has: the signer's end is the claim's, and that state is in the store."""
+    late = party.game.terms.windows.respond // 2
+    for one in get_inner(party).asks.values():
+        seat = get_now(party).seats.get(one.seat)
+        is_open = seat is not None and seat.status != SeatStatus.CLOSED
+        is_others = is_open and seat is not None and party.account not in (seat.account, one.asker)
+        is_late = is_answerable(one, block) and block + late > one.clock
+        if is_others and is_late and _find_shared(party, one) is not None:
+            yield one
+
+
+def _find_shared(party: Party, opened: InnerAsk) -> Ends | None:
+    """The ends of another's vote that are one state which this node has."""
+    ref, account = opened.statement, get_now(party).seats[opened.seat].account
+    for known in party.task.audits.list_votes(ref.round):
+        if (known.ref, known.auditor) == (ref, account) and known.opening is not None:
+            end = _find_boundary(party, known)
+            is_shared = known.opening.claim_end_root == known.opening.own_end_root
+            if end is not None and is_shared and has_state(party, end.header):
+                return Ends(end, end.header, known.opening.seal_salt)
+    return None
+
+
+def _find_boundary(party: Party, known: KnownVote) -> BoundaryProof | None:
+    openings = party.task.audits.get_openings(known.vote.round, known.vote.slot)
+    return openings.boundaries.get(known.vote.segment + 1)
+
+
+# --- Answering ----------------------------------------------------------------------------------------------
+async def answer_own(party: Party, opened: InnerAsk) -> None:
+    """Show both leaves of this node's own vote."""
+    replay = find_replay(party, opened.statement)
+    if replay.claimed_end is None:
+        raise EnvironmentFault(
+            what="the end of the claim that this node voted on is not known",
+            expected=f"the opening of boundary {replay.segment + 1}",
+            actual="none",
+            remedy="Start with the home that made the vote.",
+        )
+    ends = Ends(replay.claimed_end, replay.own_end, replay.seal_salt)
+    async with party.task.locks["restore", opened.statement.round]:
+        if not has_state(party, ends.own):
+            work = (_restore_own, party, opened, replay.start.header, replay.own_end)
+            await party.task.retraining.compute(opened.clock, *work)
+        await _restore_claimed(party, opened, ends.claimed.header)
+    await _send(party, opened, ends)
+
+
+async def answer_others(party: Party, opened: InnerAsk) -> None:
+    """Show the leaf of another's vote whose two ends are one."""
+    ends = _find_shared(party, opened)
+    if ends is not None:
+        await _send(party, opened, ends)
+
+
+async def _restore_claimed(party: Party, opened: InnerAsk, end: StateHeader) -> None:
+    known = party.state.network.peers
+    solver = find_solver(get_now(party), opened.statement.round, opened.statement.slot)
+    peers = [known[account] for account in (solver, opened.asker) if account in known]
+    await fetch_tensors(party, peers, end)
+
+
+def _restore_own(party: Party, opened: InnerAsk, start: StateHeader, end: StateHeader) -> None:
+    place = (opened.statement.round, opened.statement.slot)
+    replay = find_replay(party, opened.statement)
+    *_, last = iterate_states(party, place, replay.segment, start)
+    require_same(end, keep_state(party, last))
+
+
+async def _send(party: Party, opened: InnerAsk, ends: Ends) -> None:
+    shown = await asyncio.to_thread(_show, party, opened, ends)
+    await party.chain.asks.answer(party.task.task, get_question(opened), shown)
+
+
+def _show(party: Party, opened: InnerAsk, ends: Ends) -> dict[str, Any]:
+    vote = opened.vote
+    [claimed] = open_state_leaves(party, ends.claimed.header, [opened.leaf])
+    own, rate_sum, path = NO_LEAF, 0, list[bytes]()
+    if ends.own != ends.claimed.header:
+        [own] = open_state_leaves(party, ends.own, [opened.leaf])
+        sums, index = compute_schedule_sums(party.task.spec), get_schedule_index(party, vote)
+        rate_sum, path = sums[index], compute_path(compute_schedule_levels(sums), index)
+    return {
+        "claimed_end": ends.claimed.header,
+        "own_end": ends.own,
+        "solver": find_solver(get_now(party), vote.round, vote.slot),
+        "boundary_salt": ends.claimed.salt,
+        "seal_salt": ends.seal_salt,
+        "claimed": claimed,
+        "own": own,
+        "learning_rate_sum": rate_sum,
+        "schedule_path": path,
+    }
+
+
+def get_schedule_index(party: Party, vote: Vote) -> int:
+    """The number of a vote's segment in the task."""
+    return vote.round * party.task.spec.terms.segment_count + vote.segment

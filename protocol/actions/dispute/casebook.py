@@ -1,25 +1,193 @@
-"""This node's part in disputes and asks: what it opened with which salt, and what it shows of its own steps.
+"""This node's part in disputes and asks: journal records, known statements, and its own shown steps.
 
-Read from the journal at the start, then kept in step with every record that is written through it. What was
-answered stands on chain and is not written down.
+Journal records have the fields that recovery needs and that nothing else knows. They name a statement by
+round, slot, draw (CLAIM: the claim itself) and rank. For a vote they add its signature, because a liar may
+sign several votes for one place.
+
+`Audits` is what this room reads of the audit room: known votes and seals, openings of claims, own replays.
+After a reorg it may still list a statement that the chain no longer has. So the user of a statement checks
+it with `known_statements.py`.
+
+`StepDesk` notes for which segments peers have asked this node for step states, and which it has at hand.
+Both lists are bounded, however many accounts ask: recomputing a segment costs the training of k steps.
+
+`CaseBook` holds what this node opened, with which salt, and what it shows of its own steps. It is read from
+the journal at the start, then kept in step with every record written through it. Answers stand on chain
+and are not written down.
 """
 
 import secrets
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from protocol.actions.dispute.records import CLAIM, CaseDropped, CaseMade
-from protocol.actions.dispute.sources import KnownVote
-from protocol.actions.step_desk import StepDesk
+from protocol.actions.merge.merge_records import WorkProof
 from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
-from protocol.compute.retrace import Retrace, retrace
-from protocol.compute.step import GetBatch, TrainingState, train_segment
-from protocol.compute.trace import TraceTree
+from protocol.adapters.messages import Word
+from protocol.compute.bounds.trace import Retrace, TraceTree, retrace
+from protocol.compute.program.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.statements import Sealed, Vote, VoteOpening
+
+CLAIM = -1
+"""In place of a draw: the statement is the claim."""
+NO_STEP = -1
+"""In place of a step: the claimant did not show its steps, so none could be judged."""
+
+
+@dataclass(frozen=True)
+class CaseMade:
+    """Before a dispute is opened: what it is about and its salt, so that it is opened once. step: the one
+    that was judged to lie beyond the limits."""
+
+    task: Word
+    round: int
+    slot: int
+    draw: int
+    rank: int
+    segment: int
+    signature: bytes
+    step: int
+    salt: Word
+
+
+@dataclass(frozen=True)
+class CaseDropped:
+    """Each step of a segment lies inside the limits of what this node makes of the claimant's own state
+    before it: its end may be drift, so it is never disputed."""
+
+    task: Word
+    round: int
+    slot: int
+    draw: int
+    rank: int
+    segment: int
+    signature: bytes
+
+
+RECORDS = (CaseMade, CaseDropped)
+"""All kinds of this room."""
+
+
+@dataclass(frozen=True)
+class KnownVote:
+    """A vote that this node was handed, found on chain or signed itself. auditor: who signed it, lower case;
+    opening: what opens it, once it is known."""
+
+    vote: Vote
+    signature: bytes
+    auditor: str
+    opening: VoteOpening | None = None
+
+    @property
+    def ref(self) -> StatementRef:
+        """Its place."""
+        return StatementRef(self.vote.round, self.vote.slot, self.vote.draw, self.vote.rank)
+
+
+@dataclass(frozen=True)
+class KnownSeal:
+    """A seal that this node was handed."""
+
+    said: Sealed
+    signature: bytes
+    auditor: str
+
+
+@dataclass(frozen=True)
+class ClaimOpenings:
+    """What a solver has shown of its claim: boundaries by number, the work leaf, the last boundary."""
+
+    boundaries: Mapping[int, BoundaryProof] = field(default_factory=dict)
+    work: WorkProof | None = None
+    last: BoundaryProof | None = None
+
+
+@dataclass(frozen=True)
+class OwnReplay:
+    """What this node's own replay of a drawn segment found. start: the claim's opened start; own_end: what
+    the replay came to; claimed_end: the claim's opened end; beyond_leaf: the state leaf that lies farthest
+    beyond the limits, None where all lie inside; seal_salt: of the seal that was signed for it."""
+
+    ref: StatementRef
+    segment: int
+    start: BoundaryProof
+    own_end: StateHeader
+    claimed_end: BoundaryProof | None
+    beyond_leaf: int | None
+    seal_salt: bytes
+
+
+class Audits(Protocol):
+    """The audit room, as this room reads it; all from memory."""
+
+    def list_votes(self, index: int) -> Iterable[KnownVote]:
+        """Votes on claims of a round, this node's own among them."""
+
+    def list_seals(self, index: int) -> Iterable[KnownSeal]:
+        """Seals on claims of a round."""
+
+    def list_replays(self, index: int) -> Iterable[OwnReplay]:
+        """This node's replays of segments of a round."""
+
+    def list_wrong_starts(self, index: int) -> Iterable[tuple[int, BoundaryProof]]:
+        """Slots of a round whose boundary 0 has step numbers that no claim starts from, and that boundary."""
+
+    def get_openings(self, index: int, slot: int) -> ClaimOpenings:
+        """What the solver of a slot has shown of its claim of a round."""
+
+
+Place = tuple[bytes, int, int]
+"""(task, round, segment of this node's claim)"""
+
+MAX_WANTED = 8
+"""Requests that wait, one of each account."""
+MAX_SHOWN = 2
+"""Segments whose step states are kept: the last ones asked for."""
+MAX_GRANTED = 2
+"""Segments that are recomputed for one account in a round."""
+
+
+@dataclass
+class StepDesk:
+    """Requests for step states, and their answers, from memory. The caller of `find` has checked that the
+    account may ask."""
+
+    wanted: OrderedDict[Place, str] = field(default_factory=OrderedDict)
+    """Who asked first, by segment."""
+    shown: OrderedDict[Place, tuple[bytes, ...]] = field(default_factory=OrderedDict)
+    """The k + 1 state roots, by segment."""
+    _granted: Counter[tuple[str, bytes, int]] = field(default_factory=Counter)
+
+    def find(self, account: str, task: bytes, index: int, segment: int) -> bytes | None:
+        """The roots, one after the other; None where they are not at hand: then the request is noted, unless
+        the account has had its share."""
+        place = (task, index, segment)
+        if place in self.shown:
+            return b"".join(self.shown[place])
+        has_share = self._granted.get((account, task, index), 0) < MAX_GRANTED
+        is_new = place not in self.wanted and account not in self.wanted.values()
+        if is_new and has_share and len(self.wanted) < MAX_WANTED:
+            self.wanted[place] = account
+        return None
+
+    def drop(self, place: Place) -> None:
+        """Not to be shown."""
+        self.wanted.pop(place, None)
+
+    def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
+        """Show these from now on; what is returned is shown no more."""
+        account = self.wanted.pop(place, None)
+        if account is not None:
+            self._granted[(account, *place[:2])] += 1
+        self.shown[place] = roots
+        return [self.shown.popitem(last=False)[1] for _ in range(len(self.shown) - MAX_SHOWN)]
+
 
 SEARCHES_AT_ONCE = 4
 """Traces that are searched at the same time; others wait their turn."""
@@ -55,11 +223,13 @@ class Sentence:
 
 @dataclass
 class CaseBook:
-    """cases: what is to be disputed, or was; dropped: what drift may explain; first_seen: when a statement
-    was first found false; traces: of this node's own disputed steps, by dispute; steps: states of its own
-    disputed segments, by round, slot and segment; shown: what is served, by what for; searched: disputes
-    whose trace has no fault; read: votes that were looked for on chain; desk: whose steps are wanted before a
-    dispute; now: the state at a block; dice: for spot asks, told nobody."""
+    """This node's disputes and asks on one task, and what it shows for them.
+
+    cases: what is to be disputed, or was; dropped: what drift may explain; first_seen: when a statement was
+    first found false; traces: of this node's own disputed steps, by dispute; steps: states of its own
+    disputed segments, by round, slot and segment; shown: what is served, by the reason for it; searched:
+    disputes whose trace has no fault; read: votes that were looked for on chain; desk: steps that accounts
+    want before a dispute; now: the state at a block; dice: secret random bytes for spot asks."""
 
     journal: Journal
     task: bytes
@@ -91,7 +261,8 @@ class CaseBook:
         self._index(record)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes, is_staked: bool) -> bool:
-        """Whether an account is shown a blob because of a dispute or of wanted steps: whoever has stake."""
+        """Whether an account may read a blob that is shown for a dispute or for wanted steps. is_staked:
+        whether it is served at all (`step_serving.is_served`)."""
         key = BlobKey(kind, root)
         return is_staked and any(key in keys for keys in self.shown.values())
 

@@ -1,32 +1,33 @@
-"""Claims whose start or pseudo-gradient this node found wrong, and votes that say so of a claim where it is
-right: proven in one transaction, with leaves of the store.
+"""Wrong starts and pseudo-gradients of claims, and votes that reject right ones: proven in one transaction.
 
-What this node found it has voted itself (`actions/audit`), or it is its own claim. So nothing is compared
-here: the contract compares, and nobody else is believed.
+Each proof uses leaves of the store. This node relies only on its own vote on the claim (`actions/audit`), or
+on the claim being its own. So it compares nothing here and believes no other node: the contract compares.
 """
 
 from collections.abc import Iterator
 
 from protocol.actions.dispute import evidence
-from protocol.actions.dispute.evidence import NO_WORK, Form, delta_form, start_form
-from protocol.actions.dispute.finding import Case
-from protocol.actions.dispute.knowing import get_now, list_own_boundaries
+from protocol.actions.dispute.casebook import ClaimOpenings, KnownVote
+from protocol.actions.dispute.evidence import NO_WORK, Case, Form, delta_form, start_form
+from protocol.actions.dispute.known_statements import (
+    find_accused,
+    find_claim,
+    find_solver,
+    get_now,
+    is_provable,
+    list_own_boundaries,
+)
 from protocol.actions.dispute.segments import restore_boundary
-from protocol.actions.dispute.sources import ClaimOpenings, KnownVote
-from protocol.actions.dispute.standing import find_accused, find_claim, find_solver, is_provable
-from protocol.actions.merge.book import WorkProof
 from protocol.actions.merge.global_model import load_outer, load_weights
-from protocol.actions.merge.opening import open_boundary, open_work
-from protocol.actions.merge.places import find_carried_round
-from protocol.actions.merge.work import fetch_delta, find_work
+from protocol.actions.merge.merge_records import WorkProof, find_carried_round
+from protocol.actions.merge.work import fetch_delta, find_work, open_boundary, open_work
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
-from protocol.spec.claim_tree import compute_carried_root
 from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import GameRound, StatementRef
 from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_BYTE_MAX
-from protocol.spec.statements import COMPARED, VoteWord
+from protocol.spec.statements import COMPARED, VoteWord, compute_carried_root
 
 WORK_WORDS = frozenset({VoteWord.REJECT_START, VoteWord.REJECT_DELTA})
 

@@ -1,34 +1,128 @@
-"""What the opener of a dispute does: name the false step, look for the fault in its trace, prove it, or
-demand on chain what is not served.
+"""The opener's part of a dispute: find the fault in the named step's trace, prove it, or demand leaves.
 
-The claimant answers for its own sentence only, so a step is computed from the state that it claims to have
-started from. Whoever posted a trace that it does not have cannot show the leaves that are demanded, and is
-convicted by its silence.
+A proof shows an operation beyond its bound, or a datum that is not the task's. What the claimant does not
+serve the opener demands on chain.
+
+The claimant answers only for its own sentence, so a step is computed from the state that the claimant says
+it started from. A claimant that posted a trace it does not have cannot show the demanded leaves, and is
+convicted for its silence.
 """
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from random import Random, SystemRandom
 
 from torch import Tensor
 
-from protocol.actions.dispute.demands import list_demands
-from protocol.actions.dispute.knowing import get_now
-from protocol.actions.dispute.naming import find_start, format_name
-from protocol.actions.dispute.proving import prove_input, prove_operation
+from protocol.actions.dispute.known_statements import get_now
 from protocol.actions.dispute.segments import compute_state, get_batches
+from protocol.actions.dispute.step_judging import find_start, format_name
+from protocol.actions.merge.merge_records import get_shards
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_state, has_state, keep_state, load_state
-from protocol.actions.traces import RemoteTrace, describe_layout, open_trace
+from protocol.actions.traces import RemoteTrace, TraceLayout, describe_layout, open_trace
 from protocol.adapters.wire.session import Peer
-from protocol.compute.facts import compute_step_facts
-from protocol.compute.fault import ClaimedTrace, FaultFinder, InputFault, OperationFault
-from protocol.compute.openings import prove_node
-from protocol.compute.program import BuiltProgram, build_program, describe_program
-from protocol.compute.step import Batch, TrainingState, compute_scalars
+from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault, OperationFault, prove_node
+from protocol.compute.digest import build_byte_tree
+from protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from protocol.compute.program.task_program import (
+    BuiltProgram,
+    build_program,
+    compute_step_facts,
+    describe_program,
+)
+from protocol.spec.containers import LeafProof, StateHeader
+from protocol.spec.drawing import draw_sample_start
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute, PostedTrace
-from protocol.spec.program import get_constant_roots
+from protocol.spec.game.inner_dispute import LEAVES_MAX, DemandedLeaf, DisputeStage, InnerDispute, PostedTrace
+from protocol.spec.merkle import compute_path
+from protocol.spec.params import LEAF_BYTES
+from protocol.spec.program import INPUTS, Program, Role, get_constant_roots
+from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+
+
+def list_demands(
+    program: Program, layout: TraceLayout, withheld: int | None, chance: Random | None = None
+) -> list[DemandedLeaf]:
+    """At most LEAVES_MAX leaves to demand. withheld: the buffer that the claimant does not serve; None where
+    it is no single buffer. Then one leaf is drawn from the output of each of some nodes, the last one among
+    them.
+
+    A claimant without such a buffer cannot show any leaf of it. The leaves are random, so no claimant can
+    prepare just those."""
+    chance = chance or SystemRandom()
+    if withheld is None:
+        numbers = range(len(program.nodes) - 1)
+        drawn = chance.sample(numbers, min(LEAVES_MAX - 1, len(numbers)))
+        nodes = sorted([*drawn, len(program.nodes) - 1])
+        return [_draw_leaf(program, layout, node, 0, chance) for node in nodes]
+    node, place = next(_list_places(program, withheld))
+    count = layout[withheld].leaf_count
+    leaves = sorted(chance.sample(range(count), min(LEAVES_MAX, count)))
+    return [DemandedLeaf(node, place, leaf) for leaf in leaves]
+
+
+def _list_places(program: Program, buffer: int) -> Iterator[tuple[int, int]]:
+    """Nodes that touch a buffer, and where: 0 the output, 1 and up the operands."""
+    for number, node in enumerate(program.nodes):
+        for place, access in enumerate((node.output, *node.operands)):
+            if access.buffer == buffer and program.buffers[buffer].role is not Role.CONSTANT:
+                yield number, place
+
+
+def _draw_leaf(program: Program, layout: TraceLayout, node: int, place: int, chance: Random) -> DemandedLeaf:
+    buffer = (program.nodes[node].output, *program.nodes[node].operands)[place].buffer
+    return DemandedLeaf(node, place, chance.randrange(layout[buffer].leaf_count))
+
+
+LABELS, SCALARS = (INPUTS.index(role) for role in (Role.LABELS, Role.SCALARS))
+"""Numbers of these buffers in every program."""
+
+
+async def prove_operation(
+    party: Party, dispute: InnerDispute, start: StateHeader, fault: OperationFault
+) -> None:
+    """Have the referee compute the element."""
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    proof = (fault.node, fault.element, fault.openings)
+    await party.chain.disputes.prove_operation(party.task.task, dispute.name, facts, start, *proof)
+
+
+async def prove_input(party: Party, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
+    """Show the token, label or scalar that the task gives beside the claimed one."""
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    if fault.buffer == SCALARS:
+        datum = open_scalars(party, start, fault.element)
+    else:
+        datum = open_token(party, dispute, fault.element, fault.buffer == LABELS)
+    place = (fault.buffer, fault.element, fault.opening, datum)
+    await party.chain.disputes.prove_datum(party.task.task, dispute.name, facts, start, *place)
+
+
+def open_scalars(party: Party, start: StateHeader, which: int) -> LeafProof:
+    """The leaf with a scalar of the step: the learning rate goes by the global step, the bias corrections by
+    the local one."""
+    leaves = compute_scalar_leaves(party.task.spec)
+    place = start.local_step if which else start.global_step
+    return LeafProof(leaves[place], tuple(compute_path(compute_scalar_levels(leaves), place)))
+
+
+def open_token(party: Party, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
+    """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
+    training, ref = party.task.spec.training, dispute.statement
+    game_round = get_now(party).rounds[ref.round]
+    assert game_round.beacon is not None and dispute.step is not None
+    inner_step = dispute.segment * party.task.spec.terms.segment_steps + dispute.step
+    row, column = divmod(position, training.sequence_tokens)
+    shard, length = get_shards(game_round)[ref.slot], training.sequence_tokens
+    place = (shard, inner_step, row, training.token_count, length)
+    first = draw_sample_start(game_round.beacon, *place)
+    byte = (first + column + is_label) * training.token_bytes
+    tree = build_byte_tree(party.task.corpus.tokens.numpy().tobytes())
+    data, path = tree.open_leaf(byte // LEAF_BYTES)
+    return LeafProof(data, tuple(path))
 
 
 @dataclass(frozen=True)

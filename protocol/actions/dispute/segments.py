@@ -11,18 +11,17 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from protocol.actions.dispute.knowing import get_inner, get_now
-from protocol.actions.dispute.sources import OwnReplay
-from protocol.actions.dispute.standing import find_solver
-from protocol.actions.merge.opening import get_finished
-from protocol.actions.merge.places import find_carried_round, get_shards
-from protocol.actions.merge.starting import begin_state, compute_start, find_carried
+from protocol.actions.dispute.casebook import OwnReplay
+from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now
+from protocol.actions.merge.merge_records import find_carried_round, get_shards
+from protocol.actions.merge.training import begin_state, compute_start, find_carried
+from protocol.actions.merge.work import get_finished
 from protocol.actions.retraining import AUDITS, Turn
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, load_state
-from protocol.compute.data import get_batch
 from protocol.compute.digest import state_header
-from protocol.compute.step import GetBatch, TrainingState
+from protocol.compute.model.batches import get_batch
+from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault

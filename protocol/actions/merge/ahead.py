@@ -1,4 +1,12 @@
-"""Training ahead: while a round is audited, its solvers train the next one on the guessed outer root.
+"""Training ahead: guess which claims of the closed round will be merged, and train the next round on that
+root.
+
+The guess: which claims of the closed round will be merged, as far as this node knows.
+
+It is made from what the chain and the journal have, so a killed node makes it again. What is trained on it
+is said to nobody: a round is committed to once it is opened.
+
+Training ahead: while a round is audited, its solvers train the next one on the guessed outer root.
 
 Where the guess is right, `MakeClaim` finds the claim as far as it is. Where it is wrong, only time is lost:
 nothing is committed, signed or shown because of a guess.
@@ -8,15 +16,76 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from protocol.actions.merge.book import MergeKey
-from protocol.actions.merge.guessing import Guess, find_guess
-from protocol.actions.merge.origins import Origin, get_basis, read_origin
-from protocol.actions.merge.outer_step import get_root, merge_claims
-from protocol.actions.merge.records import compute_basis
-from protocol.actions.merge.training import finish_claim, is_whole
-from protocol.actions.runtime.duties import Duty, Wait
-from protocol.actions.runtime.party import Party
+from protocol.actions.merge.merge_records import MergeKey, compute_basis, find_own_slot
+from protocol.actions.merge.merge_signing import judge_round
+from protocol.actions.merge.outer_step import find_own_merge, get_root, make_key, merge_claims
+from protocol.actions.merge.training import Origin, finish_claim, get_basis, is_whole, read_origin
+from protocol.actions.merge.work import is_fetched
+from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.deciding import get_waiting_round
+from protocol.spec.game.guessing import foresee, list_guessed, list_open
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
+
+FETCH_DIVISOR = 8
+"""After this part of `audit_max` a claim whose pseudo-gradient has not come is left out."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """key: what is merged; beacon: of the next round; state: the chain's, with all votes that are known."""
+
+    key: MergeKey
+    beacon: bytes
+    state: GameState
+    slots: tuple[int, ...]
+    block: int
+
+    def foresee(self, root: bytes) -> GameState:
+        """The state with the next round on this root."""
+        return foresee(self.state, self.state.rounds[self.key.round], root, self.slots, self.block)
+
+
+def find_guess(party: Party, block: int) -> Guess | Wait | None:
+    """What this node can train next; None where there is nothing to train, or nothing to be said yet: until
+    more than half of the open claims are in the guess. A Wait while pseudo-gradients are on their way."""
+    state = get_state_at(party.game, block)
+    game_round, seat = get_waiting_round(state), find_seat(state, party.account)
+    is_away = seat is None or seat.status != SeatStatus.OPEN
+    if game_round is None or game_round.beacon is None or is_away or _is_contradicted(party, state, block):
+        return None
+    state = judge_round(party, state, game_round.index, block).state
+    game_round = state.rounds[game_round.index]
+    likely = list_guessed(state, game_round, find_own_slot(state, game_round, party.account), block)
+    slots = tuple(slot for slot in likely if is_fetched(party, game_round, slot))
+    until = (game_round.closed or 0) + state.terms.windows.audit_max // FETCH_DIVISOR
+    if slots != likely and block <= until:
+        return Wait(until + 1)
+    beacon = _find_next_beacon(party, state, game_round, slots, block)
+    if beacon is None or 2 * len(slots) <= len(list_open(state, game_round, block)):
+        return None
+    return Guess(make_key(game_round, slots), beacon, state, slots, block)
+
+
+def _find_next_beacon(
+    party: Party, state: GameState, game_round: GameRound, slots: tuple[int, ...], block: int
+) -> bytes | None:
+    """The beacon of the round that a post opens; None where it is not known, or this node does not sit in
+    it."""
+    opened = foresee(state, game_round, state.root, slots, block).rounds.get(game_round.index + 1)
+    is_member = opened is not None and find_own_slot(state, opened, party.account) is not None
+    return opened.beacon if opened is not None and is_member else None
+
+
+def _is_contradicted(party: Party, state: GameState, block: int) -> bool:
+    """Whether a root that can still fall is another than this node's own merge."""
+    for game_round in state.rounds.values():
+        made = find_own_merge(party, game_round) if game_round.phase == RoundPhase.POSTED else None
+        if made is not None and block <= game_round.root_until and get_root(made) != game_round.root:
+            return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""Contests of a posted root: open one where the own merge differs, and play it.
+"""Contests of a posted root: open one where the own merge differs, play it, bring the leaf.
+
+What the contract needs to compute a contested leaf: the leaves of the base root's tensors, and of each
+merged claim its pseudo-gradient's leaf with what ties it to the claim. Twin: `IContests.bringLeaf`.
+
+Contests of a posted root: open one where the own merge differs, and play it.
 
 Everybody computes the same bits, so a root that differs is wrong. Whoever has the tree of the posted root
 answers, the contester follows the node that its own tree lacks, at the leaf anybody brings the inputs. A node
@@ -10,22 +15,51 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.merge.leaf_inputs import gather_inputs
+from protocol.actions.merge.global_model import load_outer, load_outer_state
+from protocol.actions.merge.merge_records import ContestMade, MergeMade, find_own_slot, sort_by_shard
 from protocol.actions.merge.outer_step import find_own_merge, get_root, make_key, merge_claims
-from protocol.actions.merge.places import find_own_slot
 from protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank, take_turn
-from protocol.actions.merge.records import ContestMade, MergeMade
-from protocol.actions.runtime.credit import fund_bonds
-from protocol.actions.runtime.duties import Duty, Wait
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import refer_tensor
+from protocol.actions.merge.work import fetch_delta, find_work
+from protocol.actions.runtime.party import Duty, Party, Wait, fund_bonds
+from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
 from protocol.compute.digest import ByteTree, build_byte_tree
-from protocol.spec.contest import compute_nodes_below, find_differing
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.enums import RoundPhase
-from protocol.spec.game.inner_contest import ENDED, InnerContest, InnerTurn
+from protocol.spec.game.contests import ENDED, InnerContest, InnerTurn
 from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.state import GameRound, GameState, RootContest
+from protocol.spec.game.state import GameRound, GameState, RootContest, RoundPhase
+from protocol.spec.merkle import count_tensor_leaves
+from protocol.spec.outer import compute_nodes_below, find_differing
+
+
+async def gather_inputs(party: Party, game_round: GameRound, leaf: int) -> bytes:
+    """The inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is needed."""
+    count = party.task.spec.terms.parameter_count
+    if leaf >= count_tensor_leaves(count):
+        return b""
+    outer = await load_outer(party, game_round.base_root)
+    await load_outer_state(party, outer)
+    parts = [
+        await asyncio.to_thread(_open, party, refer_tensor(root, count), leaf)
+        for root in (outer.weights_root, outer.momentum_root)
+    ]
+    for slot in sort_by_shard(game_round, game_round.merged):
+        parts.append(await _open_claim(party, game_round, slot, leaf))
+    return b"".join(parts)
+
+
+async def _open_claim(party: Party, game_round: GameRound, slot: int, leaf: int) -> bytes:
+    """The pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
+    await fetch_delta(party, game_round, slot)
+    proof = await find_work(party, game_round, game_round.claims[slot])
+    ref = refer_delta(proof.delta_root, party.task.spec.terms.parameter_count)
+    opened = await asyncio.to_thread(_open, party, ref, leaf)
+    return opened + proof.carried_root + b"".join(proof.path)
+
+
+def _open(party: Party, ref: BlobRef, leaf: int) -> bytes:
+    (proof,) = party.store.open_leaves(ref, [leaf])
+    return proof.data + b"".join(proof.path)
+
 
 ATTEMPTS_MAX = 2
 """Own contests of one root: whoever loses them all on a sound machine does not find its error by another."""

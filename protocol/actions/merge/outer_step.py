@@ -1,29 +1,33 @@
-"""The outer step of a round over a set of its claims: computed from the bytes, kept, and written down.
+"""The outer step of a round over a set of its claims, and what stands behind a round's base root.
+
+The outer step of a round over a set of its claims: computed from the bytes, kept, and written down.
 
 The deltas of a round are fetched as soon as it is closed. The merge of all of them is computed before the
 votes are in: where all claims are accepted it is the one that is posted.
+
+The base root of a round: what stands behind it, checked by the own merge where that can be had.
+
+An honest node whose own merge of a round differs from the posted root contests it and does not train on it.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.merge.book import MergeKey
-from protocol.actions.merge.global_model import keep_outer, load_outer, load_outer_state
-from protocol.actions.merge.places import sort_by_shard
-from protocol.actions.merge.records import MergeMade
+from protocol.actions.merge.global_model import keep_outer, load_outer, load_outer_state, load_weights
+from protocol.actions.merge.merge_records import MergeKey, MergeMade, sort_by_shard
 from protocol.actions.merge.work import fetch_delta, is_fetched, name_claim
-from protocol.actions.runtime.duties import Duty
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Duty, Party
 from protocol.adapters.blobs import refer_tensor
-from protocol.compute.outer import merge
+from protocol.compute.outer.outer_tensors import merge
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.game.deciding import get_waiting_round
 from protocol.spec.game.guessing import list_open
 from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.posting import get_waiting_round
-from protocol.spec.game.state import GameRound
+from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.statements import MergeSignature, compute_merged_hash
 
 
@@ -137,3 +141,53 @@ def _require_round(party: Party, key: MergeKey) -> GameRound:
             remedy="Nothing is lost: what is on the chain is merged.",
         )
     return game_round
+
+
+log = logging.getLogger(__name__)
+
+
+def find_posted(state: GameState, root: bytes) -> GameRound | None:
+    """The newest round whose posted root this is; None for the root that the task begins with."""
+    posted = [r for r in state.rounds.values() if r.phase == RoundPhase.POSTED and r.root == root]
+    return max(posted, key=lambda game_round: game_round.index, default=None)
+
+
+async def load_base(party: Party, root: bytes) -> OuterHeader:
+    """What stands behind the base root of a round, its weights in the store. Raises ProtocolFault where the
+    own merge comes to another root, EnvironmentFault where nothing can be had."""
+    await check_base(party, root)
+    header = await load_outer(party, root)
+    await load_weights(party, header)
+    return header
+
+
+async def check_base(party: Party, root: bytes) -> None:
+    """Merge what was posted as `root`, where its claims can be had. Raises ProtocolFault where that comes to
+    another root."""
+    posted = find_posted(party.game, root)
+    if posted is None:
+        return
+    try:
+        made = await merge_claims(party, make_key(posted, posted.merged))
+    except EnvironmentFault as fault:
+        log.info("round %s cannot be merged here: %s", posted.index, fault)
+        return
+    if get_root(made) != root:
+        raise ProtocolFault(
+            what="a posted root is not what its claims come to",
+            expected=get_root(made).hex(),
+            actual=root.hex(),
+            where=f"round {posted.index}",
+            remedy="It is contested; nothing is trained on it.",
+        )
+
+
+class BaseModels:
+    """The same for rooms that must not know of this one."""
+
+    def __init__(self, party: Party) -> None:
+        self._party = party
+
+    async def load_base(self, base_root: bytes) -> OuterHeader:
+        """As the function of this name."""
+        return await load_base(self._party, base_root)

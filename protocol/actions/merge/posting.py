@@ -9,21 +9,22 @@ import asyncio
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from protocol.actions.merge.book import MergeKey
-from protocol.actions.merge.judging import MergeSet, find_merge_set, judge_round
+from protocol.actions.merge.merge_records import MergeKey, find_own_slot, list_open_solvers
+from protocol.actions.merge.merge_signing import (
+    MergeSet,
+    find_merge_set,
+    gather_signatures,
+    is_majority,
+    judge_round,
+)
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.merge.places import find_own_slot, list_open_solvers
-from protocol.actions.merge.signing import gather_signatures, is_majority
 from protocol.actions.merge.work import is_fetched
-from protocol.actions.runtime.duties import Duty, Wait
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.drawing import list_draws
-from protocol.spec.game.enums import RoundPhase
-from protocol.spec.game.fates import is_draw_over
+from protocol.spec.game.deciding import get_post_window, get_waiting_round
+from protocol.spec.game.fates import is_draw_over, list_draws
 from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.posting import get_post_window, get_waiting_round
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.game.timing import get_votes_from
 
 SPREAD_BLOCKS = 2

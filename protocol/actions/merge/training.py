@@ -1,32 +1,143 @@
-"""Training a claim: segment after segment, every boundary kept, then the claim's root. One loop for a round
+"""A solver's claim: what it starts from, its training segment after segment, and its commitment.
+
+What a claim of a round has to start from: the base root's weights, and moments of zero or carried on.
+
+What a claim of a round is trained from: the same for a round that runs and for one that is foreseen.
+
+Training a claim: segment after segment, every boundary kept, then the claim's root. One loop for a round
 that runs and for one that is foreseen.
 
 The journal has the salts before training, each boundary as it is reached, and the claim before it is sent.
 A node that was killed goes on at its last boundary and can only ever say the same again. What was computed on
 another base root or beacon stays in the journal and counts for nothing.
+
+A solver's claim of the round that runs: trained as far as it is not yet, and committed to.
 """
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
 
-from protocol.actions.merge.bases import check_base
-from protocol.actions.merge.book import ClaimWork
-from protocol.actions.merge.opening import compute_leaves
-from protocol.actions.merge.origins import Origin
-from protocol.actions.merge.records import ClaimBoundaryReached, ClaimFinished, ClaimSaltsDrawn
-from protocol.actions.merge.starting import begin_state, compute_start, make_start_header
-from protocol.actions.runtime.party import Party
+from protocol.actions.merge.global_model import load_weights
+from protocol.actions.merge.merge_records import (
+    ClaimBoundaryReached,
+    ClaimFinished,
+    ClaimSaltsDrawn,
+    ClaimWork,
+    compute_basis,
+    find_carried_round,
+    find_own_slot,
+    get_shards,
+)
+from protocol.actions.merge.outer_step import check_base, load_base
+from protocol.actions.merge.work import compute_leaves
+from protocol.actions.runtime.party import Duty, Party
 from protocol.actions.runtime.states import has_state, keep_state, load_state
 from protocol.adapters.blobs import refer_delta
-from protocol.compute.data import get_batch
 from protocol.compute.digest import build_delta_tree
-from protocol.compute.outer import encode_delta
-from protocol.compute.step import TrainingState, train_segment
-from protocol.spec.claim_tree import compute_carried_root, compute_claim_root
-from protocol.spec.containers import StateHeader
+from protocol.compute.model.batches import get_batch
+from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.step import TrainingState, begin_round, train_segment
+from protocol.spec.codec import compute_state_root
+from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
+from protocol.spec.game.timing import get_live_round
+from protocol.spec.statements import compute_carried_root, compute_claim_root
+
+
+@dataclass(frozen=True)
+class ClaimStart:
+    """outer: what stands behind the base root; header: boundary 0; carried: the state whose moments go on."""
+
+    outer: OuterHeader
+    header: StateHeader
+    carried: StateHeader | None = None
+
+
+async def compute_start(
+    party: Party, index: int, base_root: bytes, carried: StateHeader | None
+) -> ClaimStart:
+    """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
+    outer = await load_base(party, base_root)
+    return ClaimStart(outer, make_start_header(party, index, outer.weights_root, carried), carried)
+
+
+def make_start_header(
+    party: Party, index: int, weights_root: bytes, carried: StateHeader | None
+) -> StateHeader:
+    """Boundary 0 of this node's claim of round `index`."""
+    terms = party.task.spec.terms
+    step = index * terms.inner_steps
+    if carried is None:
+        return StateHeader(weights_root, terms.zero_root, terms.zero_root, 0, step)
+    moments = (carried.first_moment_root, carried.second_moment_root, carried.local_step)
+    return StateHeader(weights_root, *moments, step)
+
+
+def find_carried(party: Party, state: GameState, index: int) -> StateHeader | None:
+    """The last state of this node's last merged claim before round `index`, where moments carry over."""
+    seat = find_seat(state, party.account)
+    if not party.task.spec.terms.carry_moments or seat is None:
+        return None
+    earlier = find_carried_round(state, index, seat)
+    if earlier is None:
+        return None
+    boundaries = party.task.claims.find(state.rounds[earlier]).boundaries
+    return boundaries[max(boundaries)]
+
+
+async def begin_state(party: Party, start: ClaimStart) -> TrainingState:
+    """The state at boundary 0. Raises EnvironmentFault while the carried moments are not on disk."""
+    if start.carried is not None and not has_state(party, start.carried):
+        raise EnvironmentFault(
+            what="the moments that a claim goes on from were pruned",
+            expected=f"the end of an older claim, {compute_state_root(start.carried).hex()}",
+            actual="not on disk: the root of a round after it fell",
+            remedy="Wait: the node trains that claim again from its start.",
+        )
+    weights = await load_weights(party, start.outer)
+    if start.carried is None:
+        return begin_round(weights, start.header.global_step)
+    carried = await asyncio.to_thread(load_state, party, start.carried)
+    return begin_round(weights, start.header.global_step, carried)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """shard: the data of this node's slot; carried: the state whose moments go on, None where they start from
+    zero."""
+
+    index: int
+    base_root: bytes
+    beacon: bytes
+    shard: int
+    carried: StateHeader | None = None
+
+    @property
+    def basis(self) -> bytes:
+        """What the journal calls it by, beside the round."""
+        return compute_basis(self.base_root, self.beacon)
+
+
+def get_basis(game_round: GameRound) -> bytes | None:
+    """What a claim of the round is trained from; None before it was dealt."""
+    beacon = game_round.beacon
+    return None if beacon is None else compute_basis(game_round.base_root, beacon)
+
+
+def read_origin(party: Party, state: GameState, game_round: GameRound) -> Origin:
+    """What this node's claim of a dealt round of `state`, in which it sits, is trained from."""
+    slot = find_own_slot(state, game_round, party.account)
+    assert slot is not None and game_round.beacon is not None
+    shard, carried = get_shards(game_round)[slot], find_carried(party, state, game_round.index)
+    return Origin(game_round.index, game_round.base_root, game_round.beacon, shard, carried)
+
 
 Require = Callable[[], object]
 """Raises EnvironmentFault where a round is, or will be, trained from something else."""
@@ -145,3 +256,45 @@ def _conclude(party: Party, origin: Origin, work: ClaimWork, delta: bytes) -> Cl
     root = compute_claim_root(compute_leaves(party, origin.index, work, delta_root))
     place = (party.task.task, origin.index, origin.basis)
     return ClaimFinished(*place, root, segments, delta_root, carried)
+
+
+@dataclass(frozen=True)
+class MakeClaim:
+    """Train a round and commit to it. basis: its base root and beacon."""
+
+    round: int
+    basis: bytes
+
+    async def perform(self, party: Party) -> None:
+        """Train what is not trained yet, write the claim down, send it."""
+        async with party.task.locks["claim", self.round]:
+            origin = read_origin(party, party.game, self.require_round(party))
+            finished = await finish_claim(party, origin, partial(self.require_round, party))
+            game_round = self.require_round(party)
+        words = (game_round.base_root, game_round.beacon, finished.claim_root, finished.segments)
+        await party.chain.rounds.commit(party.task.task, self.round, *words)
+
+    def require_round(self, party: Party) -> GameRound:
+        """The round, as long as it is trained from the same. Raises EnvironmentFault after a reorg or a
+        fall."""
+        game_round = party.game.rounds.get(self.round)
+        if game_round is None or get_basis(game_round) != self.basis:
+            raise EnvironmentFault(
+                what="the round starts from something else now",
+                expected=f"round {self.round} on the base root and beacon that it was trained from",
+                actual="others, or none",
+                remedy="Nothing is lost but time: the round is trained anew.",
+            )
+        return game_round
+
+
+def list_duties(party: Party, block: int) -> Iterator[Duty]:
+    """The claim of the round that runs, while the chain takes it."""
+    state = get_state_at(party.game, block)
+    game_round, seat = get_live_round(state), find_seat(state, party.account)
+    if game_round is None or seat is None or seat.status == SeatStatus.CLOSED:
+        return
+    basis, slot = get_basis(game_round), find_own_slot(state, game_round, party.account)
+    is_taking = game_round.phase == RoundPhase.RUNNING and game_round.closed is None
+    if is_taking and basis is not None and slot is not None and slot not in game_round.claims:
+        yield MakeClaim(game_round.index, basis)

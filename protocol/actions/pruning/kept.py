@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from protocol.actions.audit.book import AuditBook
-from protocol.actions.audit.records import SealMade, VoteMade
+from protocol.actions.audit.audit_records import AuditBook, SealMade, VoteMade
 from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.book import ClaimBook, ClaimWork
+from protocol.actions.merge.merge_records import (
+    ClaimBook,
+    ClaimWork,
+    compute_basis,
+    find_carried_round,
+    find_own_slot,
+)
 from protocol.actions.merge.outer_step import make_key
-from protocol.actions.merge.places import find_carried_round, find_own_slot
-from protocol.actions.merge.records import compute_basis
-from protocol.actions.pruning.named import name_delta, name_outer, name_state, name_tensors
 from protocol.actions.pruning.windows import (
     NEWEST_GUESSES,
     find_settled,
@@ -34,6 +36,10 @@ from protocol.actions.pruning.windows import (
     is_whole,
     list_asked_segments,
     list_shown_segments,
+    name_delta,
+    name_outer,
+    name_state,
+    name_tensors,
 )
 from protocol.adapters.blobs import BlobKey
 from protocol.spec.codec import compute_outer_root

@@ -13,14 +13,14 @@ from functools import partial
 
 from protocol.actions.dispute.segments import iterate_states
 from protocol.actions.merge.global_model import get_initial_header, load_weights
-from protocol.actions.merge.places import find_own_slot
+from protocol.actions.merge.merge_records import find_own_slot
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
-from protocol.adapters.bits import TaskBits, read_bits, read_processor_model, write_bits
-from protocol.compute.data import get_batch
+from protocol.adapters.files import TaskBits, read_bits, read_processor_model, write_bits
 from protocol.compute.determinism import describe_bits
 from protocol.compute.digest import state_header
-from protocol.compute.step import begin_round
+from protocol.compute.model.batches import get_batch
+from protocol.compute.program.step import begin_round
 from protocol.spec.codec import compute_state_root
 
 WARNING = (

@@ -1,11 +1,28 @@
-"""Until which block a round can still make somebody ask for its states. Pure: all from the machine's state.
+"""Until which block a node can be asked for states, which blobs its records name, and what pruning
+remembers.
+
+Until which block a round can still make somebody ask for its states. Pure: all from the machine's state.
 
 Each function answers for a block; the window's last block is inside.
+
+Which blobs the records of a task name, whether they are still needed or not.
+
+What no record names (a state that is being fetched or replayed, a pseudo-gradient of another solver after a
+restart) is a stray: `pruning_duties.py` deletes it later, and never at first sight.
+
+What a node remembers of its pruning while it runs. A restart forgets it, and nothing is lost.
 """
 
-from protocol.spec.game.drawing import get_drawn_segment
-from protocol.spec.game.enums import RoundPhase
-from protocol.spec.game.state import GameRound, GameState, StatementRef
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from protocol.actions.audit.audit_records import AuditBook
+from protocol.actions.merge.merge_records import ClaimBook
+from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.journal import Journal
+from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.game.fates import get_drawn_segment
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
 from protocol.spec.game.timing import get_ask_until, get_duty_until, get_statement_until, get_votes_from
 
 WHOLE_ROUNDS = 2
@@ -136,3 +153,80 @@ def _list_round_stages(state: GameState, game_round: GameRound, block: int) -> t
 
 def _find_start(state: GameState, ref: StatementRef) -> int | None:
     return None if ref.draw is None else get_votes_from(state, state.rounds[ref.round], ref.draw)
+
+
+def name_tensors(*roots: bytes) -> Iterator[BlobKey]:
+    """Tensors by their roots."""
+    return (BlobKey(BlobKind.TENSOR, root) for root in roots)
+
+
+def name_delta(root: bytes) -> BlobKey:
+    """A pseudo-gradient by its root."""
+    return BlobKey(BlobKind.DELTA, root)
+
+
+def name_state(header: StateHeader) -> Iterator[BlobKey]:
+    """W, m and v of a state."""
+    return name_tensors(header.weights_root, header.first_moment_root, header.second_moment_root)
+
+
+def name_outer(header: OuterHeader) -> Iterator[BlobKey]:
+    """W and momentum of an outer state."""
+    return name_tensors(header.weights_root, header.momentum_root)
+
+
+def list_named(claims: ClaimBook, audits: AuditBook) -> frozenset[BlobKey]:
+    """Every blob that a record of the task names, or that was fetched for it by name."""
+    return frozenset([*_list_claimed(claims), *_list_audited(audits)])
+
+
+def list_foreign(journal: Journal, task: bytes) -> frozenset[BlobKey]:
+    """The same of all other tasks of the journal."""
+    others = {getattr(record, "task", task) for record in journal.replay()} - {task}
+    return frozenset(
+        key for one in others for key in list_named(ClaimBook(journal, one), AuditBook(journal, one))
+    )
+
+
+def _list_claimed(claims: ClaimBook) -> Iterator[BlobKey]:
+    for work in list(claims.works.values()):
+        yield from _chain(name_state(header) for header in list(work.boundaries.values()))
+        if work.finished is not None:
+            yield name_delta(work.finished.delta_root)
+    for made in list(claims.merges.values()):
+        yield from name_tensors(made.weights_root, made.momentum_root)
+    yield from _chain(name_outer(header) for header in list(claims.outer.values()))
+    yield from (name_delta(proof.delta_root) for proof in list(claims.proofs.values()))
+
+
+def _list_audited(audits: AuditBook) -> Iterator[BlobKey]:
+    for sealed in list(audits.seals.values()):
+        yield from _chain(map(name_state, (sealed.start.header, sealed.own_end)))
+    for vote in list(audits.votes.values()):
+        if vote.ends is not None:
+            yield from _chain(map(name_state, (vote.ends.end.header, vote.ends.last.header)))
+            yield name_delta(vote.ends.work.delta_root)
+
+
+def _chain(groups: Iterable[Iterable[BlobKey]]) -> Iterator[BlobKey]:
+    return (key for group in groups for key in group)
+
+
+@dataclass
+class PruningMemory:
+    """done: the stages (`windows.list_stages`) of the last pruning; strays: blobs that no record names, and
+    the block in which each was first seen so; foreign: what other tasks of this home name, None until it was
+    looked up; begun: (round, basis) of the last claims that were trained, the newest last; unlike_until: up
+    to this round claims and votes were computed with other bits than this machine computes now, -1 where
+    there are none."""
+
+    done: object = None
+    strays: dict[BlobKey, int] = field(default_factory=dict)
+    foreign: frozenset[BlobKey] | None = None
+    begun: tuple[tuple[int, bytes], ...] = ()
+    unlike_until: int = -1
+
+    def note_work(self, index: int, basis: bytes) -> None:
+        """What a round is trained from now, a guess or not."""
+        older = [place for place in self.begun if place != (index, basis) and place[0] >= index - 1]
+        self.begun = (*older, (index, basis))

@@ -1,4 +1,11 @@
-"""What the chain tells, folded: tasks with their games, peers, and what is said inside disputes.
+"""What the chain tells, folded: tasks with their games, peers and their endpoints, and what is said inside
+disputes.
+
+Who has a stake: answers from memory, for each request of a stranger.
+
+Who can be reached where: folded from the chain's events, so it answers from memory.
+
+What the chain tells, folded: tasks with their games, peers, and what is said inside disputes.
 
 After a reorg the events that stand are folded again from the first.
 """
@@ -8,19 +15,84 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.actions.network import Network
-from protocol.actions.runtime.seated import Seated
-from protocol.adapters.chain.game import GameChain
-from protocol.adapters.chain.logs import Batch, Event
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.game.inner_contest import ContestFolds, fold_contest
-from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.game.inner_folding import fold_inner
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.logs import start_game, take_log
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.event_logs import Batch, Event
+from protocol.adapters.wire.session import Peer
+from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from protocol.spec.game.contests import ContestFolds, fold_contest
+from protocol.spec.game.inner_dispute import InnerBook, fold_inner
+from protocol.spec.game.logs import LoggedGame, start_game, take_log
 from protocol.spec.game.terms import DeploymentLimits
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
 from protocol.spec.typed_data import SigningDomain
+
+
+@dataclass
+class Seated:
+    """Seats of all tasks that were neither convicted nor paid out. Feed it every event of a task, in
+    order."""
+
+    _accounts: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    _counts: Counter[str] = field(default_factory=Counter)
+    _members: Counter[tuple[str, bytes]] = field(default_factory=Counter)
+    _tasks: set[tuple[str, bytes]] = field(default_factory=set)
+
+    def take(self, event: Event) -> None:
+        """Fold one event; those of no interest change nothing."""
+        values = event.arguments
+        if event.name == "SeatJoined":
+            self._accounts[values["task"], values["seat"]] = values["account"]
+            self._counts[values["account"]] += 1
+            self._members[values["account"], values["task"]] += 1
+            self._tasks.add((values["account"], values["task"]))
+        elif event.name in ("SeatFreed", "SeatConvicted"):
+            account = self._accounts.pop((values["task"], values["seat"]), None)
+            if account is not None:
+                self._counts[account] -= 1
+                self._members[account, values["task"]] -= 1
+
+    def holds(self, account: str) -> bool:
+        """Whether the account has such a seat."""
+        return self._counts.get(account, 0) > 0
+
+    def holds_in(self, account: str, task: bytes) -> bool:
+        """Whether it has one in this task."""
+        return self._members.get((account, task), 0) > 0
+
+    def is_in(self, account: str, task: bytes) -> bool:
+        """Whether the account has, or had, a seat of the task."""
+        return (account, task) in self._tasks
+
+
+@dataclass
+class Network:
+    """Endpoints of all accounts. Feed it every announcement, in order."""
+
+    peers: dict[str, Peer] = field(default_factory=dict)
+
+    def announce(self, account: str, url: str, certificate_sha256: bytes) -> None:
+        """Where the account serves from now on. Anybody may announce anything; a malformed endpoint is as
+        good as none."""
+        try:
+            self.peers[account] = Peer(account, url, certificate_sha256)
+        except ProtocolFault:
+            self.peers.pop(account, None)
+
+    def find(self, account: str) -> Peer:
+        """Where the account serves. Raises EnvironmentFault when it never announced an endpoint."""
+        if account not in self.peers:
+            raise EnvironmentFault(
+                what="a peer has announced no endpoint",
+                expected=f"an endpoint of {account} on chain",
+                actual="none",
+                remedy="Wait until it announces one.",
+            )
+        return self.peers[account]
+
+    def others(self, account: str) -> list[Peer]:
+        """All peers but `account`."""
+        return [peer for peer in self.peers.values() if peer.account != account]
+
 
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
 """Events of the purse that change a credit."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.mapping import PageLimit, make_mapped, require_mapping
-from protocol.adapters.wire.answers import NodeStatus
-from protocol.compute.room import Room, use_room
+from protocol.adapters.mapped_files import PageLimit, make_mapped, require_mapping
+from protocol.adapters.wire.conventions import NodeStatus
+from protocol.compute.program.tensor_allocator import Room, use_room
 
 JOURNAL_FILE = FILE_NAME
 STORE_FOLDER = "blobs"

@@ -1,4 +1,14 @@
-"""Joining a task: read it from the chain, refuse it when it could hurt, fetch its data, take a seat.
+"""Joining a task: read it from the chain, refuse it where it could hurt, fetch its data, take a seat.
+
+Before anything is staked on a task: does this machine stay inside the bounds, and does the deployed
+referee judge as this node does?
+
+One step from the task's first state, on its data, is traced and checked. One element of each kind of
+operation is shown to the referee by `eth_call`, as computed and spoiled. Each account draws other elements.
+A referee of another version, a program understood otherwise or kernels that err would otherwise be found out
+in a dispute, at the price of a stake.
+
+Joining a task: read it from the chain, refuse it when it could hurt, fetch its data, take a seat.
 
 Nothing is staked before all that was checked. A party that works without a seat (the submitter, a helper)
 joins the same way and stops before the stake.
@@ -7,36 +17,113 @@ joins the same way and stops before the stake.
 import asyncio
 from dataclasses import dataclass
 
-from protocol.actions.audit.opening import open_audits
+from protocol.actions.audit.audit_duties import open_audits
 from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.book import ClaimBook
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state
-from protocol.actions.merge.places import find_own_slot
-from protocol.actions.runtime.credit import deposit_missing
-from protocol.actions.runtime.party import Joined, Party
-from protocol.actions.runtime.peers import list_peers
-from protocol.actions.runtime.preflight import check_machine
+from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
+from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from protocol.compute.data import open_corpus
+from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.facts import require_step_root
-from protocol.compute.liveness import require_live_parameters
-from protocol.compute.program import require_program
+from protocol.compute.model.batches import Corpus, get_batch, open_corpus
+from protocol.compute.model.liveness import require_live_parameters
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import begin_round
+from protocol.compute.program.task_program import compute_step_facts, require_program, require_step_root
 from protocol.spec.codec import decode_training
-from protocol.spec.containers import TaskSpec
+from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.figures import Figures
-from protocol.spec.game.logged_terms import EXACT_FORMAT
+from protocol.spec.game.logs import EXACT_FORMAT
 from protocol.spec.game.machine import apply
 from protocol.spec.game.money import check_money
 from protocol.spec.game.pools import find_seat, get_required_stake
-from protocol.spec.game.posted import make_spec
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms
+from protocol.spec.game.refusing import Figures
+from protocol.spec.game.state import SeatRole
+from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
+from protocol.spec.hashing import hash_words
 from protocol.spec.params import FORMAT_NUMBERS
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
+
+TAG_REHEARSAL = "touchstone.rehearsal"
+VERDICTS = {True: "a fault", False: "no fault"}
+
+
+async def check_machine(party: Party) -> None:
+    """Refuse a task that this node could lose its stake on although it is honest. Raises InvalidInput where
+    the referee judges otherwise, EnvironmentFault where this machine leaves the bounds or the chain does not
+    answer. A node that has a seat already says so instead and goes on: silence would cost more."""
+    try:
+        await _rehearse(party)
+    except (InvalidInput, EnvironmentFault) as reason:
+        if find_seat(party.game, party.account) is None:
+            raise
+        party.say(f"WARNING: {reason} Going on, for there is a seat already: leave the task.")
+
+
+async def _rehearse(party: Party) -> None:
+    task = party.task
+    seed = hash_words(TAG_REHEARSAL, task.task, party.account)
+    facts = await asyncio.to_thread(compute_step_facts, task.spec)
+    await require_referee(party)
+    found = await asyncio.to_thread(_rehearse_step, task.spec.training, task.corpus, seed)
+    for exhibit in found.exhibits:
+        await require_verdict(party, facts, found, exhibit)
+    kinds = len({exhibit.operation for exhibit in found.exhibits})
+    party.say(
+        f"checked one step: all inside the bounds, and the referee judges {kinds} kinds of operations "
+        f"as this node does ({len(found.exhibits)} verdicts)"
+    )
+
+
+def _rehearse_step(training: TrainingSpec, corpus: Corpus, seed: bytes) -> Rehearsal:
+    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+    return rehearse(state, training, get_batch(corpus, training, seed, 0, 0), seed)
+
+
+# --- The referee --------------------------------------------------------------------------------------------
+async def require_referee(party: Party) -> None:
+    """Raises InvalidInput unless the deployment's referee is the one that disputes ask."""
+    named, asked = party.chain.deployment.referee, str(await party.chain.disputes.referee()).lower()
+    if named != asked:
+        raise InvalidInput(
+            what="disputes ask another referee than the deployment names",
+            expected=named,
+            actual=asked,
+            where=f"Disputes {party.chain.deployment.disputes}",
+            remedy="Do not stake on this chain; get the deployment file from whoever deployed the contracts.",
+        )
+
+
+async def require_verdict(party: Party, facts: StepFacts, found: Rehearsal, exhibit: Exhibit) -> None:
+    """Raises InvalidInput unless the referee judges the exhibit as this node does."""
+    context, proof = StepContext(facts, found.start, exhibit.trace_root), exhibit.proof
+    try:
+        is_fault = await party.chain.referee.judge(context, proof.node, proof.element, proof.openings)
+    except ContractRefused as refusal:
+        raise _disagree(party, exhibit, f"a refusal: {refusal.what}, {refusal.actual}") from refusal
+    except EnvironmentFault as fault:
+        if fault.retryable:
+            raise
+        raise _disagree(party, exhibit, f"no verdict: {fault.what}, {fault.actual}") from fault
+    if is_fault != exhibit.is_fault:
+        raise _disagree(party, exhibit, VERDICTS[is_fault])
+
+
+def _disagree(party: Party, exhibit: Exhibit, answer: str) -> InvalidInput:
+    proof, kind = exhibit.proof, "a spoiled" if exhibit.is_fault else "an honest"
+    return InvalidInput(
+        what="the deployed referee does not judge as this node does",
+        expected=f"{VERDICTS[exhibit.is_fault]} for {kind} element",
+        actual=answer,
+        where=(
+            f"Referee {party.chain.deployment.referee}, node {proof.node.number} "
+            f"({exhibit.operation.name}), element {proof.element}"
+        ),
+        remedy="Do not stake on this chain with this version: take the version that its contracts are of.",
+    )
 
 
 @dataclass(frozen=True)

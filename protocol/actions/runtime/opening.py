@@ -1,10 +1,26 @@
-"""Opening a party: chain, journal, store, client, and the server that its peers ask."""
+"""Opening a party: chain, journal, store, client and server; or only reading the chain and what nodes
+serve.
 
-from collections.abc import AsyncIterator
+What the rooms of a node offer to its peers and keep in its journal, put together.
+
+Opening a party: chain, journal, store, client, and the server that its peers ask.
+
+Reading a chain and what its nodes serve, and nothing more: no endpoint is announced, nothing is sent.
+
+So it takes an account that can sign requests, and no coin and no stake. It takes no journal either: it works
+beside a running node of the same home.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from protocol.actions.runtime import rooms
+from protocol.actions.audit import audit_duties as audits
+from protocol.actions.audit import audit_records as audit_records
+from protocol.actions.dispute import casebook as dispute_records
+from protocol.actions.dispute import step_serving as disputes
+from protocol.actions.merge import merge_records as merge_records
+from protocol.actions.merge import merge_signing as merge_serving
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import (
     JOURNAL_FILE,
@@ -16,19 +32,35 @@ from protocol.actions.runtime.config import (
 )
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
-from protocol.adapters.chain.game import GameChain, open_game_chain
-from protocol.adapters.chain.game_deployment import read_game_deployment
-from protocol.adapters.journal import Journal
-from protocol.adapters.records import JournalBegun
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.journal import Journal, JournalBegun
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner
-from protocol.adapters.wire.client import BlobClient
-from protocol.adapters.wire.desk import Desk
-from protocol.adapters.wire.endpoint import choose_endpoint
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import Desk, choose_endpoint
+from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.tls import TlsIdentity, load_or_create_identity
 from protocol.spec.errors import InvalidInput
 from protocol.spec.typed_data import SigningDomain
+
+RECORDS = (JournalBegun, *merge_records.RECORDS, *audit_records.RECORDS, *dispute_records.RECORDS)
+"""All kinds of the journal."""
+
+
+MAY_READ: tuple[Callable[[Party, str, BlobKind, bytes], bool], ...] = (
+    merge_serving.may_read,
+    audits.may_read,
+    disputes.may_read,
+)
+"""(party, account, kind, root): whether a room shows a blob to an account now."""
+
+
+def list_desks(party: Party) -> Iterator[Mapping[str, Desk]]:
+    """Who answers which messages."""
+    yield merge_serving.make_desks(party)
+    yield audits.make_desks(party)
+    yield disputes.make_desks(party)
 
 
 @asynccontextmanager
@@ -43,7 +75,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     domain = SigningDomain(deployment.chain_id, deployment.tasks)
     async with AsyncExitStack() as stack:
         # Before the chain, where what waits is replaced: another process of this home may have sent it.
-        journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, rooms.RECORDS))
+        journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
         _require_owner(journal, config.key.address.lower())
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
@@ -113,8 +145,35 @@ class _Offers:
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
         """Whether some room shows it."""
-        return any(room(self.party, account, kind, root) for room in rooms.MAY_READ)
+        return any(room(self.party, account, kind, root) for room in MAY_READ)
 
     def find_desk(self, name: str) -> Desk | None:
         """Who answers messages of this kind."""
-        return next((desks[name] for desks in rooms.list_desks(self.party) if name in desks), None)
+        return next((desks[name] for desks in list_desks(self.party) if name in desks), None)
+
+
+@dataclass
+class Reader:
+    """A chain as far as it went when this was opened, and a client for what is served. account: lower-case
+    address that signs the requests."""
+
+    account: str
+    chain: GameChain
+    store: BlobStore
+    client: BlobClient
+    state: ChainState
+
+
+@asynccontextmanager
+async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
+    """Open chain, store and client, and fold all events up to the head. Raises what they raise."""
+    limit_memory(config)
+    deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
+    store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
+    async with AsyncExitStack() as stack:
+        chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment))
+        signer = RequestSigner(config.key, chain.signing)
+        client = await stack.enter_async_context(BlobClient(store, signer))
+        state = ChainState(account, chain.limits, chain.signing)
+        state.take(await anext(chain.follow()))
+        yield Reader(account, chain, store, client, state)

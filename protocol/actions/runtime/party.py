@@ -1,26 +1,40 @@
-"""One party of the round: a key, a home folder, what the chain tells, and the task that it works on.
+"""One party of the round: a key, a home folder, the chain's state, its credit, its peers and its duties.
+
+One party of the round: a key, a home folder, what the chain tells, and the task that it works on.
 
 Every role is a party. What differs is which duties it registers.
+
+Money of this account in the purse: stakes and bonds are taken from its credit.
+
+What a node has to do: a room lists its duties, the loop performs them.
+
+A duty is a frozen dataclass that says what it is about, so that equal ones are one. A room lists what is due
+now from what the chain told and what the journal knows, without asking anybody: `list_duties(party, block)`.
+What will become due at a block that the machine does not know of, it announces as a `Wait`.
+
+Whom a node asks for what anybody may have, in which order.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from protocol.actions.audit.audits import Audits
+from protocol.actions.audit.audit_serving import Audits
 from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.book import ClaimBook
-from protocol.actions.pruning.memory import PruningMemory
+from protocol.actions.merge.merge_records import ClaimBook
+from protocol.actions.pruning.windows import PruningMemory
 from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
-from protocol.adapters.chain.game import GameChain
-from protocol.adapters.chain.logs import Batch
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.event_logs import Batch
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.client import BlobClient
-from protocol.compute.data import Corpus
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.session import Peer
+from protocol.compute.model.batches import Corpus
 from protocol.spec.containers import TaskSpec
 from protocol.spec.game.state import GameState
 from protocol.spec.typed_data import SigningDomain
@@ -95,3 +109,60 @@ class Party:
     def say(self, line: str) -> None:
         """Tell the operator."""
         self.config.say(line)
+
+
+SPARE_BONDS = 4
+"""So many may others open between a look at the chain and the own call: each makes it a bond dearer."""
+
+
+async def deposit_missing(party: Party, wei: int) -> None:
+    """Have so much credit: what is missing comes out of the account's tokens. Raises ContractRefused where it
+    has too few."""
+    credit = await party.chain.purse.credit_of(party.account)
+    if credit < wei:
+        await party.chain.token.approve(party.chain.purse.address, wei - credit)
+        await party.chain.purse.deposit(wei - credit)
+
+
+async def fund_bonds(party: Party, open_count: int, bond_wei: int) -> int:
+    """Have credit for a bond behind `open_count` open ones, and for what it costs where others open some
+    more before it. Returns the most to pay, in wei: not more than a seat costs, nor than this account has.
+    Raises ContractRefused where that does not pay what is due now."""
+    due_wei, amounts = (open_count + 1) * bond_wei, party.game.terms.amounts
+    limit_wei = min(due_wei + SPARE_BONDS * bond_wei, max(amounts.solver_stake, amounts.auditor_stake))
+    credit, tokens = party.chain.purse.credit_of, party.chain.token.balance_of
+    held_wei: int = await credit(party.account) + await tokens(party.account)
+    limit_wei = max(due_wei, min(limit_wei, held_wei))
+    await deposit_missing(party, limit_wei)
+    return limit_wei
+
+
+class Duty(Hashable, Protocol):
+    """One thing to do now."""
+
+    async def perform(self, party: Party) -> None:
+        """Do it. Raises ContractRefused where somebody was faster, ProtocolFault or EnvironmentFault where it
+        has to be tried again later."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing is due yet; from `block` on something may be."""
+
+    block: int
+
+
+ListDuties = Callable[[Party, int], Iterator[Duty | Wait]]
+"""(party, block): what is due for the party in the next block, whose number is `block`."""
+
+
+def list_peers(party: Party, task: bytes, first: str = "") -> list[Peer]:
+    """All others that can be reached, the account `first` at their head, members of the task before
+    strangers: to announce an endpoint costs nothing, and who has announced the first hundred would be asked
+    first. Among members, and among strangers, who was silent comes after those who were not."""
+
+    def rank(peer: Peer) -> tuple[bool, float, bool]:
+        is_stranger = peer.account != first and not party.state.is_member(peer.account, task)
+        return is_stranger, party.client.get_silence(peer), peer.account != first
+
+    return sorted(party.state.network.others(party.account), key=rank)

@@ -1,12 +1,143 @@
-"""A role's whole life on one task: join, take a seat, perform the duties of its rooms until it is closed."""
+"""A role's life on one task: join, read new blocks, ask the rooms what is due, perform it, until the task
+is closed.
 
+The loop of every role: read new blocks, fold their events, ask the rooms what is due, perform it.
+
+A duty is performed once at a time. Whether it succeeded is asked of the chain and of the journal alone: it is
+listed no more once its event is folded. So a killed node needs no recovery of its own: it folds the events
+again and goes on with what is still due.
+
+A role's whole life on one task: join, take a seat, perform the duties of its rooms until it is closed.
+"""
+
+import asyncio
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from protocol.actions.pruning.self_test import check_bits
-from protocol.actions.runtime.duties import ListDuties
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from protocol.actions.runtime.loop import Loop
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from protocol.actions.runtime.upkeep_duties import find_next_block
+from protocol.adapters.chain.event_logs import Batch
+from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+
+MAX_PAUSE_BLOCKS = 16
+"""A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""
+FAR = 1 << 62
+"""A block that never comes."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Pause:
+    """How often a duty has failed, and the last block in which it is not tried again."""
+
+    failures: int = 0
+    until_block: int = 0
+
+    def extend(self, block: int) -> None:
+        """One more failure, seen at head `block`."""
+        self.until_block = block + min(2**self.failures, MAX_PAUSE_BLOCKS)
+        self.failures += 1
+
+
+@dataclass
+class Loop:
+    """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
+    performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
+    reads other blocks before that one, and would ask or dispute twice."""
+
+    party: Party
+    rooms: Sequence[ListDuties]
+    running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
+    pauses: dict[Duty, Pause] = field(default_factory=dict)
+    finished: dict[Duty, int] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Follow the chain until the task is closed. Raises EnvironmentFault when the chain is silent for
+        long."""
+        following = asyncio.ensure_future(self._read())
+        try:
+            while not self.party.game.is_closed:
+                self._schedule()
+                woken = asyncio.ensure_future(self.party.woken.wait())
+                await asyncio.wait({following, woken}, return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+                self.party.woken.clear()
+                if following.done():
+                    self._take(following.result())
+                    following = asyncio.ensure_future(self._read())
+        finally:
+            following.cancel()
+            await self._stop()
+
+    async def _read(self) -> Batch:
+        return await anext(self.party.batches)
+
+    def _take(self, batch: Batch) -> None:
+        self.party.state.take(batch)
+        head = self.party.state.head_block
+        self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
+
+    async def _stop(self) -> None:
+        for task in self.running.values():
+            task.cancel()
+        await asyncio.gather(*self.running.values(), return_exceptions=True)
+
+    def _schedule(self) -> None:
+        head = self.party.state.head_block
+        waits = [find_next_block(self.party.game, head + 1) or FAR]
+        for duty in self._list(head + 1, waits):
+            pause = self.pauses.get(duty, Pause())
+            if pause.until_block > head:
+                waits.append(pause.until_block + 1)
+            elif duty not in self.running and self.finished.get(duty, -1) < head:
+                self.running[duty] = asyncio.create_task(self._attempt(duty))
+        self.party.status.waiting_for_block = head if self.running else min(waits)
+        self.party.status.processed_block = head
+
+    def _list(self, block: int, waits: list[int]) -> list[Duty]:
+        """What is due in `block`; blocks that are waited for are added to `waits`."""
+        found: list[Duty] = []
+        for list_duties in self.rooms:
+            try:
+                listed = list(list_duties(self.party, block))
+            except Exception:
+                # A bug of ours: the other rooms go on, and this one looks again at the next block.
+                log.exception("%s cannot list its duties", list_duties.__module__)
+                continue
+            waits += [max(block + 1, duty.block) for duty in listed if isinstance(duty, Wait)]
+            found += [duty for duty in listed if not isinstance(duty, Wait)]
+        return found
+
+    async def _attempt(self, duty: Duty) -> None:
+        try:
+            await duty.perform(self.party)
+            self.pauses.pop(duty, None)
+        except ContractRefused as refusal:
+            # Somebody was faster, or a window closed: the next fold tells. Not worth a line unless it stays.
+            self._fail(duty, refusal, logging.DEBUG)
+        except EnvironmentFault as fault:
+            # Usually a peer that has not read the chain as far: the next try finds it ready.
+            self._fail(duty, fault, logging.INFO if fault.retryable else logging.WARNING)
+        except (InvalidInput, ProtocolFault) as error:
+            self._fail(duty, error, logging.WARNING)
+        except Exception as error:
+            # A bug of ours: the node stays up for its other duties, and says where.
+            log.exception("%s failed for a reason that nobody foresaw", duty)
+            self._fail(duty, error, logging.ERROR)
+        finally:
+            self.running.pop(duty, None)
+            self.finished[duty] = max(self.party.state.head_block, self.party.chain.mined_block - 1)
+            self.party.wake()
+
+    def _fail(self, duty: Duty, error: Exception, level: int) -> None:
+        pause = self.pauses.setdefault(duty, Pause())
+        pause.extend(self.party.state.head_block)
+        log.log(logging.WARNING if pause.failures > 3 else level, "%s: %s", type(duty).__name__, error)
 
 
 async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: SeatWish | None = None) -> None:

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 from protocol.actions.runtime.party import Party
-from protocol.actions.states import StoredState
-from protocol.actions.tensors import load_tensor, open_tensor
+from protocol.actions.stored_tensors import StoredState, load_tensor, open_tensor
 from protocol.adapters.blobs import get_chunk_level, refer_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import build_state_trees
-from protocol.compute.room import relax
-from protocol.compute.step import TrainingState
+from protocol.compute.program.step import TrainingState
+from protocol.compute.program.tensor_allocator import relax
 from protocol.spec.containers import StateHeader, StateLeaves
 
 

@@ -1,4 +1,8 @@
-"""A contract as a node calls it: every function of its ABI is a method, so a new call needs no code here.
+"""A contract as a node calls it: every function of its ABI is a method; ERC-20 tokens too.
+
+The ABI of an ERC-20 token as far as it is used here (EIP-20); any such token can be staked.
+
+A contract as a node calls it: every function of its ABI is a method, so a new call needs no code here.
 
 `await chain.purse.deposit(wei)` sends `Purse.deposit`; a `view` or `pure` function is read. Names are the
 ABI's in snake case, values as `abi.py` converts them. The manual are the files in
@@ -11,12 +15,41 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
+from protocol.adapters.chain.abi import (
+    Entry,
+    decode_values,
+    encode_call,
+    load_own_abi,
+    parse_abi,
+    to_snake_case,
+)
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.logs import Event, EventReader
+from protocol.adapters.chain.event_logs import Event, EventReader
 from protocol.adapters.chain.transactions import Sender
-from protocol.adapters.chain.values import decode_values, encode_call
 from protocol.spec.errors import InvalidInput
+
+
+def _function(name: str, inputs: str, output: str, mutability: str = "view") -> dict[str, object]:
+    return {
+        "type": "function",
+        "name": name,
+        "stateMutability": mutability,
+        "inputs": [{"name": f"a{i}", "type": kind} for i, kind in enumerate(inputs.split())],
+        "outputs": [{"name": "", "type": output}],
+    }
+
+
+ERC20_ABI = parse_abi(
+    "IERC20",
+    [
+        _function("approve", "address uint256", "bool", "nonpayable"),
+        _function("transfer", "address uint256", "bool", "nonpayable"),
+        _function("allowance", "address address", "uint256"),
+        _function("balanceOf", "address", "uint256"),
+        _function("symbol", "", "string"),
+        _function("decimals", "", "uint8"),
+    ],
+)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.messages import Address, Count, Form, Message, Signature, Word, encode_message
 from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.spec.errors import ProtocolFault
-from protocol.spec.node_statements import Request
+from protocol.spec.statements import Request
 from protocol.spec.typed_data import SigningDomain
 
 HEADER = "Touchstone-Proof"

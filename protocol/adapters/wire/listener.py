@@ -1,15 +1,136 @@
-"""Takes connections and shakes hands, so many at a time: a bare connection costs memory and an open file
+"""Takes connections: the node's TLS identity, so many handshakes at a time, and no log line for malformed
+requests.
+
+What is logged of requests that are none: nothing. Whoever connects can send them, as many as the line
+takes, and each would leave a traceback; a node's log must not fill its disk.
+
+A node's TLS identity: a self-signed certificate whose SHA-256 is registered on chain.
+
+No certificate authority is asked: the chain says which certificate belongs to which account, and a client
+accepts that one and no other.
+
+Takes connections and shakes hands, so many at a time: a bare connection costs memory and an open file
 before anything is known of who made it.
 
 Where too many handshakes are under way the oldest is given up: an honest peer's takes a fraction of a second.
 """
 
 import asyncio
+import datetime
+import hashlib
+import ipaddress
 import logging
 import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp.http_exceptions import HttpProcessingError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from protocol.adapters.files import require_private_file, write_private_file
+from protocol.spec.errors import InvalidInput
+
+
+class NoStrangersNoise(logging.Filter):
+    """Drops what tells of a malformed request; errors of the node itself pass."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError)
+
+
+def make_request_log() -> logging.Logger:
+    """For the library that reads requests."""
+    log = logging.getLogger(__name__)
+    if not log.filters:
+        log.addFilter(NoStrangersNoise())
+    return log
+
+
+VALIDITY_DAYS = 3650
+"""The pin, not the date, is what counts; registering another certificate is how one is renewed."""
+CERTIFICATE_FILE = "certificate.pem"
+KEY_FILE = "certificate-key.pem"
+
+
+@dataclass(frozen=True)
+class TlsIdentity:
+    """A certificate and its key on disk; `fingerprint` is the SHA-256 of the certificate's DER, 32 bytes."""
+
+    certificate_path: Path
+    key_path: Path
+    fingerprint: bytes
+
+
+def load_or_create_identity(folder: Path) -> TlsIdentity:
+    """The identity in `folder`, made on the first call. Raises InvalidInput when the key is open to others or
+    a file is malformed."""
+    certificate_path, key_path = folder / CERTIFICATE_FILE, folder / KEY_FILE
+    if not certificate_path.exists():
+        _create_identity(certificate_path, key_path)
+    require_private_file(key_path)
+    return TlsIdentity(certificate_path, key_path, _read_fingerprint(certificate_path))
+
+
+def make_server_context(identity: TlsIdentity) -> ssl.SSLContext:
+    """A server's TLS 1.3 context with this identity."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(identity.certificate_path, identity.key_path)
+    return context
+
+
+def _create_identity(certificate_path: Path, key_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    # A crash between the two files leaves a key without a certificate: it was never registered, so drop it.
+    key_path.unlink(missing_ok=True)
+    write_private_file(key_path, _encode_key(key))
+    write_private_file(certificate_path, _make_certificate(key).public_bytes(serialization.Encoding.PEM))
+
+
+def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _make_certificate(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "touchstone node")])
+    now = datetime.datetime.now(datetime.UTC)
+    alternatives = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=VALIDITY_DAYS))
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _read_fingerprint(certificate_path: Path) -> bytes:
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
+    except ValueError as error:
+        raise InvalidInput(
+            what="the TLS certificate cannot be read",
+            expected="a PEM certificate",
+            actual=str(error),
+            where=str(certificate_path),
+            remedy="Remove it and its key; a new pair is made, and is to be registered on chain.",
+        ) from error
+    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).digest()
+
 
 HANDSHAKE_SECONDS = 10.0
 BACKLOG = 128

@@ -18,15 +18,12 @@ from aiohttp import web
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.messages import Message, encode_message
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire import paths
-from protocol.adapters.wire.answers import NodeStatus, Refusal
+from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import RequestVerifier
-from protocol.adapters.wire.desk import Desk
+from protocol.adapters.wire.conventions import Desk, NodeStatus, Refusal
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
-from protocol.adapters.wire.listener import TlsListener
-from protocol.adapters.wire.quiet import make_request_log
+from protocol.adapters.wire.listener import TlsIdentity, TlsListener, make_request_log, make_server_context
 from protocol.adapters.wire.session import WHO_MAY_READ
-from protocol.adapters.wire.tls import TlsIdentity, make_server_context
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.typed_data import SigningDomain
 
@@ -119,13 +116,15 @@ class BlobServer:
     def _make_runner(self) -> web.AppRunner:
         application = web.Application(middlewares=[self._guard], client_max_size=1)
         routes: dict[str, Handler] = {
-            paths.HEALTH: self._get_health,
-            paths.STATUS: self._get_status,
-            f"/{paths.BLOB}/{paths.KEY_PATTERN}": self._get_blob,
-            f"/{paths.CHUNKS}/{paths.KEY_PATTERN}": self._get_chunks,
+            conventions.HEALTH: self._get_health,
+            conventions.STATUS: self._get_status,
+            f"/{conventions.BLOB}/{conventions.KEY_PATTERN}": self._get_blob,
+            f"/{conventions.CHUNKS}/{conventions.KEY_PATTERN}": self._get_chunks,
         }
         application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
-        application.add_routes([web.post(f"/{paths.DESK}/{paths.DESK_PATTERN}", self._post_message)])
+        application.add_routes(
+            [web.post(f"/{conventions.DESK}/{conventions.DESK_PATTERN}", self._post_message)]
+        )
         return web.AppRunner(
             application,
             access_log=None,
@@ -181,7 +180,7 @@ class BlobServer:
                 body = await self._read_body(request, desk.most_bytes)
             except TimeoutError:
                 return _refuse_body(408, "the message takes too long", "Send it at once.")
-            return await _ask_desk(desk, account, body, request.query.get(paths.BODY_DIGEST, ""))
+            return await _ask_desk(desk, account, body, request.query.get(conventions.BODY_DIGEST, ""))
 
     async def _read_body(self, request: web.Request, most_bytes: int) -> bytes:
         """The body; of a longer one the first `most_bytes` and a little more."""
@@ -219,7 +218,7 @@ class BlobServer:
     def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
         """The key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad signature."""
         account = self._verify(request)
-        key = paths.parse_key(request.match_info["kind"], request.match_info["root"])
+        key = conventions.parse_key(request.match_info["kind"], request.match_info["root"])
         if not self._try_take(account):
             return key, account, refuse(429, "too many requests", "Wait, then ask less often.")
         may_read = self._policy.may_read(account, key.kind, key.root)

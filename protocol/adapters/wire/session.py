@@ -1,22 +1,110 @@
-"""One request to one peer: pinned, bounded in size and time, and its failures sorted by whose they are.
+"""One request to one peer, or to several in turn: pinned, bounded in size and time, failures sorted by
+whose they are.
+
+Names of peers are looked up in threads of their own.
+
+A lookup cannot be broken off, and whoever announces a name also chooses how long its servers take to answer.
+In asyncio's common threads a few such names would hold up training, hashing and reading from disk.
+
+Asking several peers for the same, one after the other, and not waiting for a slow one: the next is asked
+beside it. Who answers slowly on purpose costs a pause and no more.
+
+One request to one peer: pinned, bounded in size and time, and its failures sorted by whose they are.
 
 A pause, a broken connection, a busy or unwilling server is the environment's: asked again with growing
 pauses. A wrong certificate or an answer that no honest server gives is the peer's, and not asked for twice.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
-from protocol.adapters.wire.answers import MAX_REFUSAL_BYTES, REFUSAL
-from protocol.adapters.wire.endpoint import FORM, find_endpoint_fault
-from protocol.adapters.wire.hedging import PAUSE_S
-from protocol.adapters.wire.lookup import OwnResolver
+from protocol.adapters.wire.conventions import FORM, MAX_REFUSAL_BYTES, REFUSAL, find_endpoint_fault
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
+
+LOOKUPS = 32
+"""At once; more wait, and whoever asks gives up after its time to connect."""
+
+
+class OwnResolver(AbstractResolver):
+    """The system's lookup. Threads that are still at it when it is closed end by themselves."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(LOOKUPS, "lookup")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Addresses of `host`. Raises OSError where it has none."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            self._threads, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+        )
+        return [
+            ResolveResult(
+                hostname=host, host=str(address[0]), port=int(address[1]), family=kind, proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for kind, _, protocol, _, address in found
+        ]  # fmt: skip
+
+    async def close(self) -> None:
+        """Begin no more lookups."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+Answer = TypeVar("Answer")
+
+PAUSE_S = 5.0
+"""A peer has this long to answer before another one is asked as well."""
+HEDGE_BYTES_PER_SECOND = 1024 * 1024
+"""A peer that sends a blob faster than this is waited for."""
+AT_ONCE = 16
+"""Peers that are asked at the same time at most."""
+
+
+async def ask_in_turn(
+    attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
+) -> Answer:
+    """The first answer. Another attempt begins where one has failed, or where none has ended for
+    `pause_s` (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; if
+    asking again may help after another one, that one. At least one attempt is needed."""
+    waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()
+    wait_s = PAUSE_S if pause_s is None else pause_s
+    last: ProtocolFault | EnvironmentFault | None = None
+    try:
+        while waiting or running:
+            if waiting and len(running) < AT_ONCE:
+                running.add(asyncio.ensure_future(_call(waiting.pop())))
+            is_more = waiting and len(running) < AT_ONCE
+            done, running = await asyncio.wait(
+                running, timeout=wait_s if is_more else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                try:
+                    return task.result()
+                except (ProtocolFault, EnvironmentFault) as fault:
+                    is_hopeful = isinstance(last, EnvironmentFault) and last.retryable
+                    if not is_hopeful or (isinstance(fault, EnvironmentFault) and fault.retryable):
+                        last = fault
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    assert last is not None, "somebody has to be asked"
+    raise last
+
+
+async def _call(attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+    return await attempt()
+
 
 PROGRESS_BYTES = 1024 * 1024
 """An attempt that brought this much does not count: a long transfer may break often."""
@@ -32,8 +120,6 @@ REMEDIES = {
     409: "It is asked again: the peer may not have read the chain as far.",
 }
 """By the status of a refusal: what whoever asked can do."""
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)

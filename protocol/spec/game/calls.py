@@ -6,8 +6,7 @@ bond or a stake is taken from the sender's credit.
 
 from dataclasses import dataclass, field
 
-from protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
-from protocol.spec.game.state import MissedPlace, StatementRef
+from protocol.spec.game.state import GameOutcome, MissedPlace, ProofKind, SeatRole, StatementRef
 from protocol.spec.statements import VoteWord
 
 

@@ -5,24 +5,16 @@ may still have to pay. The rest, half or more, first pays for accepted work that
 burned. Questions that are open on the seat end when somebody ends them.
 """
 
-from protocol.spec.game.draft import Draft
-from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import (
-    REJECT_WORDS,
-    ClaimFate,
-    DrawFate,
-    ProofKind,
-    RoundPhase,
-    SeatStatus,
-)
 from protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
 from protocol.spec.game.fates import (
     compute_draw_fate,
     count_unserved,
     get_claim_fate,
+    get_drawn_seat,
     get_votes,
     is_rejected_late,
 )
+from protocol.spec.game.folding import Draft
 from protocol.spec.game.pools import get_stake, is_closed
 from protocol.spec.game.purse import (
     BURNED,
@@ -34,7 +26,20 @@ from protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from protocol.spec.game.state import Fall, GameRound, GameState, Seat, SlotClaim, StatementRef
+from protocol.spec.game.state import (
+    REJECT_WORDS,
+    ClaimFate,
+    DrawFate,
+    Fall,
+    GameRound,
+    GameState,
+    ProofKind,
+    RoundPhase,
+    Seat,
+    SeatStatus,
+    SlotClaim,
+    StatementRef,
+)
 from protocol.spec.game.timing import is_late_draw
 
 

@@ -1,18 +1,31 @@
-"""JUDGE: which votes and openings count.
+"""JUDGE and POST: which votes count, which root stands, and what stands without one.
+
+JUDGE: which votes and openings count.
 
 One that does not count is skipped, never refused: who hands in one vote of a batch first must not make the
 batch fail.
+
+POST and what stands without it. A root needs those who merged it: more than half of the round's solver
+seats that are not convicted (findings, C1).
 """
 
-from protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
-from protocol.spec.game.draft import Draft
-from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment
-from protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatStatus
-from protocol.spec.game.events import VoteCounted, VoteOpened
-from protocol.spec.game.fates import get_votes, is_draw_over, is_taking_unserved
-from protocol.spec.game.refusals import require
-from protocol.spec.game.state import GameRound, GameState
-from protocol.spec.game.timing import compute_reserve_block, get_votes_from, is_late_draw
+from protocol.spec.game.calls import HandedOpening, JudgeVotes, LetStand, PostRoot, SignedVote
+from protocol.spec.game.events import RootPosted, RootStood, VoteCounted, VoteOpened
+from protocol.spec.game.fates import (
+    get_drawn_seat,
+    get_drawn_segment,
+    get_votes,
+    has_undecided,
+    is_draw_over,
+    is_taking_unserved,
+    list_mergeable,
+)
+from protocol.spec.game.folding import Draft
+from protocol.spec.game.pools import list_unclosed
+from protocol.spec.game.refusals import require, require_window
+from protocol.spec.game.rounds import open_next
+from protocol.spec.game.state import OPENED_WORDS, GameRound, GameState, RoundPhase, SeatStatus
+from protocol.spec.game.timing import compute_reserve_block, get_live_round, get_votes_from, is_late_draw
 from protocol.spec.statements import VoteWord
 
 
@@ -83,3 +96,57 @@ def apply_judge(draft: Draft, call: JudgeVotes, sender: str) -> None:
     for opening in call.openings:
         if get_opening_flaw(draft.state, draft.state.rounds[call.round], opening, draft.block) is None:
             draft.emit(VoteOpened(call.round, opening.slot, opening.draw, opening.rank))
+
+
+def get_waiting_round(state: GameState) -> GameRound | None:
+    """The closed round that has no root yet, None where there is none."""
+    game_round = get_live_round(state)
+    return None if game_round is None or game_round.closed is None else game_round
+
+
+def get_post_window(state: GameState, game_round: GameRound, block: int) -> tuple[int, int]:
+    """First and last block in which a closed round can be posted; the first is now once no claim is
+    undecided. A round whose root fell has `post` from then."""
+    windows, closed = state.terms.windows, game_round.closed or 0
+    if game_round.fallen is not None:
+        return game_round.fallen, game_round.fallen + windows.post - 1
+    late = closed + windows.audit_max
+    first = late if has_undecided(state, game_round, block) else closed
+    return first, late + windows.post - 1
+
+
+def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:
+    """The first majority on chain decides, and opens the next round."""
+    state, game_round = draft.state, get_waiting_round(draft.state)
+    require(game_round is not None and game_round.index == call.round, "NotNewest", actual=call.round)
+    assert game_round is not None
+    require_window(*get_post_window(state, game_round, draft.block), draft.block)
+    mergeable, merged = list_mergeable(state, game_round, draft.block), tuple(sorted(set(call.merged)))
+    is_right = bool(merged) and merged == call.merged and set(merged) <= set(mergeable)
+    require(is_right, "NotMergeable", mergeable, call.merged)
+    unclosed = set(list_unclosed(state, game_round.pool.solvers))
+    signers = tuple(sorted(set(call.signers) & unclosed))
+    require(2 * len(signers) > len(unclosed), "NoMajority", f"more than half of {len(unclosed)}", signers)
+    draft.emit(RootPosted(call.round, call.root, merged, signers))
+    open_next(draft)
+
+
+def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether the root of a closed round's base stands: nothing can be merged, or nobody merged it."""
+    if block > get_post_window(state, game_round, block)[1]:
+        return True
+    if has_undecided(state, game_round, block):
+        return False
+    return not list_mergeable(state, game_round, block)
+
+
+def apply_stand(draft: Draft, call: LetStand, sender: str) -> None:
+    """The round gave nothing to the model; its accepted work is paid all the same."""
+    game_round = get_waiting_round(draft.state)
+    require(game_round is not None and game_round.index == call.round, "NotNewest", actual=call.round)
+    assert game_round is not None
+    last = get_post_window(draft.state, game_round, draft.block)[1]
+    is_due = is_stand_due(draft.state, game_round, draft.block)
+    require(is_due, "NotLate", f"a block from {last + 1}", draft.block)
+    draft.emit(RootStood(call.round))
+    open_next(draft)

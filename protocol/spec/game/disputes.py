@@ -1,29 +1,172 @@
-"""DISPUTE seen from outside, and what is proven in one transaction.
+"""Statements, and how they are questioned: ASK, DISPUTE, and what one transaction proves.
+
+Statements: a claim or a vote, the seat that answers for it, and what is open about it.
+
+ASK: show that state leaf of both ends. Asked is the signer of an ACCEPT, or of a REJECT of that leaf.
+
+The contract compares. So a word beside two roots is no free lie: it can be asked for a bond.
+
+DISPUTE seen from outside, and what is proven in one transaction.
 
 Any number of disputes runs at once (findings, H1), each ends by a block that is known when it opens, and none
 holds anybody but the seat that it names (M3). Inside, D1 to D4 of the dispute's own machine decide; here
 their outcome is a fact.
 """
 
-from protocol.spec.game.calls import ConvictSeat, DisputeStatement, EndDispute, SealProof
+from protocol.spec.drawing import RANKS
+from protocol.spec.game.calls import (
+    AnswerAsk,
+    AskSigner,
+    ConvictSeat,
+    DisputeStatement,
+    EndAsk,
+    EndDispute,
+    SealProof,
+)
 from protocol.spec.game.convicting import convict, forfeit_bond, return_bond
-from protocol.spec.game.draft import Draft
-from protocol.spec.game.enums import (
+from protocol.spec.game.events import AskOpened, AskOver, DisputeOver, ProofSealed, StatementDisputed
+from protocol.spec.game.fates import get_claim_fate, get_draw_role, get_drawn_seat
+from protocol.spec.game.folding import Draft
+from protocol.spec.game.pools import get_epoch, is_closed
+from protocol.spec.game.purse import bond_of
+from protocol.spec.game.refusals import require
+from protocol.spec.game.rounds import get_round
+from protocol.spec.game.state import (
     AUDITOR_PROOFS,
     SOLVER_PROOFS,
     ClaimFate,
     GameOutcome,
+    GameState,
+    OpenAsk,
     ProofKind,
+    RunningDispute,
+    StatementRef,
 )
-from protocol.spec.game.events import DisputeOver, ProofSealed, StatementDisputed
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.pools import is_closed
-from protocol.spec.game.purse import bond_of
-from protocol.spec.game.refusals import require
-from protocol.spec.game.state import GameState, RunningDispute, StatementRef
-from protocol.spec.game.statement_refs import count_open_disputes, get_statement_seat
-from protocol.spec.game.timing import compute_dispute_clock, get_statement_until
-from protocol.spec.statements import COMPARED
+from protocol.spec.game.timing import (
+    compute_ask_clock,
+    compute_dispute_clock,
+    get_ask_until,
+    get_statement_until,
+    get_votes_from,
+)
+from protocol.spec.statements import COMPARED, VoteWord
+
+
+def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int | None:
+    """The seat that committed the claim, or that signed the vote; None where there is neither.
+
+    Who signed is answerable, drawn or not: to work the draw out again would cost the contract too much, and
+    an honest seat signs no vote of a draw that is not its own. signer: its seat, None for the drawn one."""
+    game_round = state.rounds.get(ref.round)
+    if game_round is None or ref.slot not in game_round.claims:
+        return None
+    if ref.draw is None:
+        return game_round.claims[ref.slot].seat
+    if signer is None:
+        return get_drawn_seat(state, game_round, ref.slot, ref.draw, ref.rank)
+    is_draw = 0 <= ref.draw <= state.terms.draws and 0 <= ref.rank < RANKS
+    is_sealed = get_votes_from(state, game_round, ref.draw) is not None
+    seat = state.seats.get(signer)
+    is_auditor = seat is not None and seat.role == get_draw_role(state, ref.draw)
+    return signer if is_draw and is_sealed and is_auditor else None
+
+
+def get_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int:
+    """As `find_statement_seat`. Refuses RoundUnknown, and StatementUnknown where nobody answers for it any
+    more: a seat that has settled the round does not, even if its number was given to somebody else."""
+    get_round(state, ref.round)
+    number = find_statement_seat(state, ref, signer)
+    is_there = number is not None and number in state.seats and state.seats[number].settled <= ref.round
+    require(is_there, "StatementUnknown", actual=ref)
+    assert number is not None
+    return number
+
+
+def count_open_asks(state: GameState, number: int) -> int:
+    """Open asks on a seat."""
+    return sum(ask.seat == number for ask in state.asks.values())
+
+
+def count_open_disputes(state: GameState, number: int) -> int:
+    """Open disputes on a seat."""
+    return sum(dispute.seat == number for dispute in state.disputes.values())
+
+
+def is_questioned(state: GameState, number: int, until_round: int) -> bool:
+    """Whether a statement of a seat in an epoch up to that of `until_round` is asked about or disputed."""
+    questions = list_questions(state, number)
+    return any(get_epoch(one.statement.round) <= get_epoch(until_round) for one in questions)
+
+
+def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDispute, ...]:
+    """Open asks and disputes about statements of a seat."""
+    asks = tuple(one for one in state.asks.values() if one.seat == number)
+    return (*asks, *(one for one in state.disputes.values() if one.seat == number))
+
+
+ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
+
+
+def get_ask(state: GameState, number: int) -> OpenAsk:
+    """An open ask. Refuses NothingOpen."""
+    require(number in state.asks, "NothingOpen", "an open ask", number)
+    return state.asks[number]
+
+
+def apply_ask(draft: Draft, call: AskSigner, sender: str) -> None:
+    """The k-th open ask on a seat costs k bonds."""
+    state, ref = draft.state, call.statement
+    require(call.word in ASKED_WORDS and not state.terms.is_exact, "WordNotAsked", actual=call.word.name)
+    require(call.is_leaf, "LeafNotAsked", "a leaf that exists, of a REJECT the one that it names", call.leaf)
+    number = _get_signer(state, call)
+    require(not is_closed(state, number), "SeatClosed", actual=number)
+    require(state.seats[number].account != sender, "OwnStatement", actual=sender)
+    until = get_ask_until(state, ref)
+    is_open = until is not None and draft.block <= until
+    require(is_open, "OutsideWindow", f"until {until}", draft.block)
+    require(call.is_new, "AlreadyAsked", actual=ref)
+    bond = state.terms.amounts.ask_bond * (1 + count_open_asks(state, number))
+    require(bond <= call.bond_limit, "WrongBond", bond, call.bond_limit)
+    clock = compute_ask_clock(state, ref, draft.block)
+    draft.emit(AskOpened(OpenAsk(state.next_number, ref, number, call.word, call.leaf, sender, clock)))
+    draft.take(sender, bond_of(state.next_number), bond)
+
+
+def _get_signer(state: GameState, call: AskSigner) -> int:
+    ref = call.statement
+    number = get_statement_seat(state, ref, call.signer)
+    require(call.is_signed and ref.draw is not None, "StatementUnknown", "a vote that the seat signed", ref)
+    return number
+
+
+def apply_answer_ask(draft: Draft, call: AnswerAsk, sender: str) -> None:
+    """Beyond the limits an ACCEPT was false, inside them a REJECT."""
+    ask = get_ask(draft.state, call.ask)
+    require(not is_closed(draft.state, ask.seat), "SeatClosed", actual=ask.seat)
+    require(draft.block <= ask.clock, "OutsideWindow", f"until {ask.clock}", draft.block)
+    require(call.is_fitting, "ProofInvalid", "both leaves under the vote's roots")
+    if call.is_beyond == (ask.word == VoteWord.ACCEPT):
+        _convict(draft, ask)
+        return
+    forfeit_bond(draft, ask.number, draft.state.seats[ask.seat].account)
+    draft.emit(AskOver(ask.number, GameOutcome.CLEARED))
+
+
+def apply_end_ask(draft: Draft, call: EndAsk, sender: str) -> None:
+    """No answer: the seat. Where it is closed already, the ask has no object."""
+    ask = get_ask(draft.state, call.ask)
+    if is_closed(draft.state, ask.seat):
+        return_bond(draft, ask.number, ask.asker)
+        draft.emit(AskOver(ask.number, GameOutcome.MOOT))
+        return
+    require(draft.block > ask.clock, "NotLate", f"a block after {ask.clock}", draft.block)
+    _convict(draft, ask)
+
+
+def _convict(draft: Draft, ask: OpenAsk) -> None:
+    return_bond(draft, ask.number, ask.asker)
+    draft.emit(AskOver(ask.number, GameOutcome.CONVICTED))
+    convict(draft, ask.seat, ProofKind.ASKED, ask.asker, ask.statement)
 
 
 def _get_accused(draft: Draft, ref: StatementRef, signer: int | None, sender: str) -> int:

@@ -3,9 +3,17 @@ block, because `fold` is told in which block it was logged."""
 
 from dataclasses import dataclass
 
-from protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
 from protocol.spec.game.purse import Pot
-from protocol.spec.game.state import Fall, OpenAsk, RootContest, RunningDispute, StatementRef
+from protocol.spec.game.state import (
+    Fall,
+    GameOutcome,
+    OpenAsk,
+    ProofKind,
+    RootContest,
+    RunningDispute,
+    SeatRole,
+    StatementRef,
+)
 from protocol.spec.statements import VoteWord
 
 

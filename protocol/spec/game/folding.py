@@ -1,30 +1,37 @@
-"""`fold`: the state after an event. A node that folds the chain's events has the contract's state.
+"""`fold`: the state after an event. A draft is one call under way: it emits events and folds each.
+
+`fold`: the state after an event. A node that folds the chain's events has the contract's state.
 
 It trusts the chain: the machine has checked, an event only records. What follows from an event without a
 choice (a pool as it is at this moment, which claims are void with their solver) is worked out here.
+
+One call under way: it emits events, and sees the state after each of them.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from protocol.spec.audit_draw import compute_grid_block, compute_round_beacon, compute_round_seed
+from protocol.spec.drawing import compute_grid_block, compute_round_beacon, compute_round_seed
 from protocol.spec.game import events
-from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatStatus
-from protocol.spec.game.events import GameEvent
-from protocol.spec.game.fates import get_claim_fate
+from protocol.spec.game.events import GameEvent, WeiMoved
+from protocol.spec.game.fates import get_claim_fate, get_drawn_seat
 from protocol.spec.game.pools import freeze_pool, get_epoch, has_place, list_unclosed
-from protocol.spec.game.purse import move_wei
+from protocol.spec.game.purse import Pot, credit_of, move_wei
+from protocol.spec.game.refusals import require
 from protocol.spec.game.state import (
+    ClaimFate,
     CountedVote,
+    GameOutcome,
     GameRound,
     GameState,
     OpenAsk,
     PendingStart,
     RootContest,
+    RoundPhase,
     RunningDispute,
     Seat,
+    SeatStatus,
     SlotClaim,
     StatementRef,
 )
@@ -298,3 +305,29 @@ _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
     events.DisputeOver: lambda s, e, b: replace(s, disputes=_without(s.disputes, e.dispute)),
     events.ProofSealed: lambda s, e, b: replace(s, seals=_with(s.seals, (e.sender, e.digest), b)),
 }
+
+
+class Draft:
+    """state: after all events so far; block: in which the call is made. A refusal throws the draft away, so a
+    refused call changes nothing."""
+
+    def __init__(self, state: GameState, block: int) -> None:
+        self.state = state
+        self.block = block
+        self.events: list[GameEvent] = []
+
+    def emit(self, event: GameEvent) -> None:
+        """Log an event and fold it."""
+        self.events.append(event)
+        self.state = fold(self.state, event, self.block)
+
+    def move(self, source: Pot, target: Pot, wei: int) -> None:
+        """Log a movement of money; nothing where there is none."""
+        if wei:
+            self.emit(WeiMoved(source, target, wei))
+
+    def take(self, account: str, target: Pot, wei: int) -> None:
+        """A stake or a bond comes out of the sender's credit. Refuses CreditTooSmall."""
+        credit = self.state.purse.get_wei(credit_of(account))
+        require(credit >= wei, "CreditTooSmall", f"{wei} wei", credit)
+        self.move(credit_of(account), target, wei)

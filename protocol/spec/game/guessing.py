@@ -1,12 +1,11 @@
 """Which claims of a closed round will probably be merged, and what opens if they are. Advice: a wrong guess
 costs time only."""
 
-from protocol.spec.game.draft import Draft
-from protocol.spec.game.enums import REJECT_WORDS, ClaimFate, RoundPhase
 from protocol.spec.game.events import RootPosted
 from protocol.spec.game.fates import get_accepted_block, get_claim_fate, list_mergeable
+from protocol.spec.game.folding import Draft
 from protocol.spec.game.rounds import open_next
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.state import REJECT_WORDS, ClaimFate, GameRound, GameState, RoundPhase
 from protocol.spec.statements import VoteWord
 
 AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})

@@ -3,22 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from protocol.spec.game import (
-    asks,
-    calls,
-    contests,
-    deciding,
-    disputes,
-    posting,
-    rounds,
-    seats,
-    settling,
-    silence,
-)
+from protocol.spec.game import calls, contests, deciding, disputes, rounds, seats, settling
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.draft import Draft
 from protocol.spec.game.events import GameEvent
-from protocol.spec.game.folding import fold
+from protocol.spec.game.folding import Draft, fold
 from protocol.spec.game.refusals import require
 from protocol.spec.game.state import GameState
 
@@ -27,7 +15,7 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.JoinSeat: seats.apply_join,
     calls.TopUp: seats.apply_top_up,
     calls.LeaveSeat: seats.apply_leave,
-    calls.MarkSilent: silence.apply_mark_silent,
+    calls.MarkSilent: seats.apply_mark_silent,
     calls.PayOut: seats.apply_pay_out,
     calls.WithdrawCredit: seats.apply_withdraw,
     calls.HaltTask: rounds.apply_halt,
@@ -38,16 +26,16 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.SealClosing: rounds.apply_seal_closing,
     calls.CommitRound: rounds.apply_commit,
     calls.JudgeVotes: deciding.apply_judge,
-    calls.PostRoot: posting.apply_post,
-    calls.LetStand: posting.apply_stand,
+    calls.PostRoot: deciding.apply_post,
+    calls.LetStand: deciding.apply_stand,
     calls.OpenContest: contests.apply_open_contest,
     calls.AnswerContest: contests.apply_answer_contest,
     calls.NameChild: contests.apply_name_child,
     calls.BringLeaf: contests.apply_bring_leaf,
     calls.EndRootContest: contests.apply_end_contest,
-    calls.AskSigner: asks.apply_ask,
-    calls.AnswerAsk: asks.apply_answer_ask,
-    calls.EndAsk: asks.apply_end_ask,
+    calls.AskSigner: disputes.apply_ask,
+    calls.AnswerAsk: disputes.apply_answer_ask,
+    calls.EndAsk: disputes.apply_end_ask,
     calls.DisputeStatement: disputes.apply_dispute,
     calls.EndDispute: disputes.apply_end_dispute,
     calls.SealProof: disputes.apply_seal_proof,

@@ -4,7 +4,7 @@
     figures (C, V, s, gas, rounds) --------------------------------------+--> rules: amount, least, inequality
 
 Symbols: B pay of a round, S and A stakes of solver and auditor, F and f fees of UNSERVED and DROPPED, and
-those of `figures.py`. A false claim is accepted with chance 1 - p1, and nobody honest sees it with chance
+those of `refusing.py`. A false claim is accepted with chance 1 - p1, and nobody honest sees it with chance
 1 - p.
 """
 
@@ -14,16 +14,21 @@ from fractions import Fraction
 from math import ceil
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.cheats import Cheat, list_cheats
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.figures import Figures, count_closing_rounds, read_sampling
-from protocol.spec.game.refusing import compute_fee_stake, compute_least_fee
-from protocol.spec.game.terms import GameTerms
-from protocol.spec.game.unserved import (
+from protocol.spec.game.auditing import (
     UNSERVED_DIVISOR,
     count_pending_draws,
     count_round_draws,
 )
+from protocol.spec.game.odds import Cheat, list_cheats
+from protocol.spec.game.refusing import (
+    Figures,
+    compute_fee_stake,
+    compute_least_fee,
+    count_closing_rounds,
+    read_sampling,
+)
+from protocol.spec.game.state import SeatRole
+from protocol.spec.game.terms import GameTerms
 from protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
 
 SHARE_DIVISOR = 4

@@ -1,4 +1,6 @@
-"""The chance that drawn segments miss what a cheat spoiled, for the placement that is best for the cheat.
+"""The chance that an audit misses a false claim: every size of cheat, with own seats among the auditors.
+
+The chance that drawn segments miss what a cheat spoiled, for the placement that is best for the cheat.
 
 `audit_draw.draw_circle_segments` never draws two neighbours. So a cheat that spoils every second segment
 escapes more often than 1 - (1 - f)^q says: once a right one is drawn, two spoiled ones are safe. Up to
@@ -6,16 +8,29 @@ EXACT_SEGMENTS every placement is tried; above, two bounds hold for all placemen
 
     hits K     how many of a claim's drawn segments are spoiled
     weight     weights[k]: the chance that a cheat gets away with k hits. Escape = sum of P(K = k) weights[k]
+
+What a cheat decides whose own seats are among the auditors.
+
+A draw's primary and reserves are three places of one permutation of the pool, and the draws of a claim have
+places of their own. So the cheat's seats fall on them without replacement (hypergeometric). A draw is
+accepted by its primary, or by both reserves.
+
+Every size of a false claim, with its odds: how long the claim is, how many of its segments are spoiled.
+
+A claim may be of any whole number of segments from `compute_least_segments` on. A short one has as many draws
+as a long one, saves compute that nobody audits, and moves the model as much. So all lengths count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from math import comb, lcm
 
-from protocol.spec.audit_draw import count_draws
+from protocol.spec.drawing import RANKS, count_draws
 from protocol.spec.errors import InvalidInput
+from protocol.spec.params import LATE_RATE_ONE
 
 EXACT_SEGMENTS = 12
 """Up to so many segments every placement is tried: at most 2,048 of them beside 105 sets of segments."""
@@ -144,3 +159,178 @@ def compute_worst_escape(
             by_steps  # The average of k is a least one in larger claims, so it may only help where hits hurt.
         )
     return min(by_steps, bound_by_pairs(least_segments, segment_count, drawn, spoiled, weights))
+
+
+POOLS_TRIED = 64
+"""So many pool sizes from the least on are computed exactly; a bound holds for all larger ones."""
+DECIDING = (0, 1, 3, 1)
+"""Of a draw's three seats 0, 1, 2 or 3 are the cheat's: in how many ways do they accept it? One must be the
+primary; any two do, because they are the primary or both reserves."""
+
+
+def count_owned(share: Fraction, pool: int) -> int:
+    """How many seats of a pool a cheat has that owns at most `share` of them."""
+    return int(share * pool)
+
+
+@lru_cache(maxsize=256)
+def _count_deciding(audits: int) -> tuple[int, ...]:
+    """In how many ways i own seats among the 3 places of each of `audits` draws accept all of them, by i."""
+    ways = [1]
+    for _ in range(audits):
+        longer = [0] * (len(ways) + RANKS)
+        for i, count in enumerate(ways):
+            for own, more in enumerate(DECIDING):
+                longer[i + own] += count * more
+        ways = longer
+    return tuple(ways)
+
+
+def compute_deciding_exact(owned: int, pool: int, audits: int) -> Fraction:
+    """Chance that `owned` of `pool` seats accept `audits` draws of one claim, whatever the others say."""
+    rest = pool - RANKS * audits
+    if not 0 <= owned <= pool or rest < 0:
+        raise InvalidInput(
+            what="no such pool",
+            expected=f"0 to {pool} own seats, at least {RANKS * audits} in all",
+            actual=f"{owned} of {pool}",
+            remedy="Draw from at least three seats for each draw of a claim.",
+        )
+    ways = _count_deciding(audits)
+    hits = sum(count * comb(rest, owned - i) for i, count in enumerate(ways) if i <= owned)
+    return Fraction(hits, comb(pool, owned))
+
+
+@lru_cache(maxsize=1024)
+def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fraction:
+    """The same for a cheat that owns at most `share` of a pool of `least_pool` seats or more: the worst size.
+
+    Beyond the sizes that are tried: of an honest primary's two reserves the second is own less often once the
+    first is, so both are with chance at most (K / (V - 1))^2 <= (s V / (V - 1))^2, which falls with V. Draws
+    of one claim share no seat, and own seats that stand at one draw are missing at the others, so all draws
+    are decided at most as often as if each were on its own."""
+    last = least_pool + POOLS_TRIED
+    tried = (compute_deciding_exact(count_owned(share, v), v, audits) for v in range(least_pool, last))
+    both = min(share * last / (last - 1), Fraction(1)) ** 2
+    return max(*tried, (share + (1 - share) * both) ** audits)
+
+
+def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
+    """Chance that no honest seat looks at any of `audits` draws of a claim: all primaries are the cheat's.
+    Without replacement it is less in any pool."""
+    return share**audits
+
+
+def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
+    """Least chance that a draw which serves only the cheat's own auditors costs it the fee of UNSERVED: it
+    does unless own auditors accept it.
+
+    An own primary accepts at once, and then no word counts any more. Two own reserves leave one honest word
+    of UNSERVED. In all other cases the primary and a reserve are honest. Both words count, whatever the other
+    reserve says first: in a draw that has failed an UNSERVED counts until its time is over."""
+    return 1 - compute_deciding_chance(share, least_pool, 1)
+
+
+def compute_paid_votes(share: Fraction, least_pool: int) -> Fraction:
+    """At most so many votes of a draw are the cheat's and paid, on average: the primary alone where it
+    accepts, else those of own reserves."""
+    reserve = min(share * least_pool / (least_pool - 1), Fraction(1))
+    return share + (1 - share) * 2 * reserve
+
+
+SINGLE_SIZES = 32
+"""Sizes up to this are taken one by one, larger ones in spans of a sixteenth."""
+CHANCE_BITS = 32
+"""Chances of being caught are rounded down to so many bits: their powers would have thousands of digits."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How much of a claim is looked at. late_chance: c in 65,536ths; pool: the least number of verifiers;
+    owned: s, the share of auditors that a cheat may own; detection: d, the chance that an honest auditor sees
+    a false segment that it replays; least_segments: of a claim."""
+
+    segment_count: int
+    draws: int
+    late_chance: int
+    pool: int
+    owned: Fraction
+    detection: Fraction = Fraction(1)
+    least_segments: int = 1
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """A false claim. segments, spoiled: the most of the claim's, the least that are false; audits: its draws;
+    hits: drawn spoiled segments on average; caught: p, that somebody honest sees it; voided: p1, that it is
+    not accepted because of that; accepted: that own auditors accept whatever is drawn of the spoiled
+    segments; paid: the most of a round's pay that the claim earns; computed: the least of a round's compute
+    that it takes."""
+
+    segments: int
+    spoiled: int
+    audits: int
+    hits: Fraction
+    caught: Fraction
+    voided: Fraction
+    accepted: Fraction
+    paid: Fraction
+    computed: Fraction
+
+
+def list_spans(least: int, most: int) -> Iterator[tuple[int, int]]:
+    """Sizes from `least` to `most` in spans (first, last). The largest size is a span by itself."""
+    first = least
+    while first < most:
+        last = min(most - 1, first + max(0, first - SINGLE_SIZES // 2) // (SINGLE_SIZES // 2))
+        yield first, last
+        first = last + 1
+    yield most, most
+
+
+@lru_cache(maxsize=64)
+def list_cheats(sampling: Sampling) -> tuple[Cheat, ...]:
+    """Every false claim. What stands in one holds for all sizes of its spans."""
+    return tuple(
+        _compute_cheat(sampling, (max(first, few), last), (few, many))
+        for first, last in list_spans(sampling.least_segments, sampling.segment_count)
+        for few, many in list_spans(1, last)
+    )
+
+
+def _compute_cheat(sampling: Sampling, sizes: tuple[int, int], spoiled: tuple[int, int]) -> Cheat:
+    (least, most), (few, many) = sizes, spoiled
+    audits = count_draws(sampling.draws, least)
+    deciding = tuple(
+        compute_deciding_chance(sampling.owned, sampling.pool, k) if k else Fraction(1)
+        for k in range(audits + 1)
+    )
+    blind = _weigh_blind(sampling, most, audits, few)
+    escapes = [compute_worst_escape(least, most, sampling.draws, few, one) for one in (deciding, blind)]
+    voided, caught = (_round_down(1 - min(escape, Fraction(1))) for escape in escapes)
+    return Cheat(
+        segments=most,
+        spoiled=few,
+        audits=audits,
+        hits=Fraction(audits * few, most),
+        caught=_round_down(sampling.detection * max(caught, voided)),
+        voided=_round_down(sampling.detection * voided),
+        accepted=1 - voided,
+        paid=Fraction(most, sampling.segment_count),
+        computed=Fraction(max(0, least - many), sampling.segment_count),
+    )
+
+
+def _weigh_blind(sampling: Sampling, segments: int, audits: int, spoiled: int) -> Weights:
+    """Chance by hits that nobody honest looks: neither the primaries, nor a late primary at one of the
+    segments that were not drawn."""
+    late = Fraction(sampling.late_chance, LATE_RATE_ONE) * (1 - sampling.owned)
+    undrawn = segments - audits
+    return tuple(
+        compute_blind_chance(sampling.owned, k) * (1 - late * Fraction(max(0, spoiled - k), max(1, undrawn)))
+        for k in range(audits + 1)
+    )
+
+
+def _round_down(chance: Fraction) -> Fraction:
+    return Fraction(int(chance * (1 << CHANCE_BITS)), 1 << CHANCE_BITS)

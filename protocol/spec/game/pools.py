@@ -3,9 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.purse import stake_of
-from protocol.spec.game.state import GameState, Pool, Seat
+from protocol.spec.game.state import GameState, Pool, Seat, SeatRole, SeatStatus
 from protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from protocol.spec.audit_draw import compute_grid_block
+from protocol.spec.drawing import compute_grid_block
 from protocol.spec.game.calls import (
     CommitRound,
     HaltTask,
@@ -12,8 +12,6 @@ from protocol.spec.game.calls import (
     SealStart,
     StartRounds,
 )
-from protocol.spec.game.draft import Draft
-from protocol.spec.game.enums import RoundPhase, SeatStatus
 from protocol.spec.game.events import (
     AuditsDrawn,
     ClaimTaken,
@@ -26,9 +24,10 @@ from protocol.spec.game.events import (
     TaskHalted,
     TaskStood,
 )
+from protocol.spec.game.folding import Draft
 from protocol.spec.game.pools import find_seat, freeze_pool, has_place, is_enough
 from protocol.spec.game.refusals import require, require_window
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
 from protocol.spec.game.terms import compute_least_segments
 from protocol.spec.game.timing import (
     compute_closing_block,

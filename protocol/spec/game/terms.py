@@ -1,13 +1,19 @@
-"""What a task fixes about its rounds: windows, amounts, numbers; and what a deployment allows of them.
+"""What a task fixes about its rounds, what a deployment allows of it, and the terms as they are posted.
+
+What a task fixes about its rounds: windows, amounts, numbers; and what a deployment allows of them.
 
 A node checks the same limits as the contract before it stakes, whenever it joins: a task with a window of one
 block would convict an honest seat (findings, C2).
+
+A task as it is posted: all of its terms. Twin of `GameTerms` in `contracts/game/GameTypes.sol`.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from protocol.spec.audit_draw import RANKS
+from protocol.spec.containers import Limits, TaskSpec, TaskTerms, TrainingSpec
+from protocol.spec.drawing import RANKS
 from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS, TOKEN_WEI
 
@@ -248,3 +254,44 @@ WINDOWS_LOCAL = GameWindows(
 )  # fmt: skip
 """A chain of one's own."""
 GAME_WINDOWS = {"12s": WINDOWS_12S, "2s": WINDOWS_2S, "local": WINDOWS_LOCAL}
+
+
+@dataclass(frozen=True)
+class PostedTerms:
+    """What the contracts must know of a task; names and order as in Solidity. format: number of the numeric
+    format; outer_learning_rate, outer_momentum: float32 bits; late_chance: in 1/65536; limits: what honest
+    hardware may differ by, unused in exact tasks."""
+
+    submitter: str
+    salt: bytes
+    initial_weights_root: bytes
+    zero_root: bytes
+    schedule_root: bytes
+    step_root: bytes
+    format: int
+    weighting: int
+    parameter_count: int
+    rounds: int
+    inner_steps: int
+    segment_steps: int
+    solver_seats: int
+    draws: int
+    late_chance: int
+    least_solvers: int
+    least_verifiers: int
+    least_whistleblowers: int
+    carry_moments: int
+    outer_learning_rate: int
+    outer_momentum: int
+    windows: GameWindows
+    amounts: GameAmounts
+    limits: Limits
+
+
+def make_spec(terms: Any, training: TrainingSpec) -> TaskSpec:
+    """The task as training, replays and comparisons need it, from its posted terms (`PostedTerms`, or what
+    an event has)."""
+    limits = Limits(**{field.name: getattr(terms.limits, field.name) for field in fields(Limits)})
+    same = {field.name for field in fields(TaskTerms)} - {"submitter", "limits"}
+    values = {name: getattr(terms, name) for name in same}
+    return TaskSpec(TaskTerms(submitter=str(terms.submitter).lower(), limits=limits, **values), training)

@@ -3,9 +3,8 @@
 All follow from blocks that events fixed. `compute_` functions may give a block that is still to come.
 """
 
-from protocol.spec.audit_draw import compute_grid_block
-from protocol.spec.game.enums import RoundPhase
-from protocol.spec.game.state import GameRound, GameState, StatementRef
+from protocol.spec.drawing import compute_grid_block
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
 from protocol.spec.game.terms import ANSWERS_MAX
 
 

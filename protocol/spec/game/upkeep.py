@@ -1,4 +1,12 @@
-"""Permissionless upkeep: which calls are due that anybody may send, and when to look again.
+"""Permissionless upkeep: which calls are due, who sends each first, and when to look again.
+
+Whose turn it is to send what anybody may send. All members keep a task going.
+
+For each call they stand in a rotation that nobody chose. So not all send at once, and the next one sends
+where the first is silent. Where the window of a call is known, the rotation goes through half of it, and
+everybody may send in the other half.
+
+Permissionless upkeep: which calls are due that anybody may send, and when to look again.
 
 Whoever sends them all drives a task to its end, whoever else is silent.
 """
@@ -8,15 +16,14 @@ from collections.abc import Iterator
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.contests import is_moot
+from protocol.spec.game.deciding import get_post_window, get_waiting_round, is_stand_due
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.pools import is_closed, is_enough
-from protocol.spec.game.posting import get_post_window, get_waiting_round, is_stand_due
 from protocol.spec.game.rounds import get_seal_audits_window, get_seal_round_window, get_start_flaw
-from protocol.spec.game.seats import get_pay_out_flaw
+from protocol.spec.game.seats import find_silent_seats, get_pay_out_flaw
 from protocol.spec.game.settling import get_settled_until, is_closable, is_epoch_done
-from protocol.spec.game.silence import find_silent_seats
-from protocol.spec.game.state import GameRound, GameState
-from protocol.spec.game.terms import SILENCES_MAX
+from protocol.spec.game.state import GameRound, GameState, SeatStatus, StatementRef
+from protocol.spec.game.terms import NUMBER_MAX, SILENCES_MAX
 from protocol.spec.game.timing import (
     compute_closing_block,
     compute_draw_window,
@@ -26,6 +33,78 @@ from protocol.spec.game.timing import (
     get_live_round,
     is_start_alive,
 )
+from protocol.spec.hashing import hash_words, tag_word
+
+TAG_KEEPER = "touchstone.keeper"
+SPREAD_BLOCKS = 16
+"""A task must not wait long for the dead: after so many blocks everybody had a turn."""
+OUTSIDERS_ROUNDS = 4
+"""Who has no seat sends once while the members' rotation goes round so often."""
+
+Window = tuple[int, int]
+
+
+def get_seal_window(state: GameState, call: GameCall, block: int) -> Window | None:
+    """First and last block in which a seal counts; None where the call is no seal, or nothing is to be
+    sealed. The block whose randomness it takes is the one before the first. state: as a call of `block` finds
+    it (`get_state_at`)."""
+    if isinstance(call, calls.SealStart):
+        start = state.start
+        return None if start is None else _find_start_window(state, start.beacon_block)
+    if isinstance(call, calls.SealClosing):
+        from_block = get_closing_from(state, block)
+        return None if from_block is None else compute_draw_window(state, from_block)
+    if not isinstance(call, calls.SealRound | calls.SealAudits) or call.round not in state.rounds:
+        return None
+    get_window = get_seal_round_window if isinstance(call, calls.SealRound) else get_seal_audits_window
+    return get_window(state, state.rounds[call.round])
+
+
+def _find_start_window(state: GameState, beacon_block: int) -> Window:
+    return beacon_block + 1, beacon_block + state.limits.seal_blocks
+
+
+def find_turn(state: GameState, account: str, call: GameCall, block: int) -> int:
+    """The first block from `block` on in which it is the account's turn to send a call that is due. state: as
+    a call of `block` finds it."""
+    members = list_members(state)
+    if not members:
+        return block
+    offset = _compute_offset(state, call)
+    place = (members.index(account) - offset) % len(members) if account in members else None
+    window = get_seal_window(state, call, block)
+    if window is not None:
+        return max(block, _find_in_window(window, place, len(members)))
+    return _find_in_rotation(block, place, len(members))
+
+
+def list_members(state: GameState) -> tuple[str, ...]:
+    """Accounts of the seats that were not convicted, in an order that all nodes agree on."""
+    return tuple(sorted({s.account for s in state.seats.values() if s.status != SeatStatus.CLOSED}))
+
+
+def _compute_offset(state: GameState, call: GameCall) -> int:
+    """Which call it is: each has a rotation of its own."""
+    numbers = [getattr(call, name, 0) for name in ("round", "seat", "contest", "ask", "dispute")]
+    ref: StatementRef | None = getattr(call, "statement", None)
+    if ref is not None:
+        numbers += [ref.round, ref.slot, NUMBER_MAX if ref.draw is None else ref.draw, ref.rank]
+    words = hash_words(TAG_KEEPER, state.terms.domain, tag_word(type(call).__name__), *numbers)
+    return int.from_bytes(words[:4], "big")
+
+
+def _find_in_window(window: Window, place: int | None, count: int) -> int:
+    """Everybody may send from its turn on. Who has no seat stands behind all."""
+    spread = max(1, min(SPREAD_BLOCKS, count, (window[1] - window[0]) // 2))
+    return window[0] + (spread if place is None else place * spread // count)
+
+
+def _find_in_rotation(block: int, place: int | None, count: int) -> int:
+    """Since when a call is due nobody knows, so the turn goes round with the blocks."""
+    groups = min(SPREAD_BLOCKS, count)
+    if place is None:
+        return block + -block % (OUTSIDERS_ROUNDS * groups)
+    return block + (place * groups // count - block) % groups
 
 
 def list_upkeep(state: GameState, block: int) -> tuple[GameCall, ...]:

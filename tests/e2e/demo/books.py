@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.event_logs import Event
 
 POTS = ("escrow", "stakes", "bonds")
 """As the library `Pots` names them."""

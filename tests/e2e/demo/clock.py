@@ -3,7 +3,7 @@ is at work one every few seconds. Windows hold thousands of such blocks."""
 
 import time
 
-from protocol.adapters.chain.game import open_game_chain
+from protocol.adapters.chain.chain_client import open_game_chain
 from scripts.clock import DevnetClock
 from scripts.devnet import Devnet
 

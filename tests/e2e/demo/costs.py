@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.game_deployment import GameDeployment
+from protocol.adapters.chain.deployment import GameDeployment
 
 ROUND_CONTRACTS = ("Rounds", "Votes", "Settlement")
 """What plays, decides and settles the rounds; everything else is of a seat, a task or a dispute."""

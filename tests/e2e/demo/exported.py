@@ -6,8 +6,8 @@ import torch
 from safetensors.torch import load_file
 
 from protocol.compute.digest import tensor_root
-from protocol.compute.export import SAFETENSORS_NAME
-from protocol.compute.model import parameter_layout
+from protocol.compute.model.model_export import SAFETENSORS_NAME
+from protocol.compute.model.reference_model import parameter_layout
 from protocol.spec.containers import ModelConfig
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protocol.actions.merge.places import find_holder
-from protocol.adapters.chain.refusals import format_tokens
+from protocol.actions.merge.merge_records import find_holder
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.game.state import GameState, StatementRef
 
 SHORT = 10

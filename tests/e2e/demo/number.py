@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.adapters.chain.abi import find_function, load_abi
+from protocol.adapters.chain.abi import decode_values, find_function, load_abi
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.logs import Event
-from protocol.adapters.chain.values import decode_values
-from protocol.compute.fault import iterate_runs
-from protocol.compute.program import build_program, describe_program
+from protocol.adapters.chain.event_logs import Event
+from protocol.compute.bounds.fault import iterate_runs
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import bits_to_float, is_finite
 from protocol.spec.merkle import compute_depth

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
 from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.runtime.duties import Duty
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Duty, Party
 from protocol.spec.containers import OuterHeader
-from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.state import RoundPhase
 
 HELDOUT_ROWS = 64
 

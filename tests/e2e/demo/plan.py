@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.proposing import propose_limits
 from node.submit import RoundPlan
-from protocol.compute.compare import Distances
+from protocol.compute.audit.compare import Distances
 from protocol.spec.containers import ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.terms import GameAmounts, GameWindows

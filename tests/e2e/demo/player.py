@@ -20,17 +20,16 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from protocol.actions.dispute import duties as disputes
+from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import training
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.duties import Duty, Wait
 from protocol.actions.runtime.joining import catch_up, open_task, take_seat
-from protocol.actions.runtime.loop import Loop
 from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Duty, Party, Wait
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import TouchstoneError
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from protocol.spec.program import Operation
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
 from tests.e2e.demo.isolation import confine, is_supported

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import GameState
+from protocol.spec.game.state import GameState, RoundPhase, SeatRole, SeatStatus
 from tests.e2e.demo.books import Books
 from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
 from tests.e2e.demo.number import ConvictedNumber

@@ -17,16 +17,16 @@ from rich.console import Console
 
 from node import export
 from node.submit import RoundPlan, post_task
-from protocol.actions.runtime import upkeep
+from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import catch_up, open_task
-from protocol.actions.runtime.loop import Loop
 from protocol.actions.runtime.opening import open_party
-from protocol.adapters.chain.game import GameChain, open_game_chain
+from protocol.actions.runtime.playing import Loop
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
 from tests.e2e.demo.books import fold_books
 from tests.e2e.demo.clock import keep_time
@@ -195,7 +195,9 @@ async def open_submitter(show: Show, company: Company, ticking: "asyncio.Task[No
         await open_task(party, task)
         loss = await show.observer.measure_first(party)
         show.screen.say(SUBMITTER, f"held-out loss of the untrained model: {loss:.3f} nats per byte")
-        looping = asyncio.create_task(Loop(party, (upkeep.list_duties, show.observer.list_duties)).run())
+        looping = asyncio.create_task(
+            Loop(party, (upkeep_duties.list_duties, show.observer.list_duties)).run()
+        )
         watching = asyncio.create_task(watch.run())
         try:
             await wait_for(lambda: looping.done() and watching.done(), company, ticking, looping, watching)

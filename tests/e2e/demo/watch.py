@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.game import GameChain
-from protocol.adapters.chain.logs import Batch, Event
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.event_logs import Batch, Event
 from protocol.spec.codec import decode_training
-from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import GameRound, Pool
 from tests.e2e.demo.names import Names
 from tests.e2e.demo.number import ConvictedNumber, find_number

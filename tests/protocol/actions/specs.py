@@ -4,7 +4,7 @@ from functools import cache
 
 from node.submit import build_task
 from protocol.spec.containers import TaskSpec
-from protocol.spec.game.posted import make_spec
+from protocol.spec.game.terms import make_spec
 from tests.e2e.world import TINY_PLAN, make_dataset
 
 SUBMITTER = "0x" + "5b" * 20

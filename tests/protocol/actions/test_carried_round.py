@@ -4,9 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.actions.merge.places import find_carried_round
-from protocol.spec.game.enums import RoundPhase, SeatRole
-from protocol.spec.game.state import GameRound, GameState, Pool, Seat, SlotClaim, compute_seat_id
+from protocol.actions.merge.merge_records import find_carried_round
+from protocol.spec.game.state import (
+    GameRound,
+    GameState,
+    Pool,
+    RoundPhase,
+    Seat,
+    SeatRole,
+    SlotClaim,
+    compute_seat_id,
+)
 from tests.protocol.spec.game.world import make_world
 
 NUMBER = compute_seat_id(SeatRole.SOLVER, 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.actions.network import Network
+from protocol.actions.runtime.chain_state import Network
 from protocol.spec.errors import EnvironmentFault
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20

@@ -1,6 +1,6 @@
 """Requests for step states: noted, bounded by account and in all, answered from memory."""
 
-from protocol.actions.step_desk import MAX_GRANTED, MAX_SHOWN, MAX_WANTED, StepDesk
+from protocol.actions.dispute.casebook import MAX_GRANTED, MAX_SHOWN, MAX_WANTED, StepDesk
 
 TASK = bytes(32)
 

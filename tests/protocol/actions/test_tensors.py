@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.actions.tensors import load_tensor, open_tensor
+from protocol.actions.stored_tensors import load_tensor, open_tensor
 from protocol.adapters.blobs import BlobRef, get_chunk_level, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_byte_tree, tensor_bytes

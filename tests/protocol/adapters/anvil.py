@@ -10,14 +10,13 @@ from pathlib import Path
 
 from eth_account import Account
 
-from protocol.adapters.chain.client import ChainClient, make_sender
+from protocol.adapters.chain.chain_client import ChainClient, make_sender
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import Contract
-from protocol.adapters.chain.erc20 import ERC20_ABI
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS, GameDeployment
+from protocol.adapters.chain.contract import ERC20_ABI, Contract
+from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from protocol.adapters.chain.transactions import Patience, Sender, Signer
 from protocol.adapters.keys import AccountKey
-from scripts.creation import compute_creation_code
+from scripts.deploy import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18

@@ -13,14 +13,13 @@ from eth_account import Account
 from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
-from protocol.adapters.wire.client import BlobClient
-from protocol.adapters.wire.desk import Desk
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import Desk, NodeStatus
 from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity, make_server_context
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
-from protocol.adapters.wire.tls import TlsIdentity, load_or_create_identity, make_server_context
 from protocol.spec import merkle
 from protocol.spec.typed_data import SigningDomain
 

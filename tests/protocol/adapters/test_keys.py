@@ -19,7 +19,7 @@ from protocol.adapters.keys import (
     read_password,
 )
 from protocol.spec.errors import InvalidInput
-from protocol.spec.node_statements import Calibration
+from protocol.spec.statements import Calibration
 from protocol.spec.typed_data import ANYWHERE, to_typed_data
 
 SECRET = bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")

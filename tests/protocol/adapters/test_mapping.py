@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters import mapping
-from protocol.adapters.mapping import (
+from protocol.adapters import mapped_files
+from protocol.adapters.mapped_files import (
     PageLimit,
     make_mapped,
     map_file,
@@ -68,6 +68,6 @@ def test_make_mapped_on_a_full_disk_is_told(tmp_path: Path) -> None:
 
 def test_require_mapping_names_what_the_system_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_mapping()
-    monkeypatch.setattr(mapping, "STATM", tmp_path / "statm")
+    monkeypatch.setattr(mapped_files, "STATM", tmp_path / "statm")
     with pytest.raises(EnvironmentFault, match="how much memory"):
         require_mapping()

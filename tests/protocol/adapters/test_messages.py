@@ -134,10 +134,10 @@ def test_brackets_do_not_end_the_process() -> None:
     """eth_account raises the interpreter's limit of recursion: a parser that recursed would run out of
     stack."""
     code = (
-        "import eth_account; from protocol.adapters.wire.answers import STATUS\n"
+        "import eth_account; from protocol.adapters.wire.conventions import STATUS_FORM\n"
         "from protocol.spec.errors import ProtocolFault\n"
         "for text in (b'[', b'{\"a\":', b'{\"waiting_for_block\":['):\n"
-        "    try: STATUS.decode(text * (65536 // len(text)))\n"
+        "    try: STATUS_FORM.decode(text * (65536 // len(text)))\n"
         "    except ProtocolFault: print('refused')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
@@ -158,7 +158,7 @@ def test_a_file_of_one_s_own_is_the_caller_s_fault(tmp_path: Path) -> None:
 
 # --- All kinds ----------------------------------------------------------------------------------------------
 def list_kinds() -> list[type[Message]]:
-    for name in ("protocol.actions.runtime.opening", "protocol.adapters.profiles"):
+    for name in ("protocol.actions.runtime.opening", "protocol.adapters.operator_profiles"):
         import_module(name)
     found, todo = [], [Message]
     while todo:

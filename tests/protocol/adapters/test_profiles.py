@@ -11,9 +11,9 @@ import pytest
 from eth_account import Account
 
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.profiles import MAX_FILE_BYTES, read_profile, write_profile
+from protocol.adapters.operator_profiles import MAX_FILE_BYTES, read_profile, write_profile
+from protocol.spec.calibration_rules import Profile
 from protocol.spec.errors import InvalidInput
-from protocol.spec.profile import Profile
 from tests.protocol.spec.profiles import make_profile
 
 

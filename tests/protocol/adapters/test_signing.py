@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.signing import SIGNATURE_BYTES, hash_statement, recover_signer, sign_statement
 from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.node_statements import NodeStatement
-from protocol.spec.statements import Statement
+from protocol.spec.statements import NodeStatement, Statement
 from protocol.spec.typed_data import SigningDomain, to_typed_data
 from tests.protocol.spec.test_statements import change, make_opening, make_vote, word
 from tests.protocol.spec.test_typed_data import ALL, BETWEEN_NODES, DOMAIN, EACH, REQUEST

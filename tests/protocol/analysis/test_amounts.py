@@ -7,8 +7,8 @@ import pytest
 
 from protocol.analysis.amounts import derive_amounts, list_binding, price_gas, refuse_bad_money
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.figures import Figures
 from protocol.spec.game.money import check_money
+from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import WINDOWS_12S, GameAmounts, GameTerms
 from protocol.spec.params import TOKEN_WEI
 from tests.protocol.spec.game.world import AMOUNTS, make_terms

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.compute.data import Corpus, dataset_root, open_corpus
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model import init_parameters
-from protocol.compute.program import with_program
-from protocol.compute.step import TrainingState, begin_round
+from protocol.compute.model.batches import Corpus, dataset_root, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import TrainingState, begin_round
+from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import nearest
 from protocol.spec.params import PROTOCOL_VERSION

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from protocol.compute.builder import Builder
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.layout import View, make_contiguous
-from protocol.compute.lowering import Lowering
-from protocol.compute.plain import UpdateFactors, update
-from protocol.compute.program import number_buffers
-from protocol.compute.record import record
-from protocol.compute.straighten import straighten
+from protocol.compute.model.reference_step import UpdateFactors, update
+from protocol.compute.program.builder import Builder
+from protocol.compute.program.contiguous import straighten
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.layout import View, make_contiguous
+from protocol.compute.program.lowering import Lowering
+from protocol.compute.program.record import record
+from protocol.compute.program.task_program import number_buffers
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import INPUTS, Buffer, Node, Outputs, Program, Role, require_valid

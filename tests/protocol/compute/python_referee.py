@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.compute.fault import iterate_runs
+from protocol.compute.bounds.fault import iterate_runs
 from protocol.spec.containers import NodeProof, StepContext
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.float32 import unpack_bits

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds import NodeReport, check_node
+from protocol.compute.bounds.check import NodeReport, check_node
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.kernels import make_kernel
+from protocol.compute.program.kernels import make_kernel
 from protocol.spec import referee
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Access, Node, Operation

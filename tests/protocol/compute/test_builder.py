@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.layout import LayoutError, View, expand, insert, narrow, permute, reshape
+from protocol.compute.program.layout import LayoutError, View, expand, insert, narrow, permute, reshape
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Node, Operation
 from tests.protocol.compute.programs import Bench

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.proposing import list_configurations, propose_limits
-from protocol.compute.calibrate import FLOORS
-from protocol.compute.compare import Distances, Floors
+from protocol.compute.audit.calibrate import FLOORS
+from protocol.compute.audit.compare import Distances, Floors
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.errors import InvalidInput
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.check import TraceChecker, compute_last_uses
+from protocol.compute.bounds.check import TraceChecker, compute_last_uses
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.kernels import make_kernel
-from protocol.compute.model import init_parameters
-from protocol.compute.program import ProgramConfig, build_program
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.kernels import make_kernel
+from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec import referee
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.errors import InvalidInput

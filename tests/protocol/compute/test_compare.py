@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from protocol.compute import compare
-from protocol.compute.compare import (
+from protocol.compute.audit import compare
+from protocol.compute.audit.compare import (
     Floors,
     compute_excess,
     judge_state,
     measure_distances,
 )
-from protocol.compute.step import TrainingState
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.tolerance import Element, is_element_beyond

@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from protocol.compute.compare import PART_ELEMENTS, Distances
-from protocol.compute.conditioning import (
+from protocol.compute.audit.compare import (
     ILL_CONDITIONED_RATIO,
+    PART_ELEMENTS,
+    Distances,
     find_usual,
     is_well_conditioned,
     shake,
     unshake,
 )
-from protocol.compute.step import TrainingState
-from protocol.spec.policy import LEAST_MAXIMUM
+from protocol.compute.program.step import TrainingState
+from protocol.spec.calibration_rules import LEAST_MAXIMUM
 
 QUIET = Distances(1e-6, 3e-6, 1e-6, 0, 0, 0)
 

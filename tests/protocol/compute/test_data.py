@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from benchmarks.heldout import get_heldout_batch
-from protocol.compute.data import Corpus, dataset_root, get_batch, open_corpus
+from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus
 from protocol.spec.containers import ModelConfig, TrainingSpec
-from protocol.spec.draw import draw_sample_start
+from protocol.spec.drawing import draw_sample_start
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.merkle import compute_data_root
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training

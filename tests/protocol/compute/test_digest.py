@@ -16,7 +16,7 @@ from protocol.compute.digest import (
     tensor_root,
     zero_root,
 )
-from protocol.compute.step import TrainingState
+from protocol.compute.program.step import TrainingState
 from protocol.spec import merkle
 from protocol.spec.errors import InvalidInput, ProtocolFault
 

@@ -4,9 +4,18 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from protocol.compute.export import SAFETENSORS_METADATA, SAFETENSORS_NAME, export_tensors, export_texts
-from protocol.compute.model import compute_logits, init_parameters, split_parameters
-from protocol.compute.tables import build_tables
+from protocol.compute.model.model_export import (
+    SAFETENSORS_METADATA,
+    SAFETENSORS_NAME,
+    export_tensors,
+    export_texts,
+)
+from protocol.compute.model.reference_model import (
+    build_tables,
+    compute_logits,
+    init_parameters,
+    split_parameters,
+)
 from protocol.spec.containers import ModelConfig
 
 transformers = pytest.importorskip("transformers")

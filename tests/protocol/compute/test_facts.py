@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from protocol.compute.facts import compute_step_facts, require_step_root, with_step_root
-from protocol.compute.program import build_program, describe_program, with_program
+from protocol.compute.program.task_program import (
+    build_program,
+    compute_step_facts,
+    describe_program,
+    require_step_root,
+    with_program,
+    with_step_root,
+)
 from protocol.spec.codec import compute_step_root
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput

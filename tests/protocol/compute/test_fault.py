@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.tracing import build_trace_tree
-from protocol.compute.data import Corpus, get_batch
-from protocol.compute.fault import (
+from protocol.compute.bounds.fault import (
     ClaimedTrace,
     FaultFinder,
     InputFault,
@@ -17,10 +16,11 @@ from protocol.compute.fault import (
     Vectors,
     prove_operation,
 )
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.program import BuiltProgram, build_program, describe_program
-from protocol.compute.step import Batch, TrainingState, compute_scalars
-from protocol.compute.trace import TraceTree
+from protocol.compute.bounds.trace import TraceTree
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
 from protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root, hash_leaf, verify_path

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.check import TraceChecker
-from protocol.compute.data import Corpus, get_batch
-from protocol.compute.fault import ClaimedTrace, FaultFinder
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.kernels import ROUNDINGS, round_to_bf16, round_to_tf32
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.rehearsal import rehearse
-from protocol.compute.retrace import retrace
-from protocol.compute.step import Batch, TrainingState, advance, compute_scalars, train_segment
+from protocol.compute.bounds.check import TraceChecker
+from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder
+from protocol.compute.bounds.rehearsal import rehearse
+from protocol.compute.bounds.trace import retrace
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.kernels import ROUNDINGS, round_to_bf16, round_to_tf32
+from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars, train_segment
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.params import NUMERIC_FORMATS
 from protocol.spec.referee import FORMATS

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
-from protocol.compute.data import Corpus
-from protocol.compute.step import TrainingState
+from protocol.compute.model.batches import Corpus
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import TrainingSpec
 
 

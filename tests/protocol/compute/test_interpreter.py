@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.interpreter import (
+from protocol.compute.model.reference_model import build_tables, init_parameters
+from protocol.compute.model.reference_step import StepResult, plain_step
+from protocol.compute.program.interpreter import (
     TILE_ELEMENTS,
     Interpreter,
 )
-from protocol.compute.layout import View
-from protocol.compute.memory import ALIGNMENT, compute_lifetimes, plan_memory
-from protocol.compute.model import init_parameters
-from protocol.compute.plain import StepResult, plain_step
-from protocol.compute.program import ProgramConfig, build_program
-from protocol.compute.tables import build_tables
+from protocol.compute.program.layout import View
+from protocol.compute.program.task_program import ProgramConfig, build_program
+from protocol.compute.program.tensor_allocator import ALIGNMENT, compute_lifetimes, plan_memory
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Access, Operation, Program, Role

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.kernels import COPY_COLUMNS, make_kernel
+from protocol.compute.program.kernels import COPY_COLUMNS, make_kernel
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.program import INDEXED, OPERAND_COUNTS, REDUCTIONS, Access, Node, Operation, iterate_terms
 from protocol.spec.referee import judge_operation

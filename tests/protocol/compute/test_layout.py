@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.layout import (
+from protocol.compute.program.layout import (
     LayoutError,
     View,
     count,

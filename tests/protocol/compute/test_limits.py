@@ -12,15 +12,15 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.proposing import find_maxima, list_configurations, propose_limits
 from benchmarks.setting import train_plainly
-from protocol.compute.calibrate import FLOORS, KernelConfiguration
-from protocol.compute.compare import judge_state, measure_distances
-from protocol.compute.data import get_batch, open_corpus
+from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
+from protocol.compute.audit.compare import judge_state, measure_distances
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.model import init_parameters
-from protocol.compute.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from protocol.spec.containers import Limits, TrainingSpec
 from protocol.spec.float32 import nearest
-from protocol.spec.policy import LEAST_MAXIMUM, MARGIN
 from protocol.spec.schedule import compute_learning_rate
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 

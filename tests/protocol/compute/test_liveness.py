@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.setting import DEMO_MODEL
-from protocol.compute.liveness import find_dead_parameters, require_live_parameters, shrink
-from protocol.compute.model import parameter_count
+from protocol.compute.model.liveness import find_dead_parameters, require_live_parameters, shrink
+from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from protocol.compute.lowering import HANDLERS
+from protocol.compute.program.lowering import HANDLERS
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Operation
 from tests.protocol.compute.programs import Bench, evaluate, require_single_writers

@@ -6,15 +6,15 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from protocol.compute.digest import tensor_bytes
-from protocol.compute.export import export_texts
-from protocol.compute.model import (
+from protocol.compute.model.model_export import export_texts
+from protocol.compute.model.reference_model import (
+    build_tables,
     compute_logits,
     init_parameters,
     parameter_count,
     parameter_layout,
     split_parameters,
 )
-from protocol.compute.tables import build_tables
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 

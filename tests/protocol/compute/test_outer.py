@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.proposing import list_configurations
-from protocol.compute import outer
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_bytes
-from protocol.compute.outer import (
+from protocol.compute.outer import outer_tensors
+from protocol.compute.outer.outer_tensors import (
     OuterState,
     begin_outer,
     count_delta_bytes,
@@ -148,7 +148,7 @@ from hashlib import sha256
 import torch
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import tensor_bytes
-from protocol.compute.outer import OuterState, encode_delta, merge
+from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
 from protocol.spec.float32 import float_to_bits, nearest
 pin_kernels(int(sys.argv[1]), sys.argv[2] == "1")
 def grid(seed, scale):
@@ -175,5 +175,5 @@ def test_merge_gives_the_same_bits_on_every_kernel() -> None:
 def test_a_delta_is_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = torch.randn(1500), torch.randn(1500)
     whole = encode_delta(before, after)
-    monkeypatch.setattr(outer, "PART_ELEMENTS", 2 * LEAF_ELEMENTS)
+    monkeypatch.setattr(outer_tensors, "PART_ELEMENTS", 2 * LEAF_ELEMENTS)
     assert encode_delta(before, after) == whole

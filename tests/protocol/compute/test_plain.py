@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from protocol.compute.data import Corpus, get_batch
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_bytes
-from protocol.compute.interpreter import TILE_ELEMENTS
-from protocol.compute.plain import (
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.reference_model import Tables, build_tables
+from protocol.compute.model.reference_step import (
     FLUSH_BELOW,
     StepResult,
     UpdateFactors,
@@ -21,8 +21,8 @@ from protocol.compute.plain import (
     plain_step,
     update,
 )
-from protocol.compute.step import Batch, TrainingState, compute_scalars
-from protocol.compute.tables import Tables, build_tables
+from protocol.compute.program.interpreter import TILE_ELEMENTS
+from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.spec import float32
 from protocol.spec.containers import OptimizerConfig, TrainingSpec
 from protocol.spec.float32 import float_to_bits, nearest, unpack_bits

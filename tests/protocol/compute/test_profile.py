@@ -6,15 +6,22 @@ import pytest
 import torch
 
 from benchmarks.proposing import list_configurations
-from protocol.compute.calibrate import FLOORS, list_devices, list_every_configuration
-from protocol.compute.compare import measure_distances
-from protocol.compute.data import Corpus, get_batch
-from protocol.compute.model import parameter_layout
-from protocol.compute.profile import Survey, get_tensor_class, name_stage, train_on_device
-from protocol.compute.step import Batch, TrainingState, train_segment
+from protocol.compute.audit.calibrate import (
+    FLOORS,
+    Survey,
+    get_tensor_class,
+    list_devices,
+    list_every_configuration,
+    name_stage,
+    train_on_device,
+)
+from protocol.compute.audit.compare import measure_distances
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.reference_model import parameter_layout
+from protocol.compute.program.step import Batch, TrainingState, train_segment
+from protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
 from protocol.spec.containers import ScheduleConfig, TrainingSpec
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.profile import STAGES, TENSOR_CLASSES
 
 
 def test_get_tensor_class_sorts_every_parameter(spec: TrainingSpec) -> None:

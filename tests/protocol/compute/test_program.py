@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from benchmarks.setting import DEMO_MODEL, SEQUENCES_PER_STEP
-from protocol.compute import program
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.program import (
+from protocol.compute.program import task_program
+from protocol.compute.program.task_program import (
     BuiltProgram,
     ProgramConfig,
     build_program,
@@ -78,7 +78,7 @@ def describe(built: BuiltProgram) -> dict[str, Any]:
 
 def test_a_step_recorded_without_values_gives_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:
     with_values = build_again(TINY_CONFIG)
-    monkeypatch.setattr(program, "MOST_RECORDED", 0)
+    monkeypatch.setattr(task_program, "MOST_RECORDED", 0)
     without = build_again(TINY_CONFIG)
     assert root_of(without) == root_of(with_values)
     assert without.constants.keys() == with_values.constants.keys()
@@ -134,21 +134,23 @@ def test_whatever_a_step_depends_on_changes_the_root(change: dict[str, Any]) -> 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_programs_keep_the_rules(name: str) -> None:
     built = build_program(CONFIGS[name])
-    program = built.program
-    require_single_writers(program)
-    assert decode_program(encode_program(program)) == program
-    longest = max(node.terms for node in program.nodes if node.operation in REDUCTIONS)
-    assert longest <= program.chunk_terms == CONFIGS[name].chunk_terms
-    read = {access.buffer for node in program.nodes for access in node.operands}
-    outputs = program.outputs
+    task_program = built.program
+    require_single_writers(task_program)
+    assert decode_program(encode_program(task_program)) == task_program
+    longest = max(node.terms for node in task_program.nodes if node.operation in REDUCTIONS)
+    assert longest <= task_program.chunk_terms == CONFIGS[name].chunk_terms
+    read = {access.buffer for node in task_program.nodes for access in node.operands}
+    outputs = task_program.outputs
     results = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
-    for number, buffer in enumerate(program.buffers):
+    for number, buffer in enumerate(task_program.buffers):
         assert number in read | results, "nobody reads it"
         if buffer.role is Role.CONSTANT:
             values = built.constants[number]
             assert compute_data_root(values.numpy().tobytes()) == buffer.constant_root
-    assert built.constants.keys() == {n for n, b in enumerate(program.buffers) if b.role is Role.CONSTANT}
-    assert [b.role for b in program.buffers[:6]] == [role for role in Role if role < Role.CONSTANT]
+    assert built.constants.keys() == {
+        n for n, b in enumerate(task_program.buffers) if b.role is Role.CONSTANT
+    }
+    assert [b.role for b in task_program.buffers[:6]] == [role for role in Role if role < Role.CONSTANT]
 
 
 def test_a_step_uses_the_whole_vocabulary() -> None:

@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from protocol.compute.data import Corpus, get_batch
-from protocol.compute.plain import plain_step
-from protocol.compute.record import Call, record
-from protocol.compute.step import TrainingState, compute_scalars
-from protocol.compute.tables import Tables, build_tables
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.reference_model import Tables, build_tables
+from protocol.compute.model.reference_step import plain_step
+from protocol.compute.program.record import Call, record
+from protocol.compute.program.step import TrainingState, compute_scalars
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from torch import Tensor
 
-from protocol.compute import rehearsal
-from protocol.compute.check import TraceChecker, TraceReport
-from protocol.compute.data import Corpus, get_batch
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.rehearsal import Rehearsal, draw_samples, rehearse
-from protocol.compute.step import Batch, TrainingState
+from protocol.compute.bounds import rehearsal
+from protocol.compute.bounds.check import TraceChecker, TraceReport
+from protocol.compute.bounds.rehearsal import Rehearsal, draw_samples, rehearse
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, TrainingState
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import StepContext, StepFacts, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.program import Operation, Program

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from benchmarks.tracing import build_trace_tree
-from protocol.compute.data import Corpus, get_batch
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.openings import find_buffer, open_buffer, open_demanded, prove_node, prove_outputs
-from protocol.compute.program import build_program, describe_program
-from protocol.compute.retrace import Retraced, retrace
-from protocol.compute.step import Batch, TrainingState, advance, compute_scalars
+from protocol.compute.bounds.fault import find_buffer, open_buffer, open_demanded, prove_node, prove_outputs
+from protocol.compute.bounds.trace import Retraced, retrace
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import hash_leaf, is_valid_path, is_valid_range

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.adapters.mapping import PageLimit, make_mapped
-from protocol.compute import interpreter, room
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.program import build_program
-from protocol.compute.room import LARGE_BYTES, Room, allocate, allocate_zeros, relax, use_room
+from protocol.adapters.mapped_files import PageLimit, make_mapped
+from protocol.compute.program import interpreter, tensor_allocator
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.task_program import build_program
+from protocol.compute.program.tensor_allocator import (
+    LARGE_BYTES,
+    Room,
+    allocate,
+    allocate_zeros,
+    relax,
+    use_room,
+)
 from tests.protocol.compute.test_interpreter import TINY_CONFIG, make_inputs
 
 
@@ -74,7 +81,7 @@ def test_a_step_has_the_same_bits_in_files(
     files: Room, is_traced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_files: list[int] = []
-    monkeypatch.setattr(room, "LARGE_BYTES", 64)
+    monkeypatch.setattr(tensor_allocator, "LARGE_BYTES", 64)
     use_room(count(files, in_files))
     found = run_step(is_traced)
     use_room(None)

@@ -7,11 +7,12 @@ from hashlib import sha256
 import pytest
 import torch
 
-from protocol.compute.data import Corpus, get_batch
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.digest import state_header
-from protocol.compute.plain import compute_gradient
-from protocol.compute.step import (
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.reference_model import build_tables
+from protocol.compute.model.reference_step import compute_gradient
+from protocol.compute.program.step import (
     Batch,
     TrainingState,
     advance,
@@ -20,7 +21,6 @@ from protocol.compute.step import (
     iterate_steps,
     train_segment,
 )
-from protocol.compute.tables import build_tables
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from tests.protocol.compute.programs import run_python
@@ -123,9 +123,9 @@ TRAIN_PROGRAM = """
 import sys
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import state_header
-from protocol.compute.model import init_parameters
-from protocol.compute.step import begin_round, train_segment
-from protocol.compute.data import get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import begin_round, train_segment
+from protocol.compute.model.batches import get_batch, open_corpus
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 pin_kernels(int(sys.argv[1]))
 spec = build_tiny_training()

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.layout import View, expand, insert, permute
-from protocol.compute.program import ProgramConfig, build_program
-from protocol.compute.straighten import compose, find_foldable, fold, straighten
+from protocol.compute.program.contiguous import compose, find_foldable, fold, straighten
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.layout import View, expand, insert, permute
+from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (

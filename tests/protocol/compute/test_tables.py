@@ -4,7 +4,7 @@ from math import cos, pi, sin
 import pytest
 import torch
 
-from protocol.compute.tables import build_tables, compute_cos_sin, compute_frequency
+from protocol.compute.model.reference_model import build_tables, compute_cos_sin, compute_frequency
 from protocol.spec.containers import ModelConfig
 from protocol.spec.float32 import nearest
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.tracing import build_trace_tree
-from protocol.compute.data import Corpus, get_batch
+from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.digest import state_header
-from protocol.compute.interpreter import Interpreter
-from protocol.compute.program import BuiltProgram, build_program, describe_program
-from protocol.compute.step import TrainingState, compute_scalars
-from protocol.compute.trace import TraceTree
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import TrainingState, compute_scalars
+from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from protocol.spec.policy import QUANTITIES
-from protocol.spec.profile import PROFILE_VERSION, Measurement, Profile, Subject
+from protocol.spec.calibration_rules import PROFILE_VERSION, QUANTITIES, Measurement, Profile, Subject
 
 SUBJECT = Subject("ab" * 32, "float32", 1000, 40, 10)
 

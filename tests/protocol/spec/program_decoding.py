@@ -108,5 +108,5 @@ def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidI
         expected=expected,
         actual=actual,
         where=where,
-        remedy="Use the program that the task's spec gives (compute/program.py builds it).",
+        remedy="Use the program that the task's spec gives (compute/program/task_program.py builds it).",
     )

@@ -4,7 +4,10 @@ from hashlib import sha256
 
 import pytest
 
-from protocol.spec.claim_tree import (
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import ProtocolFault
+from protocol.spec.merkle import compute_levels, compute_path, compute_root
+from protocol.spec.statements import (
     compute_carried_root,
     compute_claim_root,
     compute_work_leaf,
@@ -12,9 +15,6 @@ from protocol.spec.claim_tree import (
     name_claim,
     verify_in_claim,
 )
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import ProtocolFault
-from protocol.spec.merkle import compute_levels, compute_path, compute_root
 
 WORDS = [bytes([i]) * 32 for i in range(1, 8)]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.spec.contest import FANOUT_LEVELS, compute_nodes_below, compute_padding, find_differing
 from protocol.spec.merkle import compute_levels, hash_node
+from protocol.spec.outer import FANOUT_LEVELS, compute_nodes_below, compute_padding, find_differing
 from protocol.spec.params import ZERO_WORD
 from tests.protocol.spec.game.world import make_word
 

@@ -5,9 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import MIN_TAU
-from protocol.spec.policy import (
+from protocol.spec.calibration_rules import (
     LEAST_MAXIMUM,
     MARGIN,
     MIN_CONFIGURATIONS,
@@ -19,6 +17,8 @@ from protocol.spec.policy import (
     make_limits,
     merge_evidence,
 )
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import MIN_TAU
 
 FLOORS = (10, 20, 30)
 ONE = 1 << 64

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.policy import make_limits
-from protocol.spec.profile import (
+from protocol.spec.calibration_rules import (
     MAX_ITEMS,
     compute_maxima,
     compute_profile_digest,
     encode_profile,
+    make_limits,
     merge_profiles,
 )
+from protocol.spec.errors import InvalidInput
 from tests.protocol.spec.profiles import SUBJECT, make_profile
 
 

@@ -11,39 +11,36 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from protocol.actions.audit.audits import Audits
-from protocol.actions.audit.book import AuditBook
-from protocol.actions.audit.records import RECORDS, WorkShown
-from protocol.actions.audit.room import AuditRoom, AuditTask, read_audit_task
+from protocol.actions.audit.audit_records import RECORDS, AuditBook, WorkShown
+from protocol.actions.audit.audit_room import AuditRoom, AuditTask, read_audit_task
+from protocol.actions.audit.audit_serving import Audits
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
-from protocol.adapters.chain.types import BoundaryProof
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.answers import NodeStatus
 from protocol.adapters.wire.auth import RequestSigner
-from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import NodeStatus
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
-from protocol.adapters.wire.tls import load_or_create_identity
-from protocol.compute.data import get_batch, open_corpus
 from protocol.compute.digest import build_delta_tree, build_state_trees, tensor_bytes, tensor_root
-from protocol.compute.model import init_parameters
-from protocol.compute.outer import encode_delta
-from protocol.compute.step import TrainingState, begin_round, train_segment
-from protocol.spec.audit_draw import deal_shards
-from protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.step import TrainingState, begin_round, train_segment
 from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
 from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import DrawnAudit, get_drawn
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.state import GameState, create_game
+from protocol.spec.game.state import GameState, SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_levels, compute_path
-from protocol.spec.statements import Vote
+from protocol.spec.statements import Vote, compute_carried_root, compute_claim_root, compute_work_leaf
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec

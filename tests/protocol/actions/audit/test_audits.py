@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.messages import SEAL, START, VOTES
-from protocol.actions.audit.opening import make_desks, may_read
-from protocol.actions.audit.replay import audit
+from protocol.actions.audit.audit_duties import make_desks, may_read
+from protocol.actions.audit.audit_messages import SEAL, START, VOTES
+from protocol.actions.audit.replaying import audit
 from protocol.adapters.blobs import BlobKind
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import StatementRef

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.book import AuditBook, make_sealed
-from protocol.actions.audit.records import RECORDS, EndsShown, SealMade, VoteMade, WorkShown
-from protocol.adapters.chain.types import BoundaryProof
+from protocol.actions.audit.audit_records import (
+    RECORDS,
+    AuditBook,
+    EndsShown,
+    SealMade,
+    VoteMade,
+    WorkShown,
+    make_sealed,
+)
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import InvalidInput

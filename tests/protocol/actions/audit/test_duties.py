@@ -6,12 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.audit.duties import AuditDraw, OfferVotes, list_duties, list_room_duties
-from protocol.actions.audit.replay import audit
-from protocol.actions.runtime.duties import Wait
+from protocol.actions.audit.audit_duties import AuditDraw, OfferVotes, list_duties, list_room_duties
+from protocol.actions.audit.replaying import audit
+from protocol.actions.runtime.party import Wait
 from protocol.spec.game import calls
-from protocol.spec.game.drawing import get_late_draw
-from protocol.spec.game.fates import get_votes, is_unserved
+from protocol.spec.game.fates import get_late_draw, get_votes, is_unserved
 from protocol.spec.game.timing import compute_draw_window, get_closing_from
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import (

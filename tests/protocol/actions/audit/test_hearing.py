@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit import taking
-from protocol.actions.audit.book import make_sealed
-from protocol.actions.audit.messages import (
+from protocol.actions.audit import audit_votes
+from protocol.actions.audit.audit_messages import (
     VOTES,
     VOTES_MAX,
     VotesHanded,
@@ -19,8 +18,9 @@ from protocol.actions.audit.messages import (
     make_form,
     say_vote,
 )
-from protocol.actions.audit.offering import list_waiting, offer
-from protocol.actions.audit.replay import audit
+from protocol.actions.audit.audit_records import make_sealed
+from protocol.actions.audit.audit_votes import list_waiting, offer
+from protocol.actions.audit.replaying import audit
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import get_heard_until
 from protocol.spec.game.calls import HandedOpening, JudgeVotes
@@ -169,7 +169,7 @@ async def test_a_flood_of_offers_leaves_two_records(tmp_path: Path) -> None:
 async def test_who_brings_too_many_bad_signatures_is_heard_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(taking, "MAX_STRIKES", 5)
+    monkeypatch.setattr(audit_votes, "MAX_STRIKES", 5)
     stage = make_stage()
     async with run_all(stage, tmp_path, stage.find_auditor(), stage.find_auditor(1)) as (solver, one, two):
         right, recover, asked = make_vote(stage), solver.room.recover, list[str]()

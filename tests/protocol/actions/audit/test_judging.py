@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.audit.judging import Finding, is_start_right, judge_ends, judge_work
-from protocol.actions.audit.records import EndsShown, SealMade
-from protocol.actions.audit.states import StateShelf
+from protocol.actions.audit.audit_records import EndsShown, SealMade
+from protocol.actions.audit.audit_room import StateShelf
+from protocol.actions.audit.replaying import Finding, is_start_right, judge_ends, judge_work
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_delta_tree
-from protocol.spec.claim_tree import compute_carried_root
-from protocol.spec.statements import VoteWord
+from protocol.spec.statements import VoteWord, compute_carried_root
 from tests.protocol.actions.audit.stage import HONEST, Claim, get_base, get_task, train_claim
 from tests.protocol.actions.audit.test_book import make_seal
 from tests.protocol.spec.game.world import make_word

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.actions.audit.openings import are_steps_right
+from protocol.actions.audit.audit_messages import are_steps_right
 from protocol.spec.containers import StateHeader
 
 ROOT = b"r" * 32

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.messages import SEAL, START
-from protocol.actions.audit.records import WorkShown
-from protocol.actions.audit.replay import audit
-from protocol.adapters.chain.types import BoundaryProof
-from protocol.compute.outer import encode_delta
+from protocol.actions.audit.audit_messages import SEAL, START
+from protocol.actions.audit.audit_records import WorkShown
+from protocol.actions.audit.replaying import audit
+from protocol.adapters.chain.abi import BoundaryProof
+from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import compute_serving_until
 from protocol.spec.params import ZERO_WORD

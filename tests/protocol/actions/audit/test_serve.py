@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.book import make_sealed
-from protocol.actions.audit.messages import (
+from protocol.actions.audit.audit_messages import (
     SEAL,
     START,
     EndShown,
@@ -19,6 +18,7 @@ from protocol.actions.audit.messages import (
     make_form,
     say_sealed,
 )
+from protocol.actions.audit.audit_records import make_sealed
 from protocol.adapters.blobs import BlobKind, BlobRef
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import AuditPlace, DrawnAudit, get_heard_until

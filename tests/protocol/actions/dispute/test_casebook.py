@@ -2,8 +2,17 @@
 
 from pathlib import Path
 
-from protocol.actions.dispute.casebook import CaseBook, Sentence, list_fields, to_sentence
-from protocol.actions.dispute.records import CLAIM, NO_STEP, RECORDS, CaseDropped, CaseMade
+from protocol.actions.dispute.casebook import (
+    CLAIM,
+    NO_STEP,
+    RECORDS,
+    CaseBook,
+    CaseDropped,
+    CaseMade,
+    Sentence,
+    list_fields,
+    to_sentence,
+)
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.journal import Journal
 from protocol.spec.game.state import StatementRef

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from protocol.actions.dispute.demands import list_demands
+from protocol.actions.dispute.prosecuting import list_demands
 from protocol.actions.traces import describe_layout
-from protocol.compute.program import build_program, describe_program
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.game.inner_dispute import LEAVES_MAX
 from protocol.spec.program import Program, Role
 from tests.protocol.actions.specs import get_spec

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute import asking, duties
-from protocol.actions.dispute.duties import DisputeDuty
-from protocol.actions.dispute.sources import KnownVote
-from protocol.actions.dispute.standing import find_accused
-from protocol.actions.runtime.duties import Wait
+from protocol.actions.dispute import asking, dispute_duties
+from protocol.actions.dispute.casebook import KnownVote
+from protocol.actions.dispute.dispute_duties import DisputeDuty
+from protocol.actions.dispute.known_statements import find_accused
+from protocol.actions.runtime.party import Wait
 from protocol.spec.game.calls import DisputeStatement
 from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
 from protocol.spec.game.state import GameState, StatementRef
-from protocol.spec.game.turns import list_members
+from protocol.spec.game.upkeep import list_members
 from tests.protocol.actions.dispute.test_standing import make_vote
 from tests.protocol.spec.game.world import is_drawn, make_world
 
@@ -33,10 +33,10 @@ async def do_nothing(party: Any) -> None:
 
 def take_turns(monkeypatch: pytest.MonkeyPatch, game: GameState, block: int, until: int) -> dict[str, Any]:
     """What each member has to do in a block about one statement."""
-    monkeypatch.setattr(duties, "get_now", lambda party: game)
+    monkeypatch.setattr(dispute_duties, "get_now", lambda party: game)
     duty, call = DisputeDuty("dispute", REF, do_nothing), DisputeStatement(REF, 0)
     return {
-        one: duties._take_turn(cast(Any, SimpleNamespace(account=one)), call, until, block, duty)
+        one: dispute_duties._take_turn(cast(Any, SimpleNamespace(account=one)), call, until, block, duty)
         for one in list_members(game)
     }
 

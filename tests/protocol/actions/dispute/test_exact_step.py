@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.book import AuditBook
+from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.dispute.judging import Claimed, find_false_step, judge_steps
 from protocol.actions.dispute.segments import get_batches
-from protocol.actions.merge.opening import get_finished
+from protocol.actions.dispute.step_judging import Claimed, find_false_step, judge_steps
+from protocol.actions.merge.work import get_finished
 from protocol.actions.runtime.states import keep_state, load_state
 from protocol.adapters.wire.session import Peer
-from protocol.compute.compare import Verdict, compute_allowances
-from protocol.compute.step import train_segment
+from protocol.compute.audit.compare import Verdict, compute_allowances
+from protocol.compute.program.step import train_segment
 from protocol.spec.schedule import compute_learning_rate_sum
 from tests.protocol.actions.merge.stage import TASK, open_stage
 

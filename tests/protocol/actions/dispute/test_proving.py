@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.dispute import proving
-from protocol.actions.merge.places import get_shards
-from protocol.compute.data import get_batch, open_corpus
-from protocol.compute.step import compute_scalars
+from protocol.actions.dispute import prosecuting
+from protocol.actions.merge.merge_records import get_shards
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.program.step import compute_scalars
 from protocol.spec.containers import StateHeader
-from protocol.spec.draw import draw_sample_start
+from protocol.spec.drawing import draw_sample_start
 from protocol.spec.float32 import unpack_bits
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.game.state import GameRound, Pool, StatementRef
@@ -42,7 +42,7 @@ def test_open_token_shows_what_was_dealt_to_the_slot(is_label: bool) -> None:
     rows = batch.labels_BT if is_label else batch.tokens_BT
     count = -(-(training.token_count + training.heldout_tokens) // LEAF_BYTES)
     for row, column in ((0, 0), (rows.shape[0] - 1, 3)):
-        proof = proving.open_token(party, DISPUTE, row * training.sequence_tokens + column, is_label)
+        proof = prosecuting.open_token(party, DISPUTE, row * training.sequence_tokens + column, is_label)
         place = (shard, step, row, training.token_count, training.sequence_tokens)
         start = draw_sample_start(ROUND.beacon or b"", *place)
         index, offset = divmod(start + column + is_label, LEAF_BYTES)
@@ -53,7 +53,7 @@ def test_open_token_shows_what_was_dealt_to_the_slot(is_label: bool) -> None:
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_open_scalars_goes_by_the_global_and_the_local_step(which: int) -> None:
     party, header = make_party(), StateHeader(b"w" * 32, b"m" * 32, b"v" * 32, 3, 11)
-    proof = proving.open_scalars(party, header, which)
+    proof = prosecuting.open_scalars(party, header, which)
     leaves = compute_scalar_leaves(party.task.spec)
     root, place = compute_scalar_levels(leaves)[-1][0], 3 if which else 11
     assert is_valid_path(root, hash_leaf(proof.data), place, len(leaves), proof.path)

@@ -6,14 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.handing import HandedVote
-from protocol.actions.dispute import reading
-from protocol.adapters.chain.abi import find_function, load_own_abi
-from protocol.adapters.chain.decoding import decode_event
-from protocol.adapters.chain.values import encode_call, encode_values
+from protocol.actions.audit.audit_votes import HandedVote
+from protocol.actions.dispute import vote_reading
+from protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
+from protocol.adapters.chain.event_logs import decode_event
 from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.state import CountedVote, StatementRef
+from protocol.spec.game.state import CountedVote, SeatRole, StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import is_drawn, make_world
 
@@ -21,7 +19,7 @@ TASK, ROUND, WORD = b"t" * 32, 7, 32
 HANDED = HandedVote(3 << 64, *(bytes([n]) * 32 for n in range(1, 8)))
 LATE = HANDED._replace(place=4 << 64)
 COUNTED = CountedVote(VoteWord.ACCEPT, 150)
-NEWS = reading.Unread(ROUND, frozenset({(StatementRef(ROUND, slot, 0, 0), COUNTED) for slot in (3, 4)}))
+NEWS = vote_reading.Unread(ROUND, frozenset({(StatementRef(ROUND, slot, 0, 0), COUNTED) for slot in (3, 4)}))
 
 
 def make_call(name: str, *arguments: Any) -> bytes:
@@ -70,11 +68,11 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> list[tuple[int,
         taken.append((index, handed))
 
     game = SimpleNamespace(rounds={ROUND: SimpleNamespace(closed=100, opened=50)})
-    monkeypatch.setattr(reading, "get_now", lambda party: game)
-    monkeypatch.setattr(reading, "_take", take)
+    monkeypatch.setattr(vote_reading, "get_now", lambda party: game)
+    monkeypatch.setattr(vote_reading, "_take", take)
     task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
     party = SimpleNamespace(chain=chain, task=task, state=SimpleNamespace(head_block=200))
-    await reading.read_votes(cast(Any, party), NEWS)
+    await vote_reading.read_votes(cast(Any, party), NEWS)
     assert task.cases.read == NEWS.votes
     return taken
 
@@ -109,8 +107,8 @@ def test_what_the_contract_can_read_is_read() -> None:
     dirty, cut = POST[:-31] + b"\x01" * 31, POST[:-31]
     head, votes = CALL[: 4 + 2 * WORD], CALL[4 + 3 * WORD :]
     moved = head + (4 * WORD).to_bytes(WORD, "big") + b"\xff" * WORD + votes
-    assert [reading._decode_call(one) for one in (dirty, cut)] == [reading._decode_call(POST)] * 2
-    assert reading._decode_call(moved) == reading._decode_call(CALL) == [(ROUND, HANDED)]
+    assert [vote_reading._decode_call(one) for one in (dirty, cut)] == [vote_reading._decode_call(POST)] * 2
+    assert vote_reading._decode_call(moved) == vote_reading._decode_call(CALL) == [(ROUND, HANDED)]
 
 
 def test_what_no_call_has_is_not_read() -> None:
@@ -118,15 +116,15 @@ def test_what_no_call_has_is_not_read() -> None:
     for place in (2, 3):
         far = bytearray(POST)
         far[4 + place * WORD : 4 + (place + 1) * WORD] = whole.to_bytes(WORD, "big")
-        assert len(reading._decode_call(bytes(far))) == 1
+        assert len(vote_reading._decode_call(bytes(far))) == 1
     long = CALL[: 4 + 3 * WORD] + whole.to_bytes(WORD, "big") + CALL[4 + 4 * WORD :]
-    assert reading._decode_call(long) == [(ROUND, HANDED)]
-    assert reading._decode_call(b"") == reading._decode_call(b"\x00" * 400) == []
+    assert vote_reading._decode_call(long) == [(ROUND, HANDED)]
+    assert vote_reading._decode_call(b"") == vote_reading._decode_call(b"\x00" * 400) == []
 
 
 def list_unread(
     monkeypatch: pytest.MonkeyPatch, *offered: Any, read: Any = (), block: int = 1
-) -> list[reading.Unread]:
+) -> list[vote_reading.Unread]:
     """What a whistleblower reads of a round with opened ACCEPTs. offered: votes that it was handed."""
     state = make_world().play(is_drawn).state
     votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, block, True)} for slot in range(40)}
@@ -137,15 +135,15 @@ def list_unread(
     party = cast(Any, SimpleNamespace(task=task, account=account))
     known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
     for name, value in known.items():
-        monkeypatch.setattr(reading, name, lambda *_, value=value: value)
-    return list(reading.list_unread(party, 1))
+        monkeypatch.setattr(vote_reading, name, lambda *_, value=value: value)
+    return list(vote_reading.list_unread(party, 1))
 
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
-    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1 << 40)
+    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1 << 40)
     assert not list_unread(monkeypatch)
-    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
+    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
     (unread,) = list_unread(monkeypatch)
     assert unread.votes and all(counted.is_opened for _, counted in unread.votes)
     assert not list_unread(monkeypatch, read=unread.votes)
@@ -158,7 +156,7 @@ def test_what_counts_is_read_although_the_auditor_offered_another_vote(
 ) -> None:
     """It signs two: one counts, and everybody else is offered the other, with its opening, in the same
     block."""
-    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
+    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
     refs = (StatementRef(0, slot, 0, 0) for slot in range(40))
     offered = [SimpleNamespace(ref=ref, opening=object(), auditor="liar") for ref in refs]
     assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)
@@ -168,7 +166,7 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(monkeypatch: py
     """Two that are not whole, in front of the one that counts: they convict nobody, and would be all that is
     known of this auditor."""
     state = make_world().play(is_drawn).state
-    monkeypatch.setattr(reading, "get_now", lambda party: state)
+    monkeypatch.setattr(vote_reading, "get_now", lambda party: state)
     slot = next(iter(state.rounds[0].claims))
     drawn = get_drawn(state, 0, slot, 0, 0)
     assert drawn is not None
@@ -179,5 +177,5 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(monkeypatch: py
     party = cast(Any, SimpleNamespace(task=task, account="another"))
     place = slot << 64 | int(VoteWord.ACCEPT) << 40
     for named_leaf in (1, 2, 0):
-        await reading._take(party, 0, HANDED._replace(place=place | named_leaf))
+        await vote_reading._take(party, 0, HANDED._replace(place=place | named_leaf))
     assert book.written == [0]

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute import replying
-from protocol.spec.game.drawing import get_drawn_seat
+from protocol.actions.dispute import asking
+from protocol.spec.game.fates import get_drawn_seat
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook
 from protocol.spec.game.timing import compute_ask_clock
 from protocol.spec.statements import VoteWord
@@ -32,14 +32,14 @@ def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
     assert seat is not None
     clock = compute_ask_clock(game, replace(known.ref, rank=rank), block)
     ask = InnerAsk(b"a" * 32, seat, vote, 3, "reserve", clock)
-    monkeypatch.setattr(replying, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
-    monkeypatch.setattr(replying, "get_now", lambda party: game)
+    monkeypatch.setattr(asking, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
+    monkeypatch.setattr(asking, "get_now", lambda party: game)
     party = cast(Any, SimpleNamespace(account=game.seats[seat].account, game=game))
-    assert bool(list(replying.list_own_asked(party, block + 1))) == is_at_once
+    assert bool(list(asking.list_own_asked(party, block + 1))) == is_at_once
     last_vote = clock - game.terms.windows.respond
-    assert bool(list(replying.list_own_asked(party, last_vote))) == is_at_once
+    assert bool(list(asking.list_own_asked(party, last_vote))) == is_at_once
     assert (
-        list(replying.list_own_asked(party, last_vote + 1))
+        list(asking.list_own_asked(party, last_vote + 1))
         == [ask]
-        == list(replying.list_own_asked(party, clock))
+        == list(asking.list_own_asked(party, clock))
     )

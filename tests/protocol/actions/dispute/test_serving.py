@@ -5,11 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute.messages import StepsAsked
-from protocol.actions.dispute.serving import answer_steps
+from protocol.actions.dispute.casebook import StepDesk
+from protocol.actions.dispute.step_serving import StepsAsked, answer_steps
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.step_desk import StepDesk
-from protocol.adapters.chain.logs import Event
+from protocol.adapters.chain.event_logs import Event
 from protocol.adapters.messages import encode_message
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import InnerBook, InnerDispute

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.actions.dispute.sources import KnownVote
-from protocol.actions.dispute.spotting import count_askers, find_spot_leaf, is_spot, list_spot_slots
-from protocol.spec.game.enums import SeatRole, SeatStatus
-from protocol.spec.game.state import CountedVote, GameState, StatementRef
+from protocol.actions.dispute.casebook import KnownVote
+from protocol.actions.dispute.known_statements import count_askers, find_spot_leaf, is_spot, list_spot_slots
+from protocol.spec.game.state import CountedVote, GameState, SeatRole, SeatStatus, StatementRef
 from protocol.spec.params import SPOT_ASKS
 from protocol.spec.statements import VoteOpening, VoteWord
 from tests.protocol.actions.dispute.test_standing import make_vote
@@ -49,7 +48,7 @@ def test_all_whistleblowers_together_ask_about_one_of_so_many(game: GameState) -
 
 def test_who_asks_reads_the_vote_from_the_chain(game: GameState, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whistleblower was handed no vote: without reading there is none to ask about."""
-    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
+    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
     askers = list_accounts(game, SeatRole.WHISTLEBLOWER)
     opened = CountedVote(VoteWord.ACCEPT, 1, True)
     votes = {(slot, 0): {0: opened} for slot in range(60)}
@@ -78,8 +77,8 @@ def test_verifiers_ask_only_where_there_are_no_whistleblowers(game: GameState) -
 def test_only_an_opened_accept_with_an_end_of_its_own_is_asked(
     game: GameState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protocol.actions.dispute.spotting.SPOT_ASKS", 1)
-    monkeypatch.setattr("protocol.actions.dispute.spotting.count_askers", lambda game, account: 1)
+    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("protocol.actions.dispute.known_statements.count_askers", lambda game, account: 1)
     known = make_accept(game)
     asked = [find_spot_leaf(game, "0x", bytes([i]) * 32, known, LEAVES) for i in range(64)]
     assert {leaf for leaf in asked if leaf is not None} == set(range(LEAVES)) and None not in asked

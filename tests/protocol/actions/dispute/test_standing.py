@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.dispute.sources import KnownVote
-from protocol.actions.dispute.standing import (
+from protocol.actions.dispute.casebook import KnownVote
+from protocol.actions.dispute.known_statements import (
     are_steps_shown,
     find_accused,
     find_signer,
@@ -16,9 +16,8 @@ from protocol.actions.dispute.standing import (
     list_provable_rounds,
 )
 from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.drawing import get_segments
-from protocol.spec.game.enums import SeatStatus
-from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.fates import get_segments
+from protocol.spec.game.state import GameState, SeatStatus, StatementRef
 from protocol.spec.game.timing import get_statement_until
 from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.spec.game.world import is_drawn, make_world

@@ -10,31 +10,28 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from protocol.actions.audit.handing import HandedVote
-from protocol.actions.merge import serving
-from protocol.actions.merge.book import ClaimBook, WorkProof
-from protocol.actions.merge.origins import read_origin
+from protocol.actions.audit.audit_votes import HandedVote
+from protocol.actions.merge import merge_signing
+from protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimFinished, WorkProof
 from protocol.actions.merge.outer_step import FetchDelta
-from protocol.actions.merge.records import RECORDS, ClaimFinished
-from protocol.actions.merge.training import finish_claim
+from protocol.actions.merge.training import finish_claim, read_origin
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.actions.runtime.party import Joined, Party
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner
-from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
-from protocol.adapters.wire.tls import load_or_create_identity
-from protocol.compute.data import Corpus, open_corpus
+from protocol.compute.model.batches import Corpus, open_corpus
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
 from protocol.spec.game import calls
-from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.inner_contest import ContestFolds
-from protocol.spec.game.state import GameRound, create_game
+from protocol.spec.game.contests import ContestFolds
+from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, list_draws
+from protocol.spec.game.state import GameRound, SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
 from protocol.spec.statements import VoteWord
@@ -210,9 +207,9 @@ class Stage:
     async def _serve(self, party: Party, stack: AsyncExitStack) -> None:
         policy = ReadPolicy(
             lambda account: True,
-            lambda account, kind, root: serving.may_read(party, account, kind, root),
+            lambda account, kind, root: merge_signing.may_read(party, account, kind, root),
             party.status.show,
-            find_desk=serving.make_desks(party).get,
+            find_desk=merge_signing.make_desks(party).get,
         )
         identity = load_or_create_identity(party.config.home)
         server = BlobServer(party.store, party.account, SIGNING, identity, policy)

@@ -9,21 +9,17 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import ahead, bases, claim, training
+from protocol.actions.merge import ahead, outer_step, training
 from protocol.actions.merge.ahead import TrainAhead
-from protocol.actions.merge.book import ClaimName, ClaimWork
-from protocol.actions.merge.claim import MakeClaim
-from protocol.actions.merge.origins import get_basis
+from protocol.actions.merge.merge_records import ClaimName, ClaimWork, compute_basis
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.merge.records import compute_basis
+from protocol.actions.merge.training import MakeClaim, get_basis
 from protocol.actions.merge.work import may_read_delta, name_claim
-from protocol.actions.runtime.duties import Wait
-from protocol.actions.runtime.party import Party
-from protocol.compute.step import train_segment
+from protocol.actions.runtime.party import Party, Wait
+from protocol.compute.program.step import train_segment
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.state import compute_seat_id
+from protocol.spec.game.state import SeatRole, compute_seat_id
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import Stage, finish, get_account, give, hand, open_stage
 
@@ -72,7 +68,7 @@ def post(stage: Stage, root: bytes, *slots: int) -> MakeClaim:
         stage.accept(*ALL)
     stage.world.send(calls.PostRoot(0, slots, root, SIGNERS), "anybody")
     stage.sync()
-    (duty,) = claim.list_duties(stage.parties[1], stage.world.block)
+    (duty,) = training.list_duties(stage.parties[1], stage.world.block)
     assert isinstance(duty, MakeClaim) and duty.round == 1
     return duty
 
@@ -138,7 +134,7 @@ async def test_when_the_round_opens_in_the_middle_it_is_trained_on_and_committed
         trained = watch(monkeypatch, meanwhile)
         training_ahead = asyncio.create_task(duty.perform(first))
         await opened.wait()
-        (making,) = claim.list_duties(first, stage.world.block)
+        (making,) = training.list_duties(first, stage.world.block)
         await asyncio.gather(training_ahead, making.perform(first))
         assert trained == [0, 2, 4, 6] and [name for name, _ in get_sent(first)] == ["rounds.commit"]
 
@@ -263,7 +259,7 @@ async def test_a_claim_with_moments_of_a_wrong_guess_begins_anew(
         work = find_work(first, get_guessed_root(first, duty))
         salts, guessed, local_step = work.salts, work.finished, work.boundaries[0].local_step
         making = post(stage, get_guessed_root(first, duty), *others)
-        for module in (training, bases):
+        for module in (training, outer_step):
             monkeypatch.setattr(module, "check_base", pass_by)
         await making.perform(first)
         assert work.finished is not None and work.finished != guessed and work.salts != salts

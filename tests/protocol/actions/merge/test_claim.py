@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import claim, training
-from protocol.actions.merge.claim import MakeClaim
-from protocol.actions.merge.opening import get_finished
-from protocol.actions.merge.origins import get_basis
-from protocol.compute.step import train_segment
+from protocol.actions.merge import training
+from protocol.actions.merge.training import MakeClaim, get_basis
+from protocol.actions.merge.work import get_finished
+from protocol.compute.program.step import train_segment
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
-from protocol.spec.game.enums import SeatRole
+from protocol.spec.game.state import SeatRole
 from tests.protocol.actions.merge.stage import deal_anew, get_account, open_stage
 
 SEGMENTS = 4
@@ -43,20 +42,20 @@ async def test_a_claim_is_due_once_while_the_round_runs_and_to_who_sits_in_it(tm
     async with open_stage(tmp_path, 1, 2) as stage:
         first, second = stage.parties[1], stage.parties[2]
         duty = MakeClaim(0, get_basis(first.game.rounds[0]) or b"")
-        assert list(claim.list_duties(first, stage.world.block)) == [duty]
+        assert list(training.list_duties(first, stage.world.block)) == [duty]
         await duty.perform(first)
         (sent,) = first.chain.sent  # type: ignore[attr-defined]
         made = get_finished(first, 0).finished
         assert made is not None and sent[0] == "rounds.commit" and sent[1][-2:] == (made.claim_root, SEGMENTS)
         await stage.commit(1)
-        assert not list(claim.list_duties(first, stage.world.block))
-        assert list(claim.list_duties(second, stage.world.block)) == [duty]
+        assert not list(training.list_duties(first, stage.world.block))
+        assert list(training.list_duties(second, stage.world.block)) == [duty]
         stage.draw()
-        assert not list(claim.list_duties(second, stage.world.block))
+        assert not list(training.list_duties(second, stage.world.block))
 
 
 async def test_a_solver_without_a_seat_in_the_round_claims_nothing(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         stage.world.send(calls.JoinSeat(SeatRole.SOLVER, 2_000), get_account(4))
         async with stage.open(4) as late:
-            assert not list(claim.list_duties(late, stage.world.block))
+            assert not list(training.list_duties(late, stage.world.block))

@@ -4,22 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.audit.messages import WorkSaid
+from protocol.actions.audit.audit_messages import WorkSaid
 from protocol.actions.merge import outer_step, work
-from protocol.actions.merge.bases import check_base
 from protocol.actions.merge.global_model import get_initial_header, load_outer, load_outer_state
-from protocol.actions.merge.outer_step import FetchDelta, MergeClaims, get_root, make_key, merge_claims
-from protocol.actions.merge.places import sort_by_shard
+from protocol.actions.merge.merge_records import sort_by_shard
+from protocol.actions.merge.outer_step import (
+    FetchDelta,
+    MergeClaims,
+    check_base,
+    get_root,
+    make_key,
+    merge_claims,
+)
 from protocol.actions.merge.work import list_sources
 from protocol.adapters.blobs import refer_delta
-from protocol.adapters.wire import client, hedging, session
+from protocol.adapters.wire import blob_client, session
 from protocol.compute.digest import outer_header
-from protocol.compute.outer import merge
+from protocol.compute.outer.outer_tensors import merge
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.state import compute_seat_id
+from protocol.spec.game.state import SeatRole, compute_seat_id
 from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
 from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.actions.specs import get_spec
@@ -47,7 +52,7 @@ async def test_peers_that_never_answer_hold_up_nobody(
 ) -> None:
     """The solver and twenty strangers take connections and say nothing: the one member that has the bytes is
     asked before any stranger, and for what follows before the solver as well."""
-    for module in (hedging, client, session):
+    for module in (session, blob_client, session):
         monkeypatch.setattr(module, "PAUSE_S", 0.1)
     async with open_stage(tmp_path, 2, 1) as stage, run_silent() as silent:
         async with stage.open(3):

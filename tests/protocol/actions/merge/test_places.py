@@ -2,15 +2,23 @@
 
 from dataclasses import replace
 
-from protocol.actions.merge.places import (
+from protocol.actions.merge.merge_records import (
     find_carried_round,
     find_holder,
     find_own_slot,
     get_shards,
     sort_by_shard,
 )
-from protocol.spec.game.enums import RoundPhase, SeatRole
-from protocol.spec.game.state import GameRound, GameState, Pool, Seat, SlotClaim, compute_seat_id
+from protocol.spec.game.state import (
+    GameRound,
+    GameState,
+    Pool,
+    RoundPhase,
+    Seat,
+    SeatRole,
+    SlotClaim,
+    compute_seat_id,
+)
 from tests.protocol.actions.merge.stage import make_world
 from tests.protocol.spec.game.world import make_word
 

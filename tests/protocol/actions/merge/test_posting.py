@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from protocol.actions.merge import posting
-from protocol.actions.merge.judging import find_merge_set, read_place
+from protocol.actions.merge.merge_signing import find_merge_set, read_place
 from protocol.actions.merge.outer_step import FetchDelta, make_key, merge_claims
 from protocol.actions.merge.posting import HandVotes, PostMerge, compute_rank
-from protocol.actions.runtime.duties import Wait
-from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.party import Party, Wait
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
 from protocol.spec.statements import VoteWord

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.merge.messages import MERGE, AskMerge, MergeAnswer, ask_peer
+from protocol.actions.merge.global_model import MERGE, AskMerge, MergeAnswer, ask_peer
+from protocol.actions.merge.merge_records import MergeMade
+from protocol.actions.merge.merge_signing import gather_signatures, is_majority
 from protocol.actions.merge.outer_step import get_root, make_key, make_statement, merge_claims
-from protocol.actions.merge.records import MergeMade
-from protocol.actions.merge.signing import gather_signatures, is_majority
 from protocol.actions.runtime.party import Party
 from protocol.adapters.signing import recover_signer
 from protocol.spec.errors import EnvironmentFault

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from protocol.actions.merge import training
-from protocol.actions.merge.opening import get_finished, open_boundary, open_work
+from protocol.actions.merge.work import get_finished, open_boundary, open_work
 from protocol.actions.runtime.states import load_state
 from protocol.adapters.blobs import refer_delta
-from protocol.compute.outer import encode_delta
-from protocol.compute.step import train_segment
-from protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
+from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.step import train_segment
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from protocol.spec.statements import compute_work_leaf, verify_in_claim
 from tests.protocol.actions.merge.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.protocol.actions.specs import get_spec
 

@@ -4,10 +4,9 @@ goes on without it."""
 from pathlib import Path
 from typing import Any
 
-from protocol.actions.merge.opening import open_work
 from protocol.actions.merge.outer_step import FetchDelta
-from protocol.actions.merge.work import find_work
-from protocol.actions.runtime.peers import list_peers
+from protocol.actions.merge.work import find_work, open_work
+from protocol.actions.runtime.party import list_peers
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.wire.session import Peer
 from tests.protocol.actions.merge.stage import TASK, get_account, open_stage

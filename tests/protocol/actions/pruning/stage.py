@@ -10,26 +10,38 @@ from typing import Any, cast
 
 import numpy as np
 
-from protocol.actions.audit.book import AuditBook, make_sealed
-from protocol.actions.audit.records import EndsShown, SealMade, VoteMade, WorkShown
+from protocol.actions.audit.audit_records import (
+    AuditBook,
+    EndsShown,
+    SealMade,
+    VoteMade,
+    WorkShown,
+    make_sealed,
+)
 from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.book import ClaimBook, ClaimName, WorkProof
+from protocol.actions.merge.merge_records import (
+    ClaimBook,
+    ClaimBoundaryReached,
+    ClaimFinished,
+    ClaimName,
+    MergeMade,
+    WorkProof,
+    compute_basis,
+    find_carried_round,
+    find_own_slot,
+)
 from protocol.actions.merge.outer_step import make_key
-from protocol.actions.merge.places import find_carried_round, find_own_slot
-from protocol.actions.merge.records import ClaimBoundaryReached, ClaimFinished, MergeMade, compute_basis
-from protocol.actions.pruning.duties import PRUNED_KINDS, REORG_BLOCKS, delete_blobs, list_removable
 from protocol.actions.pruning.kept import Books, list_kept
-from protocol.actions.pruning.memory import PruningMemory
-from protocol.actions.pruning.windows import list_stages
-from protocol.adapters.chain.types import BoundaryProof
+from protocol.actions.pruning.pruning_duties import PRUNED_KINDS, REORG_BLOCKS, delete_blobs, list_removable
+from protocol.actions.pruning.windows import PruningMemory, list_stages
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_byte_tree, build_delta_tree
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.game.auditing import DrawnAudit
-from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.params import DELTA_LEAF_BYTES
 from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.spec.game.world import World, make_word

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from protocol.actions.merge.opening import get_finished
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.merge.starting import find_carried
-from protocol.actions.pruning.duties import REORG_BLOCKS, Prune
+from protocol.actions.merge.training import find_carried
+from protocol.actions.merge.work import get_finished
+from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune
 from protocol.actions.runtime.states import has_state
-from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import finish, open_stage
 from tests.protocol.actions.pruning.test_duties import list_due
 from tests.protocol.actions.pruning.veteran import lengthen

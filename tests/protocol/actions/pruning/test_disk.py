@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from protocol.actions.pruning.duties import REORG_BLOCKS
+from protocol.actions.pruning.pruning_duties import REORG_BLOCKS
 from protocol.actions.pruning.windows import is_answerable, is_contestable
 from protocol.spec.params import DELTA_LEAF_BYTES
 from tests.protocol.actions.pruning.stage import SEGMENTS, TENSOR_BYTES, Node

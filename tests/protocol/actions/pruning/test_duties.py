@@ -13,29 +13,26 @@ from typing import Any, cast
 import pytest
 import torch
 
-from protocol.actions.audit.book import AuditBook
-from protocol.actions.dispute import replying
+from protocol.actions.audit.audit_records import AuditBook
+from protocol.actions.dispute import asking
 from protocol.actions.dispute.answering import post_roots
-from protocol.actions.dispute.casebook import CaseBook, Compute
+from protocol.actions.dispute.casebook import CaseBook, Compute, OwnReplay
 from protocol.actions.dispute.judging_work import get_openings, make_delta
-from protocol.actions.dispute.messages import StepsAsked
 from protocol.actions.dispute.segments import restore_boundary
-from protocol.actions.dispute.serving import answer_steps, list_wanted, show_wanted
-from protocol.actions.dispute.sources import OwnReplay
-from protocol.actions.merge.opening import get_finished, open_boundary
-from protocol.actions.pruning import duties
-from protocol.actions.pruning.duties import REORG_BLOCKS, Prune, RestoreBoundary
+from protocol.actions.dispute.step_serving import StepsAsked, answer_steps, list_wanted, show_wanted
+from protocol.actions.merge.work import get_finished, open_boundary
+from protocol.actions.pruning import pruning_duties
+from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune, RestoreBoundary
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
 from protocol.adapters.messages import encode_message
-from protocol.compute.step import train_segment
+from protocol.compute.program.step import train_segment
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.drawing import get_late_draw, get_segments
-from protocol.spec.game.enums import RoundPhase
+from protocol.spec.game.fates import get_late_draw, get_segments
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
-from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.game.state import GameState, RoundPhase, StatementRef
 from protocol.spec.game.timing import get_duty_until, get_statement_until
 from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
@@ -105,7 +102,7 @@ def draw_late(stage: Stage) -> None:
 
 
 def list_due(party: Party) -> list[Any]:
-    return list(duties.list_duties(party, party.state.head_block + 1))
+    return list(pruning_duties.list_duties(party, party.state.head_block + 1))
 
 
 def list_here(party: Party) -> list[int]:
@@ -284,6 +281,6 @@ async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
         leaves = {"start_leaf": b"l" * 32, "seal": b"h" * 32, "end_leaf": b"e" * 32}
         vote = Vote(*where, segment=1, **leaves, word=VoteWord.ACCEPT, named_leaf=0)  # type: ignore[arg-type]
         opened = InnerAsk(b"a" * 32, 1, vote, 0, "0x" + "8" * 40, 1 << 30)
-        await replying.answer_own(party, opened)
+        await asking.answer_own(party, opened)
         (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
         assert call == "asks.answer" and words[2]["claimed_end"] == end.header

@@ -8,13 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from protocol.actions.audit.book import AuditBook
+from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge import ahead
 from protocol.actions.merge.ahead import TrainAhead
 from protocol.actions.merge.training import is_whole
 from protocol.actions.merge.work import name_claim
-from protocol.actions.pruning.duties import Prune
+from protocol.actions.pruning.pruning_duties import Prune
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.statements import VoteWord

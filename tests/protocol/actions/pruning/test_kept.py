@@ -6,13 +6,20 @@ from pathlib import Path
 import pytest
 
 from protocol.actions.pruning.kept import list_kept
-from protocol.actions.pruning.named import name_delta, name_outer, name_state, name_tensors
+from protocol.actions.pruning.windows import name_delta, name_outer, name_state, name_tensors
 from protocol.adapters.blobs import BlobKey
 from protocol.spec.game.auditing import DrawnAudit, get_drawn
-from protocol.spec.game.drawing import get_late_draw, get_segments
-from protocol.spec.game.enums import ContestTurn, RoundPhase
+from protocol.spec.game.fates import get_late_draw, get_segments
 from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
-from protocol.spec.game.state import GameRound, GameState, RootContest, RunningDispute, StatementRef
+from protocol.spec.game.state import (
+    ContestTurn,
+    GameRound,
+    GameState,
+    RootContest,
+    RoundPhase,
+    RunningDispute,
+    StatementRef,
+)
 from protocol.spec.game.timing import get_ask_until, get_duty_until
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.pruning.stage import SEGMENTS, Node

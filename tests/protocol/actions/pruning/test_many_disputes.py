@@ -11,20 +11,18 @@ from typing import Any
 import pytest
 
 from protocol.actions.dispute.casebook import Compute
-from protocol.actions.dispute.duties import _list_answers, _list_served
-from protocol.actions.dispute.messages import StepsAsked
-from protocol.actions.dispute.serving import answer_steps
-from protocol.actions.merge.opening import get_finished
-from protocol.actions.pruning.duties import RestoreBoundary
+from protocol.actions.dispute.dispute_duties import _list_answers, _list_served
+from protocol.actions.dispute.step_serving import StepsAsked, answer_steps
+from protocol.actions.merge.work import get_finished
+from protocol.actions.pruning.pruning_duties import RestoreBoundary
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.messages import encode_message
-from protocol.compute.step import train_segment
+from protocol.compute.program.step import train_segment
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import RoundPhase, StatementRef
 from tests.protocol.actions.merge.stage import TASK, Stage, finish
 from tests.protocol.actions.pruning.veteran import SEGMENTS, count_steps, open_veteran
 from tests.protocol.actions.specs import get_spec

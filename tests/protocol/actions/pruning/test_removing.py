@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.audit.book import AuditBook
-from protocol.actions.merge.book import ClaimBook, ClaimName, WorkProof
-from protocol.actions.merge.records import RECORDS, ClaimBoundaryReached, MergeMade
-from protocol.actions.pruning.duties import STRAY_AUDITS, delete_blobs, list_removable
+from protocol.actions.audit.audit_records import AuditBook
+from protocol.actions.merge.merge_records import (
+    RECORDS,
+    ClaimBook,
+    ClaimBoundaryReached,
+    ClaimName,
+    MergeMade,
+    WorkProof,
+)
 from protocol.actions.pruning.kept import list_kept, list_unknown_works
-from protocol.actions.pruning.named import list_foreign, list_named, name_delta, name_state, name_tensors
+from protocol.actions.pruning.pruning_duties import STRAY_AUDITS, delete_blobs, list_removable
+from protocol.actions.pruning.windows import list_foreign, list_named, name_delta, name_state, name_tensors
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.journal import Journal
 from protocol.spec.game.inner_dispute import InnerBook, InnerDispute

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.audit.book import make_sealed
-from protocol.actions.audit.records import SealMade
+from protocol.actions.audit.audit_records import SealMade, make_sealed
 from protocol.actions.dispute.casebook import Compute
-from protocol.actions.merge.opening import open_boundary
+from protocol.actions.merge.work import open_boundary
 from protocol.actions.pruning import self_test
 from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment, describe_machine
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
-from protocol.adapters.bits import FILE_NAME, TaskBits, read_bits, write_bits
-from protocol.compute.step import train_segment
+from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
+from protocol.compute.program.step import train_segment
 from protocol.spec.game.auditing import AuditPlace
 from tests.protocol.actions.merge.stage import DOMAIN, TASK
 from tests.protocol.actions.pruning.test_duties import list_due, list_here, open_solver

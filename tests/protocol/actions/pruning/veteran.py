@@ -9,15 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.audit.book import AuditBook
+from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute.casebook import CaseBook, Compute
-from protocol.actions.merge.opening import get_finished
-from protocol.actions.pruning.duties import REORG_BLOCKS, Prune
+from protocol.actions.merge.work import get_finished
+from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
-from protocol.compute.step import train_segment
-from protocol.spec.game.enums import RoundPhase
+from protocol.compute.program.step import train_segment
 from protocol.spec.game.inner_dispute import InnerBook
+from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import TASK, Stage, finish, open_stage
 from tests.protocol.actions.pruning.test_duties import KnownAudits, list_due
 from tests.protocol.spec.game.world import make_word

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from protocol.actions.merge.contesting import OpenContest
-from protocol.actions.runtime.credit import SPARE_BONDS, fund_bonds
+from protocol.actions.runtime.party import SPARE_BONDS, fund_bonds
 
 BOND, STAKE = 40, 1_000
 

@@ -17,15 +17,14 @@ from protocol.actions.runtime.joining import (
     take_seat,
 )
 from protocol.actions.runtime.party import Party
-from protocol.compute.facts import require_step_root
+from protocol.compute.program.task_program import require_step_root
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
-from protocol.spec.game.enums import SeatRole
-from protocol.spec.game.figures import Figures
-from protocol.spec.game.logged_terms import read_terms
-from protocol.spec.game.posted import PostedTerms, make_spec
+from protocol.spec.game.logs import read_terms
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.game.refusing import Figures
+from protocol.spec.game.state import SeatRole
+from protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.actions.merge.stage import get_account, open_stage

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from protocol.actions.runtime.config import Status
-from protocol.actions.runtime.duties import Duty, Wait
-from protocol.actions.runtime.loop import Loop
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.refusals import ContractRefused
+from protocol.actions.runtime.party import Duty, Party, Wait
+from protocol.actions.runtime.playing import Loop
+from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import create_game
 from protocol.spec.game.terms import LIMITS_LOCAL

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from protocol.actions.runtime.questions import get_question
-from protocol.adapters.chain.abi import find_function, load_own_abi
-from protocol.adapters.chain.decoding import decode_event
-from protocol.adapters.chain.values import encode_call, encode_values
-from protocol.spec.game.inner_dispute import InnerAsk, InnerBook
-from protocol.spec.game.inner_folding import fold_inner
+from protocol.actions.runtime.upkeep_duties import get_question
+from protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
+from protocol.adapters.chain.event_logs import decode_event
+from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, fold_inner
 from protocol.spec.statements import Vote
 
 TASK, NAME, ASKER, SEAT, LEAF = b"\1" * 32, b"\2" * 32, "0x" + "bb" * 20, 1 << 17, 9

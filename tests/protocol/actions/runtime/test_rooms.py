@@ -8,7 +8,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
-from protocol.actions.runtime.rooms import RECORDS
+from protocol.actions.runtime.opening import RECORDS
 from protocol.adapters.journal import Journal
 
 SAMPLES: dict[Any, Any] = {int: 7, str: "0xa", bool: True, bytes: b"r" * 32}

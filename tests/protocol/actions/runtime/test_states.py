@@ -17,8 +17,8 @@ from protocol.actions.runtime.states import (
     open_state_leaves,
 )
 from protocol.compute.digest import build_state_trees
-from protocol.compute.model import init_parameters
-from protocol.compute.step import TrainingState
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_valid_path

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.runtime.upkeep import find_next_block, list_calls
+from protocol.actions.runtime.upkeep_duties import find_next_block, list_calls
 from protocol.spec.game import calls
-from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import GameState
 from protocol.spec.game.upkeep import get_next_block
 from tests.protocol.spec.game.world import SUBMITTER, make_world

@@ -3,9 +3,15 @@
 import pytest
 from eth_abi.abi import encode
 
-from protocol.adapters.chain.abi import find_function, load_abi, to_snake_case
-from protocol.adapters.chain.decoding import decode_event
-from protocol.adapters.chain.values import decode_values, encode_call, encode_values
+from protocol.adapters.chain.abi import (
+    decode_values,
+    encode_call,
+    encode_values,
+    find_function,
+    load_abi,
+    to_snake_case,
+)
+from protocol.adapters.chain.event_logs import decode_event
 from protocol.spec.containers import LeafProof, StateLeaves
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 

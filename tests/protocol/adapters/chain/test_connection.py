@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from protocol.adapters.chain import connection as module
+from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.game import open_game_chain
-from protocol.adapters.chain.game_deployment import GameDeployment
+from protocol.adapters.chain.deployment import GameDeployment
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts.devnet import claim_port
 from tests.protocol.adapters.anvil import TestChain, run_test_chain

@@ -8,10 +8,9 @@ import pytest
 
 from protocol.adapters.chain.abi import load_own_abi, to_snake_case
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import Contract
-from protocol.adapters.chain.erc20 import ERC20_ABI
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
-from protocol.adapters.chain.logs import EventReader
+from protocol.adapters.chain.contract import ERC20_ABI, Contract
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.event_logs import EventReader
 from protocol.spec.errors import InvalidInput
 from tests.protocol.adapters.anvil import make_deployment
 

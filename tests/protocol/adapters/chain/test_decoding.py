@@ -6,10 +6,17 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.abi import Entry, list_package_abis, load_abi, load_own_abi, parse_abi
-from protocol.adapters.chain.decoding import AbiRegistry, decode_log, index_events, make_registry
-from protocol.adapters.chain.game_deployment import GAME_CONTRACTS
-from protocol.adapters.chain.values import encode_call, encode_values
+from protocol.adapters.chain.abi import (
+    Entry,
+    encode_call,
+    encode_values,
+    list_package_abis,
+    load_abi,
+    load_own_abi,
+    parse_abi,
+)
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.event_logs import AbiRegistry, decode_log, index_events, make_registry
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.chain.entries import describe, make_sample
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.chain.game_deployment import (
+from protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     read_game_deployment,
     write_game_deployment,

@@ -8,11 +8,10 @@ from typing import cast
 
 import pytest
 
-from protocol.adapters.chain import logs
-from protocol.adapters.chain.abi import load_own_abi
+from protocol.adapters.chain import event_logs
+from protocol.adapters.chain.abi import encode_values, load_own_abi
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.logs import Batch, EventReader, Follower
-from protocol.adapters.chain.values import encode_values
+from protocol.adapters.chain.event_logs import Batch, EventReader, Follower
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
@@ -99,7 +98,7 @@ async def test_long_ranges_are_read_in_spans(net: TestChain, monkeypatch: pytest
     head = (await net.chain.head()).number
     whole = await net.chain.read_events(0, head)
     assert len(whole) == 5
-    monkeypatch.setattr(logs, "LOG_SPAN_BLOCKS", 2)
+    monkeypatch.setattr(event_logs, "LOG_SPAN_BLOCKS", 2)
     assert await net.chain.read_events(0, head) == whole
     assert await net.chain.read_events(head, head) == whole[-1:]
 
@@ -165,7 +164,7 @@ async def test_a_reorg_is_noticed_and_read_again_from_the_fork(net: TestChain, d
 async def test_a_reorg_deeper_than_the_memory_is_read_from_the_start(
     net: TestChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "REMEMBERED_HEADS", 2)
+    monkeypatch.setattr(event_logs, "REMEMBERED_HEADS", 2)
     follower = make_follower(net)
     for amount in (1, 2, 3, 4):
         await net.chain.purse.deposit(amount * STAKE_WEI)

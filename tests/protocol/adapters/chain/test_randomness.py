@@ -9,16 +9,15 @@ from eth_account import Account
 
 from protocol.adapters.chain import randomness
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.headers import encode_header
-from protocol.adapters.chain.logs import EventReader
-from protocol.adapters.chain.randomness import Randomness
-from protocol.adapters.chain.refusals import ContractRefused
+from protocol.adapters.chain.event_logs import EventReader
+from protocol.adapters.chain.randomness import Randomness, encode_header
+from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.chain.transactions import Patience, Sender
 from protocol.adapters.keys import AccountKey
-from protocol.spec import drand
+from protocol.spec import quicknet
 from protocol.spec.errors import EnvironmentFault
 from scripts import devnet
-from scripts.creation import compute_creation_code
+from scripts.deploy import compute_creation_code
 from scripts.vectors.randomness_cases import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment
 
@@ -86,10 +85,10 @@ async def test_a_published_round_of_drand_is_mixed_in(
         prevrandao = bytes.fromhex((await connection.raw_block(1))["mixHash"][2:])
         proof = await contract.prove(1)
         assert asked == [1000]
-        assert await contract.read(1, proof) == drand.mix(prevrandao, ROUND_1000)
+        assert await contract.read(1, proof) == quicknet.mix(prevrandao, ROUND_1000)
         # A later block is another round's: what drand signed for the first does not do.
         later = await contract.prove(2)
-        assert asked[1] == 1000 + 12 // drand.PERIOD_S
+        assert asked[1] == 1000 + 12 // quicknet.PERIOD_S
         with pytest.raises(ContractRefused, match="not what drand signed"):
             await contract.read(2, later)
 

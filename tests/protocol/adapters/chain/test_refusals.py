@@ -3,10 +3,15 @@
 import pytest
 from eth_abi.abi import encode
 
-from protocol.adapters.chain.abi import Entry, list_package_abis, load_abi
-from protocol.adapters.chain.refusals import ErrorBook, explain_revert, load_book, make_book
-from protocol.adapters.chain.values import encode_values
-from protocol.adapters.chain.wordings import WORDINGS, Wording
+from protocol.adapters.chain.abi import Entry, encode_values, list_package_abis, load_abi
+from protocol.adapters.chain.refusal_words import (
+    WORDINGS,
+    ErrorBook,
+    Wording,
+    explain_revert,
+    load_book,
+    make_book,
+)
 from tests.protocol.adapters.chain.entries import make_sample
 
 ERROR = {

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from web3.types import RPCEndpoint
 
-from protocol.adapters.chain.rpc import ATTEMPTS, HttpProvider
+from protocol.adapters.chain.connection import ATTEMPTS, HttpProvider
 
 TIMEOUT_S = 5.0
 

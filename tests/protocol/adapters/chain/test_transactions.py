@@ -9,7 +9,7 @@ import pytest
 from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain import transactions
-from protocol.adapters.chain.refusals import ContractRefused
+from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, Patience
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.anvil import POLL_S, STAKE_WEI, TestChain, open_purse_chain, run_test_chain

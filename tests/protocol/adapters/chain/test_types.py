@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from protocol.adapters.chain.types import STRUCTS
+from protocol.adapters.chain.abi import STRUCTS
 from tests.protocol.adapters.chain.entries import list_entries, walk
 
 FOUND = {

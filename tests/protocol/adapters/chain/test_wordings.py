@@ -2,10 +2,8 @@
 
 import pytest
 
-from protocol.adapters.chain.abi import Entry
-from protocol.adapters.chain.refusals import explain_revert, load_book
-from protocol.adapters.chain.values import encode_values
-from protocol.adapters.chain.wordings import WORDINGS
+from protocol.adapters.chain.abi import Entry, encode_values
+from protocol.adapters.chain.refusal_words import WORDINGS, explain_revert, load_book
 from tests.protocol.adapters.chain.entries import compute_zero, describe, list_entries
 
 ERRORS = list_entries("error")

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from protocol.adapters.blobs import BlobKind, refer_tensor, refer_trace_tensor
 from protocol.adapters.wire import session
-from protocol.adapters.wire.client import BlobClient
+from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from tests.protocol.adapters.parties import (

@@ -9,9 +9,8 @@ import pytest
 from msgspec import Meta
 
 from protocol.adapters.messages import Count, Form, Message, encode_message
-from protocol.adapters.wire import paths
-from protocol.adapters.wire.answers import REFUSAL
-from protocol.adapters.wire.desk import Desk
+from protocol.adapters.wire import conventions
+from protocol.adapters.wire.conventions import REFUSAL, Desk
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -83,10 +82,10 @@ async def test_refusals_say_whether_to_ask_again(solver: Party, auditor: Party) 
 async def test_a_body_that_was_not_signed_is_refused(solver: Party, auditor: Party) -> None:
     signed, other = encode_message(Said("one")), encode_message(Said("two"))
     async with solver.serve() as peer:
-        path = paths.format_desk("echo", signed)
+        path = conventions.format_desk("echo", signed)
         status, body = await post(peer, path, other, auditor.signer.sign("POST", path, peer.account))
         assert status == 401 and b"not the one that was signed" in body
-        bare = f"/{paths.DESK}/echo"
+        bare = f"/{conventions.DESK}/echo"
         assert (await post(peer, bare, signed, auditor.signer.sign("POST", bare, peer.account)))[0] == 401
         assert (await post(peer, path, signed))[0] == 401, "unsigned"
         assert (await post(peer, path, signed, auditor.signer.sign("GET", path, peer.account)))[0] == 401
@@ -95,14 +94,14 @@ async def test_a_body_that_was_not_signed_is_refused(solver: Party, auditor: Par
 async def test_a_long_message_is_not_read(solver: Party, auditor: Party) -> None:
     body = b" " * (1 << 22)
     async with solver.serve() as peer:
-        path = paths.format_desk("echo", body)
+        path = conventions.format_desk("echo", body)
         try:
             status, said = await post(peer, path, body, auditor.signer.sign("POST", path, peer.account))
             assert status == 413 and REFUSAL.decode(said).what == "the message is too long"
         except aiohttp.ClientError:
             pass  # The connection was closed while the rest was sent.
         short = encode_message(Said("hello"))
-        path = paths.format_desk("echo", short)
+        path = conventions.format_desk("echo", short)
         assert (await post(peer, path, short, auditor.signer.sign("POST", path, peer.account)))[0] == 200
 
 
@@ -117,7 +116,7 @@ async def test_a_slow_message_is_dropped(tmp_path: Path, auditor: Party) -> None
         yield whole[4:]
 
     async with solver.serve() as peer, open_session() as session:
-        path = paths.format_desk("echo", whole)
+        path = conventions.format_desk("echo", whole)
         pin = aiohttp.Fingerprint(peer.fingerprint)
         headers = auditor.signer.sign("POST", path, peer.account)
         try:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.adapters.wire.endpoint import MAX_URL_CHARACTERS, choose_endpoint, find_endpoint_fault
+from protocol.adapters.wire.conventions import MAX_URL_CHARACTERS, choose_endpoint, find_endpoint_fault
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import InvalidInput, ProtocolFault
 

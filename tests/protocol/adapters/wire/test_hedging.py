@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocol.adapters.wire import client
-from protocol.adapters.wire.hedging import ask_in_turn
+from protocol.adapters.wire import blob_client
+from protocol.adapters.wire.session import ask_in_turn
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from tests.protocol.adapters.parties import Party, make_tensor, serve_hostile
 
@@ -65,7 +65,7 @@ async def test_a_fault_that_may_pass_is_told_rather_than_another() -> None:
 async def test_a_blob_comes_past_a_peer_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that shows its pseudo-gradient as slowly as it may would keep it from the merge; others have
     it."""
-    monkeypatch.setattr(client, "PAUSE_S", 0.2)
+    monkeypatch.setattr(blob_client, "PAUSE_S", 0.2)
     slow, honest, node = (Party(tmp_path / name, seed) for seed, name in enumerate("abc", 1))
     data, ref = make_tensor(1000)
     honest.store.put(ref, data)

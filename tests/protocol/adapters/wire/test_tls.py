@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.wire.tls import load_or_create_identity, make_server_context
+from protocol.adapters.wire.listener import load_or_create_identity, make_server_context
 from protocol.spec.errors import InvalidInput
 
 

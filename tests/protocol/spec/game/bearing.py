@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-from protocol.spec.game.cheats import list_cheats
-from protocol.spec.game.figures import Figures, count_closing_rounds, read_sampling
 from protocol.spec.game.money import compute_burned, compute_lies, compute_paid_beyond, count_cheating_rounds
-from protocol.spec.game.refusing import compute_taken_fees, list_refusals
+from protocol.spec.game.odds import list_cheats
+from protocol.spec.game.refusing import (
+    Figures,
+    compute_taken_fees,
+    count_closing_rounds,
+    list_refusals,
+    read_sampling,
+)
 from protocol.spec.game.terms import GameTerms
 
 UNBOUNDED = Fraction(1 << 128)

@@ -15,8 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from protocol.spec.game import calls, pools
 from protocol.spec.game.calls import GameCall, HandedOpening
-from protocol.spec.game.drawing import get_drawn_seat, list_draws
-from protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.deciding import get_waiting_round
+from protocol.spec.game.disputes import (
+    count_open_asks,
+    count_open_disputes,
+    find_statement_seat,
+    list_questions,
+)
 from protocol.spec.game.events import (
     GameEvent,
     RoundOpened,
@@ -26,19 +31,21 @@ from protocol.spec.game.events import (
     SeatLeft,
     WeiMoved,
 )
-from protocol.spec.game.fates import get_votes, list_mergeable
+from protocol.spec.game.fates import get_drawn_seat, get_votes, list_draws, list_mergeable
 from protocol.spec.game.folding import fold
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.posting import get_waiting_round
 from protocol.spec.game.purse import PotKind
+from protocol.spec.game.seats import find_silent_seats
 from protocol.spec.game.settling import get_settle_flaw, get_settled_until
-from protocol.spec.game.silence import find_silent_seats
-from protocol.spec.game.state import MissedPlace, StatementRef, create_game
-from protocol.spec.game.statement_refs import (
-    count_open_asks,
-    count_open_disputes,
-    find_statement_seat,
-    list_questions,
+from protocol.spec.game.state import (
+    GameOutcome,
+    MissedPlace,
+    ProofKind,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
 )
 from protocol.spec.game.terms import (
     LIMITS_LOCAL,

@@ -5,12 +5,11 @@ It knows the rules in the words of the design, and nothing of the machine but it
 
 from dataclasses import dataclass, field
 
-from protocol.spec.audit_draw import count_draws
-from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from protocol.spec.drawing import count_draws
 from protocol.spec.game.events import GameEvent, SeatJoined, SeatSettled, WeiMoved
+from protocol.spec.game.fates import get_drawn_seat
 from protocol.spec.game.purse import ESCROW, PotKind
-from protocol.spec.game.state import CountedVote, GameRound, GameState, Seat
+from protocol.spec.game.state import CountedVote, GameRound, GameState, RoundPhase, Seat, SeatRole, SeatStatus
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import World
 

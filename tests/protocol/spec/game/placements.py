@@ -6,9 +6,8 @@ from fractions import Fraction
 from itertools import combinations
 from math import comb
 
-from protocol.spec.audit_draw import count_draws
-from protocol.spec.game.odds import Weights, compute_worst_escape, list_free
-from protocol.spec.game.owned import compute_blind_chance
+from protocol.spec.drawing import count_draws
+from protocol.spec.game.odds import Weights, compute_blind_chance, compute_worst_escape, list_free
 from protocol.spec.params import LATE_RATE_ONE
 
 NOTHING = Fraction(0)

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
-from protocol.spec.game.drawing import list_draws
-from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatRole
 from protocol.spec.game.events import (
     AskOpened,
     AskOver,
@@ -21,10 +19,20 @@ from protocol.spec.game.events import (
     StatementDisputed,
     WeiMoved,
 )
-from protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved
+from protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved, list_draws
 from protocol.spec.game.purse import BURNED, SLASHED, PotKind
-from protocol.spec.game.silence import is_missed, is_silence
-from protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat
+from protocol.spec.game.seats import is_missed, is_silence
+from protocol.spec.game.state import (
+    ClaimFate,
+    GameOutcome,
+    GameRound,
+    GameState,
+    MissedPlace,
+    ProofKind,
+    RoundPhase,
+    Seat,
+    SeatRole,
+)
 from protocol.spec.game.terms import compute_escrow
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.troubled import HONEST, Act, TroubledWorld, make_troubled, name_act

@@ -18,8 +18,16 @@ from protocol.spec.game.auditing import (
     is_wanted,
     list_drawn,
 )
-from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.state import GameRound, GameState, Pool, SlotClaim, compute_seat_id
+from protocol.spec.game.state import (
+    GameRound,
+    GameState,
+    Pool,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+    SlotClaim,
+    compute_seat_id,
+)
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     World,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.spec.game.cheats import Cheat, Sampling, list_cheats, list_spans
-from protocol.spec.game.figures import Figures, read_sampling
+from protocol.spec.game.odds import Cheat, Sampling, list_cheats, list_spans
+from protocol.spec.game.refusing import Figures, read_sampling
 from tests.protocol.spec.game.world import make_terms
 
 THIRD = Fraction(1, 3)

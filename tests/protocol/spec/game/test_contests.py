@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.purse import bond_of, credit_of
-from protocol.spec.game.silence import is_missed
+from protocol.spec.game.seats import is_missed
+from protocol.spec.game.state import RoundPhase
 from protocol.spec.game.timing import compute_closing_block
 from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.test_posting import A, judge, make_judged

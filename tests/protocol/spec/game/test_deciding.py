@@ -8,7 +8,6 @@ import pytest
 from protocol.spec.game import calls
 from protocol.spec.game.calls import HandedOpening
 from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
-from protocol.spec.game.enums import ClaimFate, DrawFate, ProofKind, RoundPhase
 from protocol.spec.game.fates import (
     compute_draw_fate,
     get_claim_fate,
@@ -17,7 +16,7 @@ from protocol.spec.game.fates import (
     is_unserved,
     list_mergeable,
 )
-from protocol.spec.game.state import CountedVote, StatementRef
+from protocol.spec.game.state import ClaimFate, CountedVote, DrawFate, ProofKind, RoundPhase, StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     World,

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls, pools
-from protocol.spec.game.enums import ContestTurn, GameOutcome
+from protocol.spec.game.disputes import is_questioned
 from protocol.spec.game.events import SeatSettled
 from protocol.spec.game.folding import fold
 from protocol.spec.game.pools import get_epoch, get_epoch_start, has_place
 from protocol.spec.game.settling import is_contested
-from protocol.spec.game.state import OpenAsk, RootContest, StatementRef
-from protocol.spec.game.statement_refs import is_questioned
+from protocol.spec.game.state import ContestTurn, GameOutcome, OpenAsk, RootContest, StatementRef
 from protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord

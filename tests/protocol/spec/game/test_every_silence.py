@@ -12,7 +12,6 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase
 from protocol.spec.game.events import (
     AskOver,
     ContestOver,
@@ -24,7 +23,7 @@ from protocol.spec.game.events import (
     SeatLeft,
 )
 from protocol.spec.game.purse import ESCROW, credit_of
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import GameOutcome, ProofKind, RoundPhase, StatementRef
 from tests.protocol.spec.game.silences import FOR_GOOD, Points, Silence, find_points, list_flaws, play_silence
 from tests.protocol.spec.game.troubled import PARTIES, PEST, SLEEPER, TroubledWorld
 

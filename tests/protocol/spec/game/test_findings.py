@@ -7,11 +7,10 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import HandedOpening
-from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from protocol.spec.game.fates import get_claim_fate, get_votes
 from protocol.spec.game.machine import apply
 from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus, StatementRef
 from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms, compute_escrow
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.params import TOKEN_WEI

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import RoundPhase
 from protocol.spec.game.guessing import foresee, list_guessed, list_open
+from protocol.spec.game.state import RoundPhase
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (

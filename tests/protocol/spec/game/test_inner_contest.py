@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from protocol.spec.contest import compute_nodes_below
-from protocol.spec.game.inner_contest import ContestFolds, InnerTurn, fold_contest
+from protocol.spec.game.contests import ContestFolds, InnerTurn, fold_contest
 from protocol.spec.merkle import compute_levels, hash_node
+from protocol.spec.outer import compute_nodes_below
 from tests.protocol.spec.game.world import make_word
 
 NAME, DEPTH = make_word("contest"), 5

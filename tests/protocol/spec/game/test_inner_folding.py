@@ -4,8 +4,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from protocol.spec.containers import StateHeader
-from protocol.spec.game.inner_dispute import AskEnding, DemandedLeaf, DisputeStage, InnerBook
-from protocol.spec.game.inner_folding import NO_DRAW, fold_inner
+from protocol.spec.game.inner_dispute import (
+    NO_DRAW,
+    AskEnding,
+    DemandedLeaf,
+    DisputeStage,
+    InnerBook,
+    fold_inner,
+)
 from protocol.spec.game.state import StatementRef
 from protocol.spec.statements import Vote, VoteWord
 

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerAsk, InnerDispute
-from protocol.spec.game.inner_moves import (
+from protocol.spec.game.inner_dispute import (
+    AskEnding,
+    DisputeStage,
+    InnerAsk,
+    InnerDispute,
     Move,
     compute_last_end,
     find_outcome,

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.enums import SeatStatus
-from protocol.spec.game.state import MissedPlace
+from protocol.spec.game.fates import get_drawn_seat
+from protocol.spec.game.state import MissedPlace, SeatStatus
 from protocol.spec.game.terms import SILENCES_MAX
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord

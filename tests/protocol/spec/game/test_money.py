@@ -10,14 +10,6 @@ from hypothesis import strategies as st
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
-from protocol.spec.game.cheats import Cheat, list_cheats
-from protocol.spec.game.enums import GameOutcome
-from protocol.spec.game.figures import (
-    Figures,
-    GasCosts,
-    count_closing_rounds,
-    read_sampling,
-)
 from protocol.spec.game.money import (
     MoneyRule,
     check_money,
@@ -30,8 +22,15 @@ from protocol.spec.game.money import (
     compute_paid_beyond,
     compute_stake_burning,
 )
+from protocol.spec.game.odds import Cheat, list_cheats
 from protocol.spec.game.purse import BURNED
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.refusing import (
+    Figures,
+    GasCosts,
+    count_closing_rounds,
+    read_sampling,
+)
+from protocol.spec.game.state import GameOutcome, StatementRef
 from protocol.spec.game.terms import LIMITS_12S, WINDOWS_12S, GameAmounts, GameTerms
 from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
 from tests.protocol.spec.game.test_posting import make_judged

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.spec.audit_draw import count_draws, draw_circle_segments
+from protocol.spec.drawing import count_draws, draw_circle_segments
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.odds import (
     bound_by_pairs,

@@ -5,11 +5,10 @@ from itertools import combinations, product
 
 import pytest
 
-from protocol.spec.audit_draw import compute_permutation, get_auditor_places
+from protocol.spec.drawing import compute_permutation, get_auditor_places
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.enums import DrawFate
 from protocol.spec.game.fates import compute_draw_fate
-from protocol.spec.game.owned import (
+from protocol.spec.game.odds import (
     compute_blind_chance,
     compute_deciding_chance,
     compute_deciding_exact,
@@ -17,7 +16,7 @@ from protocol.spec.game.owned import (
     compute_paid_votes,
     count_owned,
 )
-from protocol.spec.game.state import CountedVote
+from protocol.spec.game.state import CountedVote, DrawFate
 from protocol.spec.statements import VoteWord
 
 THIRD, HALF = Fraction(1, 3), Fraction(1, 2)

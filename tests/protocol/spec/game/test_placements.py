@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.spec.audit_draw import count_draws, draw_circle_segments, draw_late
-from protocol.spec.game.cheats import Sampling, list_cheats
+from protocol.spec.drawing import count_draws, draw_circle_segments, draw_late
+from protocol.spec.game.odds import Sampling, list_cheats
 from tests.protocol.spec.game.draws import list_real_draws
 from tests.protocol.spec.game.placements import (
     bound_escape,

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.drawing import get_drawn_seat
-from protocol.spec.game.earnings import RoundMoney, compute_round_money, find_fall
-from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.events import WeiMoved
+from protocol.spec.game.fates import get_drawn_seat
 from protocol.spec.game.purse import BURNED, PotKind, restitution_of
-from protocol.spec.game.state import Fall, StatementRef
+from protocol.spec.game.settling import RoundMoney, compute_round_money, find_fall
+from protocol.spec.game.state import Fall, ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef
 from protocol.spec.game.terms import FALLS_MAX, compute_escrow
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (

@@ -6,12 +6,19 @@ from typing import Any
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatRole, SeatStatus
 from protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.folding import fold
 from protocol.spec.game.purse import bond_of, credit_of
-from protocol.spec.game.state import StatementRef, compute_seat_id
+from protocol.spec.game.state import (
+    ClaimFate,
+    GameOutcome,
+    ProofKind,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    compute_seat_id,
+)
 from protocol.spec.game.upkeep import list_upkeep
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn

@@ -10,10 +10,10 @@ import pytest
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
 from protocol.spec.game.fates import count_unserved
-from protocol.spec.game.figures import Figures
 from protocol.spec.game.machine import apply, fold_all
-from protocol.spec.game.owned import DECIDING, compute_deciding_chance
+from protocol.spec.game.odds import DECIDING, compute_deciding_chance
 from protocol.spec.game.refusing import (
+    Figures,
     Refusal,
     compute_fee_stake,
     compute_least_fee,

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.audit_draw import compute_round_beacon, compute_round_seed
+from protocol.spec.drawing import compute_round_beacon, compute_round_seed
 from protocol.spec.game import calls
-from protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.purse import stake_of
-from protocol.spec.game.silence import is_missed
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.seats import is_missed
+from protocol.spec.game.state import ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef
 from protocol.spec.game.timing import compute_closing_block, compute_draw_window
 from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.world import (

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import SeatRole, SeatStatus
 from protocol.spec.game.pools import find_seat, freeze_pool
 from protocol.spec.game.purse import BURNED, move_wei, stake_of
-from protocol.spec.game.state import compute_seat_id, create_game
+from protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id, create_game
 from protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
 from protocol.spec.game.timing import get_live_round
 from tests.protocol.spec.game.world import (

@@ -6,9 +6,8 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import HandedOpening
-from protocol.spec.game.enums import GameOutcome, RoundPhase, SeatRole
 from protocol.spec.game.purse import ESCROW, credit_of, stake_of
-from protocol.spec.game.state import GameRound, Pool, StatementRef
+from protocol.spec.game.state import GameOutcome, GameRound, Pool, RoundPhase, SeatRole, StatementRef
 from protocol.spec.game.timing import get_duty_until
 from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from protocol.spec.statements import VoteWord

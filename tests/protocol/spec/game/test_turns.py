@@ -13,19 +13,27 @@ from protocol.spec.game.calls import (
     SealStart,
     StartRounds,
 )
-from protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.state import (
     GameRound,
     GameState,
     PendingStart,
     Pool,
+    RoundPhase,
     Seat,
+    SeatRole,
+    SeatStatus,
     StatementRef,
     compute_seat_id,
     create_game,
 )
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
-from protocol.spec.game.turns import OUTSIDERS_ROUNDS, SPREAD_BLOCKS, find_turn, get_seal_window, list_members
+from protocol.spec.game.upkeep import (
+    OUTSIDERS_ROUNDS,
+    SPREAD_BLOCKS,
+    find_turn,
+    get_seal_window,
+    list_members,
+)
 
 STRANGER = "0x" + "ff" * 20
 CALLS = [StartRounds(), LetStand(3), PayOut(1 << 16), PayOut(2 << 16)]

@@ -6,22 +6,21 @@ from itertools import pairwise
 
 import pytest
 
-from protocol.spec.audit_draw import get_auditor_places
+from protocol.spec.drawing import get_auditor_places
 from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.deciding import get_vote_flaw
-from protocol.spec.game.enums import RoundPhase, SeatRole
-from protocol.spec.game.events import RoundClosed
-from protocol.spec.game.pools import get_stake
-from protocol.spec.game.state import StatementRef
-from protocol.spec.game.terms import WINDOWS_12S, WINDOWS_LOCAL
-from protocol.spec.game.unserved import (
+from protocol.spec.game.auditing import (
     compute_owed_fees,
     count_pending_draws,
     count_pending_rounds,
     count_round_draws,
     may_say_unserved,
 )
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.deciding import get_vote_flaw
+from protocol.spec.game.events import RoundClosed
+from protocol.spec.game.pools import get_stake
+from protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
+from protocol.spec.game.terms import WINDOWS_12S, WINDOWS_LOCAL
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle

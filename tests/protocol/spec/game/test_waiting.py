@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from protocol.spec.game import calls
-from protocol.spec.game.enums import RoundPhase, SeatStatus
-from protocol.spec.game.silence import is_missed
-from protocol.spec.game.state import MissedPlace
+from protocol.spec.game.seats import is_missed
+from protocol.spec.game.state import MissedPlace, RoundPhase, SeatStatus
 from protocol.spec.game.terms import WINDOWS_LOCAL
 from tests.protocol.spec.game.test_posting import A, judge
 from tests.protocol.spec.game.world import (

@@ -9,7 +9,7 @@
     7  who waited for a place sits again; a verifier signs two votes of one draw
     .. a solver that never commits leaves; the submitter halts
 
-Upkeep is sent by whose turn it is (`turns.py`). Nobody is needed for it.
+Upkeep is sent by whose turn it is (`upkeep.py`). Nobody is needed for it.
 """
 
 from collections.abc import Iterator
@@ -19,23 +19,34 @@ from dataclasses import dataclass, field, replace
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import list_heard
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.drawing import get_drawn_seat, list_draws
-from protocol.spec.game.enums import OPENED_WORDS, GameOutcome, ProofKind, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.deciding import get_waiting_round
+from protocol.spec.game.disputes import count_open_asks, count_open_disputes
 from protocol.spec.game.events import GameEvent
 from protocol.spec.game.fates import (
     get_claim_fate,
+    get_drawn_seat,
     get_votes,
     is_draw_over,
     is_taking_unserved,
+    list_draws,
     list_mergeable,
 )
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.posting import get_waiting_round
-from protocol.spec.game.state import GameRound, GameState, RunningDispute, StatementRef, create_game
-from protocol.spec.game.statement_refs import count_open_asks, count_open_disputes
+from protocol.spec.game.state import (
+    OPENED_WORDS,
+    GameOutcome,
+    GameRound,
+    GameState,
+    ProofKind,
+    RoundPhase,
+    RunningDispute,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
 from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.game.turns import find_turn
-from protocol.spec.game.upkeep import list_upkeep
+from protocol.spec.game.upkeep import find_turn, list_upkeep
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.payday import Bookkeeper
 from tests.protocol.spec.game.world import (

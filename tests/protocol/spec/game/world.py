@@ -11,9 +11,7 @@ from typing import Any
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
-from protocol.spec.game.drawing import get_drawn_seat, get_drawn_segment, list_draws
-from protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.deciding import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
 from protocol.spec.game.events import (
     ClaimTaken,
     GameEvent,
@@ -23,13 +21,30 @@ from protocol.spec.game.events import (
     VoteOpened,
     WeiMoved,
 )
-from protocol.spec.game.fates import get_votes, has_undecided, list_mergeable
+from protocol.spec.game.fates import (
+    get_drawn_seat,
+    get_drawn_segment,
+    get_votes,
+    has_undecided,
+    list_draws,
+    list_mergeable,
+)
 from protocol.spec.game.machine import apply, fold_all, get_state_at
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.posting import get_post_window, get_waiting_round
 from protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
 from protocol.spec.game.refusals import GameRefusal
-from protocol.spec.game.state import GameRound, GameState, Pool, Seat, compute_seat_id, create_game
+from protocol.spec.game.state import (
+    ContestTurn,
+    GameRound,
+    GameState,
+    Pool,
+    RoundPhase,
+    Seat,
+    SeatRole,
+    SeatStatus,
+    compute_seat_id,
+    create_game,
+)
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.game.timing import (
     compute_closing_block,

@@ -1,0 +1,146 @@
+"""Opens the audit room of a party, and lists what an auditor has to do.
+
+An auditor audits the draws that name its seat, and offers its votes to the solvers. The party's server
+answers peers in the room's name.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from protocol.actions.audit.audit_records import AuditBook
+from protocol.actions.audit.audit_room import AuditRoom, read_audit_task
+from protocol.actions.audit.audit_serving import BODY_BYTES, Audits
+from protocol.actions.audit.audit_votes import list_waiting, offer
+from protocol.actions.audit.replaying import audit
+from protocol.actions.merge.outer_step import BaseModels
+from protocol.actions.merge.work import OwnClaims, find_work
+from protocol.actions.runtime.party import Duty, Party, Wait
+from protocol.adapters.blobs import BlobKind
+from protocol.adapters.messages import Message
+from protocol.adapters.signing import recover_signer, sign_statement
+from protocol.adapters.wire.conventions import Desk
+from protocol.compute.model.batches import Corpus
+from protocol.spec.containers import TaskSpec
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import (
+    AuditPlace,
+    DrawnAudit,
+    find_drawn,
+    get_due_block,
+    is_wanted,
+    list_drawn,
+    list_heard,
+)
+from protocol.spec.statements import Statement
+
+
+class KnownModels(BaseModels):
+    """What claims have to start from, as the merge room knows it."""
+
+    async def find_carried(self, index: int, slot: int) -> bytes:
+        """The carried root in the work leaf of a merged claim: the own leaf, a known one, or a peer's."""
+        game_round = self._party.game.rounds[index]
+        return (await find_work(self._party, game_round, game_round.claims[slot])).carried_root
+
+
+def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Audits:
+    """The audits of a task that the party is about to join: what its journal has of them."""
+    return Audits(
+        AuditRoom(
+            account=party.account,
+            about=read_audit_task(task, spec, corpus),
+            book=AuditBook(party.journal, task),
+            store=party.store,
+            client=party.client,
+            claims=OwnClaims(party),
+            models=KnownModels(party),
+            get_game=lambda: party.game,
+            get_head=lambda: party.state.head_block,
+            find_peer=lambda account: party.state.network.find(account),
+            wait_for_block=partial(_wait, party),
+            sign=partial(_sign, party),
+            recover=partial(_recover, party),
+            say=party.say,
+        )
+    )
+
+
+def make_desks(party: Party) -> dict[str, Desk]:
+    """The desks of this room, by name. They answer once a task is joined."""
+    return {name: Desk(most, partial(_answer, party, name)) for name, most in BODY_BYTES.items()}
+
+
+def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
+    """Whether a blob was shown to this account in an audit."""
+    return party.joined is not None and party.task.audits.may_read(account, kind, root)
+
+
+async def _answer(party: Party, desk: str, account: str, body: bytes) -> Message:
+    if party.joined is None:
+        raise EnvironmentFault(
+            what="this node has joined no task yet",
+            expected="a joined task",
+            actual="none",
+            remedy="Ask again.",
+        )
+    return await party.task.audits.answer(desk, account, body)
+
+
+async def _wait(party: Party, block: int) -> int:
+    return (await party.chain.wait_for_block(block)).number
+
+
+def _sign(party: Party, statement: Statement) -> bytes:
+    return sign_statement(party.config.key, statement, party.signing)
+
+
+def _recover(party: Party, statement: Statement, signature: bytes, source: str) -> str:
+    return recover_signer(statement, signature, party.signing, source)
+
+
+@dataclass(frozen=True)
+class AuditDraw:
+    """Audit the segment of a draw, and write down the vote."""
+
+    place: AuditPlace
+
+    async def perform(self, party: Party) -> None:
+        """Raises EnvironmentFault for what can be tried again."""
+        room = party.task.audits.room
+        drawn = find_drawn(room.get_game(), self.place)
+        if drawn is not None:
+            await audit(room, drawn)
+
+
+@dataclass(frozen=True)
+class OfferVotes:
+    """Hand the own votes of a round, and their openings, to a solver."""
+
+    round: int
+    account: str
+
+    async def perform(self, party: Party) -> None:
+        """Raises EnvironmentFault while the solver has not taken them."""
+        await offer(party.task.audits.room, self.round, self.account)
+
+
+def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """What this node's seat has to audit and to offer at `block`."""
+    yield from list_room_duties(party.task.audits.room, block)
+
+
+def list_room_duties(room: AuditRoom, block: int) -> Iterator[Duty | Wait]:
+    """The same of a room."""
+    game = room.get_game()
+    for drawn in list_drawn(game, room.account, block):
+        if _is_open(room, drawn, block):
+            due = get_due_block(game, drawn.place)
+            yield AuditDraw(drawn.place) if block >= due else Wait(due)
+    for index in list_heard(game, block - 3 * game.terms.windows.audit_max):
+        yield from (OfferVotes(index, account) for account in list_waiting(room, index))
+
+
+def _is_open(room: AuditRoom, drawn: DrawnAudit, block: int) -> bool:
+    is_done = drawn.place in room.book.votes or drawn.place in room.passed
+    return not is_done and is_wanted(room.get_game(), drawn.place, block)

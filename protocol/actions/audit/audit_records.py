@@ -1,0 +1,229 @@
+"""What the audit room keeps in the journal, and its index: own seals and votes, and others'.
+
+A record is written before the message that makes it irrevocable is sent. An auditor's records are its seals
+and votes: an auditor that finds one signs nothing else for its place. A solver records each seal that an
+auditor handed in before it shows the claim's end. Votes that others handed in are kept so that a restart
+loses none.
+
+The index is by place. A place has every field that two statements must share to contradict each other. So
+one rule here keeps a node from contradicting itself: a place has one seal and one vote, and the vote repeats
+the seal.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.adapters.chain.abi import BoundaryProof
+from protocol.adapters.journal import Journal
+from protocol.adapters.messages import Signature, Word
+from protocol.spec.codec import compute_state_root
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.auditing import AuditPlace, VotePlace, get_place
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
+
+
+@dataclass(frozen=True)
+class WorkShown:
+    """The work leaf of a claim, as it was shown to this node: under the claim's root."""
+
+    delta_root: Word
+    carried_root: Word
+    path: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class SealMade:
+    """Before a seal is sent: what it hides. first, start: boundary 0 and the segment's start as they were
+    shown; own_end: what the replay came to."""
+
+    task: Word
+    sealed: Sealed
+    salt: Word
+    first: BoundaryProof
+    start: BoundaryProof
+    own_end: StateHeader
+
+
+@dataclass(frozen=True)
+class EndsShown:
+    """What a solver showed after the seal: the segment's end, the last boundary, the work leaf."""
+
+    end: BoundaryProof
+    last: BoundaryProof
+    work: WorkShown
+
+
+@dataclass(frozen=True)
+class VoteMade:
+    """Before a vote is sent: all that it says, and what it saw; None where it saw no end."""
+
+    task: Word
+    vote: Vote
+    signature: Signature
+    ends: EndsShown | None
+
+
+@dataclass(frozen=True)
+class SealTaken:
+    """Before the claim's end is shown to an auditor: what it sealed, signed by it."""
+
+    task: Word
+    sealed: Sealed
+    signature: Signature
+
+
+@dataclass(frozen=True)
+class VoteTaken:
+    """A vote that its auditor signed; with the opening once it was shown."""
+
+    task: Word
+    vote: Vote
+    signature: Signature
+    opening: VoteOpening | None
+
+
+@dataclass(frozen=True)
+class WrongStart:
+    """Boundary 0 of a claim as its solver showed it, with step numbers that no claim of the round starts
+    from.
+
+    No auditor can replay such a claim, and any account can prove the fault. said: the place, without leaves
+    or a seal."""
+
+    task: Word
+    said: Sealed
+    first: BoundaryProof
+
+
+RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart)
+"""All kinds of this room."""
+
+
+@dataclass
+class AuditBook:
+    """seals, votes: this node's own. taken_seals, taken_votes: what others handed to it, the first of each
+    place and signer. second: of an auditor that said two things, the other one: evidence against it.
+    wrong_starts: evidence against a solver."""
+
+    journal: Journal
+    task: bytes
+    seals: dict[AuditPlace, SealMade] = field(default_factory=dict)
+    votes: dict[AuditPlace, VoteMade] = field(default_factory=dict)
+    taken_seals: dict[AuditPlace, SealTaken] = field(default_factory=dict)
+    taken_votes: dict[AuditPlace, VoteTaken] = field(default_factory=dict)
+    second: dict[AuditPlace, SealTaken | VoteTaken] = field(default_factory=dict)
+    wrong_starts: dict[AuditPlace, WrongStart] = field(default_factory=dict)
+    places: defaultdict[int, set[AuditPlace]] = field(default_factory=lambda: defaultdict(set))
+    """Of which a statement is known, by round."""
+
+    def __post_init__(self) -> None:
+        for record in self.journal.replay():
+            self._index(record)
+
+    def write(self, record: Any) -> None:
+        """Append a record; on return it is on disk and indexed. Raises InvalidInput where it would contradict
+        an own seal or vote: then nothing was written, and nothing may be sent."""
+        if isinstance(record, SealMade):
+            self._require_new_seal(record)
+        elif isinstance(record, VoteMade):
+            self._require_new_vote(record)
+        self.journal.append(record)
+        self._index(record)
+
+    def list_unserved(self) -> frozenset[VotePlace]:
+        """Draws whose UNSERVED vote this node has signed."""
+        said = (made.vote for made in self.votes.values() if made.vote.word == VoteWord.UNSERVED)
+        return frozenset((vote.round, vote.slot, vote.draw) for vote in said)
+
+    def list_round(self, index: int) -> Iterator[VoteMade | VoteTaken]:
+        """Votes about claims of a round: the own ones and those that were taken, by place."""
+        for place in sorted(self.places[index]):
+            vote = self.votes.get(place) or self.taken_votes.get(place)
+            if vote is not None:
+                yield vote
+
+    def list_own(self, index: int) -> list[VoteMade]:
+        """This node's own votes about claims of a round, by place."""
+        return [vote for vote in self.list_round(index) if isinstance(vote, VoteMade)]
+
+    def list_seals(self, index: int) -> list[SealMade]:
+        """This node's own seals about claims of a round, by place."""
+        return [self.seals[place] for place in sorted(self.places[index]) if place in self.seals]
+
+    def open_vote(self, made: VoteMade) -> VoteOpening | None:
+        """What stands behind an own vote; None where it saw no end."""
+        sealed = self.seals.get(get_place(made.vote))
+        if sealed is None or made.ends is None or made.vote.end_leaf == ZERO_WORD:
+            return None
+        end = made.ends.end
+        roots = (compute_state_root(end.header), end.salt, compute_state_root(sealed.own_end))
+        return VoteOpening(made.vote, *roots, sealed.salt)
+
+    def _require_new_seal(self, record: SealMade) -> None:
+        place = get_place(record.sealed)
+        known = self.seals.get(place) or self.votes.get(place)
+        if known is not None:
+            raise _contradicts(place, known)
+
+    def _require_new_vote(self, record: VoteMade) -> None:
+        place = get_place(record.vote)
+        sealed = self.seals.get(place)
+        if place in self.votes:
+            raise _contradicts(place, self.votes[place])
+        # The chain lets a vote leave its seal out. This node repeats it: a kept seal can be paid.
+        if sealed is not None and record.vote.seal != sealed.sealed.seal:
+            raise _contradicts(place, sealed)
+        if sealed is None and record.vote.seal != ZERO_WORD:
+            raise _contradicts(place, "no seal")
+
+    def _index(self, record: Any) -> None:
+        if getattr(record, "task", None) != self.task:
+            return
+        match record:
+            case SealMade():
+                self.seals[self._note(record.sealed)] = record
+            case VoteMade():
+                self.votes[self._note(record.vote)] = record
+            case SealTaken():
+                self._index_seal(record)
+            case VoteTaken():
+                self._index_vote(record)
+            case WrongStart():
+                self.wrong_starts[self._note(record.said)] = record
+
+    def _note(self, said: Sealed) -> AuditPlace:
+        place = get_place(said)
+        self.places[place.round].add(place)
+        return place
+
+    def _index_seal(self, record: SealTaken) -> None:
+        place = self._note(record.sealed)
+        if self.taken_seals.setdefault(place, record).sealed != record.sealed:
+            self.second.setdefault(place, record)
+
+    def _index_vote(self, record: VoteTaken) -> None:
+        place = self._note(record.vote)
+        known = self.taken_votes.setdefault(place, record)
+        if known.vote != record.vote:
+            self.second.setdefault(place, record)
+        elif known.opening is None:
+            self.taken_votes[place] = record
+
+
+def _contradicts(place: AuditPlace, known: object) -> InvalidInput:
+    return InvalidInput(
+        what="this node has said something else about the same draw",
+        expected="one seal and one vote of a draw and rank, the vote on what was sealed",
+        actual=f"{type(known).__name__} of round {place.round} slot {place.slot} draw {place.draw}",
+        remedy="Say again what the journal has, or nothing.",
+    )
+
+
+def make_sealed(place: AuditPlace, segment: int, start_leaf: bytes, seal: bytes) -> Sealed:
+    """The statement of a place."""
+    where = (place.domain, place.round, place.base_root, place.seed, place.slot, place.claim_root)
+    return Sealed(*where, place.draw, place.rank, segment, start_leaf, seal)

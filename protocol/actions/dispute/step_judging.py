@@ -1,0 +1,225 @@
+"""Judges each step of a segment from the claimant's own state before it; finds the step to name.
+
+Over k steps honest machines drift apart, in unstable phases by a million limits. Over one step from the same
+state they mostly do not. So a segment is false where one of its steps is. If every step lies within the
+limits, the distance of the ends is drift, however large. The task's limits allow for k steps: they are taken
+as they are, with one step's learning rate.
+
+At many times the usual rate a single step multiplies noise as well (docs/decisions/0037-drift.md). So a step
+beyond the limits is computed once more, from weights shaken in their last bit. It is drift as well if MARGIN
+times the distance of the two own results covers it, up to NOISE_CAP limits. That comparison goes element by
+element in the order of their sizes, so that a few elements that wander excuse no others. The cap is there
+because a cheat may make a state from which training is chaos, and must not be free to claim anything after
+it.
+
+In an exact task honest machines have equal bits: a step is false where its state is another one.
+
+The opener of a dispute names the first step that is false from the claimant's own state before it.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from protocol.actions.dispute.known_statements import get_now
+from protocol.actions.dispute.segments import compute_roots, get_batches
+from protocol.actions.dispute.step_serving import SHOWN_FORM, STEPS, StepsAsked, list_kept
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import fetch_tensors, load_state, open_state
+from protocol.actions.stored_tensors import StoredState
+from protocol.adapters.blobs import refer_state
+from protocol.adapters.wire.session import Peer
+from protocol.compute.audit.compare import Verdict, judge_state, rank_excess, shake, unshake
+from protocol.compute.digest import state_header
+from protocol.compute.program.step import TrainingState
+from protocol.spec.calibration_rules import MARGIN
+from protocol.spec.codec import compute_state_root, decode_state
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.schedule import compute_learning_rate_sum
+
+NOISE_CAP = 100.0
+"""In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """Whose steps of which segment: round and slot say whose data it is."""
+
+    peer: Peer
+    round: int
+    slot: int
+    segment: int
+
+
+async def ask_headers(party: Party, claimed: Claimed, known: Mapping[int, bytes]) -> list[StateHeader]:
+    """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement has, by
+    step. Raises ProtocolFault, naming the peer, where it shows others, and EnvironmentFault while it shows
+    none."""
+    peer, count = claimed.peer, party.task.spec.terms.segment_steps + 1
+    asked = StepsAsked(party.task.task, claimed.round, claimed.slot, claimed.segment)
+    shown = await party.client.ask(peer, STEPS, asked, SHOWN_FORM)
+    headers = [decode_state(state, peer.account) for state in shown.states]
+    if len(headers) != count:
+        raise _blame(peer, "another number of states", count, len(headers))
+    for step, root in known.items():
+        found = compute_state_root(headers[step])
+        if found != root:
+            raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
+    _require_order(peer, headers)
+    return headers
+
+
+def _require_order(peer: Peer, headers: Sequence[StateHeader]) -> None:
+    first = headers[0]
+    expected = [(first.local_step + step, first.global_step + step) for step in range(len(headers))]
+    actual = [(header.local_step, header.global_step) for header in headers]
+    if actual != expected:
+        raise _blame(peer, "step states that do not follow each other", expected, actual)
+
+
+def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolFault:
+    return ProtocolFault(
+        what=f"the step states of a segment are none: {what}",
+        expected=expected,
+        actual=actual,
+        culprit=peer.account,
+        remedy="Judge the segment by its ends.",
+    )
+
+
+async def judge_steps(
+    party: Party, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict]
+) -> None:
+    """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
+    before it, up to the first one beyond the limits. Raises as `ask_headers` does."""
+    # What one look borrows another one must not give back.
+    async with party.task.locks["steps", (claimed.round, claimed.slot, claimed.segment)]:
+        for step in range(len(headers) - 1):
+            found.append(await _judge_step(party, claimed, headers, step))
+            if found[-1].is_beyond:
+                return
+
+
+def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
+    """The step that lies beyond the limits, None where all lie inside."""
+    last = len(verdicts) - 1
+    return last if verdicts[last].is_beyond else None
+
+
+async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int) -> Verdict:
+    terms, schedule = party.task.spec.terms, party.task.spec.training.schedule
+    before, after = headers[step], headers[step + 1]
+    rate_sum = compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps)
+    async with borrow_state(party, claimed.peer, before), borrow_state(party, claimed.peer, after) as end:
+        own = await asyncio.to_thread(_take_step, party, claimed, before, step)
+        verdict = await asyncio.to_thread(judge_state, end, own, rate_sum, terms.limits)
+        if party.game.terms.is_exact:
+            return replace(verdict, is_beyond=await asyncio.to_thread(state_header, own) != after)
+        if not verdict.is_beyond:
+            return verdict
+        shaken = await asyncio.to_thread(_take_step, party, claimed, before, step, secrets.randbits(31))
+        excess = await asyncio.to_thread(rank_excess, end, own, rate_sum, terms.limits)
+        noise = await asyncio.to_thread(rank_excess, shaken, own, rate_sum, terms.limits)
+        return replace(verdict, is_beyond=stands_out(excess, noise))
+
+
+def stands_out(excess: Tensor, own_noise: Tensor) -> bool:
+    """Whether a step of which an element lies beyond the limits cannot be noise. excess: how far each element
+    lies from the own result, in limits, the largest first; own_noise: the same of two own results. The
+    claim's r-th largest must be covered by the noise's r-th largest. What is no number stands out."""
+    allowed = (MARGIN * own_noise).clamp(1.0, NOISE_CAP)
+    return not bool((excess <= allowed).all())
+
+
+def _take_step(
+    party: Party, claimed: Claimed, before: StateHeader, step: int, seed: int | None = None
+) -> TrainingState:
+    """One step from the claimed state. seed: from weights that are shaken so, and moved back afterwards."""
+    spec, start = party.task.spec, load_state(party, before)
+    inner_step = claimed.segment * spec.terms.segment_steps + step
+    batches = get_batches(party, claimed.round, claimed.slot)
+    train = party.task.cases.compute.train
+    if seed is None:
+        return train(start, spec.training, batches, inner_step, 1)[0]
+    return unshake(train(shake(start, seed), spec.training, batches, inner_step, 1)[0], start, seed)
+
+
+@asynccontextmanager
+async def borrow_state(party: Party, peer: Peer, header: StateHeader) -> AsyncIterator[StoredState]:
+    """A state of the peer inside the block, looked at piece by piece; what was fetched for it is gone
+    afterwards."""
+    refs = refer_state(header, party.task.spec.terms.parameter_count)
+    borrowed = [ref for ref in refs if not party.store.has(ref)]
+    try:
+        await fetch_tensors(party, [peer], header)
+        yield await asyncio.to_thread(open_state, party, header)
+    finally:
+        kept = list_kept(party)
+        for ref in borrowed:
+            if ref.key not in kept:  # An audit may have come to need it meanwhile.
+                party.store.delete(ref.key)
+
+
+async def name_step(party: Party, dispute: InnerDispute) -> None:
+    """Name the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
+    claimant does not show its states and there is time for it."""
+    step = await find_step(party, dispute)
+    party.say(f"dispute {format_name(dispute)}: naming step {step}")
+    await party.chain.disputes.name_step(party.task.task, dispute.name, step, dispute.roots)
+
+
+async def find_step(party: Party, dispute: InnerDispute) -> int:
+    """The first step that lies beyond the limits, from the claimant's own state before it; the one farthest
+    off where none does. Where the states are not shown in half of the time, the first one after which the
+    posted roots part from this node's own."""
+    found: list[Verdict] = []
+    try:
+        claimed = make_claimed(party, dispute)
+        headers = await ask_headers(party, claimed, dict(enumerate(dispute.roots)))
+        await judge_steps(party, claimed, headers, found)
+    except (ProtocolFault, EnvironmentFault) as fault:
+        if party.state.head_block < dispute.clock - party.game.terms.windows.respond // 2:
+            raise
+        party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
+        # A step whose end is not shown, or is no state, while its start is right.
+        return len(found) if found else await asyncio.to_thread(_find_by_roots, party, dispute)
+    return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
+
+
+def make_claimed(party: Party, dispute: InnerDispute) -> Claimed:
+    """Whose steps are disputed. Raises EnvironmentFault where the claimant has no endpoint."""
+    peer = party.state.network.find(get_now(party).seats[dispute.seat].account)
+    return Claimed(peer, dispute.statement.round, dispute.statement.slot, dispute.segment)
+
+
+def _find_by_roots(party: Party, dispute: InnerDispute) -> int:
+    start, place = find_start(party, dispute), (dispute.statement.round, dispute.statement.slot)
+    own = compute_roots(party, place, dispute.segment, start)
+    parted = [step for step in range(len(own) - 1) if own[step + 1] != dispute.roots[step + 1]]
+    return parted[0] if parted else len(own) - 2
+
+
+def find_start(party: Party, dispute: InnerDispute) -> StateHeader:
+    """The state that the disputed segment starts from, as its solver has shown it to this node. Raises
+    EnvironmentFault where it has not."""
+    ref = dispute.statement
+    shown = party.task.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)
+    if shown is None or compute_state_root(shown.header) != dispute.roots[0]:
+        raise EnvironmentFault(
+            what="the start of a disputed segment is not known",
+            expected=f"the opening of boundary {dispute.segment} of round {ref.round}, slot {ref.slot}",
+            actual="none",
+            remedy="Wait until the claimant shows its states.",
+        )
+    return shown.header
+
+
+def format_name(dispute: InnerDispute) -> str:
+    """For people."""
+    return dispute.name.hex()[:8]

@@ -1,0 +1,229 @@
+"""What a claimant shows of its own steps: the states around each, and the named one's trace.
+
+    desk    member of the task, or opener of a dispute in it -> claimant    claimant ->
+    steps   StepsAsked                                                      StepsShown: k + 1 states
+
+    StepsAsked --> noted --> the segment, recomputed from its start --> StepsShown --> W, m, v by their roots
+
+The asker checks the answer against the roots that the statement has, or that were posted. It then fetches W,
+m and v by their roots. In a dispute the claimant recomputes the segment without being asked.
+"""
+
+import asyncio
+from functools import partial
+from typing import Annotated
+
+from msgspec import Meta
+
+from protocol.actions.dispute.casebook import TracedStep
+from protocol.actions.dispute.known_statements import (
+    are_steps_shown,
+    find_solver,
+    get_inner,
+    get_now,
+    list_own_boundaries,
+)
+from protocol.actions.dispute.segments import (
+    find_replay,
+    iterate_states,
+    restore_own_start,
+)
+from protocol.actions.pruning.windows import list_named
+from protocol.actions.retraining import AUDITS, QUESTIONS
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import has_state, keep_state
+from protocol.actions.traces import describe_layout
+from protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
+from protocol.adapters.messages import Form, Message, Word
+from protocol.adapters.wire.conventions import Desk
+from protocol.compute.program.task_program import build_program, describe_program
+from protocol.spec.codec import STATE_BYTES, encode_state
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import StatementRef
+from protocol.spec.program import get_constant_roots
+
+STEPS = "steps"
+"""Name of the desk."""
+ASK_BYTES = 1024
+SHOW_BYTES = 96 * 1024
+STATES_MAX = 256
+"""k is at most 255: the contract keeps a step in a byte."""
+
+Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
+State = Annotated[bytes, Meta(min_length=STATE_BYTES, max_length=STATE_BYTES)]
+
+
+class StepsAsked(Message, frozen=True):
+    """What are the states of this segment, of your claim or of your replay?"""
+
+    task: Word
+    round: Number
+    slot: Number
+    segment: Number
+
+
+class StepsShown(Message, frozen=True):
+    """The k + 1 states, as `encode_state` writes them."""
+
+    states: Annotated[tuple[State, ...], Meta(max_length=STATES_MAX)]
+
+
+ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
+SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")
+
+
+def compute_place(party: Party, slot: int, segment: int) -> int:
+    """The number under which the steps of a segment of a slot's claim are asked for: an auditor may have
+    replayed the same segment of several."""
+    return slot * party.game.terms.segment_count + segment
+
+
+# --- In a dispute -------------------------------------------------------------------------------------------
+async def show_steps(party: Party, dispute: InnerDispute) -> None:
+    """Show the state after each step of a disputed segment from now on."""
+    start = await restore_own_start(party, dispute)
+    place, book = (dispute.statement.round, dispute.statement.slot), party.task.cases
+    work = (keep_steps, party, place, dispute.segment, start)
+    headers = await party.task.retraining.compute(AUDITS, *work)
+    book.steps[*place, dispute.segment] = tuple(map(encode_state, headers))
+    book.shown["steps", dispute.name] = list_keys(headers)
+
+
+def show_trace(party: Party, dispute: InnerDispute, traced: TracedStep) -> None:
+    """Show a trace that is in the store, and the states around its step."""
+    program = build_program(describe_program(party.task.spec.training)).program
+    layout, constants = describe_layout(program), get_constant_roots(program)
+    keys = {BlobKey(BlobKind.ROOTS, traced.tree.root)}
+    for number, (root, buffer) in enumerate(zip(traced.tree.roots, layout, strict=True)):
+        if number not in constants:
+            keys.add(refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes).key)
+    party.task.cases.shown["trace", dispute.name] = frozenset(keys) | list_keys([traced.start, traced.end])
+
+
+def keep_steps(party: Party, place: tuple[int, int], segment: int, start: StateHeader) -> list[StateHeader]:
+    """Keep all k + 1 states of a segment."""
+    headers = []
+    for state in iterate_states(party, place, segment, start):
+        headers.append(keep_state(party, state))
+    return headers
+
+
+def list_keys(headers: list[StateHeader]) -> frozenset[BlobKey]:
+    """The blobs of states."""
+    return frozenset(ref.key for header in headers for ref in refer_state(header, 1))
+
+
+def forget(party: Party, name: object) -> None:
+    """Show something no more, and let go of what nothing else needs."""
+    book = party.task.cases
+    keys = book.shown.pop(name, frozenset())
+    for key in keys - list_kept(party):
+        party.store.delete(key)
+
+
+def list_kept(party: Party) -> frozenset[BlobKey]:
+    """What a record names, and all that is shown. What is named and settled goes by pruning."""
+    return list_named(party.task.claims, party.task.audits.room.book).union(*party.task.cases.shown.values())
+
+
+# --- Before a dispute ---------------------------------------------------------------------------------------
+def list_wanted(party: Party, block: int) -> list[tuple[int, int]]:
+    """(round, place) of what was asked for and may be shown; all other requests are dropped."""
+    desk, found = party.task.cases.desk, []
+    for wanted in list(desk.wanted):
+        task, index, place = wanted
+        if task == party.task.task and find_own_start(party, index, place, block) is not None:
+            found.append((index, place))
+        else:
+            desk.drop(wanted)
+    return found
+
+
+def find_own_start(party: Party, index: int, place: int, block: int) -> StateHeader | None:
+    """The start of the segment at a place, where this node made a statement on it and its steps may be shown.
+    None else, and where it is not on disk: for a question alone no round is trained again. What auditors may
+    ask for before they dispute it stays as long as they need."""
+    ref, segment = _find_own_statement(party, index, place, block), place % party.game.terms.segment_count
+    if ref is None:
+        return None
+    if ref.draw is None:
+        start = list_own_boundaries(party, index).get(segment)
+    else:
+        start = find_replay(party, ref).start.header
+    return start if start is not None and has_state(party, start) else None
+
+
+def _find_own_statement(party: Party, index: int, place: int, block: int) -> StatementRef | None:
+    slot, segment = divmod(place, party.game.terms.segment_count)
+    game_round, seat = get_now(party).rounds.get(index), find_seat(get_now(party), party.account)
+    if game_round is None or seat is None or seat.settled > index or slot not in game_round.claims:
+        return None
+    if not are_steps_shown(get_now(party), game_round, slot, segment, block):
+        return None
+    if find_solver(get_now(party), index, slot) == party.account:
+        return StatementRef(index, slot)
+    replays = party.task.audits.list_replays(index)
+    return next((one.ref for one in replays if (one.ref.slot, one.segment) == (slot, segment)), None)
+
+
+async def show_wanted(party: Party, wanted: tuple[int, int]) -> None:
+    """Recompute a segment that was asked for, (round, place), and show the state after each step from now on;
+    of what was asked for before only the last segments stay."""
+    index, place = wanted
+    start = find_own_start(party, index, place, party.state.head_block + 1)
+    if start is None:
+        return
+    slot, segment = divmod(place, party.game.terms.segment_count)
+    work = (keep_steps, party, (index, slot), segment, start)
+    headers = await party.task.retraining.compute(QUESTIONS, *work)
+    book, states = party.task.cases, tuple(map(encode_state, headers))
+    book.shown["wanted", states] = list_keys(headers)
+    for old in book.desk.offer((party.task.task, index, place), states):
+        await asyncio.to_thread(forget, party, ("wanted", old))
+
+
+# --- To whom ------------------------------------------------------------------------------------------------
+def make_desks(party: Party) -> dict[str, Desk]:
+    """Who answers which messages of this room."""
+    return {STEPS: Desk(ASK_BYTES, partial(answer_steps, party))}
+
+
+def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
+    """Whether a blob is shown because of a dispute, or of wanted steps."""
+    if party.joined is None:
+        return False
+    return party.task.cases.may_read(account, kind, root, is_served(party, account))
+
+
+def is_served(party: Party, account: str) -> bool:
+    """Whether steps are shown to an account: with a seat of this task, or an open dispute in it. A seat of
+    another task may cost next to nothing, and each question the training of a segment."""
+    opened = get_inner(party).disputes.values()
+    return party.state.is_member(account, party.task.task) or any(
+        one.is_open and one.opener == account for one in opened
+    )
+
+
+async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
+    """The states of a segment of this node's own. Where they are not at hand they are noted, and computed if
+    they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
+    asked = ASKED_FORM.decode(body, account)
+    if party.joined is not None and asked.task == party.task.task and is_served(party, account):
+        book, place = party.task.cases, compute_place(party, asked.slot, asked.segment)
+        states = book.steps.get((asked.round, asked.slot, asked.segment))
+        if states is not None:
+            return StepsShown(states)
+        found = book.desk.find(account, asked.task, asked.round, place)
+        if found is not None:
+            pieces = range(0, len(found), STATE_BYTES)
+            return StepsShown(tuple(found[at : at + STATE_BYTES] for at in pieces))
+        party.wake()
+    raise EnvironmentFault(
+        what="the steps are not shown now",
+        expected="a segment of this node that no auditor may copy any more",
+        actual=f"round {asked.round}, slot {asked.slot}, segment {asked.segment}",
+        remedy="Ask again: they may have to be computed.",
+    )

@@ -1,0 +1,269 @@
+"""What the merge room keeps in the journal, its index, and who sits where in a round.
+
+What this room keeps in the journal. Fields are what recovery needs and nothing else knows.
+
+basis: what a claim was trained from (`compute_basis`). After a reorg or a fall a round may have another base
+root or beacon; then its records have another basis, and those of the old one count for nothing.
+
+The journal's records of this node's own claims and merges of one task, indexed.
+
+Read once at the start, then kept in step with every record that is written through it.
+
+Who sits where in a round: this node's slot, the shard of each slot, the order of a merge. Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from protocol.adapters.journal import Journal
+from protocol.adapters.messages import Word
+from protocol.spec.codec import compute_outer_root
+from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.drawing import deal_shards
+from protocol.spec.game.pools import find_seat, get_epoch, get_epoch_start
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
+
+
+def compute_basis(base_root: bytes, beacon: bytes) -> bytes:
+    """One word for what a round's claim is trained from."""
+    return sha256(base_root + beacon).digest()
+
+
+@dataclass(frozen=True)
+class ClaimSaltsDrawn:
+    """Before training: the salts of boundaries 0 .. n of a round's claim. What the journal has of it from
+    before counts for nothing any more."""
+
+    task: Word
+    round: int
+    basis: Word
+    salts: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class ClaimBoundaryReached:
+    """While training: the state at a boundary is in the store under these roots."""
+
+    task: Word
+    round: int
+    basis: Word
+    boundary: int
+    weights_root: Word
+    first_moment_root: Word
+    second_moment_root: Word
+    local_step: int
+    global_step: int
+
+
+@dataclass(frozen=True)
+class ClaimFinished:
+    """Before the claim is sent: what it says. A node that finds it never commits to anything else on this
+    basis, unless it began the claim anew after it: then this was never sent."""
+
+    task: Word
+    round: int
+    basis: Word
+    claim_root: Word
+    segments: int
+    delta_root: Word
+    carried_root: Word
+
+
+@dataclass(frozen=True)
+class WorkShown:
+    """The work leaf of another solver's claim, once it was checked: a contest of the merged root needs it,
+    and its solver may not show it again."""
+
+    task: Word
+    round: int
+    solver: str
+    claim_root: Word
+    delta_root: Word
+    carried_root: Word
+    path: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class MergeMade:
+    """Before it is signed: the outer step over the claims of these slots, in shard order, that this node
+    computed."""
+
+    task: Word
+    round: int
+    base_root: Word
+    slots: tuple[int, ...]
+    claim_roots: tuple[Word, ...]
+    weights_root: Word
+    momentum_root: Word
+
+
+@dataclass(frozen=True)
+class ContestMade:
+    """Before a contest is sent: its salt, so that each attempt is opened once."""
+
+    task: Word
+    round: int
+    root: Word
+    root_until: int
+    attempt: int
+    salt: Word
+
+
+RECORDS = (ClaimSaltsDrawn, ClaimBoundaryReached, ClaimFinished, WorkShown, MergeMade, ContestMade)
+"""All kinds of this room."""
+
+
+class MergeKey(NamedTuple):
+    """What a merge is of: slots in shard order, and the roots of their claims. Roots alone would not do: two
+    slots may have the same one."""
+
+    round: int
+    base_root: bytes
+    slots: tuple[int, ...]
+    claim_roots: tuple[bytes, ...]
+
+
+class ClaimName(NamedTuple):
+    """A claim by what its work leaf names. A root alone would not do: another seat may have committed to the
+    same one, or the same seat in a later round."""
+
+    round: int
+    solver: str
+    claim_root: bytes
+
+
+@dataclass(frozen=True)
+class WorkProof:
+    """The work leaf of a claim, the last one of its tree, and its path. Twin: `StatementTypes.sol`."""
+
+    delta_root: bytes
+    carried_root: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass
+class ClaimWork:
+    """This node's claim of one round on one base root and beacon, as far as it is. boundaries: by number."""
+
+    salts: tuple[bytes, ...] = ()
+    boundaries: dict[int, StateHeader] = field(default_factory=dict)
+    finished: ClaimFinished | None = None
+
+
+@dataclass
+class ClaimBook:
+    """works: by round and basis; merges: by what they are of; proofs: work leaves that were checked against
+    their claim; contests: by round, root, the end of its window and attempt.
+
+    In memory alone, since it can be had again: outer, what stands behind outer roots; fetched, claims whose
+    pseudo-gradient is in the store; wanted, merges that a peer asked to sign; signatures of merges by seat
+    number; seen, when something was first seen to be due."""
+
+    journal: Journal
+    task: bytes
+    works: dict[tuple[int, bytes], ClaimWork] = field(default_factory=lambda: defaultdict(ClaimWork))
+    merges: dict[MergeKey, MergeMade] = field(default_factory=dict)
+    outer: dict[bytes, OuterHeader] = field(default_factory=dict)
+    contests: dict[tuple[int, bytes, int, int], ContestMade] = field(default_factory=dict)
+    proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
+    fetched: set[ClaimName] = field(default_factory=set)
+    wanted: set[MergeKey] = field(default_factory=set)
+    signatures: dict[MergeKey, dict[int, bytes]] = field(default_factory=dict)
+    seen: dict[tuple[int, Hashable], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for record in self.journal.replay():
+            self._index(record)
+
+    def write(self, record: Any) -> None:
+        """Append a record; on return it is on disk and indexed."""
+        self.journal.append(record)
+        self._index(record)
+
+    def find(self, game_round: GameRound) -> ClaimWork:
+        """The work on a round's base root and beacon that stand; an empty one where there is none."""
+        assert game_round.beacon is not None
+        return self.works[game_round.index, compute_basis(game_round.base_root, game_round.beacon)]
+
+    def _index(self, record: Any) -> None:
+        if getattr(record, "task", None) != self.task:
+            return
+        if isinstance(record, MergeMade):
+            self._index_merge(record)
+        elif isinstance(record, WorkShown):
+            name = ClaimName(record.round, record.solver, record.claim_root)
+            self.proofs[name] = WorkProof(record.delta_root, record.carried_root, record.path)
+        elif isinstance(record, ContestMade):
+            attempt = (record.round, record.root, record.root_until, record.attempt)
+            self.contests[attempt] = record
+        elif isinstance(record, ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished):
+            self._index_claim(self.works[record.round, record.basis], record)
+
+    def _index_merge(self, record: MergeMade) -> None:
+        header = OuterHeader(record.weights_root, record.momentum_root)
+        key = MergeKey(record.round, record.base_root, record.slots, record.claim_roots)
+        self.merges[key] = record
+        self.outer[compute_outer_root(header)] = header
+
+    @staticmethod
+    def _index_claim(work: ClaimWork, record: ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished) -> None:
+        match record:
+            case ClaimSaltsDrawn():  # The first record of a claim; another one begins it anew.
+                work.salts, work.finished = record.salts, None
+                work.boundaries.clear()
+            case ClaimFinished():
+                work.finished = record
+            case ClaimBoundaryReached():
+                roots = (record.weights_root, record.first_moment_root, record.second_moment_root)
+                work.boundaries[record.boundary] = StateHeader(*roots, record.local_step, record.global_step)
+
+
+def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int | None:
+    """The slot of an account's seat in a round, None where it does not sit in it as a solver."""
+    seat = find_seat(state, account)
+    is_member = seat is not None and seat.joined <= game_round.index
+    if seat is None or not is_member or seat.number not in game_round.pool.solvers:
+        return None
+    return game_round.pool.solvers.index(seat.number)
+
+
+def find_holder(state: GameState, number: int, index: int) -> Seat | None:
+    """The seat with this number that could sit in round `index`: a number is used again once its seat was
+    paid out. None where nobody remembers it."""
+    seats = (state.seats.get(number), state.former.get(number))
+    return next((seat for seat in seats if seat is not None and seat.joined <= index), None)
+
+
+def list_open_solvers(state: GameState, game_round: GameRound) -> tuple[Seat, ...]:
+    """The solver seats of a round that are not convicted, in the order of their slots."""
+    seats = (find_holder(state, number, game_round.index) for number in game_round.pool.solvers)
+    return tuple(seat for seat in seats if seat is not None and seat.status != SeatStatus.CLOSED)
+
+
+def get_shards(game_round: GameRound) -> tuple[int, ...]:
+    """The shard of each slot of a dealt round."""
+    assert game_round.beacon is not None
+    return deal_shards(game_round.beacon, len(game_round.pool.solvers))
+
+
+def sort_by_shard(game_round: GameRound, slots: Iterable[int]) -> tuple[int, ...]:
+    """Slots in the order in which a merge adds their claims."""
+    shards = get_shards(game_round)
+    return tuple(sorted(slots, key=lambda slot: shards[slot]))
+
+
+def find_carried_round(state: GameState, index: int, seat: Seat) -> int | None:
+    """The round whose claim's moments a claim of round `index` starts from: the last one before it whose
+    posted merge holds a claim of the seat, in the same epoch: an older one may be freed while the claim can
+    still be proven wrong. None: moments start from zero."""
+    first = max(seat.joined, get_epoch_start(get_epoch(index)))
+    for earlier in range(index - 1, first - 1, -1):
+        game_round = state.rounds.get(earlier)
+        if game_round is None or game_round.phase != RoundPhase.POSTED:
+            continue
+        if any(game_round.claims[slot].seat == seat.number for slot in game_round.merged):
+            return earlier
+    return None

@@ -1,0 +1,216 @@
+"""Pruning: the disk of a node holds what `kept.py` names, and nothing that was settled.
+
+    a record names it, it must stay             stays
+    a record names it, its windows are over     goes
+    no record names it                          stays for STRAY_AUDITS audits: it may be fetched, replayed or
+                                                exported just now; then goes
+    of another task of this home, or a dataset  stays
+
+A pruning may be killed at any moment: the next one decides anew, from the chain and the journal. What was
+pruned too early for a solver is trained again from boundary 0 (`dispute/segments.py`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from protocol.actions.dispute.known_statements import get_inner, get_now
+from protocol.actions.dispute.segments import restore_boundary
+from protocol.actions.dispute.step_serving import forget
+from protocol.actions.merge.global_model import get_initial_header
+from protocol.actions.merge.merge_records import find_carried_round, find_own_slot
+from protocol.actions.merge.work import find_work
+from protocol.actions.pruning.kept import Books, list_kept, list_unknown_works
+from protocol.actions.pruning.windows import (
+    PruningMemory,
+    find_shown_until,
+    is_answerable,
+    list_foreign,
+    list_named,
+    list_shown_segments,
+    list_stages,
+    name_outer,
+)
+from protocol.actions.retraining import AUDITS
+from protocol.actions.runtime.party import Duty, Party
+from protocol.actions.runtime.states import has_state
+from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
+from protocol.adapters.store import BlobStore
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import GameRound, GameState
+
+REORG_BLOCKS = 16
+"""Windows count as open for so many blocks more: a chain that takes back its last blocks may open them."""
+STRAY_AUDITS = 2
+"""A blob that no record names stays for so many times `audit_max`: the longest that an audit lasts."""
+PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_KINDS, key=str))
+"""Kinds of blobs that are deleted at all: a dataset stays."""
+TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Delete what nothing needs any more. stages: of the windows, so that each change is one duty."""
+
+    stages: tuple[object, ...]
+
+    async def perform(self, party: Party) -> None:
+        """Decide here, delete in a thread."""
+        memory, block = party.task.pruning, party.state.head_block + 1
+        await _learn_foreign(party)
+        candidates = await asyncio.to_thread(_list_here, party.store)
+        await _learn_works(party, candidates)
+        books, state = open_books(party), get_now(party)
+        forget_steps(party, state, block - REORG_BLOCKS)
+        kept = list_kept(state, books, block - REORG_BLOCKS)
+        goes = list_removable(state, books, memory, candidates, kept.keys(), block)
+        freed = await asyncio.to_thread(delete_blobs, party.store, goes)
+        memory.done = self.stages
+        log.info("pruned %s blobs, %.1f MB", len(goes), freed / 1e6)
+
+
+@dataclass(frozen=True)
+class RestoreBoundary:
+    """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, or the
+    next claim goes on from its moments. until: the last block for it, in which the auditor's vote counts or
+    the next claim may be committed to."""
+
+    round: int
+    boundary: int
+    until: int = field(default=AUDITS, compare=False)
+
+    async def perform(self, party: Party) -> None:
+        """Raises EnvironmentFault where this machine comes to another state than the journal has."""
+        await restore_boundary(party, self.round, self.boundary, self.until)
+
+
+def list_duties(party: Party, block: int) -> Iterator[Duty]:
+    """What is to be deleted, and what has to be there again, at `block`."""
+    state = get_now(party)
+    stages = (*list_stages(state, block - REORG_BLOCKS), party.task.pruning.begun)
+    if stages != party.task.pruning.done:
+        yield Prune(stages)
+    yield from _list_carried(party, state)
+    for game_round in state.rounds.values():
+        if is_answerable(state, game_round, block):
+            yield from _list_restored(party, state, game_round, block)
+
+
+def _list_carried(party: Party, state: GameState) -> Iterator[Duty]:
+    """The state whose moments the next claim goes on from: after a fall that of an older round, which was
+    pruned."""
+    seat = find_seat(state, party.account)
+    if seat is None or not party.task.spec.terms.carry_moments:
+        return
+    index = find_carried_round(state, state.next_round - 1, seat)
+    boundaries = {} if index is None else party.task.claims.find(state.rounds[index]).boundaries
+    if index is not None and boundaries and not has_state(party, boundaries[max(boundaries)]):
+        newest = state.rounds.get(state.next_round - 1)
+        began = None if newest is None else newest.trained_from
+        until = AUDITS if began is None else began + state.terms.windows.train_min
+        yield RestoreBoundary(index, max(boundaries), until)
+
+
+def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty]:
+    """Lowest first: each is trained on from the one before it. Of the last one an auditor wants the weights
+    alone."""
+    slot = find_own_slot(state, game_round, party.account)
+    if slot is None or slot not in game_round.claims or game_round.beacon is None:
+        return
+    work = party.task.claims.find(game_round)
+    segments = list_shown_segments(state, game_round, slot, block)
+    until = find_shown_until(state, game_round, slot, block)
+    if work.finished is None or not segments or until is None:
+        return
+    wanted = {boundary for segment in segments for boundary in (segment, segment + 1)}
+    for boundary in sorted(wanted):
+        if not has_state(party, work.boundaries[boundary]):
+            yield RestoreBoundary(game_round.index, boundary, until)
+    last, count = max(work.boundaries), party.task.spec.terms.parameter_count
+    if not party.store.has(refer_tensor(work.boundaries[last].weights_root, count)):
+        yield RestoreBoundary(game_round.index, last, until)
+
+
+def forget_steps(party: Party, state: GameState, block: int) -> None:
+    """Show steps that somebody asked for no more, once their round is over."""
+    desk = party.task.cases.desk
+    for place, states in list(desk.shown.items()):
+        game_round = state.rounds.get(place[1])
+        if game_round is None or not is_answerable(state, game_round, block):
+            del desk.shown[place]
+            forget(party, ("wanted", states))
+
+
+# --- Deciding -----------------------------------------------------------------------------------------------
+def open_books(party: Party) -> Books:
+    """What this node knows besides the chain."""
+    task = party.task
+    known = (task.claims, task.audits.room.book, task.cases, get_inner(party))
+    remembered = (task.pruning.unlike_until, task.pruning.begun)
+    return Books(party.account, get_initial_header(party), *known, *remembered)
+
+
+def list_removable(
+    state: GameState,
+    books: Books,
+    memory: PruningMemory,
+    here: Collection[BlobKey],
+    kept: Collection[BlobKey],
+    block: int,
+) -> list[BlobKey]:
+    """Of the blobs that are here those that go; strays are noted in `memory`."""
+    foreign = memory.foreign or frozenset()
+    named = list_named(books.claims, books.audits) | set(name_outer(books.initial))
+    free = [key for key in here if key not in kept and key not in foreign]
+    strays = [key for key in free if key not in named]
+    memory.strays = {key: memory.strays.get(key, block) for key in strays}
+    since = block - STRAY_AUDITS * state.terms.windows.audit_max
+    is_safe = _tell_safe_kinds(state, books, block)
+    old = {key for key in strays if memory.strays[key] < since and is_safe[key.kind] and not foreign}
+    return [key for key in free if key in named or key in old]
+
+
+def _tell_safe_kinds(state: GameState, books: Books, block: int) -> dict[BlobKind, bool]:
+    """Of which kinds a stray is of no use: no state or trace while this node is in a dispute, no
+    pseudo-gradient while one of a contestable root cannot be named."""
+    seat = find_seat(state, books.account)
+    mine = {None if seat is None else seat.number, books.account}
+    is_disputed = any(one.is_open and {one.seat, one.opener} & mine for one in books.inner.disputes.values())
+    are_known = not list_unknown_works(state, books, block - REORG_BLOCKS)
+    safe = dict.fromkeys(TRACED_KINDS, not is_disputed)
+    return safe | {BlobKind.DELTA: are_known, BlobKind.TENSOR: not is_disputed}
+
+
+async def _learn_foreign(party: Party) -> None:
+    """Once: what other tasks of this home name. While a node runs no other one writes to its journal."""
+    memory, task = party.task.pruning, party.task.task
+    if memory.foreign is None:
+        memory.foreign = await asyncio.to_thread(list_foreign, party.journal, task)
+
+
+async def _learn_works(party: Party, here: Collection[BlobKey]) -> None:
+    """After a restart the pseudo-gradients of others have no name: their work leaves tell."""
+    unknown = list_unknown_works(get_now(party), open_books(party), party.state.head_block)
+    if any(key.kind is BlobKind.DELTA for key in here):
+        for game_round, slot in unknown:
+            with suppress(EnvironmentFault, ProtocolFault, InvalidInput):
+                await find_work(party, game_round, game_round.claims[slot])
+
+
+# --- Deleting -----------------------------------------------------------------------------------------------
+def _list_here(store: BlobStore) -> list[BlobKey]:
+    return [key for kind in PRUNED_KINDS for key in store.list_keys(kind)]
+
+
+def delete_blobs(store: BlobStore, keys: Collection[BlobKey]) -> int:
+    """Delete them; how many bytes that were."""
+    freed = 0
+    for key in keys:
+        freed += store.get_size_bytes(key) or 0
+        store.delete(key)
+    return freed

@@ -1,0 +1,144 @@
+"""The chain and the contracts of the round as a role sees them: nothing of JSON-RPC.
+
+The chain as a role sees it, whatever stands there: the head, the events; nothing of JSON-RPC.
+
+The contracts of the round as a role sees them. `contracts/game/interfaces` is the manual of each.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields, replace
+
+from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
+from protocol.adapters.chain.contract import ERC20_ABI, Contract
+from protocol.adapters.chain.deployment import Addresses, GameDeployment
+from protocol.adapters.chain.event_logs import Batch, Event, EventReader, Follower
+from protocol.adapters.chain.randomness import Randomness
+from protocol.adapters.chain.transactions import Patience, Sender, Signer
+from protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
+from protocol.spec.typed_data import SigningDomain
+
+
+class ChainClient:
+    """The chain and the events of one deployment on it, whichever contracts these are. Without a sender it
+    only reads."""
+
+    def __init__(self, connection: Connection, deployment: Addresses, sender: Sender | None) -> None:
+        self.connection = connection
+        self._sender = sender
+        self._reader = EventReader(connection, deployment)
+        self._deploy_block = deployment.deploy_block
+
+    @property
+    def address(self) -> str:
+        """The signing account, lower-case `0x`; empty when reading only."""
+        return self._sender.address if self._sender else ""
+
+    @property
+    def mined_block(self) -> int:
+        """The latest block that is known to hold a transaction of this account; 0 before the first."""
+        return self._sender.mined_block if self._sender else 0
+
+    async def head(self) -> Head:
+        """The latest block."""
+        return await self.connection.head()
+
+    def heads(self) -> AsyncIterator[Head]:
+        """The latest block now and whenever it changes; see Connection.heads."""
+        return self.connection.heads()
+
+    async def wait_for_block(self, number: int) -> Head:
+        """Wait until the head is at `number` or later."""
+        return await self.connection.wait_for_block(number)
+
+    async def read_events(self, from_block: int, to_block: int) -> list[Event]:
+        """Events of the contracts in the blocks [from_block, to_block], in order."""
+        return await self._reader.read(from_block, to_block)
+
+    def follow(self) -> AsyncIterator[Batch]:
+        """All events from the deployment on, then those of each new head, for ever. A batch with
+        `forget_from` tells of a reorg."""
+        return Follower(self.connection, self._reader, self._deploy_block).batches()
+
+    async def recover(self, *, is_alone: bool = True) -> int:
+        """After a crash, before anything is sent: wait for what was sent earlier; return how many that were.
+        is_alone: no other process of this account runs, so what is stuck may be replaced."""
+        return await self._sender.recover(is_alone=is_alone) if self._sender else 0
+
+
+async def make_sender(
+    connection: Connection, deployment: Addresses, signer: Signer | None, patience: Patience | None
+) -> Sender | None:
+    """Check that the chain is the deployment's and has its contracts; what sends there, None without a
+    signer."""
+    await check_deployment(connection, deployment)
+    return Sender(connection, signer, deployment.chain_id, patience or Patience()) if signer else None
+
+
+class GameChain(ChainClient):
+    """One deployment of the round's contracts. Without a signer it only reads. Make one with
+    `open_game_chain`. signing: where signatures of the round count; limits: what the deployment allows of
+    tasks."""
+
+    limits: DeploymentLimits
+
+    def __init__(
+        self,
+        connection: Connection,
+        deployment: GameDeployment,
+        sender: Sender | None,
+    ) -> None:
+        super().__init__(connection, deployment, sender)
+        self.deployment = deployment
+        self.signing = SigningDomain(deployment.chain_id, deployment.tasks)
+        tools = (connection, sender, self._reader)
+        self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
+        self.purse = Contract("Purse", deployment.purse, *tools)
+        self.tasks = Contract("Tasks", deployment.tasks, *tools)
+        self.rounds = Contract("Rounds", deployment.rounds, *tools)
+        self.votes = Contract("Votes", deployment.votes, *tools)
+        self.settlement = Contract("Settlement", deployment.settlement, *tools)
+        self.asks = Contract("Asks", deployment.asks, *tools)
+        self.disputes = Contract("Disputes", deployment.disputes, *tools)
+        self.evidence = Contract("Evidence", deployment.evidence, *tools)
+        self.contests = Contract("Contests", deployment.contests, *tools)
+        self.referee = Contract("Referee", deployment.referee, *tools)
+        self.randomness = Randomness("BlockRandomness", deployment.randomness, *tools)
+
+    async def prove_header(self, block: int) -> bytes:
+        """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault
+        where the block or its header cannot be had."""
+        return await self.randomness.prove(block)
+
+
+@asynccontextmanager
+async def open_game_chain(
+    rpc_url: str,
+    deployment: GameDeployment,
+    signer: Signer | None = None,
+    *,
+    poll_s: float = POLL_S,
+    patience: Patience | None = None,
+    is_alone: bool = True,
+) -> AsyncIterator[GameChain]:
+    """Connect, check that the chain is the deployment's and has its contracts, read its limits, and wait for
+    earlier transactions of `signer` (is_alone: see `ChainClient.recover`). Raises EnvironmentFault (no chain)
+    and InvalidInput (another chain, no code)."""
+    connection = Connection(rpc_url, poll_s)
+    try:
+        sender = await make_sender(connection, deployment, signer, patience)
+        chain = GameChain(connection, deployment, sender)
+        chain.limits = await read_limits(chain.tasks)
+        await chain.recover(is_alone=is_alone)
+        yield chain
+    finally:
+        await connection.close()
+
+
+async def read_limits(tasks: Contract) -> DeploymentLimits:
+    """What the deployment allows, with the name of the preset that it is, `own` where it is none."""
+    said = await tasks.limits()
+    values = {one.name: getattr(said, one.name) for one in fields(DeploymentLimits) if one.name != "name"}
+    values["least"] = GameWindows(**{one.name: getattr(said.least, one.name) for one in fields(GameWindows)})
+    found = DeploymentLimits(name="own", **values)
+    return next((one for one in LIMITS.values() if replace(found, name=one.name) == one), found)

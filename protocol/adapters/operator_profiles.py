@@ -1,0 +1,60 @@
+"""Calibration profiles as files: signed by the operator's account (EIP-712), read with suspicion.
+
+    {"profile": {...}, "signature": "..."}
+
+The signature is of the SHA-256 of the profile's canonical bytes (`spec/calibration_rules.py`). It says who
+measured, so that whoever merges profiles can ask; it does not say that the figures are true.
+"""
+
+from pathlib import Path
+
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.messages import Form, Message, Signature, encode_message
+from protocol.adapters.signing import recover_signer, sign_statement
+from protocol.spec.calibration_rules import MAX_PROFILE_BYTES, Profile, compute_profile_digest
+from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.statements import Calibration
+from protocol.spec.typed_data import ANYWHERE
+
+MAX_FILE_BYTES = 2 * MAX_PROFILE_BYTES
+WHAT = "not a signed calibration profile"
+REMEDY = "Have its operator write it anew with `touchstone calibrate`."
+
+
+class SignedProfile(Message, frozen=True):
+    """What the file holds."""
+
+    profile: Profile
+    signature: Signature
+
+
+FORM = Form(SignedProfile, MAX_FILE_BYTES, WHAT, is_exact=True)
+
+
+def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
+    """Sign and write it. Raises InvalidInput where `key` is not the operator's, or `path` exists."""
+    if key.address.lower() != profile.operator:
+        raise _refuse(path, f"the key of {profile.operator}", key.address.lower())
+    signature = sign_statement(key, Calibration(compute_profile_digest(profile)), ANYWHERE)
+    try:
+        with path.open("xb") as file:
+            file.write(encode_message(SignedProfile(profile, signature)))
+    except FileExistsError:
+        raise _refuse(path, "a new path", "a file is there") from None
+
+
+def read_profile(path: Path) -> Profile:
+    """The profile in a file. Raises InvalidInput unless it is well formed and signed by its operator."""
+    signed = FORM.read_file(path, REMEDY)
+    statement = Calibration(compute_profile_digest(signed.profile))
+    try:
+        signer = recover_signer(statement, signed.signature, ANYWHERE)
+    except ProtocolFault as fault:
+        raise _refuse(path, fault.expected, fault.actual) from fault
+    if signer != signed.profile.operator:
+        raise _refuse(path, f"the signature of {signed.profile.operator}", f"that of {signer}")
+    return signed.profile
+
+
+def _refuse(path: Path, expected: object, actual: object) -> InvalidInput:
+    return InvalidInput(what=WHAT, expected=expected, actual=actual, where=str(path), remedy=REMEDY)

@@ -1,0 +1,170 @@
+"""Fetches blobs from peers into the local store; a peer is trusted for nothing but delivery.
+
+Each byte is judged while it streams, and a broken connection is resumed where it broke. A peer that delivers
+wrong bytes is not asked again: that error is evidence.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import aiohttp
+
+from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, split_roots
+from protocol.adapters.messages import Form, Message, encode_message
+from protocol.adapters.store import BlobStore, BlobWriter
+from protocol.adapters.wire import conventions
+from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
+from protocol.adapters.wire.session import (
+    HEDGE_BYTES_PER_SECOND,
+    PAUSE_S,
+    Patience,
+    Peer,
+    PeerSession,
+    ask_in_turn,
+    blame,
+    read_at_most,
+)
+from protocol.spec.errors import InvalidInput, ProtocolFault
+
+READ_BYTES = 256 * 1024
+
+T = TypeVar("T")
+
+
+class BlobClient:
+    """Fetches for one account. Use as `async with BlobClient(...) as client`."""
+
+    def __init__(self, store: BlobStore, signer: RequestSigner, patience: Patience | None = None) -> None:
+        self._store = store
+        self._signer = signer
+        self._session = PeerSession(patience or Patience())
+
+    async def __aenter__(self) -> "BlobClient":
+        self._session.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def fetch(self, peer: Peer, ref: BlobRef) -> Path:
+        """The path of the blob in the store, fetched from `peer` unless it is there already.
+
+        Raises ProtocolFault, naming the peer, when it delivers anything else; EnvironmentFault when it does
+        not deliver while patience lasts (also: it does not serve this blob to this account yet).
+        """
+        return await self._fetch(peer, ref)
+
+    async def fetch_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> Path:
+        """As fetch, from the first of `peers` that delivers. Where one refuses the next is asked at once;
+        where one is slow the next is asked beside it. While patience lasts all are asked again, except
+        those that delivered anything else. Raises the error of one of them when none delivers. What is in the
+        store needs no peer."""
+        if self._store.has(ref):
+            return self._store.get_path(ref.key)
+        if not peers:
+            raise _no_peer(ref)
+        liars = set[Peer]()
+
+        async def fetch_once(peer: Peer) -> Path:
+            try:
+                return await self._fetch(peer, ref, attempts=1)
+            except ProtocolFault:
+                liars.add(peer)
+                raise
+
+        async def ask_all() -> Path:
+            attempts = [partial(fetch_once, peer) for peer in peers if peer not in liars]
+            return await ask_in_turn(attempts, PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND)
+
+        return await self._session.try_often(ask_all)
+
+    async def _fetch(self, peer: Peer, ref: BlobRef, attempts: int | None = None) -> Path:
+        if self._store.has(ref):
+            return self._store.get_path(ref.key)
+        chunk_roots = await self._fetch_chunk_roots(peer, ref, attempts) if ref.chunk_count > 1 else ()
+        verifier = BlobVerifier(ref, source=str(peer), chunk_roots=chunk_roots)
+        with self._store.open_writer(ref, verifier) as writer:
+            act = partial(self._stream, peer, ref, writer)
+            await self._session.try_often(act, lambda: writer.received_bytes, attempts)
+            return writer.commit()
+
+    def get_silence(self, peer: Peer) -> float:
+        """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""
+        return self._session.get_silence(peer)
+
+    async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
+        """What the desk of this name answers to a message, read as `form`. Asked once: whoever waits for an
+        answer asks again. Raises as fetch does."""
+        body = encode_message(message)
+        path = conventions.format_desk(desk, body)
+        headers = self._signer.sign("POST", path, peer.account)
+        answer = await self._get_small(peer, path, headers, form.most_bytes, body)
+        return form.decode(answer, peer.account, peer.format_url(path))
+
+    async def get_status(self, peer: Peer) -> NodeStatus:
+        """What the peer says of itself: nothing of it is proven. Raises as fetch does."""
+        body = await self._session.try_often(
+            partial(self._get_small, peer, conventions.STATUS, {}, MAX_STATUS_BYTES)
+        )
+        return STATUS_FORM.decode(body, peer.account, peer.format_url(conventions.STATUS))
+
+    async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef, attempts: int | None) -> tuple[bytes, ...]:
+        body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref), attempts=attempts)
+        return tuple(split_roots(body))
+
+    async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:
+        path = conventions.format_path(conventions.CHUNKS, ref.key)
+        headers = self._signer.sign("GET", path, peer.account)
+        return await self._get_small(peer, path, headers, ROOT_BYTES * ref.chunk_count)
+
+    async def _get_small(
+        self,
+        peer: Peer,
+        path: str,
+        headers: dict[str, str],
+        limit_bytes: int,
+        message: bytes | None = None,
+    ) -> bytes:
+        async with self._session.get(peer, path, headers, limit_bytes, message) as response:
+            body = await read_at_most(response, limit_bytes)
+        if len(body) > limit_bytes:
+            raise blame(peer, path, "the answer is too long", f"at most {limit_bytes} bytes", "more")
+        return body
+
+    async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
+        path, left = (
+            conventions.format_path(conventions.BLOB, ref.key),
+            range(ref.size_bytes)[sink.received_bytes :],
+        )
+        if not left:  # The last connection broke after the last byte.
+            return
+        headers = self._signer.sign("GET", path, peer.account)
+        is_partial = len(left) < ref.size_bytes
+        if is_partial:
+            headers["Range"] = f"bytes={left.start}-{left.stop - 1}"
+        async with self._session.get(peer, path, headers, len(left)) as response:
+            _require_body(response, peer, path, 206 if is_partial else 200, len(left))
+            async for piece in response.content.iter_chunked(READ_BYTES):
+                sink.write(piece)
+
+
+def _require_body(
+    response: aiohttp.ClientResponse, peer: Peer, path: str, status: int, size_bytes: int
+) -> None:
+    """Raises ProtocolFault unless the answer announces exactly the bytes that were asked for."""
+    expected = f"status {status} with {size_bytes} bytes"
+    actual = f"status {response.status} with {response.content_length} bytes"
+    if actual != expected:
+        raise blame(peer, path, "the answer is not what was asked for", expected, actual)
+
+
+def _no_peer(ref: BlobRef) -> InvalidInput:
+    return InvalidInput(
+        what="nobody to fetch from",
+        expected=f"at least one peer that may have {ref.key}",
+        actual="none",
+        remedy="Wait until a peer has registered its endpoint.",
+    )

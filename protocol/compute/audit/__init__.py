@@ -1,0 +1,1 @@
+"""How far two states lie apart, and from honest distances to limits."""

@@ -1,0 +1,185 @@
+"""From honest distances to limits: largest distances by quantity, class of tensors and stage, times a
+margin.
+
+From honest distances to limits: how far apart two honest nodes were seen, times a margin.
+
+A submitter measures the task's model on kernel configurations that stand in for other operators' machines
+(`scripts/calibrate_commands.py` starts them as processes) and puts the proposal into the task. Meanings and
+units of the limits: docs/spec.md, section 6.
+
+What machines differ by, sorted: largest distances of pairs by quantity, class of tensors and stage.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import torch
+
+from protocol.compute.audit.compare import Floors, measure_distances
+from protocol.compute.model.reference_model import ParameterSlice, Tables, build_tables, parameter_layout
+from protocol.compute.model.reference_step import plain_step
+from protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
+from protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
+from protocol.spec.containers import ModelConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+
+FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)
+"""eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
+hundred times below eps_m. tau_r: one or two units in the last place of the
+weight itself (docs/decisions/0023-rounding.md)."""
+
+
+@dataclass(frozen=True)
+class KernelConfiguration:
+    """One way for this machine to compute, standing in for another machine; an environment and
+    `pin_kernels`."""
+
+    threads: int
+    onednn: bool
+    cpu_capability: str
+    mkl: str = ""
+    """MKL_CBWR, which binds MKL's kernels to one kind of processor; empty: not set."""
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """Short and unique."""
+        if self.device != "cpu":
+            return self.device
+        name = f"{self.cpu_capability}-{self.threads}-{'onednn' if self.onednn else 'native'}"
+        return f"{name}-{self.mkl.lower()}" if self.mkl else name
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its process needs beyond that of its parent; threads that wait do not spin."""
+        chosen = {"ATEN_CPU_CAPABILITY": self.cpu_capability, "OMP_WAIT_POLICY": "PASSIVE"}
+        return {**chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
+
+
+def list_every_configuration(
+    capabilities: Sequence[str], devices: Sequence[str] = ()
+) -> tuple[KernelConfiguration, ...]:
+    """All that a machine offers: vector instructions, one thread and two, oneDNN and not, MKL's own choice
+    and its most cautious, and `devices` beside the processor (`list_devices`)."""
+    kinds = itertools.product(capabilities, (1, 2), (True, False), ("", "COMPATIBLE"))
+    return (
+        *(KernelConfiguration(threads, onednn, kind, mkl) for kind, threads, onednn, mkl in kinds),
+        *(KernelConfiguration(1, True, capabilities[0], device=device) for device in devices),
+    )
+
+
+def list_devices() -> tuple[str, ...]:
+    """Accelerators that torch can compute on: "cuda", or none."""
+    return ("cuda",) if torch.cuda.is_available() else ()
+
+
+def count_floor_units(floors: Floors) -> tuple[int, int, int]:
+    """eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64."""
+    eps_m, floor_v = (
+        round(Fraction(value) * (1 << -UNIT_EXPONENT)) for value in (floors.eps_m, floors.floor_v)
+    )
+    return eps_m, floor_v, round(Fraction(floors.tau_r) * (1 << TAU_FRACTION_BITS))
+
+
+Place = tuple[str, str, str]
+"""Quantity, class of tensors, stage."""
+_CLASSES = {"embed_tokens": "embedding", "lm_head": "head", "self_attn": "attention", "mlp": "mlp"}
+
+
+def get_tensor_class(name: str) -> str:
+    """The class of a parameter by its name, one of profile.TENSOR_CLASSES."""
+    return next((kind for part, kind in _CLASSES.items() if f"{part}." in name), "norm")
+
+
+def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, steps: int) -> str:
+    """Which part of training a segment of `steps` steps is of, one of profile.STAGES. The last tenth of all
+    steps is the end."""
+    if inner_step == 0:
+        return "zero moments"
+    if global_step < schedule.warmup_steps or inner_step < schedule.inner_warmup_steps:
+        return "warm-up"
+    return "end" if 10 * (global_step + steps) > 9 * schedule.total_steps else "middle"
+
+
+class Survey:
+    """Collects distances of pairs; `summarize` sorts them into measurements."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        self._slices: dict[str, list[ParameterSlice]] = defaultdict(list)
+        for parameter in parameter_layout(model):
+            self._slices[get_tensor_class(parameter.name)].append(parameter)
+        self._found: dict[Place, list[float]] = defaultdict(list)
+
+    def add(self, claimed: TrainingState, replayed: TrainingState, rates: float, stage: str) -> None:
+        """One pair at a segment's end; `rates` is L. Raises EnvironmentFault where a distance is not
+        finite: such a machine calibrates nothing."""
+        for kind, slices in self._slices.items():
+            cuts = [(_cut(claimed, part), _cut(replayed, part)) for part in slices]
+            measured = [measure_distances(a, b, rates, FLOORS) for a, b in cuts]
+            for quantity in QUANTITIES:
+                largest = max(getattr(d, quantity.replace(" ", "_")) for d in measured)
+                self._found[quantity, kind, stage].append(_require_finite(largest, quantity, kind))
+
+    def summarize(self) -> tuple[Measurement, ...]:
+        """A measurement for each place."""
+        return tuple(
+            Measurement(*place, len(values), _find_quantiles(values))
+            for place, values in sorted(self._found.items())
+        )
+
+
+def _cut(state: TrainingState, part: ParameterSlice) -> TrainingState:
+    place = slice(part.offset, part.offset + part.size)
+    vectors = (state.weights[place], state.first_moment[place], state.second_moment[place])
+    return TrainingState(*vectors, state.local_step, state.global_step)
+
+
+def _require_finite(value: float, quantity: str, kind: str) -> float:
+    if value < float("inf"):
+        return value
+    raise EnvironmentFault(
+        what="a training run is not finite on some configuration",
+        expected="finite distances",
+        actual=value,
+        where=f"{quantity} of {kind}",
+        remedy="The task diverges, or the machine errs: lower its learning rate, or measure elsewhere.",
+        retryable=False,
+    )
+
+
+def _find_quantiles(values: Sequence[float]) -> tuple[int, ...]:
+    """The least value that so many of all do not exceed, in units of 2^-64, rounded up."""
+    ordered = sorted(values)
+    places = (max(ceil(q * len(ordered)) - 1, 0) for q in QUANTILES)
+    return tuple(ceil(ordered[place] * 2.0**TAU_FRACTION_BITS) for place in places)
+
+
+# --- Other devices ------------------------------------------------------------------------------------------
+_PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
+"""What the library may take product sums in, by numeric format."""
+
+
+def train_on_device(
+    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int, device: str
+) -> TrainingState:
+    """The state after `steps` steps in plain PyTorch on `device`, with whatever kernels it has: what a
+    machine shows whose nodes would run the step there. The result lies on the CPU."""
+    torch.set_float32_matmul_precision(_PRECISIONS[spec.numeric_format])
+    tables = Tables(*(tensor.to(device) for tensor in vars(build_tables(spec.model)).values()))
+    for step in range(inner_step, inner_step + steps):
+        scalars = compute_scalars(spec, state.local_step, state.global_step)
+        vectors = (state.weights, state.first_moment, state.second_moment)
+        weights, first, second, tokens, labels, scalars = (
+            tensor.to(device) for tensor in (*vectors, *get_batch(step), scalars)
+        )
+        result = plain_step(
+            weights, first, second, tokens, labels, scalars, tables, spec.model, spec.optimizer
+        )
+        weights, first, second = (tensor.cpu() for tensor in result[:3])
+        state = TrainingState(weights, first, second, state.local_step + 1, state.global_step + 1)
+    return state

@@ -1,0 +1,309 @@
+"""How far a claimed state lies from a replayed one, and whether a segment multiplies noise.
+
+How far a claimed state lies from a replayed one. Measures; `protocol/spec/tolerance.py` alone judges.
+
+Ratios are float64 and cover all elements at once. A float64 ratio is off by less than 1e-12 of itself, so the
+element with the largest one, judged exactly, decides for all, but for a tie that no honest or false state
+hits by chance.
+
+Segments that multiply noise: how to know one.
+
+Limits rest on what honest replays of a task's segments differ by. Now and then a segment multiplies a
+difference in the last bit of a weight ten thousandfold, mostly at the first position of a sequence in the
+first steps after a merge: two honest machines part far beyond any limits made from other segments
+(docs/decisions/0024-conditioning.md). In numerical analysis such a problem is ill-conditioned (Higham,
+"Accuracy and Stability of Numerical Algorithms", section 1.6).
+
+Whoever replays can tell by itself: train the segment again from weights that are shaken in their last bit,
+and see how far its own two results lie apart. That is the segment's *own noise*; what is usual the same start
+shows on other data.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from protocol.compute.program.step import PiecewiseState, TrainingState
+from protocol.compute.program.tensor_allocator import allocate, relax
+from protocol.spec.calibration_rules import LEAST_MAXIMUM
+from protocol.spec.containers import Limits
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import (
+    LEAF_ELEMENTS,
+    LEARNING_RATE_FRACTION_BITS,
+    MAGNITUDE_LIMIT_UNITS,
+    TAU_FRACTION_BITS,
+    UNIT_EXPONENT,
+)
+from protocol.spec.tolerance import Element, is_element_beyond
+
+EXACT_JUDGEMENTS = 64
+"""Worst elements judged in integers; one is enough but for ties."""
+PART_ELEMENTS = 1 << 16
+"""Elements that are compared at a time."""
+
+
+UNSOUND_FROM = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
+"""Elements of this magnitude cannot be judged."""
+
+
+@dataclass(frozen=True)
+class Floors:
+    """What is taken from distances or added to scales before dividing (float64); tau_r times |W'|: see
+    docs/spec.md, section 6."""
+
+    eps_m: float
+    floor_v: float
+    tau_r: float
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Largest element-wise distances of a claimed from a replayed state, and where they lie.
+
+    first_moment: |dm| / (sqrt(v') + eps_m). second_moment: (|dv| - floor_v) / v'. weights: (|dW| - tau_r
+    |W'|) / L. 0 where the floor covers all. Indices are elements of the flat vector."""
+
+    first_moment: float
+    second_moment: float
+    weights: float
+    first_moment_index: int
+    second_moment_index: int
+    weights_index: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a whole state lies beyond the limits, and its farthest element; `leaf` is what to open against
+    the claim."""
+
+    is_beyond: bool
+    element: int
+    excess: float
+
+    @property
+    def leaf(self) -> int:
+        """Index of the state leaf that holds the element."""
+        return self.element // LEAF_ELEMENTS
+
+
+def measure_distances(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
+) -> Distances:
+    """The largest distances over all elements; NaN and infinities count as infinitely far.
+    `learning_rate_sum` is L."""
+    _require_same_place(claimed, replayed)
+    ratios = list(_iterate_ratios(claimed, replayed, learning_rate_sum, floors))
+    (first, first_index), (second, second_index), (weights, weights_index) = map(_find_largest, ratios)
+    return Distances(first, second, weights, first_index, second_index, weights_index)
+
+
+def _iterate_ratios(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
+) -> Iterator[Tensor]:
+    scale = replayed.second_moment.double()
+    yield _differ(claimed.first_moment, replayed.first_moment) / (scale.sqrt() + floors.eps_m)
+    beyond = (_differ(claimed.second_moment, replayed.second_moment) - floors.floor_v).clamp(min=0)
+    yield _divide(beyond, scale)
+    rounding = floors.tau_r * replayed.weights.double().abs()
+    yield (_differ(claimed.weights, replayed.weights) - rounding).clamp(min=0) / learning_rate_sum
+
+
+def _differ(a: Tensor, b: Tensor) -> Tensor:
+    """|a - b| exactly in float64 (nearly so where the exponents lie 29 apart); NaN becomes infinity."""
+    return (a.double() - b.double()).abs_().nan_to_num_(nan=float("inf"), posinf=float("inf"))
+
+
+def _divide(distance: Tensor, allowance: Tensor) -> Tensor:
+    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0; in the memory of the allowance.
+    Both finite, or the element is unsound."""
+    return torch.div(distance, allowance, out=allowance).nan_to_num_(nan=0.0, posinf=float("inf"))
+
+
+def _find_largest(ratios: Tensor) -> tuple[float, int]:
+    index = int(ratios.argmax())
+    return float(ratios[index]), index
+
+
+def compute_excess(
+    claimed: TrainingState, replayed: TrainingState, learning_rate_sum: int, limits: Limits
+) -> Tensor:
+    """Largest of the three distances over its allowance, float64 by element: above 1 is outside the limits.
+
+    `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Unsound claimed elements are infinitely
+    far."""
+    _require_same_place(claimed, replayed)
+    apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
+    allowed = compute_allowances(replayed, learning_rate_sum, limits)
+    # In place: a fresh page costs more than an operation on what is there.
+    excess, *others = (_divide(*pair) for pair in zip(apart, allowed, strict=True))
+    for other in others:
+        torch.maximum(excess, other, out=excess)
+    unsound = _find_unsound(claimed, replayed)
+    return excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
+
+
+def rank_excess(
+    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
+) -> Tensor:
+    """What `compute_excess` says of all elements, the largest first: float32, one number for each element.
+    Works on a part of the states at a time."""
+    parts = _iterate_excess(claimed, replayed, learning_rate_sum, limits)
+    return torch.cat([excess.float() for _, excess in parts]).sort(descending=True).values
+
+
+def compute_allowances(
+    replayed: TrainingState, learning_rate_sum: int, limits: Limits
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the limits allow |dW|, |dm| and |dv| to be, by element: float64, in the units of W, m and v.
+    `learning_rate_sum` in units of 2^-64."""
+    weights, second = replayed.weights.double().abs(), replayed.second_moment.double()
+    moved = _tau(limits.tau_w) * learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
+    return (
+        weights.mul_(_tau(limits.tau_r)).add_(moved),
+        second.sqrt().add_(_units(limits.eps_m)).mul_(_tau(limits.tau_m)),
+        (_tau(limits.tau_v) * second).add_(_units(limits.floor_v)),
+    )
+
+
+def judge_state(
+    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
+) -> Verdict:
+    """What `tolerance.is_element_beyond` says of the elements farthest outside: the first of them that is
+    beyond, or the farthest. Holds a part of the states at a time."""
+    _require_same_place(claimed, replayed)
+    verdicts = [
+        Verdict(_is_beyond(claimed, replayed, index, learning_rate_sum, limits), index, excess)
+        for excess, index in _list_worst(claimed, replayed, learning_rate_sum, limits)
+    ]
+    return max(verdicts, key=lambda verdict: verdict.is_beyond)
+
+
+def _list_worst(
+    claimed: PiecewiseState, replayed: PiecewiseState, rate: int, limits: Limits
+) -> list[tuple[float, int]]:
+    """Excess and number of the worst elements. In parts: float64 takes many times a state's memory."""
+    worst: list[tuple[float, int]] = []
+    for start, excess in _iterate_excess(claimed, replayed, rate, limits):
+        worst = _merge_worst(worst, excess, start)
+    return worst
+
+
+def _iterate_excess(
+    claimed: PiecewiseState, replayed: PiecewiseState, rate: int, limits: Limits
+) -> Iterator[tuple[int, Tensor]]:
+    """`compute_excess` of a part at a time, with the number of its first element."""
+    for start in range(0, claimed.elements, PART_ELEMENTS):
+        theirs, mine = (state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed))
+        yield start, compute_excess(theirs, mine, rate, limits)
+        relax()
+
+
+def _merge_worst(worst: list[tuple[float, int]], excess: Tensor, start: int) -> list[tuple[float, int]]:
+    """The worst so far and those of a part that begins at element `start`."""
+    if len(worst) == EXACT_JUDGEMENTS and float(excess.max()) < worst[-1][0]:
+        return worst
+    top = excess.topk(min(EXACT_JUDGEMENTS, excess.numel()))
+    found = zip(top.values.tolist(), (top.indices + start).tolist(), strict=True)
+    return nlargest(EXACT_JUDGEMENTS, [*worst, *found])
+
+
+def _is_beyond(
+    claimed: PiecewiseState, replayed: PiecewiseState, index: int, rate: int, limits: Limits
+) -> bool:
+    return is_element_beyond(_read_element(claimed, index), _read_element(replayed, index), rate, limits)
+
+
+def _read_element(state: PiecewiseState, index: int) -> Element:
+    vectors = state.cut(index, index + 1).vectors
+    return Element(*(int(vector.view(torch.int32)) & 0xFFFFFFFF for vector in vectors))
+
+
+def _find_unsound(*states: TrainingState) -> Tensor | None:
+    """Elements that no limit can judge (`tolerance.is_sound`) in any of the states; None where there are
+    none, which a look at the extremes tells."""
+    if all(map(_is_sound, states)):
+        return None
+    bad = [~(vector.abs() < UNSOUND_FROM) for state in states for vector in state.vectors]
+    return torch.stack(bad + [state.second_moment < 0 for state in states]).any(dim=0)
+
+
+def _is_sound(state: TrainingState) -> bool:
+    bounds = [tuple(map(float, vector.aminmax())) for vector in state.vectors]
+    return bounds[-1][0] >= 0 and all(-UNSOUND_FROM < low <= high < UNSOUND_FROM for low, high in bounds)
+
+
+def _tau(value: int) -> float:
+    return value * 2.0**-TAU_FRACTION_BITS
+
+
+def _units(value: int) -> float:
+    return value * 2.0**UNIT_EXPONENT
+
+
+def _require_same_place(claimed: PiecewiseState, replayed: PiecewiseState) -> None:
+    places = [(s.elements, s.local_step, s.global_step) for s in (claimed, replayed)]
+    if places[0] != places[1]:
+        raise InvalidInput(
+            what="the two states are not of the same step",
+            expected=f"(elements, local step, global step) = {places[1]}",
+            actual=places[0],
+            remedy="Replay the claimed segment from its own start.",
+        )
+
+
+SHAKE = 2.0**-24
+"""Each weight moves by this part of itself, up, down or not at all: by one unit in the last place at most."""
+ILL_CONDITIONED_RATIO = 32
+"""Times the median over a task's segments: own noise above it is that of an ill-conditioned segment. Of 35
+segments after a merge all but two lay below 11 times it, those two above 200 times
+(docs/decisions/0024-conditioning.md)."""
+
+
+def shake(state: TrainingState, seed: int) -> TrainingState:
+    """The state with weights shaken in their last bit; `seed` decides which way. Zeros stay zero."""
+    weights = allocate(state.elements)
+    for start, part in _iterate_shaken(state, seed):
+        weights[start : start + PART_ELEMENTS] = part
+    return replace(state, weights=weights)
+
+
+def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingState:
+    """What came of `shake(start, seed)`, with each weight moved back by what it was shaken by: its distance
+    from what comes of `start` is what the steps between made of that."""
+    weights = allocate(end.elements)
+    for first, part in _iterate_shaken(start, seed):
+        place = slice(first, first + PART_ELEMENTS)
+        weights[place] = end.weights[place] - (part - start.weights[place])
+    return replace(end, weights=weights)
+
+
+def _iterate_shaken(state: TrainingState, seed: int) -> Iterator[tuple[int, Tensor]]:
+    """Parts of the shaken weights, and where each begins."""
+    generator = torch.Generator().manual_seed(seed)
+    for start in range(0, state.elements, PART_ELEMENTS):
+        part = state.weights[start : start + PART_ELEMENTS]
+        ways = torch.randint(-1, 2, part.shape, generator=generator).float()
+        yield start, part + part * (ways * SHAKE)
+        relax()
+
+
+def find_usual(own_noise: Sequence[Distances]) -> Distances:
+    """The median over segments of a task, quantity by quantity, and no less than limits can say."""
+    rows = [(noise.first_moment, noise.second_moment, noise.weights) for noise in own_noise]
+    first, second, weights = (max(median(values), float(LEAST_MAXIMUM)) for values in zip(*rows, strict=True))
+    return Distances(first, second, weights, 0, 0, 0)
+
+
+def is_well_conditioned(noise: Distances, usual: Distances) -> bool:
+    """Whether limits may rest on a segment with this own noise."""
+    pairs = (
+        (noise.first_moment, usual.first_moment),
+        (noise.second_moment, usual.second_moment),
+        (noise.weights, usual.weights),
+    )
+    return all(own <= ILL_CONDITIONED_RATIO * middle for own, middle in pairs)

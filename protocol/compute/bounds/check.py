@@ -1,0 +1,202 @@
+"""A claimed step against its program: every element of every node, from the claimant's own operands.
+
+Which elements of a claimed node lie outside the bound of its operation, a whole node at a time.
+
+The bounds are those of docs/spec.md, section 9, that `spec/referee.py` applies to one element in exact
+arithmetic. Here they are applied in float64, in two passes. The first looks at all elements with a bound that
+is cheap and at most as large as the real one, up to its own rounding; what it cannot clear are suspects, few
+in an honest trace. The second gathers each suspect's terms and follows the text to the letter, flushed
+subnormals and overflow included. Its own rounding is always counted for the accused: what it calls outside,
+the referee calls outside.
+
+Notation: u unit roundoff, gamma_n = n u / (1 - n u), which bounds the relative error of a sum of n terms in
+any order, fused or not (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), T the
+least normal float32, 2^-126.
+
+A claimed step against its program: every element of every node, from the claimant's own operands.
+
+Nothing is trained again. Each node is judged by what the claimant says that it read and wrote, so a lie shows
+where it was told, not behind it; the nodes that read a false element then look false as well, which is why
+the first fault is the one to pursue. That inputs and outputs are the claimed states is checked elsewhere.
+
+    provider --> buffer when first touched --> nodes in order, bounds.check_node --> report
+                 dropped after its last node
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
+from protocol.compute.bounds.sum_bounds import SUM_CHECKS
+from protocol.compute.bounds.suspects import Check, Claim, unravel
+from protocol.compute.program.contiguous import MakeView, look
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program
+from protocol.spec.referee import FORMATS, NumericFormat
+
+__all__ = ["FORMATS", "NodeReport", "check_node"]
+
+SUSPECT_TERMS = 1 << 20
+"""Terms of suspects that are gathered at once."""
+ENOUGH_FAULTS = 1000
+"""In one node: then no more suspects are judged, each of which costs a hundred times an honest element."""
+_CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """worst_ratio: |claimed - exact| / bound, infinite where the bound is zero and they differ; element:
+    where, counted over the output's loops (0 where all are exact); outside: elements above 1 (at least so
+    many where they are ENOUGH_FAULTS)."""
+
+    elements: int
+    outside: int
+    worst_ratio: float
+    element: int
+
+
+def check_node(node: Node, view: MakeView, numeric_format: NumericFormat) -> NodeReport:
+    """Judge all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
+    InvalidInput where an index lies outside its table."""
+    claim = Claim(node, view, numeric_format)
+    first, second = _CHECKS[node.operation]
+    first(claim)
+    outside, worst, element = 0, claim.worst, claim.element
+    for numbers in _portions(claim):
+        ratios = second(claim, unravel(numbers, node.output_sizes))
+        outside += int((ratios > 1).sum())
+        largest = int(ratios.argmax())
+        if float(ratios[largest]) > worst:
+            worst, element = float(ratios[largest]), int(numbers[largest])
+        if outside >= ENOUGH_FAULTS:
+            break
+    return NodeReport(node.elements, outside, worst, element)
+
+
+def _portions(claim: Claim) -> Iterator[Tensor]:
+    """The suspects, as many at a time as have SUSPECT_TERMS."""
+    for numbers in claim.suspects:
+        if numbers.numel():
+            yield from torch.split(numbers, max(1, SUSPECT_TERMS // claim.node.terms))
+
+
+Provider = Callable[[int], Tensor]
+"""A buffer by its number: flat, all of it, float32 (int64 for tokens and labels). Asked once in a check."""
+Release = Callable[[int], None]
+"""Told of each buffer that is not needed any more."""
+
+
+class Fault(NamedTuple):
+    """The worst element of a node that has any outside; element: counted over the output's loops; ratio:
+    |claimed - exact| / bound, above 1, infinite where the bound is zero or the claim not finite."""
+
+    node: int
+    operation: Operation
+    element: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class KindReport:
+    """What was seen of one kind of operation; worst_ratio as in Fault."""
+
+    elements: int = 0
+    outside: int = 0
+    worst_ratio: float = 0.0
+
+    def add(self, node: NodeReport) -> "KindReport":
+        """With one more node."""
+        return KindReport(
+            self.elements + node.elements,
+            self.outside + node.outside,
+            max(self.worst_ratio, node.worst_ratio),
+        )
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """faults: one for each node that has any, in the order of nodes."""
+
+    kinds: Mapping[Operation, KindReport]
+    faults: tuple[Fault, ...]
+
+    @property
+    def worst(self) -> Fault | None:
+        """The fault with the largest ratio, the earliest of equals."""
+        return max(self.faults, key=lambda fault: fault.ratio, default=None)
+
+
+class TraceChecker:
+    """Checks traces of one program in one numeric format. Call pin_kernels first: the bounds count on IEEE
+    float32 with subnormals kept."""
+
+    def __init__(self, program: Program, numeric_format: str = "float32") -> None:
+        """Raises InvalidInput on a format that has no bounds."""
+        if numeric_format not in FORMATS:
+            raise InvalidInput(
+                what="a numeric format without bounds",
+                expected=" or ".join(FORMATS),
+                actual=numeric_format,
+                remedy="Use a format that the referee knows.",
+            )
+        self.program = program
+        self.format = FORMATS[numeric_format]
+
+    def check(self, get: Provider, nodes: range | None = None, release: Release | None = None) -> TraceReport:
+        """Judge these nodes (all by default) of the trace that `get` gives. Raises InvalidInput where a
+        tensor is not the program's, or an index is outside its table."""
+        numbers = range(len(self.program.nodes)) if nodes is None else nodes
+        last_uses = compute_last_uses(self.program, numbers)
+        held: dict[int, Tensor] = {}
+
+        def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            return look(held[access.buffer], access.offset, sizes, strides)
+
+        kinds: dict[Operation, KindReport] = {}
+        faults = []
+        for number in numbers:
+            node = self.program.nodes[number]
+            touched = {access.buffer for access in (*node.operands, node.output)}
+            for buffer in touched - held.keys():
+                held[buffer] = fetch_buffer(self.program, get, buffer)
+            seen = check_node(node, view, self.format)
+            kinds[node.operation] = kinds.get(node.operation, KindReport()).add(seen)
+            if seen.outside:
+                faults.append(Fault(number, node.operation, seen.element, seen.worst_ratio))
+            for buffer in last_uses.get(number, ()):
+                del held[buffer]
+                if release:
+                    release(buffer)
+        return TraceReport(kinds, tuple(faults))
+
+
+def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
+    """What the provider gives for a buffer, contiguous. Raises InvalidInput where that is not the program's:
+    another size or type."""
+    entry, tensor = program.buffers[number], get(number)
+    dtype = torch.int64 if entry.role in INDEX_ROLES else torch.float32
+    if tensor.shape != (entry.size,) or tensor.dtype != dtype:
+        raise InvalidInput(
+            what="a tensor of the trace is not the program's",
+            expected=f"{entry.size} elements of {dtype}",
+            actual=f"{tuple(tensor.shape)} of {tensor.dtype}",
+            where=f"buffer {number}",
+            remedy="Ask for the whole buffer, flat.",
+        )
+    return tensor.contiguous()
+
+
+def compute_last_uses(program: Program, nodes: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """By node: the buffers, inputs and constants included, that none of the `nodes` behind it touches."""
+    last: dict[int, int] = {}
+    for number in nodes:
+        node = program.nodes[number]
+        last.update((access.buffer, number) for access in (*node.operands, node.output))
+    uses: dict[int, tuple[int, ...]] = {}
+    for buffer, number in last.items():
+        uses[number] = (*uses.get(number, ()), buffer)
+    return uses

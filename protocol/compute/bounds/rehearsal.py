@@ -1,0 +1,249 @@
+"""One step of a task as this machine computes it, before anything is at stake: is every element inside its
+bound, and what does a referee say to elements of it, as computed and spoiled?
+
+    start, batch --> traced run, node by node --> check.TraceChecker: an element outside refuses the machine
+                                             '--> what drawn nodes touch, each into its tree --> opened leaves
+                 --> for each kind of operation one element: two exhibits, right and wrong
+
+A referee looks at what a proof opens and at the paths above it, never at the rest of a trace. So no more is
+hashed than the drawn nodes touch, no more is kept than is opened, and for all other buffers stands the hash
+of nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from torch import Tensor
+
+from protocol.compute.bounds.check import Fault, Provider, TraceChecker
+from protocol.compute.bounds.fault import OperationFault, iterate_runs, prove_operation
+from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from protocol.compute.digest import state_header
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.tensor_allocator import compute_lifetimes
+from protocol.spec.containers import StateHeader, TrainingSpec
+from protocol.spec.drawing import draw_uniform
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.float32 import is_finite, pack_bits, round_to_bits, unpack_bits
+from protocol.spec.merkle import compute_levels, fold_path, hash_leaf
+from protocol.spec.program import Operation, Program, leaf_bytes, locate, unravel
+from protocol.spec.referee import Judgement, judge_element
+
+CANDIDATES = 4
+"""Elements that are drawn of a node: the first that a referee would convict where it is wrong is shown."""
+SPOILED_BOUNDS = 3
+"""A spoiled element lies so many bounds off, and its own size or 1 more."""
+UNHASHED = hash_leaf(b"")
+"""In the place of the root of a buffer that nothing is opened of."""
+
+Run = tuple[int, int, int]
+"""Buffer, first element, count: what one opening shows."""
+
+
+class Exhibit(NamedTuple):
+    """What `Referee.judge` is shown of a trace, and what it must say."""
+
+    operation: Operation
+    trace_root: bytes
+    proof: OperationFault
+    is_fault: bool
+
+
+class Rehearsal(NamedTuple):
+    """A step whose every element lies inside its bound, and its exhibits: of each kind an honest and a
+    spoiled one. start: the state before it."""
+
+    start: StateHeader
+    exhibits: tuple[Exhibit, ...]
+
+
+class Sample(NamedTuple):
+    """A drawn node, and candidates among its elements."""
+
+    node: int
+    elements: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Excerpt(TraceTree):
+    """A trace of which only these runs are kept; `get` has the inputs alone."""
+
+    runs: Mapping[Run, tuple[bytes, list[bytes]]]
+
+    def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
+        """As TraceTree's. Raises KeyError for a run that is not kept."""
+        return self.runs[buffer, first_element, count]
+
+    def read(self, run: Run) -> dict[tuple[int, int], int]:
+        """The bits of a kept run's elements, by buffer and element."""
+        buffer, first, count = run
+        bits = unpack_bits(self.open_run(*run)[0])
+        skipped = first % (leaf_bytes(self.program, buffer) // 4)
+        return {(buffer, first + i): bits[skipped + i] for i in range(count)}
+
+
+def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes) -> Rehearsal:
+    """Trace one step; check all of it, and take from it what `seed` draws. Raises EnvironmentFault where an
+    element lies outside its bound: whoever claims such a step can be convicted. Raises InvalidInput where a
+    referee could judge nothing of it."""
+    built = build_program(describe_program(spec))
+    scalars = compute_scalars(spec, state.local_step, state.global_step)
+    vectors = (state.weights, state.first_moment, state.second_moment)
+    inputs = (*vectors, *(tensor.reshape(-1) for tensor in batch), scalars)
+    samples = draw_samples(built.program, seed)
+    runs = {run for sample in samples for run in _list_runs(built.program, sample, inputs.__getitem__)}
+    excerpt = _trace(built, inputs, runs, spec.numeric_format)
+    exhibits = (exhibit for sample in samples for exhibit in _exhibit(excerpt, sample, spec.numeric_format))
+    return Rehearsal(state_header(state), tuple(exhibits))
+
+
+# --- Drawing ------------------------------------------------------------------------------------------------
+def draw_samples(program: Program, seed: bytes) -> list[Sample]:
+    """A node of each kind of operation that the program has, and some of its elements. It must not read the
+    buffer that it writes to: a spoiled element would be an operand."""
+    kinds: dict[Operation, list[int]] = defaultdict(list)
+    for number, node in enumerate(program.nodes):
+        if node.output.buffer not in {operand.buffer for operand in node.operands}:
+            kinds[node.operation].append(number)
+    samples = []
+    for kind, numbers in sorted(kinds.items()):
+        counter = (1 + CANDIDATES) * kind
+        number = numbers[draw_uniform(seed, counter, len(numbers))]
+        count = program.nodes[number].elements
+        draws = (draw_uniform(seed, counter + place, count) for place in range(1, 1 + CANDIDATES))
+        samples.append(Sample(number, tuple(dict.fromkeys(draws))))
+    return samples
+
+
+def _list_runs(program: Program, sample: Sample, get: Provider) -> Iterator[Run]:
+    """Of all candidates; `get` need only know the inputs, for all indices are among them."""
+    for element in sample.elements:
+        yield _find_output(program, sample.node, element)
+        yield from iterate_runs(program.nodes[sample.node], element, get)
+
+
+def _find_output(program: Program, number: int, element: int) -> Run:
+    node = program.nodes[number]
+    return node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1
+
+
+# --- Tracing ------------------------------------------------------------------------------------------------
+def _trace(built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeric_format: str) -> Excerpt:
+    """Run the step once. Raises EnvironmentFault at the first node with an element outside its bound."""
+    program = built.program
+    interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=numeric_format)
+    checker, keeper = TraceChecker(program, numeric_format), _Keeper(program, runs)
+    known = {**dict(enumerate(inputs)), **built.constants}
+    for buffer in known.keys() & keeper.wanted.keys():
+        keeper.keep(buffer, known[buffer])
+    written: dict[int, list[int]] = defaultdict(list)
+    for buffer in keeper.wanted.keys() & (lifetimes := compute_lifetimes(program)).keys():
+        written[lifetimes[buffer].written].append(buffer)
+    weights, first, second, tokens, labels, scalars = inputs
+    for number in interpreter.iterate((weights, first, second), tokens, labels, scalars):
+        for fault in checker.check(interpreter.tensors.__getitem__, range(number, number + 1)).faults:
+            raise _refuse(fault)
+        for buffer in written.get(number, ()):
+            keeper.keep(buffer, interpreter.tensors[buffer])
+    return Excerpt(program, compute_levels(keeper.roots), inputs.__getitem__, keeper.opened)
+
+
+class _Keeper:
+    """Opens the wanted runs of each buffer while its values are there."""
+
+    def __init__(self, program: Program, runs: set[Run]) -> None:
+        self.wanted: dict[int, list[Run]] = defaultdict(list)
+        for run in runs:
+            self.wanted[run[0]].append(run)
+        self.roots = [UNHASHED] * len(program.buffers)
+        self.opened: dict[Run, tuple[bytes, list[bytes]]] = {}
+        self._program = program
+
+    def keep(self, buffer: int, tensor: Tensor) -> None:
+        """All of a buffer has been computed."""
+        tree = build_buffer_tree(self._program, lambda _: tensor, buffer)
+        self.roots[buffer], elements = tree.root, tree.leaf_bytes // 4
+        for _, first, count in self.wanted[buffer]:
+            opened = tree.open_run(first // elements, (first + count - 1) // elements)
+            self.opened[buffer, first, count] = opened
+
+
+def _refuse(fault: Fault) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="this machine computes outside of the bounds, and could be convicted for it",
+        expected="each element of a step within its bound",
+        actual=f"element {fault.element} at {fault.ratio:.3g} times its bound",
+        where=f"node {fault.node} ({fault.operation.name})",
+        remedy="Do not stake from this machine; use another one, or another build of torch.",
+        retryable=False,
+    )
+
+
+# --- Exhibits -----------------------------------------------------------------------------------------------
+def _exhibit(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iterator[Exhibit]:
+    """Two of the first candidate that can be judged. Raises InvalidInput where none can: a step that begins
+    with numbers that are not finite."""
+    operation = excerpt.program.nodes[sample.node].operation
+    for element in sample.elements:
+        wrong = _find_wrong(excerpt, sample.node, element, numeric_format)
+        if wrong is None:
+            continue
+        spoiled = _spoil(excerpt, _find_output(excerpt.program, sample.node, element), wrong)
+        for trace, is_fault in ((excerpt, False), (spoiled, True)):
+            proof = prove_operation(trace, sample.node, element)
+            yield Exhibit(operation, trace.root, proof, is_fault)
+        return
+    raise InvalidInput(
+        what="nothing of an operation can be judged",
+        expected="finite operands in the task's first step",
+        actual=f"none in {len(sample.elements)} elements",
+        where=f"node {sample.node} ({operation.name})",
+        remedy="Do not stake on this task; tell its submitter.",
+    )
+
+
+def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str) -> int | None:
+    """Bits that the element must not have; None where it may have any. Raises EnvironmentFault where Python's
+    referee convicts what this machine computed."""
+    node, output = excerpt.program.nodes[number], _find_output(excerpt.program, number, element)
+    runs = _list_runs(excerpt.program, Sample(number, (element,)), excerpt.get)
+    values = {place: bits for run in runs for place, bits in excerpt.read(run).items()}
+
+    def judge(claimed: int) -> Judgement:
+        return judge_element(node, element, lambda *place: values[place], claimed, numeric_format)
+
+    honest = judge(values[output[:2]])
+    if honest.is_fault:
+        raise _refuse(Fault(number, node.operation, element, _measure(honest)))
+    wrong = _choose_wrong(honest)
+    return wrong if is_finite(wrong) and judge(wrong).is_fault else None
+
+
+def _choose_wrong(honest: Judgement) -> int:
+    """Bits of a value well outside the bound; those of 0 where there is no right one."""
+    exact = honest.exact or Fraction(0)
+    return round_to_bits(exact + SPOILED_BOUNDS * honest.bound + max(abs(exact), Fraction(1)))
+
+
+def _measure(judged: Judgement) -> float:
+    if judged.distance is None or not judged.bound:
+        return float("inf")
+    return float(judged.distance / judged.bound)
+
+
+def _spoil(excerpt: Excerpt, output: Run, bits: int) -> Excerpt:
+    """The trace of whoever claims `bits` for one element: its leaf, the roots above it, and nothing else
+    differs."""
+    buffer, first, _ = output
+    leaves, path = excerpt.open_run(*output)
+    index, place = divmod(4 * first, leaf_bytes(excerpt.program, buffer))
+    spoiled = leaves[:place] + pack_bits([bits]) + leaves[place + 4 :]
+    roots = list(excerpt.roots)
+    roots[buffer] = fold_path(hash_leaf(spoiled), index, path)
+    runs = {**excerpt.runs, output: (spoiled, path)}
+    return Excerpt(excerpt.program, compute_levels(roots), excerpt.get, runs)

@@ -1,0 +1,93 @@
+"""Models with a parameter that no gradient reaches are refused: there float noise is all that moves it.
+
+AdamW divides a gradient by its own size. Where the true gradient is zero for every batch, what is left are
+rounding errors, and each becomes a full step of the learning rate: honest machines drift apart without limit,
+and whoever likes writes its own numbers there and calls them noise. Where even the errors vanish the
+parameter is dead weight. A key bias is of the first kind (softmax does not see it); the queries and keys of a
+model that reads one token are of the second.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from protocol.compute.model.reference_model import build_tables, init_parameters, split_parameters
+from protocol.compute.model.reference_step import compute_gradient
+from protocol.spec.containers import ModelConfig, TrainingSpec
+from protocol.spec.errors import InvalidInput
+
+ROWS = 2
+MOST_TOKENS = 16
+MOST_VOCABULARY = 32
+MOST_LAYERS = 2
+MOST_HEAD_SIZE = 8
+MOST_INTERMEDIATE = 16
+NOISE_SHARE = 0.25
+"""Of a gradient's norm: a float32 gradient of anything real is off by a millionth, one of nothing by all of
+itself."""
+
+
+def require_live_parameters(spec: TrainingSpec) -> None:
+    """Raises InvalidInput that names the parameters whose gradient is zero whatever the data.
+
+    Looks at a small model of the same family with the same heads, constants and tokens in sight: whether a
+    gradient vanishes is a matter of the formula, not of width or depth. Some milliseconds."""
+    model = shrink(spec.model)
+    tokens = min(spec.sequence_tokens, model.context_tokens)
+    found = find_dead_parameters(*_compute_both(model, spec.initial_seed, tokens))
+    if found:
+        raise InvalidInput(
+            what="the model has parameters whose gradient is identically zero",
+            expected="a gradient that data can move, for every parameter",
+            actual="; ".join(found),
+            where=f"sequences of {spec.sequence_tokens} tokens",
+            remedy="Take them out of the model, or change what makes them idle: AdamW turns the rounding "
+            "noise of such a gradient into full steps, so honest machines drift apart in them and a cheat "
+            "may write there what it likes.",
+        )
+
+
+def shrink(model: ModelConfig) -> ModelConfig:
+    """A small model of the same formula: same grouping of heads, same constants."""
+    groups = model.head_count // model.kv_head_count
+    kv_heads = min(model.kv_head_count, 2)
+    heads = groups * kv_heads
+    return replace(
+        model,
+        vocabulary_size=min(model.vocabulary_size, MOST_VOCABULARY),
+        hidden_size=heads * min(model.head_size, MOST_HEAD_SIZE),
+        intermediate_size=min(model.intermediate_size, MOST_INTERMEDIATE),
+        layer_count=min(model.layer_count, MOST_LAYERS),
+        head_count=heads,
+        kv_head_count=kv_heads,
+        context_tokens=min(model.context_tokens, MOST_TOKENS),
+    )
+
+
+def _compute_both(
+    model: ModelConfig, seed: int, tokens: int
+) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+    """Gradients by parameter on one batch: in float32 and in float64."""
+    weights, tables = init_parameters(model, seed), build_tables(model)
+    # Labels that are no function of their tokens, so that nothing cancels by symmetry.
+    count = ROWS * (tokens + 1)
+    rows = (torch.arange(count) ** 2 + torch.arange(count) // 3) % model.vocabulary_size
+    rows = rows.view(ROWS, tokens + 1)
+    single, double = (
+        compute_gradient(vector, rows[:, :-1], rows[:, 1:], tables, model)[1]
+        for vector in (weights, weights.double())
+    )
+    return split_parameters(single, model), split_parameters(double, model)
+
+
+def find_dead_parameters(single: Mapping[str, Tensor], double: Mapping[str, Tensor]) -> list[str]:
+    """Names of parameters whose float32 gradient is zero, or has nothing to do with the float64 one: all of
+    it is rounding."""
+    return [name for name in single if not _is_live(single[name], double[name])]
+
+
+def _is_live(single: Tensor, double: Tensor) -> bool:
+    size = float(double.norm())
+    return size > 0 and float((single.double() - double).norm()) <= NOISE_SHARE * size

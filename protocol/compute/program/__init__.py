@@ -1,0 +1,1 @@
+"""The training step as a program: recorded, lowered, laid out, and run."""

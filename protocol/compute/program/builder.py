@@ -1,0 +1,257 @@
+"""Writing a program node by node: operands come in as views, loops and strides come out.
+
+Here the rules of `spec/program.py` are met by construction: sums are cut into chunks whose partial results
+are added in pairs, equal operations on equal operands are computed once, loops that follow each other in all
+operands become one, and what does not vary along a broadcast dimension is not computed again along it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from protocol.compute.program.layout import (
+    LayoutError,
+    View,
+    divide,
+    expand,
+    join,
+    make_contiguous,
+    narrow,
+    permute,
+    refine,
+    split,
+)
+from protocol.spec.float32 import nearest
+from protocol.spec.program import Access, Buffer, Node, Operation, Role
+
+Loop = tuple[int, tuple[int, ...]]
+"""Size, and the stride of each operand."""
+_Key = tuple[Operation, tuple[View, ...], int, int]
+
+
+class Builder:
+    """Collects buffers and nodes. `chunk_terms`: the longest sum."""
+
+    def __init__(self, chunk_terms: int) -> None:
+        self.chunk_terms = chunk_terms
+        self.buffers: list[Buffer] = []
+        self.nodes: list[Node] = []
+        self.numbers: list[float] = []
+        self.numbers_buffer = self.add_buffer(Role.CONSTANT, 1)
+        self._known: dict[_Key, View] = {}
+
+    def add_buffer(self, role: Role, size: int) -> int:
+        """A new buffer; its number."""
+        self.buffers.append(Buffer(role, size))
+        return len(self.buffers) - 1
+
+    def add_tensor(self, shape: Sequence[int]) -> View:
+        """A new tensor, row-major."""
+        return make_contiguous(self.add_buffer(Role.TENSOR, prod(shape)), 0, shape)
+
+    def add_number(self, value: float) -> View:
+        """A constant of rank 0, rounded to float32; equal numbers share one place."""
+        rounded = nearest(value)
+        if rounded not in self.numbers:
+            self.numbers.append(rounded)
+        return View(self.numbers_buffer, self.numbers.index(rounded), ())
+
+    # --- Elementwise ----------------------------------------------------------------------------------------
+    def map(self, operation: Operation, *operands: View, out: View | None = None, selected: int = 0) -> View:
+        """An elementwise operation on broadcast operands. `selected`: GATHER's stride for its index, or the
+        logical dimension that EQUAL_SELECT compares with."""
+        shape = _broadcast(operands)
+        return self._emit(operation, [expand(view, shape) for view in operands], 0, out, selected)
+
+    def copy(self, view: View, out: View) -> View:
+        """Every element, to another place."""
+        return self.map(Operation.COPY, view, out=out)
+
+    # --- Reductions -----------------------------------------------------------------------------------------
+    def contract(
+        self,
+        operation: Operation,
+        operands: Sequence[View],
+        reduced: int,
+        out: View | None = None,
+        selected: int = 0,
+    ) -> View:
+        """A sum of any length over the last `reduced` dimensions of the operands, which have one shape; in
+        chunks where it is longer than allowed. `selected`: the dimension that SELECTED_SUM compares with."""
+        rank = len(operands[0].dimensions)
+        merged = [join(view, rank - reduced, rank - 1) for view in operands] if reduced > 1 else operands
+        terms = merged[0].shape[-1]
+        if terms <= self.chunk_terms:
+            return self._emit(operation, merged, 1, out, selected)
+        length = self._choose_length(merged, terms)
+        whole, rest = divmod(terms, length)
+        partial = self.add_tensor((whole + bool(rest), *merged[0].shape[:-1]))
+        bulk = [_chunk(narrow(view, rank - reduced, 0, whole * length), whole, length) for view in merged]
+        behind = selected + (operation is Operation.SELECTED_SUM)
+        self._emit(operation, bulk, 1, narrow(partial, 0, 0, whole), behind)
+        if rest:
+            tail = [_chunk(narrow(view, rank - reduced, whole * length, rest), 1, rest) for view in merged]
+            self._emit(operation, tail, 1, narrow(partial, 0, whole, 1), behind)
+        return self.add_up(partial, out)
+
+    def reduce_maximum(self, view: View) -> View:
+        """The largest element along the last dimension, in chunks as a sum: a row of a vocabulary is longer
+        than what a proof can open. Those of the chunks lie next to each other: they are one run again."""
+        terms, last = view.shape[-1], len(view.shape) - 1
+        if terms <= self.chunk_terms:
+            return self._emit(Operation.MAXIMUM_OF, [view], 1, None, 0)
+        length = self._choose_length([view], terms)
+        whole, rest = divmod(terms, length)
+        partial = self.add_tensor((*view.shape[:-1], whole + bool(rest)))
+        of_chunks = permute(partial, (last, *range(last)))
+        bulk = _chunk(narrow(view, last, 0, whole * length), whole, length)
+        self._emit(Operation.MAXIMUM_OF, [bulk], 1, narrow(of_chunks, 0, 0, whole), 0)
+        if rest:
+            tail = _chunk(narrow(view, last, whole * length, rest), 1, rest)
+            self._emit(Operation.MAXIMUM_OF, [tail], 1, narrow(of_chunks, 0, whole, 1), 0)
+        return self.reduce_maximum(partial)
+
+    def _choose_length(self, operands: Sequence[View], terms: int) -> int:
+        """The longest equal chunks that all operands can be cut into, where they are at least half as long
+        as allowed; else full ones and a rest."""
+        for chunks in range(-(-terms // self.chunk_terms), -(-2 * terms // self.chunk_terms) + 1):
+            if terms % chunks == 0 and all(_can_split(v, (chunks, terms // chunks)) for v in operands):
+                return terms // chunks
+        return self.chunk_terms
+
+    def add_up(self, partial: View, out: View | None = None) -> View:
+        """The sum over the first dimension by elementwise additions: halves are added to each other until one
+        is left; an odd one out waits and is added at the end."""
+        waiting: list[View] = []
+        while partial.shape[0] > 1:
+            half, odd = divmod(partial.shape[0], 2)
+            if odd:
+                waiting.append(_drop_first(narrow(partial, 0, 2 * half, 1)))
+            first, second = narrow(partial, 0, 0, half), narrow(partial, 0, half, half)
+            if half == 1 and not waiting:
+                return self.map(Operation.ADD, _drop_first(first), _drop_first(second), out=out)
+            partial = self.map(Operation.ADD, first, second)
+        total = _drop_first(partial)
+        for number, view in enumerate(waiting):
+            total = self.map(Operation.ADD, total, view, out=out if number == len(waiting) - 1 else None)
+        return total
+
+    # --- Nodes ----------------------------------------------------------------------------------------------
+    def _emit(
+        self, operation: Operation, operands: Sequence[View], reduced: int, out: View | None, selected: int
+    ) -> View:
+        """A node over operands of one shape, whose last `reduced` dimensions are summed over."""
+        key = (operation, tuple(operands), reduced, selected)
+        if key in self._known:
+            return self._known[key] if out is None else self.copy(self._known[key], out)
+        shape = operands[0].shape
+        kept = shape[: len(shape) - reduced]
+        moves = operation in (Operation.EQUAL_SELECT, Operation.SELECTED_SUM)
+        is_still = [
+            all(not _moves(view.dimensions[i]) for view in operands) and not (moves and i == selected)
+            for i in range(len(kept))
+        ]
+        result = out or self._add_result(kept, is_still)
+        self._add_node(operation, operands, reduced, result, is_still if out is None else None, selected)
+        self._known[key] = result
+        return result
+
+    def _add_result(self, shape: Sequence[int], is_still: Sequence[bool]) -> View:
+        """A row-major tensor over the dimensions along which anything varies, repeated along the others."""
+        compact = [1 if still else size for size, still in zip(shape, is_still, strict=True)]
+        return expand(self.add_tensor(compact), shape)
+
+    def _add_node(
+        self,
+        operation: Operation,
+        operands: Sequence[View],
+        reduced: int,
+        result: View,
+        is_still: Sequence[bool] | None,
+        selected: int,
+    ) -> None:
+        rank = len(operands[0].dimensions)
+        outer, inner = range(rank - reduced), range(rank - reduced, rank)
+        compared = -1
+        loops: list[Loop] = []
+        for i in outer:
+            if is_still and is_still[i]:
+                continue
+            fresh = _refine_dimension([result, *operands], i)
+            if operation in (Operation.EQUAL_SELECT, Operation.SELECTED_SUM) and i == selected:
+                compared = len(loops)
+                if len(fresh) > 1:
+                    raise LayoutError("the compared dimension must be one loop")
+                loops += fresh or [(1, (0,) * (len(operands) + 1))]
+            else:
+                loops = _merge(loops, fresh, barrier=compared)
+        summed: list[Loop] = []
+        for i in inner:
+            summed = _merge(summed, [(n, (0, *s)) for n, s in _refine_dimension(operands, i)], barrier=-1)
+        if operation is Operation.GATHER:
+            compared = selected
+        self.nodes.append(_make_node(operation, operands, result, loops, summed, max(compared, 0)))
+
+
+def _broadcast(operands: Sequence[View]) -> tuple[int, ...]:
+    rank = max(len(view.dimensions) for view in operands)
+    padded = [(1,) * (rank - len(view.shape)) + view.shape for view in operands]
+    return tuple(map(max, zip(*padded, strict=True))) if rank else ()
+
+
+def _moves(dimension: tuple[tuple[int, int], ...]) -> bool:
+    return any(stride for _, stride in dimension)
+
+
+def _can_split(view: View, sizes: tuple[int, ...]) -> bool:
+    try:
+        split(view.dimensions[-1], sizes)
+    except LayoutError:
+        return False
+    return True
+
+
+def _chunk(view: View, chunks: int, length: int) -> View:
+    """The last dimension cut into chunks, whose number becomes the first dimension."""
+    cut = divide(view, len(view.dimensions) - 1, (chunks, length)).dimensions
+    return replace(view, dimensions=(cut[-2], *cut[:-2], cut[-1]))
+
+
+def _drop_first(view: View) -> View:
+    return replace(view, dimensions=view.dimensions[1:])
+
+
+def _refine_dimension(views: Sequence[View], dimension: int) -> list[Loop]:
+    sizes, strides = refine([view.dimensions[dimension] for view in views])
+    return [(size, tuple(own[n] for own in strides)) for n, size in enumerate(sizes)]
+
+
+def _merge(loops: list[Loop], fresh: list[Loop], barrier: int) -> list[Loop]:
+    """Append loops, joining one with the last where all strides allow; never with loop `barrier`."""
+    merged = list(loops)
+    for size, strides in fresh:
+        if merged and len(merged) - 1 != barrier:
+            before, outer = merged[-1]
+            if all(o == size * s for o, s in zip(outer, strides, strict=True)):
+                merged[-1] = (before * size, strides)
+                continue
+        merged.append((size, strides))
+    return merged
+
+
+def _make_node(
+    operation: Operation,
+    operands: Sequence[View],
+    result: View,
+    loops: list[Loop],
+    summed: list[Loop],
+    selected: int,
+) -> Node:
+    everything = loops + summed
+    accesses = [
+        Access(view.buffer, view.offset, tuple(strides[place] for _, strides in everything))
+        for place, view in enumerate((result, *operands))
+    ]
+    output = replace(accesses[0], strides=accesses[0].strides[: len(loops)])
+    sizes = tuple(size for size, _ in everything)
+    return Node(operation, sizes, len(summed), output, tuple(accesses[1:]), selected)

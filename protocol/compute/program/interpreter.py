@@ -1,0 +1,361 @@
+"""Running a program: memory planned once, a kernel prepared for each node, then the nodes in order.
+
+Two ways to run. For training, a tensor's memory is reused as soon as nobody reads it any more, and the
+optimizer's elementwise passes run tile by tile, so that what they hand on stays in the processor's cache. For
+a trace, every tensor is kept until its last reader is done and shown to whoever asked for it. Both give the
+same bits: copies that only bring a sum's terms into a run are made for traces alone, and nobody reads them
+here (`straighten.fold`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from math import prod
+
+import torch
+from torch import Tensor
+
+from protocol.compute.model.reference_step import StepResult
+from protocol.compute.program.contiguous import fold, look, sort_loops
+from protocol.compute.program.kernels import Kernel, make_fallback, make_kernel
+from protocol.compute.program.tensor_allocator import (
+    Lifetime,
+    allocate,
+    compute_lifetimes,
+    join_lifetimes,
+    lay_out_apart,
+    plan_memory,
+    relax,
+)
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import (
+    INDEX_ROLES,
+    INDEXED,
+    Access,
+    Buffer,
+    Node,
+    Operation,
+    Program,
+    Role,
+)
+
+TILE_ELEMENTS = 1 << 16
+"""Elements of one tile of the optimizer: those that live at a time stay in the cache, and a call costs less
+than its pass."""
+PART_ELEMENTS = 1 << 24
+"""Elements, with the terms of sums, that a node goes through at once."""
+Keep = Callable[[int, Tensor], None]
+"""(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
+kept."""
+EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
+OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
+
+
+class Interpreter:
+    """Runs one program many times. Not for several threads at once: the memory is shared between runs."""
+
+    def __init__(
+        self,
+        program: Program,
+        constants: Mapping[int, Tensor],
+        is_traced: bool = False,
+        keeps_all: bool = False,
+        numeric_format: str = "float32",
+    ) -> None:
+        """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
+        keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
+        numeric_format: what operands of product sums are rounded to (`kernels.ROUNDINGS`)."""
+        self.program = program
+        self.is_traced = is_traced or keeps_all
+        self._keeps_all = keeps_all
+        self._format = numeric_format
+        self._folded = fold(program, keeps_copies=self.is_traced)
+        """What is run."""
+        self._external = self._list_external()
+        self._flat_runs = {} if self.is_traced else dict(_find_flat_runs(self._folded))
+        self._storages: dict[int, Tensor] = dict(constants)
+        self._bindings: dict[int, list[tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]]] = {
+            buffer: [] for buffer in self._external
+        }
+        self._index_limits = _find_index_limits(program)
+        self._allocate()
+        self._kernels: list[tuple[int, Kernel]] = []
+
+    def _list_external(self) -> dict[int, Role]:
+        outputs = self.program.outputs
+        named = {outputs.weights, outputs.first_moment, outputs.second_moment}
+        return {
+            number: buffer.role
+            for number, buffer in enumerate(self.program.buffers)
+            if buffer.role in EXTERNAL or number in named
+        }
+
+    def _allocate(self) -> None:
+        internal, lifetimes = [], self._compute_lifetimes()
+        for number, buffer in enumerate(self.program.buffers):
+            if buffer.role in OWN_INPUTS:
+                dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
+                self._storages[number] = torch.zeros(buffer.size, dtype=dtype)
+            elif number in lifetimes and number not in self._external:
+                internal.append(number)
+        hidden = {b for run in self._flat_runs.values() for b in (*run.hidden, *run.renamed)}
+        internal = [number for number in internal if number not in hidden]
+        if self._keeps_all:
+            offsets, total = lay_out_apart(self.program, internal)
+        else:
+            blocks = [range(start, start + len(run.nodes)) for start, run in self._flat_runs.items()]
+            offsets, total = plan_memory(self._folded, internal, blocks=blocks, lifetimes=lifetimes)
+        arena = allocate(total)
+        for number, offset in offsets.items():
+            self._storages[number] = arena[offset : offset + self.program.buffers[number].size]
+        self.arena_bytes = 4 * total
+
+    def _compute_lifetimes(self) -> dict[int, Lifetime]:
+        """Of the tensors that are computed. Whoever is shown a node sees all that it reads by the program,
+        whatever its kernel reads."""
+        if self.is_traced:
+            return join_lifetimes(self.program, self._folded)
+        return compute_lifetimes(self._folded)
+
+    @property
+    def tensors(self) -> Mapping[int, Tensor]:
+        """Flat values by buffer, inputs and constants included: the whole trace of the last run where
+        `keeps_all`."""
+        return self._storages
+
+    # --- Views ----------------------------------------------------------------------------------------------
+    def _view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+        storage = self._storages[access.buffer]
+        view = look(storage, access.offset, sizes, strides)
+        if access.buffer in self._external:
+            # A view of its own, to be pointed at the tensors of each run.
+            view = torch.empty(0).set_(
+                storage.untyped_storage(), view.storage_offset(), view.shape, view.stride()
+            )
+            self._bindings[access.buffer].append((view, access.offset, tuple(view.shape), view.stride()))
+        return view
+
+    def _bind(self, tensors: Mapping[int, Tensor]) -> None:
+        for buffer, tensor in tensors.items():
+            self._storages[buffer] = tensor
+            storage, start = tensor.untyped_storage(), tensor.storage_offset()
+            for view, offset, shape, stride in self._bindings[buffer]:
+                view.set_(storage, start + offset, shape, stride)
+
+    def _prepare(self) -> None:
+        """Make all kernels; external tensors are bound already."""
+        number = 0
+        nodes = self._folded.nodes
+        while number < len(nodes):
+            run = self._flat_runs.get(number)
+            if run is None:
+                self._kernels += [
+                    (number, make_kernel(part, self._view, self._format)) for part in _cut_long(nodes[number])
+                ]
+                number += 1
+            else:
+                self._kernels += [(number, kernel) for kernel in self._make_tiles(run)]
+                number += len(run.nodes)
+
+    def _make_tiles(self, run: "FlatRun") -> Iterator[Kernel]:
+        offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
+        scratch = torch.empty(total)
+
+        def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            if access.buffer in run.renamed:
+                access = replace(access, buffer=run.renamed[access.buffer])
+            elif access.buffer in offsets:
+                return scratch[offsets[access.buffer] :][: sizes[0]]
+            return self._view(access, sizes, strides)
+
+        for start in range(0, run.size, TILE_ELEMENTS):
+            length = min(TILE_ELEMENTS, run.size - start)
+            for node in run.nodes:
+                is_there = (
+                    node.operation is Operation.FINITE_SELECT and node.operands[1].buffer in run.renamed
+                )
+                make = make_fallback if is_there else make_kernel
+                yield make(_cut(node, start, length), view)
+
+    # --- Running --------------------------------------------------------------------------------------------
+    def run(
+        self,
+        vectors: tuple[Tensor, Tensor, Tensor],
+        tokens_BT: Tensor,
+        labels_BT: Tensor,
+        scalars: Tensor,
+        keep: Keep | None = None,
+    ) -> StepResult:
+        """One step: new W, m, v (fresh tensors) and the loss. `vectors` are W, m, v, flat float32; tokens and
+        labels int64 of the program's batch; scalars float32 [3]. Raises InvalidInput where a shape or an
+        index does not fit."""
+        if keep is None:
+            self._load(vectors, tokens_BT, labels_BT, scalars)
+            for _, kernel in self._kernels:
+                kernel()
+                relax()
+            return self._read_results()
+        written: dict[int, list[int]] = {}
+        for buffer, lifetime in compute_lifetimes(self.program).items():
+            written.setdefault(lifetime.written, []).append(buffer)
+        for number in self.iterate(vectors, tokens_BT, labels_BT, scalars):
+            for buffer in written.get(number, ()):
+                keep(buffer, self._storages[buffer])
+        return self._read_results()
+
+    def iterate(
+        self, vectors: tuple[Tensor, Tensor, Tensor], tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor
+    ) -> Iterator[int]:
+        """Run a step node by node: yields the number of each node when it has been computed. Until it goes
+        on, `tensors` holds everything that this node read and wrote. Only for traces."""
+        if not self.is_traced:
+            raise InvalidInput(
+                what="this interpreter reuses memory within a step",
+                expected="Interpreter(..., is_traced=True)",
+                actual="is_traced=False",
+                remedy="Make one for traces.",
+            )
+        self._load(vectors, tokens_BT, labels_BT, scalars)
+        for place, (number, kernel) in enumerate(self._kernels):
+            kernel()
+            relax()
+            if place + 1 == len(self._kernels) or self._kernels[place + 1][0] != number:
+                yield number
+
+    def _read_results(self) -> StepResult:
+        outputs = self.program.outputs
+        results = (outputs.weights, outputs.first_moment, outputs.second_moment)
+        loss = self._storages[outputs.loss].clone().view(())
+        weights, first, second = (self._storages[buffer] for buffer in results)
+        return StepResult(weights, first, second, loss)
+
+    def _load(
+        self, vectors: tuple[Tensor, Tensor, Tensor], tokens: Tensor, labels: Tensor, scalars: Tensor
+    ) -> None:
+        given = {
+            Role.WEIGHTS: vectors[0], Role.FIRST_MOMENT: vectors[1], Role.SECOND_MOMENT: vectors[2],
+            Role.TOKENS: tokens, Role.LABELS: labels, Role.SCALARS: scalars,
+        }  # fmt: skip
+        bound = {}
+        for number, buffer in enumerate(self.program.buffers):
+            if buffer.role in given:
+                tensor = given[buffer.role].reshape(-1)
+                _require_input(tensor, buffer, self._index_limits.get(number))
+                if buffer.role in EXTERNAL:
+                    bound[number] = tensor.contiguous()
+                else:
+                    self._storages[number].copy_(tensor)
+            elif number in self._external:
+                bound[number] = allocate(buffer.size)
+        self._bind(bound)
+        if not self._kernels:
+            self._prepare()
+
+
+def _find_index_limits(program: Program) -> dict[int, int]:
+    """Rows that the indices of a buffer choose from, where a node tells: what lies behind the last row of a
+    GATHER is something else, and reading it no error."""
+    limits: dict[int, int] = {}
+    for node in program.nodes:
+        if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
+            rows, buffer = node.sizes[node.selected], node.operands[0].buffer
+            limits[buffer] = min(rows, limits.get(buffer, rows))
+    return limits
+
+
+def _require_input(tensor: Tensor, buffer: Buffer, rows: int | None) -> None:
+    dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
+    if tensor.numel() != buffer.size or tensor.dtype != dtype:
+        raise InvalidInput(
+            what="an input does not fit the program",
+            expected=f"{buffer.size} elements, {dtype}",
+            actual=f"{tensor.numel()}, {tensor.dtype}",
+            where=buffer.role.name.lower(),
+            remedy="Check that state, batch and task belong together.",
+        )
+    if rows is not None and not 0 <= int(tensor.min()) <= int(tensor.max()) < rows:
+        raise InvalidInput(
+            what="an index is out of range",
+            expected=f"0 to {rows - 1}",
+            actual=f"{int(tensor.min())} to {int(tensor.max())}",
+            where=buffer.role.name.lower(),
+            remedy="Check that data and model belong together.",
+        )
+
+
+# --- The optimizer's passes ---------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class FlatRun:
+    """Consecutive elementwise nodes over the same flat elements.
+
+    hidden: tensors that only they touch; renamed: tensors that a FINITE_SELECT hands on, by the one that it
+    writes: they are computed there at once."""
+
+    nodes: tuple[Node, ...]
+    size: int
+    hidden: frozenset[int]
+    renamed: Mapping[int, int]
+
+
+def _find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
+    """(number of the first node, run), for runs longer than a tile."""
+    lifetimes, number = compute_lifetimes(program), 0
+    while number < len(program.nodes):
+        stop, size = number, program.nodes[number].elements
+        written: set[int] = set()
+        while stop < len(program.nodes) and _is_flat(program.nodes[stop], size, written):
+            written.add(program.nodes[stop].output.buffer)
+            stop += 1
+        if size > TILE_ELEMENTS and stop > number + 1:
+            nodes = program.nodes[number:stop]
+            hidden = frozenset(
+                buffer
+                for buffer, life in lifetimes.items()
+                if number <= life.first and life.last < stop and program.buffers[buffer].size == size
+            )
+            renamed = {
+                buffer: select.output.buffer
+                for place, select in enumerate(nodes, number)
+                if select.operation is Operation.FINITE_SELECT
+                and (buffer := select.operands[1].buffer) in hidden
+                and lifetimes[buffer].last == place
+                and not any(select.operands[0].strides)
+            }
+            yield number, FlatRun(nodes, size, hidden - renamed.keys(), renamed)
+        number = max(stop, number + 1)
+
+
+def _is_flat(node: Node, size: int, written: Set[int]) -> bool:
+    """Elementwise over the same run of elements from the start of each buffer, or over single numbers; these
+    not of the tensors that the run has `written`, for they may lie in a later tile."""
+    accesses = (node.output, *node.operands)
+    return (
+        node.sizes == (size,)
+        and not node.reduced
+        and node.operation not in INDEXED
+        and all(a.strides == (0,) or (a.strides == (1,) and a.offset == 0) for a in accesses)
+        and not any(a.strides == (0,) and a.buffer in written for a in node.operands)
+    )
+
+
+def _cut_long(node: Node) -> Iterator[Node]:
+    """A node, in parts where it goes through more elements than a process may want in memory at once, and its
+    elements do not share operands as those of a matrix product do. In parts a library may sum in another
+    order: steps that are trained and steps that are traced are cut alike."""
+    is_matrix = node.operation is Operation.PRODUCT_SUM and sort_loops(node).is_matrix
+    if is_matrix or node.operation in INDEXED or not node.output_sizes:
+        yield node
+        return
+    rows = node.sizes[0]
+    height = max(1, PART_ELEMENTS * rows // prod(node.sizes))
+    for start in range(0, rows, height):
+        yield _cut(node, start, min(height, rows - start))
+
+
+def _cut(node: Node, start: int, length: int) -> Node:
+    """Some of the first loop."""
+
+    def move(access: Access) -> Access:
+        return replace(access, offset=access.offset + start * access.strides[0])
+
+    sizes = (length, *node.sizes[1:])
+    return replace(node, sizes=sizes, output=move(node.output), operands=tuple(map(move, node.operands)))

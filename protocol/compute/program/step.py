@@ -1,0 +1,161 @@
+"""Training steps: one owner for solver, verifier and whistleblower alike.
+
+A step runs the task's program (`task_program.py` makes it from the PyTorch step in `reference_step.py`); here
+are its state, its inputs by step number, and the loop.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from protocol.compute.model.reference_model import parameter_count
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
+from protocol.compute.program.tensor_allocator import allocate_zeros
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Flat float32 vectors W, m, v and the counters of steps done: since m and v were zero, and in the
+    task."""
+
+    weights: Tensor
+    first_moment: Tensor
+    second_moment: Tensor
+    local_step: int
+    global_step: int
+
+    @property
+    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W, m, v."""
+        return self.weights, self.first_moment, self.second_moment
+
+    @property
+    def elements(self) -> int:
+        """Of each vector."""
+        return self.weights.numel()
+
+    def cut(self, start: int, stop: int) -> "TrainingState":
+        """Elements start .. stop of each vector, where they lie."""
+        weights, first, second = (vector[start:stop] for vector in self.vectors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
+
+class PiecewiseState(Protocol):
+    """A state that is looked at piece by piece, wherever it lies: in memory, or in a store."""
+
+    @property
+    def local_step(self) -> int:
+        """Steps since m and v were zero."""
+
+    @property
+    def global_step(self) -> int:
+        """Steps in the task."""
+
+    @property
+    def elements(self) -> int:
+        """Of each vector."""
+
+    def cut(self, start: int, stop: int) -> TrainingState:
+        """Elements start .. stop of each vector."""
+
+
+class Batch(NamedTuple):
+    """int64 [rows, tokens] each; labels are the next tokens."""
+
+    tokens_BT: Tensor
+    labels_BT: Tensor
+
+
+GetBatch = Callable[[int], Batch]
+"""From an inner step (0-based in the round) to its batch."""
+
+
+def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Tensor:
+    """(learning rate, 1 - beta1^t, 1 - beta2^t), float32 [3], of the step taken from these counters, t =
+    local_step + 1."""
+    rate = compute_learning_rate(spec.schedule, global_step, local_step)
+    return torch.tensor([rate, *compute_bias_corrections(spec.optimizer, local_step)], dtype=torch.float32)
+
+
+# --- Many steps ---------------------------------------------------------------------------------------------
+def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None = None) -> TrainingState:
+    """The state at a round's start: the global model with the moments of this solver's last accepted claim,
+    else zero."""
+    if carried is not None:
+        return replace(carried, weights=weights, global_step=global_step)
+    first, second = (allocate_zeros(weights.numel()) for _ in range(2))
+    return TrainingState(weights, first, second, 0, global_step)
+
+
+def advance(state: TrainingState, batch: Batch, spec: TrainingSpec) -> tuple[TrainingState, float]:
+    """One step of the task from `state`: the next state and the loss before the step (nats). Counters go up
+    by one whether or not the gradient was finite."""
+    require_state(state, spec)
+    scalars = compute_scalars(spec, state.local_step, state.global_step)
+    with _borrow_interpreter(describe_program(spec), spec.numeric_format) as interpreter:
+        result = interpreter.run(state.vectors, *batch, scalars)
+    stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
+    return stepped, float(result.loss)
+
+
+_idle: dict[tuple[ProgramConfig, str], list[Interpreter]] = {}
+"""Interpreters that nobody uses right now: a node may train and replay at once, in two threads."""
+
+
+@contextmanager
+def _borrow_interpreter(config: ProgramConfig, numeric_format: str) -> Iterator[Interpreter]:
+    idle = _idle.setdefault((config, numeric_format), [])
+    try:
+        interpreter = idle.pop()
+    except IndexError:
+        built = build_program(config)
+        interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format)
+    yield interpreter
+    idle.append(interpreter)  # after a failed run it is dropped
+
+
+def iterate_steps(
+    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+) -> Iterator[tuple[TrainingState, float]]:
+    """Yields (state, loss) after each of `steps` steps; `inner_step` is the first one's number in the
+    round."""
+    for step in range(inner_step, inner_step + steps):
+        state, loss = advance(state, get_batch(step), spec)
+        yield state, loss
+
+
+def train_segment(
+    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+) -> tuple[TrainingState, list[float]]:
+    """The state after `steps` steps and each step's loss. The solver's training and the auditor's replay
+    alike."""
+    losses: list[float] = []
+    for stepped, loss in iterate_steps(state, spec, get_batch, inner_step, steps):
+        state = stepped
+        losses.append(loss)
+    return state, losses
+
+
+def require_state(state: PiecewiseState, spec: TrainingSpec) -> None:
+    """Raises InvalidInput unless W, m and v are flat float32 vectors of the model's size. Looks at their ends
+    alone."""
+    count = parameter_count(spec.model)
+    # Where a vector has `count` elements, its last one is there and no other follows.
+    ends = state.cut(count - 1, count + 1).vectors
+    for name, end in zip(("weights", "first_moment", "second_moment"), ends, strict=True):
+        if end.dtype != torch.float32 or tuple(end.shape) != (1,):
+            raise InvalidInput(
+                what="a state tensor does not fit the task",
+                expected=f"{count} float32, of which one from number {count - 1} on",
+                actual=f"{end.dtype} {list(end.shape)} from there on",
+                where=name,
+                remedy="Check that state and task belong together.",
+            )

@@ -1,0 +1,153 @@
+"""Where tensors lie: in memory or in mapped files, and the arena of a program's tensors.
+
+Where large tensors lie: in memory, unless a node has less of it than a step touches.
+
+Then they lie in files that are mapped into memory, and whoever goes through them says from time to time that
+it may let go of what it has seen: the bytes stay in the files, and are read again when they are touched
+again. A step touches gigabytes, but never many at once.
+
+    allocate --> memory, or a mapped file --> kernels and checks --> relax, every few megabytes
+
+Where the tensors of a program lie: one arena, whose places are used again once nobody reads them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from protocol.spec.program import MAX_ELEMENTS, Program
+
+LARGE_BYTES = 1 << 20
+"""What is smaller always lies in memory."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """make: a mapped file of so many zero bytes; relax: let go of what was touched, where it is too much."""
+
+    make: Callable[[int], memoryview]
+    relax: Callable[[], None]
+
+
+_rooms: list[Room] = []
+"""At most one, of this process."""
+
+
+def use_room(room: Room | None) -> None:
+    """Have large tensors of this process lie in `room` from now on; None: in memory."""
+    _rooms[:] = [] if room is None else [room]
+
+
+def allocate(elements: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A flat tensor with anything in it."""
+    size_bytes = dtype.itemsize * elements
+    if not _rooms or size_bytes < LARGE_BYTES:
+        return torch.empty(elements, dtype=dtype)
+    return view_mapped(_rooms[0].make(size_bytes), dtype)
+
+
+def allocate_zeros(elements: int) -> Tensor:
+    """A flat float32 tensor of zeros."""
+    if not _rooms or 4 * elements < LARGE_BYTES:
+        return torch.zeros(elements)
+    return allocate(elements)  # New files are.
+
+
+def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The numbers of a mapped file, flat; it is mapped as long as the tensor lives."""
+    return torch.frombuffer(mapped, dtype=dtype)
+
+
+def relax() -> None:
+    """Let go of mapped pages, where this process has more in memory than it wants."""
+    if _rooms:
+        _rooms[0].relax()
+
+
+ALIGNMENT = 16
+"""Elements: tensors begin at cache lines."""
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Numbers of the nodes that first write, last write and last touch a tensor."""
+
+    first: int
+    written: int
+    last: int
+
+
+def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
+    """Of every tensor; the outputs live to the end."""
+    lifetimes: dict[int, Lifetime] = {}
+    for number, node in enumerate(program.nodes):
+        for access in node.operands:
+            if access.buffer in lifetimes:
+                lifetimes[access.buffer] = replace(lifetimes[access.buffer], last=number)
+        own = lifetimes.get(node.output.buffer, Lifetime(number, number, number))
+        lifetimes[node.output.buffer] = replace(own, written=number, last=number)
+    outputs = program.outputs
+    for buffer in (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment):
+        lifetimes[buffer] = replace(lifetimes[buffer], last=len(program.nodes))
+    return lifetimes
+
+
+def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
+    """Of the tensors of a program whose nodes may also read what those of another one with the same numbers
+    read."""
+    lifetimes = compute_lifetimes(program)
+    for buffer, life in compute_lifetimes(other).items():
+        lifetimes[buffer] = replace(lifetimes[buffer], last=max(lifetimes[buffer].last, life.last))
+    return lifetimes
+
+
+def plan_memory(
+    program: Program,
+    internal: Sequence[int],
+    at_most: int = MAX_ELEMENTS,
+    blocks: Iterable[range] = (),
+    lifetimes: Mapping[int, Lifetime] | None = None,
+) -> tuple[dict[int, int], int]:
+    """Offset of each internal tensor in one arena, and the arena's elements: first fit among what is free
+    when the tensor is first written. Of each tensor at most so many elements are there at a time. blocks:
+    nodes that run by turns; lifetimes: by default those of the program."""
+    lifetimes = _stretch(dict(lifetimes or compute_lifetimes(program)), blocks)
+    placed: list[tuple[int, int, Lifetime]] = []
+    offsets: dict[int, int] = {}
+    total = 0
+    for buffer in sorted(internal, key=lambda b: lifetimes[b].first):
+        own, size = lifetimes[buffer], _align(min(program.buffers[buffer].size, at_most))
+        taken = sorted((start, stop) for start, stop, other in placed if other.last >= own.first)
+        offset = 0
+        for start, stop in taken:
+            if start - offset >= size:
+                break
+            offset = max(offset, stop)
+        offsets[buffer] = offset
+        placed = [entry for entry in placed if entry[2].last >= own.first]
+        placed.append((offset, offset + size, own))
+        total = max(total, offset + size)
+    return offsets, total
+
+
+def _stretch(lifetimes: dict[int, Lifetime], blocks: Iterable[range]) -> dict[int, Lifetime]:
+    """Within a block the first node still reads when the last has begun to write."""
+    for block in blocks:
+        for buffer, life in lifetimes.items():
+            first = block.start if life.first in block else life.first
+            last = block.stop - 1 if life.last in block else life.last
+            lifetimes[buffer] = replace(life, first=first, last=last)
+    return lifetimes
+
+
+def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, int], int]:
+    """As `plan_memory`, but no two tensors ever share memory."""
+    sizes = [_align(program.buffers[buffer].size) for buffer in internal]
+    return dict(zip(internal, accumulate(sizes, initial=0), strict=False)), sum(sizes)
+
+
+def _align(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,221 @@
+"""The frame of the lowering: pending forms of values, and where each result is written.
+
+PyTorch computes pieces and then copies them together, or into another order. Here whoever computes elements
+writes them where they end: a concatenation and a transposed copy cost nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.compute.program.builder import Builder
+from protocol.compute.program.layout import View, narrow, permute, reshape
+from protocol.compute.program.record import Call
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import Operation
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product that only sums read."""
+
+    a: View
+    b: View
+
+
+@dataclass(frozen=True)
+class Absolute:
+    """|of|, to be compared."""
+
+    of: View
+
+
+@dataclass(frozen=True)
+class Below:
+    """The condition |of| < limit."""
+
+    of: View
+    limit: float
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tensor of `size` along `dimension` that is zero but for `view` at `start`."""
+
+    view: View
+    dimension: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class LogSoftmax:
+    """Over the last dimension: shifted = x - max, powers = exp(max(shifted, -50)), total = their sum."""
+
+    shifted: View
+    powers: View
+    total: View
+
+
+@dataclass(frozen=True)
+class LossGradient:
+    """What the mean negative log likelihood gives back: -scale at each label."""
+
+    labels: View
+    scale: float
+
+
+Value = Any
+"""A View, a Python number, a tuple of values, or one of the pending forms above."""
+Handler = Callable[..., Value]
+"""From (writer, call, the call's arguments as values) to the value of its result."""
+
+
+class Writer:
+    """Where the handlers of operations write their nodes, and where each result belongs."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self._places: dict[Call, View] = {}
+
+    def view(self, value: Value) -> View:
+        """Operand of a node: a number becomes a constant."""
+        if isinstance(value, View):
+            return value
+        if isinstance(value, (int, float)):
+            return self.builder.add_number(value)
+        if isinstance(value, Product):
+            return self.builder.map(Operation.MULTIPLY, value.a, value.b)
+        raise InvalidInput(
+            what="the step reads what programs do not have as a tensor",
+            expected="a tensor or a number",
+            actual=value,
+            remedy="Use slices of a gradient, conditions and the like only as operations.py does.",
+        )
+
+    def map(self, call: Call, operation: Operation, *operands: Value) -> View:
+        """An elementwise operation whose result is the traced node's."""
+        views = [self.view(value) for value in operands]
+        return self.builder.map(operation, *views, out=self._places.get(call))
+
+    def contract(self, call: Call, operation: Operation, operands: Sequence[View], reduced: int) -> View:
+        """A sum over the last `reduced` dimensions, written to where the traced node's result belongs."""
+        place = self._places.get(call)
+        return self.builder.contract(operation, operands, reduced, place)
+
+    def place_of(self, call: Call) -> View | None:
+        """Where the node's result was asked to be written, if anywhere."""
+        return self._places.get(call)
+
+    # --- Copies and concatenations: whoever computes the elements writes them in place ----------------------
+    def plan(self, calls: Sequence[Call]) -> None:
+        """Decide where results lie, from the operations that only move them."""
+        for call in calls:
+            self._plan_copy(call)
+        for call in calls:
+            self._plan_pieces(call)
+
+    def _plan_copy(self, call: Call) -> None:
+        """Where PyTorch copies a tensor into another order, whoever computes it writes it in that order."""
+        if call.name != "aten.clone.default" or not _is_only_renamed(call.args[0]):
+            return
+        maker, place = _trace_back(call.args[0], self.builder.add_tensor(call.shape))
+        self._places.setdefault(maker, place)
+
+    def _plan_pieces(self, call: Call) -> None:
+        if call.name == "aten.cat.default":
+            dimension, start = get_cat_dimension(call), 0
+            for piece in call.args[0]:
+                self._plan(call, dimension, piece, start)
+                start += piece.shape[dimension]
+        elif call.name == "aten.add.Tensor" and all(_is_piece(argument) for argument in call.args[:2]):
+            for padded in call.args[:2]:
+                piece, _, dimension, start = padded.args[:4]
+                self._plan(call, dimension, piece, start)
+
+    def _plan(self, call: Call, dimension: int, piece: Call, start: int) -> None:
+        """Fix where the result of `call` lies, and that whoever computes `piece` writes it there."""
+        if call not in self._places:
+            self._places[call] = self.builder.add_tensor(call.shape)
+        target = narrow(self._places[call], dimension, start, piece.shape[dimension])
+        maker, place = _trace_back(piece, target)
+        if maker not in self._places and maker.args:
+            self._places[maker] = place
+
+    def gather_pieces(self, call: Call, dimension: int, pieces: Sequence[tuple[Value, int]]) -> View:
+        """The planned tensor; pieces that lie elsewhere are copied in."""
+        place = self._places[call]
+        for piece, start in pieces:
+            target = narrow(place, dimension, start, piece.shape[dimension])
+            if piece != target:
+                self.builder.copy(piece, target)
+        return place
+
+
+def get_cat_dimension(call: Call) -> int:
+    """The dimension along which a concatenation's pieces lie."""
+    return int(call.args[1]) % len(call.shape) if len(call.args) > 1 else 0
+
+
+def _is_piece(argument: Any) -> bool:
+    return isinstance(argument, Call) and argument.name == "aten.slice_backward.default"
+
+
+_UNDO: dict[str, Callable[[View, Call], View]] = {
+    "aten.t.default": lambda view, call: permute(view, (1, 0)),
+    "aten.transpose.int": lambda view, call: permute(view, swap(len(view.dimensions), *call.args[1:3])),
+    "aten.view.default": lambda view, call: reshape(view, call.args[0].shape),
+    "aten._unsafe_view.default": lambda view, call: reshape(view, call.args[0].shape),
+    "aten.detach.default": lambda view, call: view,
+    "aten.clone.default": lambda view, call: view,
+}
+"""Inverses of the operations that only rename elements."""
+_COMPUTED = frozenset({"aten.mm.default", "aten.bmm.default", "aten.add.Tensor"})
+"""Operations that can write their result in any order."""
+
+
+def _is_only_renamed(call: Call) -> bool:
+    """Whether nobody else reads the elements of `call`, under any name, and an operation computes them."""
+    while call.name in _UNDO and len(call.users) == 1:
+        call = call.args[0]
+    return len(call.users) == 1 and call.name in _COMPUTED
+
+
+def _trace_back(call: Call, place: View) -> tuple[Call, View]:
+    """Who computes the elements of `call`, and where they belong when `call` belongs at `place`."""
+    while call.name in _UNDO:
+        place = _UNDO[call.name](place, call)
+        call = call.args[0]
+    return call, place
+
+
+def swap(rank: int, a: int, b: int) -> list[int]:
+    """The order of dimensions with two of them exchanged."""
+    order = list(range(rank))
+    order[a], order[b] = order[b], order[a]
+    return order
+
+
+def require_form(call: Call, expected: str, holds: bool) -> None:
+    """Raises InvalidInput with the call's arguments unless `holds`."""
+    if not holds:
+        raise InvalidInput(
+            what="the step uses a form of an operation that programs do not have",
+            expected=expected,
+            actual=tuple(argument for argument in call.args if not isinstance(argument, Call)),
+            where=call.name,
+            remedy="Write the model with the form named.",
+        )
+
+
+def get_only_stride(view: View, dimension: int) -> int:
+    """Stride of a dimension that is one loop."""
+    atoms = view.dimensions[dimension]
+    if len(atoms) != 1:
+        raise InvalidInput(
+            what="an index into a dimension that is not one loop",
+            expected="one atom",
+            actual=atoms,
+            remedy="Index a tensor that lies in one piece.",
+        )
+    return atoms[0][1]
