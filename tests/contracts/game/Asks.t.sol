@@ -7,10 +7,12 @@ import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
+import {Vm} from "../Vm.sol";
 import {ForwardStub} from "./Stubs.sol";
 import {StatementWorld} from "./StatementWorld.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
@@ -230,6 +232,18 @@ contract AsksTest is AsksWorld {
         answer_(q, a);
     }
 
+    /// @dev Where moments do not carry over, local steps are those of the round.
+    function test_answer_ownEndOfOtherLocalSteps_isRefused() public {
+        play(0, 0);
+        apartLocal = 1;
+        SignedVote memory vote = signed(0, 0, 0, ACCEPT);
+        ask_(vote, 3, BOND);
+        IAsks.Question memory q = questionOf(vote, 3);
+        IAsks.Answer memory a = answerOf(q);
+        expectInvalid("steps");
+        answer_(q, a);
+    }
+
     /// @dev Whoever brings it, the end of an ask is the same; the answer of another signer's state is none.
     function test_answer_wrongParts_areRefused() public {
         play(INSIDE, 2);
@@ -360,7 +374,13 @@ contract AsksTest is AsksWorld {
         vm.prank(asker);
         vm.expectRevert(abi.encodeWithSelector(IRefusals.SeatClosed.selector, signerOf(vote)));
         book().ask(task, vote, 2, 2 * BOND);
+        vm.recordLogs();
         book().endAsk(task, q);
+        Vm.Entry[] memory entries = vm.getRecordedLogs();
+        for (uint256 i = 0; i < entries.length; ++i) {
+            bytes32 topic = entries[i].topics[0];
+            assertTrue(topic != ISettlement.StatementConvicted.selector, "convicted once");
+        }
         assertEq(purse.creditOf(asker), 1000, "the bond, no more");
         assertOpen(signerOf(vote), 0);
         assertBooks();

@@ -784,6 +784,16 @@ contract DisputesTest is GameStep {
         vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);
         vm.prank(opener);
         game.proveDatum(task, id, facts, start, uint32(SCALARS), 0, opening, datum);
+        // The scalars of another step are none of this one's, nor are invented ones.
+        (opening, datum) = (openBuffer(SCALARS, 0), proveScalarLeaf(start.globalStep + 1));
+        vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);
+        vm.prank(opener);
+        game.proveDatum(task, id, facts, start, uint32(SCALARS), 0, opening, datum);
+        datum = proveScalarLeaf(start.globalStep);
+        datum.data[0] ^= 0x01;
+        vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);
+        vm.prank(opener);
+        game.proveDatum(task, id, facts, start, uint32(SCALARS), 0, opening, datum);
         start.localStep++;
         vm.expectPartialRevert(IStepProofs.HeaderMismatch.selector);
         vm.prank(opener);

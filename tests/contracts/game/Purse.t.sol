@@ -47,7 +47,8 @@ contract PurseTest is Test, ITokenHook {
     function test_constructor_namesTokenAndModules() public view {
         assertEq(purse.token(), address(token), "token");
         assertTrue(purse.isModule(address(this)) && purse.isModule(BOB), "modules");
-        assertTrue(!purse.isModule(ALICE), "nobody else");
+        assertTrue(!purse.isModule(ALICE), "no other account");
+        assertTrue(!purse.isModule(address(0)), "places without a module are the zero address");
         assertEq(purse.DEAD(), DEAD, "where burned tokens go");
     }
 

@@ -630,6 +630,29 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    /// @dev A claim that was not accepted gets nothing of what is held for another one, though it settles first.
+    function test_fall_claimThatWasRejected_isNotMadeGood() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.solverSeats = 5;
+        begin(wanted, 5, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        post(0, 31, rootAfter(0), 7);
+        playToDraw(1);
+        vote_(1, 3, 0, 0, REJECT_STATE, false);
+        vote_(1, 3, 0, 1, REJECT_STATE, false);
+        voteAll(1, 4, 0, ACCEPT);
+        fall(0);
+        assertEq(purse.potOf(Pots.restitution(task, 0)), 100, "for the claim in slot 4");
+        roll(now_() + 6);
+        rounds.stand(task, 0);
+        passDuties();
+        settleOne(solverSeat(3), 1);
+        assertEq(creditOf(solverSeat(3)), 100, "round 0 alone");
+        settleOne(solverSeat(4), 1);
+        assertEq(creditOf(solverSeat(4)), 200, "round 0, and what was held");
+    }
+
     /// @dev The newest root falls: no round is undone.
     function test_fall_lastRound_undoesNothing() public {
         begin(3, 6, 3);

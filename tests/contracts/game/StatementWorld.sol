@@ -48,6 +48,8 @@ abstract contract StatementWorld is GameWorld {
     uint32 internal apartLeaf;
     /// @dev Of the auditor's own end: steps beside those of the boundary.
     uint32 internal apartSteps;
+    /// @dev The same, of the local steps alone.
+    uint32 internal apartLocal;
 
     function soundTerms() internal view virtual override returns (GameTerms memory t) {
         t = super.soundTerms();
@@ -170,6 +172,7 @@ abstract contract StatementWorld is GameWorld {
         if (twists[seat] == Twist.END_STEPS) --state.localStep;
         state.weightsRoot = Trees.root(ownWeights(seat, boundary));
         state.globalStep += apartSteps;
+        state.localStep += apartLocal;
     }
 
     function ownEndRoot(uint256 round, uint256 slot, uint256 segment, uint256)

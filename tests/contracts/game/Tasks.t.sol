@@ -596,6 +596,23 @@ contract TasksTest is GameWorld {
         assertEq(restWei + purse.creditOf(stranger) + purse.creditOf(submitter), 1000, "one stake");
     }
 
+    /// @dev Who takes the number of a convicted seat is not convicted, while another one is.
+    function test_payOut_convictedSeat_clearsItsNumber() public {
+        postTask(soundTerms());
+        joinAll(2, 6, 3);
+        uint256[] memory seats = new uint256[](2);
+        (seats[0], seats[1]) = (solverSeat(0), solverSeat(1));
+        vm.prank(address(settlement));
+        tasks.convict(task, seats, stranger, Proof.ASKED);
+        tasks.payOut(task, solverSeat(0));
+        (uint64 closed, bool isAny) = tasks.closures(task);
+        assertTrue(isAny, "one is left");
+        assertEq(closed, 2, "the other one");
+        assertEq(join(SeatRole.SOLVER, "new", 1000), solverSeat(0), "the same number");
+        (closed,) = tasks.closures(task);
+        assertEq(closed, 2, "still the other one alone");
+    }
+
     function test_views_ofPoolsAndSeats() public {
         begin(2, 6, 3);
         uint256[] memory words = tasks.poolOf(task, SeatRole.VERIFIER, roundOf(0).verifiers);

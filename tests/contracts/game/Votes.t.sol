@@ -211,6 +211,17 @@ contract VotesTest is GameWorld {
         assertEq(uint256(roundOf(1).phase), uint256(Phase.POSTED), "posted");
     }
 
+    /// @dev Before the first round there is none: late votes that come with it are not looked at.
+    function test_judgeAndPost_lateVotesInTheFirstRound_areIgnored() public {
+        _drawn();
+        IVotes.HandedVote[] memory late = new IVotes.HandedVote[](1);
+        late[0] = hand(0, 1, 0, 0, ACCEPT, true);
+        bytes32 root = rootAfter(0);
+        bytes memory signatures = signMerge(0, 7, root, 7);
+        votes.judgeAndPost(task, 0, acceptances(0), late, 7, root, 7, signatures);
+        assertEq(uint256(roundOf(0).phase), uint256(Phase.POSTED), "posted");
+    }
+
     function test_judgeAndPost_byAContract_isLoggedWhole() public {
         _drawn();
         IVotes.HandedVote[] memory none = new IVotes.HandedVote[](0);

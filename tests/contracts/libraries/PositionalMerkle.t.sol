@@ -42,6 +42,14 @@ contract PositionalMerkleTest is Test {
         assertTrue(!this.verify(Trees.root(leaves), leaves[index], other, count, path), "position is bound");
     }
 
+    /// @dev Positions wrap around: leaf 0 is no leaf `count` of a full tree.
+    function test_verify_firstLeafAsOneBehindTheLast_isRefused() public view {
+        bytes32[] memory leaves = _leaves(1, 4);
+        bytes32[] memory path = Trees.path(leaves, 0);
+        assertTrue(this.verify(Trees.root(leaves), leaves[0], 0, 4, path), "where it is");
+        assertTrue(!this.verify(Trees.root(leaves), leaves[0], 4, 4, path), "where no leaf is");
+    }
+
     function testFuzz_verify_anotherDepth_isRefused(uint256 seed, uint256 index) public view {
         index = bound(index, 0, 7);
         bytes32[] memory leaves = _leaves(seed, 8);
