@@ -1,15 +1,16 @@
-"""What a node trains again to answer for it: one piece at a time, in its own thread, the most urgent first.
+"""What a node trains again to answer for it: one piece at a time, the most urgent first.
 
     answers in disputes and asks    by the last block of the turn
     boundaries for auditors         by the last block in which their votes count
     AUDITS                          carried moments, proofs, steps of a dispute
     QUESTIONS                       steps that were asked for before a dispute
 
-Several pruned rounds may be disputed at once: one after the other is answered, the earliest clock first. The
-node's own claim is trained meanwhile where there is time: silence costs the seat and a late claim only a fee,
-but a dispute costs little, and shall not buy the claims of an honest solver. An answer waits for the claim as
-long as its clock leaves room for it and for all that must be answered, a whole round of training each.
-Threads of asyncio stay free: the server reads its files in them.
+Several pruned rounds may be disputed at once: they are answered one after the other, the earliest clock
+first. Meanwhile the node's own claim is trained where there is time. Silence costs the seat and a late claim
+only a fee, but a dispute costs little, and must not buy the claims of an honest solver. An answer waits for
+the claim as long as its clock leaves room for both. That room counts a whole round of training for the claim,
+and one for each answer that must be given. The work has a thread of its own, so that asyncio's threads stay
+free: the server reads its files in them.
 """
 
 import asyncio

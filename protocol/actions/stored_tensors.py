@@ -1,9 +1,4 @@
-"""Tensors and training states of the store, looked at where their bytes lie, piece by piece.
-
-Flat tensors of the store: looked at where their bytes lie, as a whole or piece by piece.
-
-Training states of the store, looked at piece by piece.
-"""
+"""Tensors and training states of the store, looked at where their bytes lie, whole or piece by piece."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
-"""The trace of a disputed step: kept by its claimant, fetched by a challenger as far as it wants to look.
+"""The trace of a disputed step: kept by its claimant, fetched by a challenger as far as needed.
 
-A trace is large (half a gigabyte where the model has a million parameters), so no more than one tensor of it
+A trace is large: half a gigabyte where the model has a million parameters. So no more than one tensor of it
 is ever in memory here. All of it stands under the trace root: a list of the roots of its buffers, and each
 buffer's bytes under its own. Which buffers there are follows from the program, so a challenger knows every
 length before the first byte comes.
@@ -75,8 +75,8 @@ class TraceKeeper:
     """Puts the trace of a step into the store, tensor by tensor in any order; at last the list of roots."""
 
     def __init__(self, store: BlobStore, layout: TraceLayout, roots: Mapping[int, bytes]) -> None:
-        """roots: by buffer, of what everybody has (constants) and whatever is known already. Raises
-        EnvironmentFault where the disk does not take the trace."""
+        """roots: the roots that are known already, by buffer: of constants, which are the same for every
+        node, and of others. Raises EnvironmentFault where the disk does not take the trace."""
         store.require_space(sum(buffer.size_bytes for buffer in layout), "the trace of a step")
         self._store = store
         self._layout = layout
@@ -137,8 +137,8 @@ def _refer(root: bytes, buffer: TraceBuffer) -> BlobRef:
 # --- The challenger -----------------------------------------------------------------------------------------
 @dataclass
 class RemoteTrace:
-    """Somebody's trace, fetched as it is looked at. What was fetched lies in the store, at most `limit_bytes`
-    of it (and always the last tensor); what was there before stays. Opened by `open_trace`."""
+    """The trace of another node, fetched as it is looked at. What was fetched lies in the store, at most
+    `limit_bytes` of it (and always the last tensor); what was there before stays. Opened by `open_trace`."""
 
     store: BlobStore
     client: BlobClient

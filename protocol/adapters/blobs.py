@@ -1,8 +1,8 @@
 """What a blob is called and how its bytes are judged while they stream.
 
-A blob is named by what it must hash to, so nobody is trusted for its content: by the root of a positional
-tree (docs/spec.md, section 1), of which a dispute may open any leaf. The number of bytes is part of a
-reference and known before the first byte comes: from the task for tensors, deltas and datasets, from the
+A blob is named by what it must hash to, so no peer is trusted for its content. The name is the root of a
+positional tree (docs/spec.md, section 1), of which a dispute may open any leaf. The number of bytes is part
+of a reference and known before the first byte comes: from the task for tensors, deltas and datasets, from the
 program for traces. A tree pads its last leaf, so a root alone does not fix the length.
 """
 

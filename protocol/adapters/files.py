@@ -1,11 +1,8 @@
-"""Files that only their owner reads, and that outlast a power cut: keys, salts, states, and the home's
-note of its bits.
+"""Files that only their owner reads and that outlast a power cut, and the home's bits note.
 
-Which bits this home's machine computed when it last ran, by task: a file beside the journal.
-
-It holds no secret and nothing that cannot be had again: a damaged or missing file costs one self-test.
-
-Files that only their owner reads, and that outlast a power cut: keys, salts and states lie in them.
+Keys, salts and states lie in such files. The note is a file beside the journal: it says, by task, which bits
+this home's machine computed when it last ran. It holds no secret and nothing that cannot be had again: a
+damaged or missing note costs one self-test.
 """
 
 import os

@@ -1,20 +1,18 @@
 """What a node must not forget: a SQLite database that survives a crash at any byte.
 
-The record that every journal begins with. All others are the rooms' own (`journal.py` of each).
-
-Whoever changes a record raises `journal.FORMAT`: journals written before are then refused, never misread.
-
-What a node must not forget: a SQLite database that survives a crash at any byte.
-
 A record is written before the action that makes it irrevocable (a salt before its commitment is sent);
 `append` returns only when the disk has it. So after a crash the journal knows of everything that may have
 happened, and the node asks the chain what did.
+
+Every journal begins with a `JournalBegun`. All other kinds of records belong to the rooms. A change of a
+record must raise `FORMAT`: journals written before are then refused, never misread.
 
 Every record has a checksum that also covers all records before it, and opening reads all of them. A database
 that lost its end (a deleted -wal file, an older copy) is whole to SQLite. So the number and checksum of the
 last record also stand in a file of their own, with the suffix -last. It is written after the record, and the
 disk is not waited for: after a power cut it may be behind the database, never ahead of it. An older copy of
-all files together cannot be told from the true ones here; `actions.memory.require_records` asks the chain.
+all files together cannot be told from the true ones here; `actions.runtime.joining.require_records` asks the
+chain.
 
 The files hold salts: mode 0600, one process at a time.
 """

@@ -1,9 +1,10 @@
 """Files as memory that the process can let go of, and files that are known to be unchanged.
 
-Files that this process has just written or read through, for as long as nobody touches them.
+A mapped file counts as this process's memory only while the process holds its pages, and it can let go of
+them at any time. The system keeps the pages in its cache as long as no other use needs the memory.
 
-Files as memory: what is mapped counts as this process's only while it holds its pages, and it can let go
-of them at any time. The system keeps them in its cache as long as nobody else needs the memory.
+`UnchangedFiles` remembers the files that this process has just written or read through, as long as no process
+changes them.
 """
 
 import os
@@ -76,7 +77,7 @@ _lock = Lock()
 
 
 def map_file(path: Path) -> memoryview:
-    """The bytes of a file that nobody changes. What is written to them is lost when their pages go."""
+    """The bytes of a file that no process changes. What is written to them is lost when their pages go."""
     with path.open("rb") as file:
         return _remember(mmap(file.fileno(), 0, access=ACCESS_COPY))
 

@@ -1,8 +1,8 @@
 """What strangers send, read by its type and within limits, or refused by name.
 
 A message is the JSON of a `Message` class. Its size is judged before it is read. Then every field has to be
-there, with its type, within its bounds, and no other field with it: so nothing nests deeper than the class
-does, and nothing is kept that nobody asked for.
+there, with its type and within its bounds, and no other field with it. So nothing nests deeper than the class
+does, and no field is kept that the class does not name.
 """
 
 from dataclasses import dataclass

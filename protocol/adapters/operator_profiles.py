@@ -2,8 +2,9 @@
 
     {"profile": {...}, "signature": "..."}
 
-The signature is of the SHA-256 of the profile's canonical bytes (`spec/calibration_rules.py`). It says who
-measured, so that whoever merges profiles can ask; it does not say that the figures are true.
+The signature is of the SHA-256 of the profile's canonical bytes (`spec/calibration_rules.py`). It says which
+operator measured, so that the account that merges profiles can ask. It does not say that the figures are
+true.
 """
 
 from pathlib import Path

@@ -43,7 +43,8 @@ def recover_signer(statement: Signed, signature: bytes, domain: SigningDomain, s
     """The account, in lower case, that signed the statement. Raises ProtocolFault, with `source` as culprit,
     for a malformed signature or statement.
 
-    Any well-formed signature is somebody's: compare the account with the one whose statement it should be."""
+    Any well-formed signature recovers to some account: compare it with the one whose statement it should
+    be."""
     v, r, s = _split(signature, source)
     try:
         signable = _make_signable(statement, domain)

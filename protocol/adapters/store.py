@@ -85,10 +85,12 @@ class BlobStore:
         return ref
 
     def put_hashed(self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes]) -> BlobRef:
-        """Keep bytes whose tree the caller has just built, without hashing them a second time: only that
-        `chunk_roots` (its subtrees of CHUNK_LEAVES leaves) fold to the root is checked, and that a tensor is
-        finite. Whoever reads it later judges all of it. Raises InvalidInput where either does not hold,
-        EnvironmentFault on a full disk."""
+        """Keep bytes whose tree the caller has just built, without hashing them a second time.
+
+        Only two things are checked: that `chunk_roots` (its subtrees of CHUNK_LEAVES leaves) fold to the
+        root, and that a tensor is finite. `get` judges the bytes when they are read. `open_map` does not, as
+        long as this process remembers the file. Raises InvalidInput where a check fails, EnvironmentFault on
+        a full disk."""
         if len(data) != ref.size_bytes or fold_chunks(chunk_roots) != ref.key.root:
             raise InvalidInput(
                 what="these bytes do not belong to this address",

@@ -3,7 +3,7 @@
     journal  SealMade before the seal is sent      VoteMade before the vote is
     killed   before SealMade: it begins anew       after: the same seal      after VoteMade: the same vote
 
-What a rejection must stand on. To find it the auditor compares what is in its store and asks no peer:
+What a rejection must stand on. `is_start_right`, `judge_ends` and `judge_work` find it in the store alone:
 
 REJECT_START   boundary 0 is not what the round starts from       `Evidence.proveRightStart` may not hold
 REJECT_STATE   the ends differ beyond the limits at a leaf        the signer shows that leaf when asked
@@ -12,7 +12,7 @@ REJECT_DELTA   a leaf is not the encoded difference, or what is   `Evidence.prov
 
 A word is chosen from everything at hand: first a wrong start, then the state, then the work leaf. If the
 solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN where fees could cost it too much
-(`may_say_unserved`). If the auditor's own machine fails, it votes ABSTAIN.
+(`may_say_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN.
 
 A start with step numbers of another place counts as unserved: no auditor can replay it as this segment. So
 does a start from which a step leaves the finite numbers, because no training leads there. If that cost
@@ -219,7 +219,7 @@ async def _find_carried(room: AuditRoom, drawn: DrawnAudit) -> bytes | None:
 
 async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
     """The vote on an audit, in the journal; made once. None where a vote would no longer count. Raises
-    EnvironmentFault for a failure of this node, as long as there is time to try again."""
+    EnvironmentFault for a failure that is not the solver's, as long as there is time to try again."""
     async with room.locks[drawn.place]:
         if drawn.place in room.book.votes:
             return room.book.votes[drawn.place].vote

@@ -1,15 +1,11 @@
-"""Training ahead: guess which claims of the closed round will be merged, and train the next round on that
-root.
+"""Training ahead: guess which claims will be merged, and train the next round on that root.
 
-The guess: which claims of the closed round will be merged, as far as this node knows.
+While a closed round is audited, its solvers guess which of its claims will be merged. A node makes the guess
+from what the chain and the journal have, so a killed node makes it again.
 
-It is made from what the chain and the journal have, so a killed node makes it again. What is trained on it
-is said to nobody: a round is committed to once it is opened.
-
-Training ahead: while a round is audited, its solvers train the next one on the guessed outer root.
-
-Where the guess is right, `MakeClaim` finds the claim as far as it is. Where it is wrong, only time is lost:
-nothing is committed, signed or shown because of a guess.
+If the guess is right, `MakeClaim` finds the claim as far as it is trained. If it is wrong, only time is lost:
+because of a guess a node commits to nothing, signs nothing and shows nothing. It commits to a round once the
+round is open.
 """
 
 from collections.abc import Iterator

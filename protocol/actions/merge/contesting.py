@@ -1,13 +1,12 @@
 """Contests of a posted root: open one where the own merge differs, play it, bring the leaf.
 
-What the contract needs to compute a contested leaf: the leaves of the base root's tensors, and of each
-merged claim its pseudo-gradient's leaf with what ties it to the claim. Twin: `IContests.bringLeaf`.
+All nodes compute the same bits, so a root that differs is wrong. Any account that has the posted root's tree
+may answer. The contester names the node that its own tree lacks. At the leaf any account may bring the
+inputs. A node that merged the round itself can make each of these moves: as contester, or as defender of its
+own root.
 
-Contests of a posted root: open one where the own merge differs, and play it.
-
-Everybody computes the same bits, so a root that differs is wrong. Whoever has the tree of the posted root
-answers, the contester follows the node that its own tree lacks, at the leaf anybody brings the inputs. A node
-that merged the round itself can make each of these moves: as contester, or as defender of its own root.
+The inputs of a contested leaf are the leaves of the base root's tensors. Each merged claim adds its
+pseudo-gradient's leaf, with what ties that leaf to the claim. Twin: `IContests.bringLeaf`.
 """
 
 import asyncio
@@ -62,7 +61,7 @@ def _open(party: Party, ref: BlobRef, leaf: int) -> bytes:
 
 
 ATTEMPTS_MAX = 2
-"""Own contests of one root: whoever loses them all on a sound machine does not find its error by another."""
+"""Own contests of one root. A node that has lost them all would not find its error by another one."""
 LATEST_RESPONDS = 2
 """Answers' times before the window of a root ends: from then on a node contests it besides others."""
 
@@ -177,8 +176,8 @@ def _list_checks(party: Party, state: GameState, game_round: GameRound, block: i
 
 
 def _list_contest(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
-    """An own contest, by turns. While somebody else contests the root, it waits for what comes of that, as
-    long as there is time: the other one may give up, or lose on purpose."""
+    """An own contest, by turns. While another account contests the root, this node waits for the outcome as
+    long as there is time: the other contester may give up, or lose on purpose."""
     open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
     assert game_round.root is not None
     if any(contest.contester == party.account for contest in open_ones):

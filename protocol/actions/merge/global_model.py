@@ -1,17 +1,15 @@
 """What nodes of this room ask each other, and the global model, which each node computes itself.
 
-What this room's nodes ask each other, and how: signed requests with a small JSON body.
+The questions are signed requests with a small JSON body:
 
 /outer   what stands behind an outer root          checked by its hash
 /work    the work leaf of a claim, with its path   checked against the claim's root
 /merge   a merge signature over these claims       checked against the seat's account
 
-The global model as this node computed it: nobody is believed about an outer step.
-
-Round r starts from W and M of the round before it merged with the pseudo-gradients of the merged claims. Each
-is a pure function of what the chain has, so a node computes it from the bytes, keeps it in its store, and
-compares roots. A node that comes late asks any peer what stands behind an outer root: the answer must hash to
-it.
+A node believes no other node about an outer step. Round r starts from W and M of the round before it, merged
+with the pseudo-gradients of the merged claims. Each is a pure function of what the chain has, so a node
+computes it from the bytes, keeps it in its store, and compares roots. A node that comes late asks any peer
+what stands behind an outer root: the answer must hash to it.
 """
 
 import asyncio
@@ -107,7 +105,7 @@ def get_initial_header(party: Party) -> OuterHeader:
 
 async def load_outer(party: Party, root: bytes) -> OuterHeader:
     """What stands behind an outer root: known, or from the first peer that knows it. Raises EnvironmentFault
-    or ProtocolFault where nobody says it."""
+    or ProtocolFault where no peer tells it."""
     initial, known = get_initial_header(party), party.task.claims.outer
     if root == compute_outer_root(initial):
         return initial

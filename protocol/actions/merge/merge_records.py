@@ -1,15 +1,13 @@
 """What the merge room keeps in the journal, its index, and who sits where in a round.
 
-What this room keeps in the journal. Fields are what recovery needs and nothing else knows.
+Journal records have the fields that recovery needs and that nothing else knows. basis: what a claim was
+trained from (`compute_basis`). After a reorg or a fall a round may have another base root or beacon. Then its
+new records have another basis, and records of the old basis count for nothing.
 
-basis: what a claim was trained from (`compute_basis`). After a reorg or a fall a round may have another base
-root or beacon; then its records have another basis, and those of the old one count for nothing.
+`ClaimBook` indexes the records of this node's own claims and merges of one task. It is read once at the
+start, then kept in step with every record that is written through it.
 
-The journal's records of this node's own claims and merges of one task, indexed.
-
-Read once at the start, then kept in step with every record that is written through it.
-
-Who sits where in a round: this node's slot, the shard of each slot, the order of a merge. Pure.
+Who sits where is pure: this node's slot, the shard of each slot, the order of a merge.
 """
 
 from collections import defaultdict
@@ -232,7 +230,7 @@ def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int 
 
 def find_holder(state: GameState, number: int, index: int) -> Seat | None:
     """The seat with this number that could sit in round `index`: a number is used again once its seat was
-    paid out. None where nobody remembers it."""
+    paid out. None where the state no longer holds that seat."""
     seats = (state.seats.get(number), state.former.get(number))
     return next((seat for seat in seats if seat is not None and seat.joined <= index), None)
 

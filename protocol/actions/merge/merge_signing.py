@@ -1,17 +1,14 @@
 """What the votes at hand make of a round, merge signatures, and what this room shows to peers.
 
-What the votes at hand make of a round: the machine is asked, nothing is sent.
-
 Votes reach this node as the chain takes them (`IVotes.HandedVote`). The machine says which of them would
-count in a block, and what the round would be then.
+count in a block, and what the round would be then; nothing is sent for that.
 
-Merge signatures: asked of the round's other solvers, and given to them.
+A solver asks the round's other solvers for merge signatures, and gives its own to them. It signs what it
+merged itself, once no claim of the round is undecided. It signs no set that lacks an accepted claim whose
+pseudo-gradient it has. Signing several sets is no fault: the first majority on the chain decides. The merge
+is in the journal before it is signed.
 
-A solver signs what it merged itself, once no claim of the round is undecided, and no set that lacks an
-accepted claim whose pseudo-gradient it has. Signing several sets is no fault; the first majority on the chain
-decides. The merge is in the journal before it is signed.
-
-What this room shows to whom: pseudo-gradients of closed rounds, global models, answers of its desks.
+This room shows pseudo-gradients of closed rounds, global models, and the answers of its desks.
 """
 
 import asyncio
@@ -89,8 +86,8 @@ def judge(state: GameState, index: int, handed: Iterable[Any], block: int, sende
 
 
 def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVote | None:
-    """A handed vote as the machine takes it: of its draw's seat, about its claim, seed and segment. Who keeps
-    votes has checked that, and forgets those that a reorg made void."""
+    """A handed vote as the machine takes it: of its draw's seat, about its claim, seed and segment. The audit
+    room has checked that, and lists no vote that a reorg made void."""
     (slot, draw, rank), word, _ = read_place(handed)
     seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
     segment = get_drawn_segment(state, game_round, slot, draw)
@@ -283,9 +280,11 @@ def make_desks(party: Party) -> dict[str, Desk]:
 
 
 def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Whether `account` may have this blob now. The dataset is for anybody who signs, a
-    pseudo-gradient for everybody from the close on, a global model for members and the submitter once it is
-    posted, for everybody once nothing can replace it."""
+    """Whether `account` may have this blob now.
+
+    The dataset and the task's first model are for any account that signs. A pseudo-gradient is for any
+    account once its round is closed. A global model is for the submitter and for accounts with a seat in any
+    task once its root is posted. It is for any account once its root cannot be contested any more."""
     if kind is BlobKind.DATASET:
         return True
     if party.joined is None:
@@ -308,5 +307,5 @@ def _is_model(party: Party, root: bytes, *, is_member: bool) -> bool:
 
 
 def _is_settled(party: Party, game_round: GameRound) -> bool:
-    """Whether nobody can contest the root any more."""
+    """Whether no account can contest the root any more."""
     return party.state.head_block > game_round.root_until

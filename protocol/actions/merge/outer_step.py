@@ -1,13 +1,11 @@
 """The outer step of a round over a set of its claims, and what stands behind a round's base root.
 
-The outer step of a round over a set of its claims: computed from the bytes, kept, and written down.
+A node fetches the pseudo-gradients of a round as soon as the round is closed. It computes the outer step from
+their bytes, keeps it in the store, and writes it down. It merges all claims before the votes are in: where
+all claims are accepted, that merge is the one that is posted.
 
-The deltas of a round are fetched as soon as it is closed. The merge of all of them is computed before the
-votes are in: where all claims are accepted it is the one that is posted.
-
-The base root of a round: what stands behind it, checked by the own merge where that can be had.
-
-An honest node whose own merge of a round differs from the posted root contests it and does not train on it.
+What stands behind a base root is checked by the node's own merge where it can make one. An honest node whose
+own merge differs from the posted root contests that root and does not train on it.
 """
 
 import asyncio
@@ -70,7 +68,7 @@ class FetchDelta:
     claim_root: bytes
 
     async def perform(self, party: Party) -> None:
-        """Fetch it from its solver, or from whoever has it."""
+        """Fetch it from its solver, or from another peer that has it."""
         game_round = party.game.rounds[self.round]
         name = name_claim(party, game_round, self.slot)
         await fetch_delta(party, game_round, self.slot)

@@ -1,8 +1,8 @@
 """Handing in votes, and posting the outer root with them.
 
-Each solver can do it; they take turns, so that not all send the same: the next one in the line moves where
-the one before it has not for a while. Votes go in with the root where a root can be posted. They go in alone
-where nothing can be merged, where only pay hangs on them, and shortly before they would come too late.
+Each solver can do it. They take turns, so that not all send the same: if one has not moved for a while, the
+next in line does. Votes go in with the root where a root can be posted. They go in alone where nothing can be
+merged, where only pay depends on them, and shortly before they would come too late.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from protocol.spec.game.timing import get_votes_from
 SPREAD_BLOCKS = 2
 """Blocks that the next one in the line waits for the one before it."""
 MARGIN_DIVISOR = 8
-"""Votes that nobody has handed in are when an eighth of `audit_max` is left."""
+"""A node hands in votes that no node has handed in when an eighth of `audit_max` is left."""
 WITHHELD_DIVISOR = 2
-"""Claims whose pseudo-gradient nobody shows are left out when half of `post` is left."""
+"""Claims whose pseudo-gradient this node could not fetch are left out when half of `post` is left."""
 FAR = 1 << 62
 """A block that never comes."""
 POLL_S = 0.2
@@ -130,8 +130,8 @@ def _list_post(party: Party, state: GameState, game_round: GameRound, block: int
 
 
 def choose_slots(party: Party, chosen: MergeSet) -> tuple[int, ...]:
-    """The accepted claims whose pseudo-gradients this node has: who shows them to auditors alone must not
-    keep the others from being merged."""
+    """The accepted claims whose pseudo-gradients this node has. A solver that shows its own to auditors alone
+    must not keep other claims from being merged."""
     return tuple(slot for slot in chosen.slots if is_fetched(party, chosen.game_round, slot))
 
 
@@ -178,8 +178,8 @@ def _get_margin(state: GameState) -> int:
 
 
 def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
-    """From when votes that nobody has handed in are: shortly before the next of the blocks after which they
-    would be worth less."""
+    """The block from which a node hands in votes that no node has handed in. It is shortly before the next
+    block after which they would be worth less."""
     audit_max, margin = state.terms.windows.audit_max, _get_margin(state)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
@@ -189,8 +189,9 @@ def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
 def take_turn(
     party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
 ) -> Iterator[Duty | Wait]:
-    """The duty when it is this node's turn, counted from when it was first seen to be due. last: of its
-    window; in the second half of what is left of it everybody moves, however many before them are silent."""
+    """The duty when it is this node's turn, counted from when it was first seen to be due. last: the last
+    block of its window. In the second half of what is left of the window any node may move, however many
+    before it are silent."""
     since = party.task.claims.seen.setdefault((game_round.index, what), block)
     delay = min(SPREAD_BLOCKS * compute_rank(party, game_round), max(0, last - since) // 2)
     yield duty if block >= since + delay else Wait(since + delay)

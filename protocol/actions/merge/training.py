@@ -1,17 +1,12 @@
 """A solver's claim: what it starts from, its training segment after segment, and its commitment.
 
-What a claim of a round has to start from: the base root's weights, and moments of zero or carried on.
+A claim starts from the base root's weights, and from moments that are zero or carried on. One loop trains a
+round that runs and a round that is foreseen: segment after segment, with every boundary kept, then the
+claim's root. A claim of the round that runs is committed to once it is trained.
 
-What a claim of a round is trained from: the same for a round that runs and for one that is foreseen.
-
-Training a claim: segment after segment, every boundary kept, then the claim's root. One loop for a round
-that runs and for one that is foreseen.
-
-The journal has the salts before training, each boundary as it is reached, and the claim before it is sent.
-A node that was killed goes on at its last boundary and can only ever say the same again. What was computed on
+The journal has the salts before training, each boundary as it is reached, and the claim before it is sent. A
+node that was killed goes on at its last boundary and can only ever say the same again. What was computed on
 another base root or beacon stays in the journal and counts for nothing.
-
-A solver's claim of the round that runs: trained as far as it is not yet, and committed to.
 """
 
 import asyncio
@@ -204,7 +199,7 @@ async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require
         return await asyncio.to_thread(_encode, party, work, state)
     finally:
         party.task.retraining.end_own()
-        # Whatever went wrong: what was reached is in the journal before anybody goes on.
+        # Whatever went wrong: what was reached is in the journal before any caller goes on.
         await keeping
 
 

@@ -1,8 +1,7 @@
-"""What the claims of a round come to: openings of own claims, work leaves and pseudo-gradients of all.
+"""Openings of this node's own claims, and the work leaves and pseudo-gradients of all claims.
 
-Openings of this node's own claims: of a boundary, and of the work leaf with the pseudo-gradient.
-
-What the claims of a round come to: their work leaves and pseudo-gradients, from whoever has them.
+An own claim is opened at a boundary, or at the work leaf. A work leaf or a pseudo-gradient of another claim
+comes from the solver, or from any other peer that has it.
 """
 
 import asyncio
@@ -106,13 +105,15 @@ def is_fetched(party: Party, game_round: GameRound, slot: int) -> bool:
 
 
 def list_sources(party: Party, solver: str) -> list[Peer]:
-    """Whom to ask about a claim: its solver first, then members, then everybody else."""
+    """The peers to ask about a claim, in order: members of the task and the solver, then the other peers.
+
+    In each group, peers that were silent come last. The solver is asked first unless it was silent itself."""
     return list_peers(party, party.task.task, first=solver)
 
 
 async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> bytes:
     """The pseudo-gradient of a claim, in the store from then on. Raises EnvironmentFault or ProtocolFault
-    where nobody shows it."""
+    where no peer shows it."""
     claim = game_round.claims[slot]
     proof = await find_work(party, game_round, claim)
     ref = refer_delta(proof.delta_root, party.task.spec.terms.parameter_count)
@@ -218,8 +219,8 @@ def may_read_delta(party: Party, root: bytes) -> bool:
 
 
 def _list_own_deltas(party: Party) -> set[bytes]:
-    """Of this node's own claims of closed rounds, on what stands: what was trained on a wrong guess is shown
-    to nobody."""
+    """Pseudo-gradients of this node's own claims of closed rounds, on the base root and beacon that stand.
+    What it trained on a wrong guess it shows to no peer."""
     state, book = get_state_at(party.game, party.state.head_block + 1), party.task.claims
     rounds = (r for r in state.rounds.values() if r.closed is not None and r.beacon is not None)
     finished = (book.find(game_round).finished for game_round in rounds)

@@ -1,5 +1,6 @@
-"""What must stay on a node's disk at a block, and why: a pure function of the machine's state and the node's
-own books.
+"""What must stay on a node's disk at a block, and why.
+
+It is a pure function of the machine's state and the node's own books.
 
     whole       the two rounds that were opened last, and what is trained ahead
     older       boundary 0 of the own claim, until the round's duties end
@@ -166,7 +167,7 @@ def _keep_whole(work: ClaimWork) -> Kept:
 
 
 def _keep_start(state: GameState, books: Books, game_round: GameRound, work: ClaimWork, block: int) -> Kept:
-    """Of an older round: boundary 0, and what somebody may want of it now."""
+    """Of an older round: boundary 0, and what an auditor, a dispute or a question may want of it now."""
     index, slot = game_round.index, find_own_slot(state, game_round, books.account)
     wanted = {0} | list_wanted_boundaries(state, books, game_round, block)
     for boundary in wanted & work.boundaries.keys():

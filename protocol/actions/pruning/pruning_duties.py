@@ -137,7 +137,7 @@ def _list_restored(party: Party, state: GameState, game_round: GameRound, block:
 
 
 def forget_steps(party: Party, state: GameState, block: int) -> None:
-    """Show steps that somebody asked for no more, once their round is over."""
+    """Stop showing steps that a peer asked for, once their round is over."""
     desk = party.task.cases.desk
     for place, states in list(desk.shown.items()):
         game_round = state.rounds.get(place[1])

@@ -1,16 +1,13 @@
-"""Until which block a node can be asked for states, which blobs its records name, and what pruning
-remembers.
+"""Until when a node can be asked for states, which blobs its records name, and pruning's memory.
 
-Until which block a round can still make somebody ask for its states. Pure: all from the machine's state.
+The windows tell until which block a peer can still ask for states of a round. They are pure functions of the
+machine's state. Each answers for a block; the window's last block is inside.
 
-Each function answers for a block; the window's last block is inside.
+The records of a task name blobs, whether those are still needed or not. A blob that no record names is a
+stray: a state that is being fetched or replayed, or a pseudo-gradient of another solver after a restart.
+`pruning_duties.py` deletes it later, and never at first sight.
 
-Which blobs the records of a task name, whether they are still needed or not.
-
-What no record names (a state that is being fetched or replayed, a pseudo-gradient of another solver after a
-restart) is a stray: `pruning_duties.py` deletes it later, and never at first sight.
-
-What a node remembers of its pruning while it runs. A restart forgets it, and nothing is lost.
+What a node remembers of its pruning while it runs is lost at a restart, and nothing else is lost with it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -88,8 +85,9 @@ def find_votes_until(state: GameState, ref: StatementRef) -> int | None:
 
 
 def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
-    """Whether the signer of a vote can be asked for both ends, or somebody of its round is. A draw that this
-    chain does not know, after a reorg, may be back: then yes. In an exact task as long as votes count."""
+    """Whether the signer of a vote can be asked for both ends, or an ask or dispute on a statement of its
+    round is open. A draw that this chain does not know, after a reorg, may be back: then yes. In an exact
+    task it is so as long as votes count."""
     until = get_ask_until(state, ref)
     if until is None or is_questioned(state, ref.round):
         return True

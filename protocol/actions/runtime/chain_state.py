@@ -1,13 +1,7 @@
-"""What the chain tells, folded: tasks with their games, peers and their endpoints, and what is said inside
-disputes.
+"""What the chain tells, folded: tasks with their games, peers, stakes, and moves inside disputes.
 
-Who has a stake: answers from memory, for each request of a stranger.
-
-Who can be reached where: folded from the chain's events, so it answers from memory.
-
-What the chain tells, folded: tasks with their games, peers, and what is said inside disputes.
-
-After a reorg the events that stand are folded again from the first.
+Which accounts have a stake, and where each account serves, is answered from memory, because every request of
+a stranger asks it. After a reorg the events that stand are folded again from the first.
 """
 
 import logging
@@ -71,8 +65,8 @@ class Network:
     peers: dict[str, Peer] = field(default_factory=dict)
 
     def announce(self, account: str, url: str, certificate_sha256: bytes) -> None:
-        """Where the account serves from now on. Anybody may announce anything; a malformed endpoint is as
-        good as none."""
+        """Where the account serves from now on. Any account may announce anything; a malformed endpoint
+        counts as none."""
         try:
             self.peers[account] = Peer(account, url, certificate_sha256)
         except ProtocolFault:
@@ -103,10 +97,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ChainState:
-    """The fold of all events up to `head_block`. By task id: games, texts (the training text), task_terms (as
-    the contracts have them), inner (asks and disputes), contests, refused (tasks that cannot be folded, and
-    why; nobody joins one). credits: what each account may withdraw or stake, in wei; seals: when this account
-    sealed which proof."""
+    """The fold of all events up to `head_block`.
+
+    By task id: games, texts (the training text), task_terms (as the contracts have them), inner (asks and
+    disputes) and contests. refused: the tasks that this node cannot fold and does not join, and why. credits:
+    what each account may withdraw or stake, in wei; seals: when this account sealed which proof."""
 
     account: str
     limits: DeploymentLimits
@@ -138,7 +133,8 @@ class ChainState:
         return self._seated.holds_in(account, task)
 
     def take(self, batch: Batch) -> None:
-        """Fold a batch. An event costs only its own task anything: anybody posts tasks."""
+        """Fold a batch. Any account can post a task, so an event that cannot be folded stops only its own
+        task. Where this account has, or had, a seat in that task, the error is raised."""
         if batch.forget_from is not None:
             self._refold([event for event in self._events if event.block_number < batch.forget_from])
         for event in batch.events:

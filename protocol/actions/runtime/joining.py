@@ -1,17 +1,13 @@
 """Joining a task: read it from the chain, refuse it where it could hurt, fetch its data, take a seat.
 
-Before anything is staked on a task: does this machine stay inside the bounds, and does the deployed
-referee judge as this node does?
+A party stakes nothing before all of that is checked. A party that works without a seat (the submitter, a
+helper) joins the same way and stops before the stake.
 
-One step from the task's first state, on its data, is traced and checked. One element of each kind of
-operation is shown to the referee by `eth_call`, as computed and spoiled. Each account draws other elements.
-A referee of another version, a program understood otherwise or kernels that err would otherwise be found out
-in a dispute, at the price of a stake.
-
-Joining a task: read it from the chain, refuse it when it could hurt, fetch its data, take a seat.
-
-Nothing is staked before all that was checked. A party that works without a seat (the submitter, a helper)
-joins the same way and stops before the stake.
+The machine check asks whether this machine stays inside the bounds, and whether the deployed referee judges
+as this node does. One step from the task's first state, on its data, is traced and checked. One element of
+each kind of operation is shown to the referee by `eth_call`, as computed and spoiled. Each account draws
+other elements. The check finds a referee of another version, a program understood otherwise, or kernels that
+err. Without it a party would learn of them only in a dispute, at the price of a stake.
 """
 
 import asyncio
@@ -224,7 +220,7 @@ def read_spec(party: Party, task: bytes) -> TaskSpec:
 def refuse_harmful(
     terms: GameTerms, spec: TaskSpec, figures: Figures | None, limits: DeploymentLimits
 ) -> None:
-    """Raises InvalidInput where the task could hurt an honest node: windows that nobody can meet, roots that
+    """Raises InvalidInput where the task could hurt an honest node: windows that no node can meet, roots that
     are not those of its text, amounts that do not pay."""
     refusal = check_terms(terms, limits)
     if refusal is not None:

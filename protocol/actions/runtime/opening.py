@@ -1,14 +1,10 @@
-"""Opening a party: chain, journal, store, client and server; or only reading the chain and what nodes
-serve.
+"""Opens a party, or a reader of the chain and of what nodes serve.
 
-What the rooms of a node offer to its peers and keep in its journal, put together.
+A party has chain, journal, store and client, and the server that its peers ask. What the rooms of a node
+offer to peers and keep in the journal is put together here.
 
-Opening a party: chain, journal, store, client, and the server that its peers ask.
-
-Reading a chain and what its nodes serve, and nothing more: no endpoint is announced, nothing is sent.
-
-So it takes an account that can sign requests, and no coin and no stake. It takes no journal either: it works
-beside a running node of the same home.
+A reader announces no endpoint and sends no transaction. So it takes an account that can sign requests, and no
+coin and no stake. It takes no journal either: it works beside a running node of the same home.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -67,7 +63,7 @@ def list_desks(party: Party) -> Iterator[Mapping[str, Desk]]:
 async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what they
     raise, and InvalidInput for an endpoint that no peer could use or the journal of another account."""
-    # Before anything is begun: what is announced stands on chain for everybody.
+    # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
     limit_memory(config)
@@ -126,7 +122,7 @@ class _Offers:
     party: Party
 
     def make_policy(self) -> ReadPolicy:
-        """Anybody may ask; the rooms decide what whom is shown."""
+        """Any account may ask; the rooms decide which account is shown what."""
         return ReadPolicy(
             is_staked=lambda account: True,
             may_read=self.may_read,
@@ -136,8 +132,8 @@ class _Offers:
         )
 
     def is_member(self, account: str) -> bool:
-        """Whether it is the submitter, or has a seat, of the task that this node works on. A seat of another
-        task says nothing: anybody posts tasks in which seats cost next to nothing."""
+        """Whether the account is the submitter, or has a seat, of the task that this node works on. A seat of
+        another task says nothing: any account can post a task in which seats cost next to nothing."""
         joined, state = self.party.joined, self.party.state
         if joined is None:
             return False

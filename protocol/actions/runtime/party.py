@@ -1,18 +1,14 @@
-"""One party of the round: a key, a home folder, the chain's state, its credit, its peers and its duties.
+"""One party of the round: a key, a home folder, the chain's state, its credit, peers and duties.
 
-One party of the round: a key, a home folder, what the chain tells, and the task that it works on.
+Every role is a party. What differs is which duties it registers. Stakes and bonds are taken from the credit
+that this account has in the purse.
 
-Every role is a party. What differs is which duties it registers.
+A room lists the duties of a node, and the loop performs them. A duty is a frozen dataclass that says what it
+is about, so that equal ones are one. A room lists what is due now from what the chain told and what the
+journal knows, without asking any peer: `list_duties(party, block)`. It announces as a `Wait` what will become
+due at a block that the machine does not know of.
 
-Money of this account in the purse: stakes and bonds are taken from its credit.
-
-What a node has to do: a room lists its duties, the loop performs them.
-
-A duty is a frozen dataclass that says what it is about, so that equal ones are one. A room lists what is due
-now from what the chain told and what the journal knows, without asking anybody: `list_duties(party, block)`.
-What will become due at a block that the machine does not know of, it announces as a `Wait`.
-
-Whom a node asks for what anybody may have, in which order.
+`list_peers` says in which order a node asks its peers for public data.
 """
 
 import asyncio
@@ -141,8 +137,8 @@ class Duty(Hashable, Protocol):
     """One thing to do now."""
 
     async def perform(self, party: Party) -> None:
-        """Do it. Raises ContractRefused where somebody was faster, ProtocolFault or EnvironmentFault where it
-        has to be tried again later."""
+        """Do it. Raises ContractRefused where another account was faster, ProtocolFault or EnvironmentFault
+        where it has to be tried again later."""
 
 
 @dataclass(frozen=True)
@@ -157,9 +153,12 @@ ListDuties = Callable[[Party, int], Iterator[Duty | Wait]]
 
 
 def list_peers(party: Party, task: bytes, first: str = "") -> list[Peer]:
-    """All others that can be reached, the account `first` at their head, members of the task before
-    strangers: to announce an endpoint costs nothing, and who has announced the first hundred would be asked
-    first. Among members, and among strangers, who was silent comes after those who were not."""
+    """All other reachable peers, in the order in which to ask: members of the task and `first`, then
+    strangers.
+
+    Members go first because an endpoint costs nothing: otherwise the account that announced the first hundred
+    would be asked first. In each group, peers that were silent come last, in the order of their last silence.
+    Of equally silent ones `first` leads."""
 
     def rank(peer: Peer) -> tuple[bool, float, bool]:
         is_stranger = peer.account != first and not party.state.is_member(peer.account, task)

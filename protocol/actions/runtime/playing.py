@@ -1,13 +1,9 @@
-"""A role's life on one task: join, read new blocks, ask the rooms what is due, perform it, until the task
-is closed.
+"""A role's life on one task: join, take a seat, and perform its rooms' duties until it closes.
 
-The loop of every role: read new blocks, fold their events, ask the rooms what is due, perform it.
-
-A duty is performed once at a time. Whether it succeeded is asked of the chain and of the journal alone: it is
-listed no more once its event is folded. So a killed node needs no recovery of its own: it folds the events
-again and goes on with what is still due.
-
-A role's whole life on one task: join, take a seat, perform the duties of its rooms until it is closed.
+The loop of every role reads new blocks, folds their events, asks the rooms what is due, and performs it. A
+duty is performed once at a time. Only the chain and the journal tell whether it succeeded: it is listed no
+more once its event is folded. So a killed node needs no recovery of its own: it folds the events again and
+goes on with what is still due.
 """
 
 import asyncio
@@ -118,7 +114,7 @@ class Loop:
             await duty.perform(self.party)
             self.pauses.pop(duty, None)
         except ContractRefused as refusal:
-            # Somebody was faster, or a window closed: the next fold tells. Not worth a line unless it stays.
+            # Another account was faster, or a window closed: the next fold tells. Logged only if it stays.
             self._fail(duty, refusal, logging.DEBUG)
         except EnvironmentFault as fault:
             # Usually a peer that has not read the chain as far: the next try finds it ready.

@@ -1,17 +1,14 @@
-"""Permissionless upkeep: the calls that keep a task going, in the form that the contracts take.
+"""Permissionless upkeep: lists the calls that keep a task going, and sends them to the contracts.
 
-What an ask was opened with: whoever answers or ends it brings it again. The chain has logged all of it.
+Any account may send these calls. Members send them so that a task comes to its end, whichever accounts are
+silent. They are seals, roots that stand, settlements, payouts, silent seats, and ends of asks, disputes and
+contests whose clock has run out. The machine says what is due (`list_upkeep`), and a rotation who sends it
+(`find_turn`).
 
-How a call that anybody may send is written for the contracts.
+A call that answers or ends an ask repeats what the ask was opened with. The chain has logged all of it.
 
-UPKEEP: the calls that anybody may send and somebody must, so that a task comes to its end whoever is
-silent.
-
-Seals, roots that stand, settlements, payouts, silent seats, and ends of asks, disputes and contests whose
-clock has run out. The machine says what is due (`list_upkeep`), the rotation who sends it (`upkeep.py`).
-
-A task that has not begun yet is closed by no node of its own accord, however long it waits for members: its
-submitter halts it, or somebody says so (`touchstone task close`).
+No node closes by itself a task that has not begun, however long the task waits for members: its submitter
+halts it, or an operator closes it (`touchstone task close`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -145,7 +142,7 @@ class Upkeep:
     call: GameCall
 
     async def perform(self, party: Party) -> None:
-        """Send it. Raises ContractRefused where somebody was faster."""
+        """Send it. Raises ContractRefused where another account was faster."""
         await send_upkeep(party, self.call)
 
 
@@ -159,7 +156,8 @@ def list_duties(party: Party, block: int) -> Iterator[Upkeep | Wait]:
 
 
 def list_calls(party: Party, game: LoggedGame, block: int) -> Iterator[GameCall]:
-    """Everything that is due in `block`, whoever's turn it is; seats that settle together in pages."""
+    """Every call that is due in `block`, whether or not it is this node's turn. Seats that settle together
+    come in pages."""
     due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseGame) and is_gathering(game))]
     yield from _page(call for call in due if isinstance(call, SettleSeat))
     ends = {call.dispute for call in due if isinstance(call, EndDispute)}

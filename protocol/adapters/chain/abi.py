@@ -1,17 +1,11 @@
 """The contracts' ABI: functions, events, errors and structs, and Python values to its bytes and back.
 
-The structs that calls take and return and that have a class of their own, by their Solidity names.
+Names are in snake case. No other module knows how the chain encodes. Format: Solidity documentation,
+"Contract ABI Specification".
 
-What the contracts' ABI lists: functions, events and errors, with names in snake case.
-
-`abi.py` turns values into bytes and back by it. Format: Solidity documentation, "Contract ABI
-Specification".
-
-From Python values to the ABI's bytes and back, so that no other module knows how the chain encodes.
-
-Numbers and enums are int, `bytesN` are bytes, addresses are lower-case `0x` strings, lists are tuples.
-Structs are those of `abi.py` of the same name; any other is a named tuple. Fields carry the Solidity name
-in snake case.
+Numbers and enums are int, `bytesN` are bytes, addresses are lower-case `0x` strings, lists are tuples. A
+struct of the same name in `STRUCTS` has that class; any other is a named tuple. Fields carry the Solidity
+name in snake case.
 """
 
 import json
@@ -73,7 +67,8 @@ class Parameter:
 
     @property
     def is_hashed(self) -> bool:
-        """Whether the topic of an indexed one is the hash of the value, which nobody gets back from it."""
+        """Whether the topic of an indexed one is the hash of the value, from which the value cannot be
+        recovered."""
         return self.is_list or bool(self.items) or self.kind in ("string", "bytes")
 
 
@@ -217,7 +212,7 @@ def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> byt
 def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
     """The values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD. Raises
     EnvironmentFault where `data` is not their encoding."""
-    # Solidity checks no text, so whoever sends a string chooses its bytes. Its encoding is that of bytes.
+    # Solidity checks no text, so the sender of a string chooses its bytes. Its encoding is that of bytes.
     kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
     try:
         values = decode(kinds, data)

@@ -1,8 +1,6 @@
 """The chain and the contracts of the round as a role sees them: nothing of JSON-RPC.
 
-The chain as a role sees it, whatever stands there: the head, the events; nothing of JSON-RPC.
-
-The contracts of the round as a role sees them. `contracts/game/interfaces` is the manual of each.
+`contracts/game/interfaces` is the manual of each contract.
 """
 
 from collections.abc import AsyncIterator

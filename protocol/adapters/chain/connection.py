@@ -1,15 +1,12 @@
 """One chain over JSON-RPC: transport, requests, and its failures in our words.
 
-JSON-RPC over one aiohttp session: the transport below web3.
+The transport below web3 is one aiohttp session. web3's own AsyncHTTPProvider takes a thread lock in a helper
+thread for each request. A request that is cancelled at that moment leaves the lock taken, and every later one
+of the process waits for ever (docs/decisions/0009-http-below-web3.md).
 
-web3's own AsyncHTTPProvider takes a thread lock in a helper thread for each request; a request that is
-cancelled at that moment leaves it taken, and every later one of the process waits for ever
-(docs/decisions/0009-http-below-web3.md).
-
-One chain over JSON-RPC: what is asked of it, and its failures in our words.
-
-Plain HTTP requests, polled: there is no subscription that can be lost, and a restart of the chain's node is
-only a few failed requests. Every answer names its block, so `event_logs.py` sees gaps and reorgs.
+Requests are plain HTTP, and polled: there is no subscription that can be lost, and a restart of the chain's
+node is only a few failed requests. Every answer says which block it belongs to, so `event_logs.py` sees gaps
+and reorgs.
 """
 
 import asyncio

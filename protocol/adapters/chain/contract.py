@@ -1,12 +1,10 @@
 """A contract as a node calls it: every function of its ABI is a method; ERC-20 tokens too.
 
-The ABI of an ERC-20 token as far as it is used here (EIP-20); any such token can be staked.
+A new function of a contract needs no code here. `await chain.purse.deposit(wei)` sends `Purse.deposit`; a
+`view` or `pure` function is read. Names are the ABI's in snake case, and `abi.py` converts the values. The
+files in `contracts/game/interfaces` are the manual.
 
-A contract as a node calls it: every function of its ABI is a method, so a new call needs no code here.
-
-`await chain.purse.deposit(wei)` sends `Purse.deposit`; a `view` or `pure` function is read. Names are the
-ABI's in snake case, values as `abi.py` converts them. The manual are the files in
-`contracts/game/interfaces`.
+Of an ERC-20 token (EIP-20) the ABI is here as far as it is used; any such token can be staked.
 """
 
 from collections import namedtuple

@@ -1,8 +1,6 @@
-"""Where the contracts live: the only file that a stranger needs to play, and how it is written and read.
+"""Where the contracts live: the only file that a stranger needs to play.
 
-What every deployment file has in common: addresses, its text, and how it is written.
-
-Where the contracts of the round live: the only file that a stranger must be given to play.
+Every deployment file has addresses, a text form, and one way in which it is written and read.
 """
 
 from collections.abc import Mapping
@@ -43,7 +41,7 @@ def format_file(deployment: Message) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it finds all of it, the old one or the new one."""
+    """Write a file so that a reader finds either all of the old one or all of the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(text)

@@ -1,11 +1,9 @@
 """The events of the contracts in order: decoded by the ABI alone, gaps back-filled, reorgs noticed.
 
-From a raw log to what it says, by the ABI alone: a new event, or a new contract, needs no code here.
-
-The events of the contracts in order, gaps back-filled and reorgs noticed.
+A new event, or a new contract, needs no code here.
 
 A follower remembers the hashes of the heads it has processed. When the newest of them is no longer on the
-chain it walks back to one that is, says from where everything is void, and reads again from there.
+chain, it walks back to one that is. It says from where everything is void, and reads again from there.
 """
 
 from collections import deque
@@ -132,7 +130,7 @@ class EventReader:
             try:
                 found += self.decode(await self._connection.logs(list(self._registry.contracts), start, end))
             except EnvironmentFault:
-                # Anybody can log a lot: an answer that is too long, or too slow, comes in parts.
+                # Any account can log a lot: an answer that is too long, or too slow, comes in parts.
                 if end == start:
                     raise
                 span = (end - start + 1) // 2

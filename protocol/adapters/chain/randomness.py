@@ -1,13 +1,8 @@
-"""Proofs of a block's random value: block headers, drand's signatures, and what the calls that seal a draw
-take.
+"""Proofs of a block's random value, which the calls that seal a draw take.
 
-A block's header as bytes, from what JSON-RPC tells of it: its Keccak hash is the block's.
-
-The randomness contract, and the proof of a block's value that the calls which seal a draw take.
-`contracts/interfaces/IRandomness.sol` is the manual.
-
-Signatures of drand's quicknet over HTTPS. What a server answers is checked by the contract, not
-believed.
+A block's header is written as bytes from what JSON-RPC tells of it: its Keccak hash is the block's.
+Signatures of drand's quicknet are fetched over HTTPS. The contract checks what a drand server answers;
+nothing here believes it. `contracts/interfaces/IRandomness.sol` is the manual.
 """
 
 import asyncio

@@ -1,13 +1,7 @@
-"""What a contract says when it refuses a call, in words: the rule, what was expected, what was found.
+"""What a contract says when it refuses a call, in words: the rule, the expected, the found.
 
-The words for custom errors whose sources say none: the rule, what was expected, what was found, what to
-do.
-
-What a contract says when it refuses a call, in words: the decoded custom error, what was expected and what
-to do.
-
-The contracts return a selector and values. People need a sentence, and code needs the name; ContractRefused
-has both.
+A contract returns a selector and values. People need a sentence, and code needs the name; ContractRefused has
+both. Custom errors whose sources have no words get theirs here.
 """
 
 import re

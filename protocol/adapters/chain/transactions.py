@@ -112,10 +112,12 @@ class Sender:
         raise _fault(self.address, f"each of {self._patience.attempts} nonces went to another transaction")
 
     async def recover(self, *, is_alone: bool = True) -> int:
-        """Wait until nothing that this account sent earlier is waiting; replace what is stuck by an empty
-        transfer, but only where no other process of the account runs (`is_alone`): that one sees to its own,
-        and what is sent now comes after it. Return how many were waiting. Whoever crashed calls this before
-        it asks the chain what has been done."""
+        """Wait until nothing that this account sent earlier is waiting; return how many transactions were
+        waiting.
+
+        A node that has crashed calls this before it asks the chain what has been done. Stuck transactions are
+        replaced by empty transfers, but only where no other process of the account runs (`is_alone`). Another
+        process sees to its own, and what is sent now comes after it."""
         mined = await self._connection.transaction_count(self.address, "latest")
         waiting = await self._connection.transaction_count(self.address, "pending") - mined
         deadline = time.monotonic() + self._patience.resend_after_s

@@ -119,7 +119,7 @@ class RequestVerifier:
         self._counts[account] += 1
 
     def _forget(self, now: float) -> None:
-        """Drop what is stale by now, of whoever it is: an account may ask once and never again."""
+        """Drop the nonces of all accounts that are stale by now: an account may ask once and never again."""
         while self._seen and next(iter(self._seen.values())) < now:
             (account, _), _ = self._seen.popitem(last=False)
             self._counts[account] -= 1

@@ -96,8 +96,8 @@ class BlobClient:
         return self._session.get_silence(peer)
 
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
-        """What the desk of this name answers to a message, read as `form`. Asked once: whoever waits for an
-        answer asks again. Raises as fetch does."""
+        """What the desk of this name answers to a message, read as `form`. It is asked once; a caller that
+        needs an answer asks again. Raises as fetch does."""
         body = encode_message(message)
         path = conventions.format_desk(desk, body)
         headers = self._signer.sign("POST", path, peer.account)

@@ -1,14 +1,10 @@
 """What server and client agree on: endpoints, paths, desks and JSON answers.
 
-What a node answers in JSON: its own status, and why it refuses.
+An endpoint is the address under which a node's peers connect to it, announced on chain. One rule holds for
+both sides: a node refuses to announce what its peers would refuse to use.
 
-The paths that server and client agree on. A blob's path holds a known kind and 64 hex digits, no name.
-
-Desks: who answers which messages of peers. A room of the node opens one for each kind of message.
-
-What an endpoint is: the address under which a node's peers connect to it, announced on chain.
-
-One rule for both sides: a node refuses to announce what its peers would refuse to use.
+A blob's path holds a known kind and 64 hex digits, no name. A desk answers one kind of message of peers; a
+room of the node opens one for each kind. In JSON a node answers with its own status, or says why it refuses.
 """
 
 import re

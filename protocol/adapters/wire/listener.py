@@ -1,18 +1,15 @@
-"""Takes connections: the node's TLS identity, so many handshakes at a time, and no log line for malformed
-requests.
+"""Takes connections: the node's TLS identity, a limit on handshakes, no log of malformed requests.
 
-What is logged of requests that are none: nothing. Whoever connects can send them, as many as the line
-takes, and each would leave a traceback; a node's log must not fill its disk.
+A bare connection costs memory and an open file before anything is known of the peer that made it. So the
+number of handshakes at a time is limited. Where too many are under way, the oldest is given up: an honest
+peer's takes a fraction of a second.
 
-A node's TLS identity: a self-signed certificate whose SHA-256 is registered on chain.
+A node's TLS identity is a self-signed certificate whose SHA-256 is registered on chain. No certificate
+authority is asked: the chain says which certificate belongs to which account, and a client accepts that one
+and no other.
 
-No certificate authority is asked: the chain says which certificate belongs to which account, and a client
-accepts that one and no other.
-
-Takes connections and shakes hands, so many at a time: a bare connection costs memory and an open file
-before anything is known of who made it.
-
-Where too many handshakes are under way the oldest is given up: an honest peer's takes a fraction of a second.
+Malformed requests are not logged. Any peer can send as many as the line takes, and each would leave a
+traceback; a node's log must not fill its disk.
 """
 
 import asyncio
@@ -141,7 +138,8 @@ log = logging.getLogger(__name__)
 
 
 class TlsListener:
-    """Listens until it is closed; whoever has shaken hands is given to the protocol's factory."""
+    """Listens until it is closed. Each connection that has shaken hands is given to the protocol's
+    factory."""
 
     def __init__(
         self,
@@ -203,7 +201,7 @@ class TlsListener:
             task = asyncio.create_task(self._shake(connection))
             self._shaking[task] = None
             task.add_done_callback(lambda done: self._shaking.pop(done, None))
-            await asyncio.sleep(0)  # Taking one that waits gives nobody else a turn.
+            await asyncio.sleep(0)  # Taking one that waits gives no other task a turn.
 
     async def _shake(self, connection: socket.socket) -> None:
         """Raises nothing: who does not speak TLS is dropped."""

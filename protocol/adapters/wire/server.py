@@ -1,7 +1,7 @@
 """Serves a node's blobs to its peers.
 
-Who may read what is the role's decision, asked anew for each request: a solver shows a start state before the
-end state, or the audit would not be blind. An absent and a withheld blob get the same answer, so that nobody
+The role decides which account may read what, anew for each request: a solver shows a start state before the
+end state, or the audit would not be blind. An absent and a withheld blob get the same answer, so that no peer
 can probe for a root that it guessed. Answers of the callbacks must come from memory: a request must not cost
 the node a call to the chain.
 """
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadPolicy:
-    """What a role decides; addresses are in lower case, all three answer at once."""
+    """What a role decides. Addresses are in lower case, and each function answers at once."""
 
     is_staked: Callable[[str], bool]
     """is_staked(account): whether the account may ask at all"""
@@ -47,7 +47,7 @@ class ReadPolicy:
     get_status: Callable[[], NodeStatus]
     """get_status(): what this node says of itself at /status; it is public"""
     find_desk: Callable[[str], Desk | None] = lambda name: None
-    """find_desk(name): who answers messages of this kind, None where nobody does"""
+    """find_desk(name): the desk that answers messages of this kind, None where there is none"""
     is_member: Callable[[str], bool] = lambda account: True
     """is_member(account): whether it is one of those that this node works with. All others are strangers:
     they share a small part of what is answered at once, since an account costs nothing"""

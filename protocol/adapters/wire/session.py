@@ -1,18 +1,15 @@
-"""One request to one peer, or to several in turn: pinned, bounded in size and time, failures sorted by
-whose they are.
+"""Requests to one peer, or to several in turn: pinned, bounded, and with failures sorted by cause.
 
-Names of peers are looked up in threads of their own.
+Requests are bounded in size and time. A pause, a broken connection, a busy or unwilling server is the
+environment's fault: it is asked again with growing pauses. A wrong certificate, or an answer that no honest
+server gives, is the peer's fault, and it is not asked for twice.
 
-A lookup cannot be broken off, and whoever announces a name also chooses how long its servers take to answer.
-In asyncio's common threads a few such names would hold up training, hashing and reading from disk.
+`ask_in_turn` asks several peers for the same, one after the other, and does not wait for a slow one: it asks
+the next beside it. A peer that is slow on purpose costs a pause and no more.
 
-Asking several peers for the same, one after the other, and not waiting for a slow one: the next is asked
-beside it. Who answers slowly on purpose costs a pause and no more.
-
-One request to one peer: pinned, bounded in size and time, and its failures sorted by whose they are.
-
-A pause, a broken connection, a busy or unwilling server is the environment's: asked again with growing
-pauses. A wrong certificate or an answer that no honest server gives is the peer's, and not asked for twice.
+Names of peers are looked up in threads of their own. A lookup cannot be broken off, and the account that
+announces a name also chooses how long its servers take to answer. In asyncio's common threads a few such
+names would hold up training, hashing and reading from disk.
 """
 
 import asyncio
@@ -30,7 +27,7 @@ from protocol.adapters.wire.conventions import FORM, MAX_REFUSAL_BYTES, REFUSAL,
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 LOOKUPS = 32
-"""At once; more wait, and whoever asks gives up after its time to connect."""
+"""At once; more wait, and a request gives up after its time to connect."""
 
 
 class OwnResolver(AbstractResolver):
@@ -119,7 +116,7 @@ REMEDIES = {
     403: WHO_MAY_READ,
     409: "It is asked again: the peer may not have read the chain as far.",
 }
-"""By the status of a refusal: what whoever asked can do."""
+"""By the status of a refusal: what the account that asked can do."""
 
 
 @dataclass(frozen=True)
