@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("touchstone", deadline=None, print_blob=True)
 settings.load_profile("touchstone")
 
-LONGEST_FIRST = ("tests/e2e/", "tests/rounds/", "tests/benchmarks/", "tests/faults/", "tests/scripts/")
+LONGEST_FIRST = ("tests/e2e/", "tests/rounds/", "tests/lab/benchmarks/", "tests/faults/", "tests/scripts/")
 """Two processes share the files: a long one that comes last leaves one of them without work."""
 
 

@@ -1,1 +1,1 @@
-"""The rules as pure functions, standard library only, so that anyone can check them by reading."""
+"""The rules as pure functions, standard library only, so that a reader can check them."""

@@ -31,7 +31,7 @@ from protocol.spec.params import TAU_FRACTION_BITS
 MARGIN = 10
 """Times the honest maximum, for hardware that was not measured: what lies beyond is called false."""
 MIN_OPERATORS = 3
-"""Of two that differ nobody knows which one is the outlier."""
+"""Where only two differ, no rule can tell which one is the outlier."""
 MIN_CONFIGURATIONS = 12
 """different ways to compute, over all operators together."""
 MIN_SEGMENTS = 32
@@ -40,8 +40,8 @@ MIN_SEGMENTS = 32
 DEFAULT_SEGMENTS = MIN_SEGMENTS + 16
 """What an operator replays unless told otherwise: ill-conditioned segments are left out of a profile."""
 OUTLIER_RATIO = 10
-"""Times the median of the operators: noise that the others do not see is a broken machine or somebody's wish
-for wide limits."""
+"""Times the median of the operators: noise that the others do not see comes from a broken machine, or
+from an operator that wants wide limits."""
 LEAST_MAXIMUM = Fraction(1, 1 << 22)
 """The least distance that makes a difference: a few roundings of float32."""
 
@@ -67,7 +67,7 @@ class Evidence:
 def make_limits(maxima: Maxima, floors: Floors) -> Limits:
     """Each quantity's largest distance, or LEAST_MAXIMUM where that is larger, times the margin.
 
-    Raises InvalidInput where the noise is so large that limits so wide would bind nobody."""
+    Raises InvalidInput where the noise is so large that the limits would bind no solver."""
     if max(maxima) * MARGIN >= 1:
         raise InvalidInput(
             what="honest machines differ too much to be told from false ones",
@@ -86,8 +86,8 @@ def make_limits(maxima: Maxima, floors: Floors) -> Limits:
 def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
     """Limits that hold for all operators: those of the largest distance that any of them saw.
 
-    Raises InvalidInput where there is too little to go by, with what is missing, or where an operator is an
-    outlier, with its name: whoever posts the task finds out why, or leaves it out."""
+    Raises InvalidInput where the evidence is too little, with what is missing, or where an operator is an
+    outlier, with its name. The submitter of the task then finds out why, or leaves that operator out."""
     _require_enough(evidence)
     if outliers := find_outliers(evidence):
         raise InvalidInput(

@@ -1,17 +1,14 @@
 """Every random choice of the protocol, from seeds that no party chooses: segments, auditors, shards.
 
-Every random choice of the protocol (docs/spec.md, section 4), from seeds that nobody could choose. Twin:
-`Draw.sol`.
+The choices are those of docs/spec.md, section 4. Twins: `Draw.sol` and `AuditDraw.sol`.
 
-A seed hangs on the randomness of a block that was fixed before anyone knew it; all that follows is a keyed
-hash of that seed, so that each node and the contract deal the same cards. Rejection sampling keeps every
-choice exactly uniform.
+A seed comes from the randomness of one block. That block is fixed before any party knows its randomness, and
+claims are committed before any party knows the seed that draws their audits. Every choice is a keyed hash of
+a seed, so each node and the contract deal the same cards. Every choice is exactly uniform, because
+`draw_uniform` rejects the hashes that would make it uneven.
 
-Who audits what in a round, and who trains on which shard. All of it follows from one seed a round. Twin:
-`AuditDraw.sol`.
-
-A seed hangs on the randomness of one block, which nobody knew when the claims were committed. Every choice is
-exactly uniform, because `draw_uniform` rejects what would make it uneven.
+One seed a round decides which auditor audits which segment. The beacon decides which solver trains on which
+shard.
 
     segments     of a claim   no two are neighbours, and each segment of the claim is drawn equally often
     permutation  of a pool    once a seed: it mixes the frozen seats, and auditors are places in it
@@ -191,7 +188,7 @@ def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: in
 
     The round has T = q * slots draws. Draw t = q * slot + draw takes place t, round and round, so that all
     seats get equally many draws, give or take one. The reserves stand T places further each, or a third of
-    the pool where that is less. With 3 q places or more, nobody audits one claim twice."""
+    the pool where that is less. With 3 q places or more, no auditor audits one claim twice."""
     _require_pool(0 <= slot < slots, "no such slot", f"0 <= slot < {slots}", slot)
     _require_pool(
         0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw

@@ -3,7 +3,7 @@
     TouchstoneError
     |-- InvalidInput        the caller's: an argument, an option, a file of one's own. Fix it, call again.
     |-- ProtocolFault       the counterparty's: it broke a rule. The fields are evidence; do not retry.
-    `-- EnvironmentFault    nobody's: a chain, a disk, a network. Retry where `retryable`, else stop.
+    `-- EnvironmentFault    no party's: a chain, a disk, a network. Retry where `retryable`, else stop.
 
 Every error says what went wrong, what was expected, what was found, and what to do about it.
 """
@@ -68,6 +68,6 @@ class EnvironmentFault(TouchstoneError):
         where: str = "",
         retryable: bool = True,
     ) -> None:
-        """retryable: whether the same call may succeed later without anybody's doing."""
+        """retryable: whether the same call may succeed later although the caller changes nothing."""
         self.retryable = retryable
         super().__init__(what=what, expected=expected, actual=actual, remedy=remedy, where=where)

@@ -57,7 +57,7 @@ MAX_SEGMENT_STEPS = 20
 LATE_RATE_ONE = 1 << 16
 """denominator of late_chance."""
 MAX_SEGMENT_DRAWS = 20
-"""q: settling a claim of 20 draws, everybody silent, costs 14.6 M gas; of 23 it would fit no transaction."""
+"""q: settling a claim of 20 draws costs 14.6 M gas if all auditors are silent; of 23 it fits no transaction."""
 MAX_TASK_SEGMENTS = 1 << 16
 """rounds * H/k: the schedule tree that every node recomputes before it stakes."""
 MIN_TAU = 1 << 44
@@ -67,7 +67,7 @@ CHEAT_VERIFIER_SHARE_PERCENT = 50
 SPOT_ASKS = 64
 """Of so many opened ACCEPTs whose signer came to another end than the claim's, honest nodes ask about one."""
 MAX_PARAMETERS = 1 << 31
-"""elements of W: leaf indices and byte counts stay far inside 64 bits (`TermsCheck.sol`)."""
+"""elements of W: leaf indices and byte counts stay far inside 64 bits (`GameTermsCheck.sol`)."""
 
 # --- Tags: one word of ASCII each, so that no hash can stand for another ------------------------------------
 TAG_STATE = "touchstone.state"

@@ -66,7 +66,7 @@ class Operation(IntEnum):
     FINITE_SELECT = 19
     """b where a is finite, else c."""
     COPY = 20
-    """a, in another place: so that whoever sums over it finds it in one run."""
+    """a, in another place, so that the node that sums over it finds it in one run."""
 
 
 REDUCTIONS = frozenset({Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.MAXIMUM_OF})
@@ -226,7 +226,7 @@ def leaf_bytes(program: Program, buffer: int) -> int:
 
 
 def get_constant_roots(program: Program) -> dict[int, bytes]:
-    """By number of the buffer: what everybody knows of a trace beforehand."""
+    """By number of the buffer: the roots of a trace that every node knows before the step is run."""
     return {
         number: buffer.constant_root
         for number, buffer in enumerate(program.buffers)

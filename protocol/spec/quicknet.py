@@ -1,8 +1,8 @@
 """Rounds of drand's quicknet as a proof of randomness needs them (docs/spec.md, section 4). Twin:
 `Quicknet.sol`.
 
-Scheme bls-unchained-g1-rfc9380. Whether a signature is drand's, the contract alone decides: nobody here
-trusts the server that a signature came from, nor checks it.
+Scheme bls-unchained-g1-rfc9380. Only the contract decides whether a signature is drand's. This module neither
+checks a signature nor trusts the server that sent it.
 """
 
 from hashlib import sha256

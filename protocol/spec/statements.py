@@ -1,32 +1,30 @@
 """What members and nodes sign, when two statements contradict, and the tree that a claim commits to.
 
-The tree that a claim commits to: a salted leaf for each boundary of its segments, then its work leaf.
-Twins: `Hashing.workLeaf`, `Hashing.carriedRoot`, `Hashing.claimRoot`.
+A claim commits to a tree: a salted leaf for each boundary of its segments, then its work leaf. Twins:
+`Hashing.workLeaf`, `Hashing.carriedRoot`, `Hashing.claimRoot`.
 
     leaves  0 .. s   the states at the boundaries of its s segments (`codec.compute_boundary_leaf`)
             s + 1    what comes of them: the pseudo-gradient, and what the next claim carries on
 
-The claim's root names s beside the tree's root. Else a solver could commit one tree twice, on two forks, with
-other numbers of segments, and what was truly said of the one would be false of the other.
+The claim's root names s beside the tree's root. Otherwise a solver could commit one tree on two forks, with
+different numbers of segments. A true statement about one claim would then be false of the other.
 
-What members sign in a round, and when two such statements contradict. Twin: `Statements.sol`.
+Members sign these statements in a round. Twin: `Statements.sol`.
 
     Sealed          an auditor's own result, hidden, before it sees the claim's end
     Vote            what it found; it repeats what was sealed
     VoteOpening     what stands behind the vote's hashes, once the draw is decided
     MergeSignature  a solver's outer root over the accepted claims
 
-Each one names the task's domain, the round and the root that the round started from; those of an audit name
-the claim and the seed as well. After a reorganisation any of these may be another, and then the statement is
-one about a round that is not on the chain: it does not count, and it makes nobody a liar.
+Each one names the task's domain, the round and the root that the round started from. A statement of an audit
+names the claim and the seed as well. After a reorganisation any of these may differ. The statement is then
+about a round that is not on the chain: it does not count, and it proves no fault of its signer.
 
 A vote carries salted leaves of the claim and no state root, so that it gives other auditors nothing to copy.
 
-`typed_data.py` says how each is signed.
+Nodes sign two more kinds for each other, which no contract ever checks: requests and calibration profiles.
 
-What nodes sign for each other, and no contract ever checks: requests and calibration profiles.
-
-`typed_data.py` says how each is signed. Hashes, nonces and ids are 32 bytes.
+`typed_data.py` says how each kind is signed. Hashes, nonces and ids are 32 bytes.
 """
 
 from collections.abc import Sequence
@@ -190,7 +188,7 @@ def compute_seal(
     salt: bytes,
 ) -> bytes:
     """What hides an auditor's own end root until it may be shown. It names the auditor's account, so that
-    nobody can hand it in for another."""
+    no other auditor can hand it in as its own."""
     place = (domain, round_number, slot, draw, rank)
     return hash_words(TAG_SEALED, *place, auditor, start_leaf, own_end_root, salt)
 

@@ -181,7 +181,7 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
     context = training.model.context_tokens
     yield _range("sequence_tokens", length, 1, context)
     yield training.token_count > length, "token_count", f"more than one row ({length})", training.token_count
-    # Held-out loss is what everybody watches; without it a poisoned task looks like any other.
+    # All parties watch the held-out loss; without it a poisoned task looks like any other.
     yield (
         training.heldout_tokens > length,
         "heldout_tokens",

@@ -1,5 +1,4 @@
-"""How statements are signed: EIP-712, with one type for each class of `statements.py` and
-`statements.py`.
+"""How statements are signed: EIP-712, with one type for each class of `statements.py`.
 
 The hash of EIP-712 is Keccak-256, which Python's standard library lacks. `to_typed_data` makes the object
 that a wallet takes (`eth_signTypedData_v4`); `protocol/adapters/signing.py` hashes, signs and recovers.

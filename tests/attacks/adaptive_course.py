@@ -15,9 +15,13 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
-from benchmarks.proposing import propose_limits
-from benchmarks.setting import read_standard_library, train_plainly
+from lab.benchmarks.setting import (
+    compute_heldout_loss,
+    get_heldout_batch,
+    propose_limits,
+    read_standard_library,
+    train_plainly,
+)
 from protocol.compute.audit.calibrate import FLOORS
 from protocol.compute.audit.compare import Distances, compute_excess, measure_distances
 from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus

@@ -3,7 +3,7 @@ runs. The contract binds a claim to task, round, solver and segment; here is wha
 content.
 """
 
-from benchmarks.heldout import compute_heldout_loss
+from lab.benchmarks.setting import compute_heldout_loss
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec

@@ -5,7 +5,7 @@ What is not here: rows of one batch in another order. Their mean is the same num
 
 import torch
 
-from benchmarks.heldout import compute_heldout_loss
+from lab.benchmarks.setting import compute_heldout_loss
 from protocol.compute.program.step import Batch, GetBatch, TrainingState
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, every, fed, first, last, share, take_step

@@ -1,7 +1,7 @@
 """What an attack of a solver is: a way to compute segments that is not the task's, as a node would call it.
 
 Every such attack has the signature of `train_segment`, so that the same function makes claims at the compute
-seam (`benchmarks/hunting/seam.py`) and plays on a real chain (`defence.py`). It starts from an honest state
+seam (`hunting/seam.py`) and plays on a real chain (`defence.py`). It starts from an honest state
 and ends in a state with the right counters: the contract checks those.
 """
 

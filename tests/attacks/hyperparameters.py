@@ -1,7 +1,7 @@
 """Other hyperparameters than the task's: learning rate, decay, betas, epsilon, clip, schedule.
 
 Clipping that is left out while the norm is below the limit changes no bit, and so is no cheat: whoever judges
-counts only claims that differ (`benchmarks/hunting/seam.py`).
+counts only claims that differ (`lab/benchmarks/hunting/seam.py`).
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from benchmarks.hunting.money import (
+from lab.benchmarks.hunting.earnings import (
     OWNED,
     Deal,
     compute_bearable_gain,

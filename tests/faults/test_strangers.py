@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from benchmarks.strangers_run.load import GARBAGE
+from lab.benchmarks.strangers_run.load import GARBAGE
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import MAX_AGE_SECONDS, RequestSigner, RequestVerifier

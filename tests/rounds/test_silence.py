@@ -1,6 +1,6 @@
 """Somebody silent somewhere, on the real contracts: all ends, all is paid, and the machine says the same.
 
-A sample, chosen by a seed; `benchmarks/silence.py` plays more.
+A sample, chosen by a seed; `lab/benchmarks/silence.py` plays more.
 """
 
 from collections.abc import Iterator

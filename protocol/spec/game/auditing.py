@@ -1,7 +1,6 @@
-"""Whose turn it is to audit what, until when it waits, and when an auditor says ABSTAIN instead of
-UNSERVED.
+"""Whose turn it is to audit what, how long it waits, and when it says ABSTAIN instead of UNSERVED.
 
-Whose turn it is to audit what, and until when it waits. Read from the state, in blocks.
+All of it is read from the state, in blocks.
 
     from .. until     the solver is waited for
     until .. votes    the vote is made and handed in: a third of the time, at least
@@ -9,10 +8,9 @@ Whose turn it is to audit what, and until when it waits. Read from the state, in
 A vote that decides the merge counts until close + audit_max, one that is paid until twice that. A late audit
 decides no merge.
 
-What truthful UNSERVED votes can cost, and when a node says ABSTAIN instead.
-
-A draw in which two auditors say UNSERVED costs the solver the fee F, and each who says so as well. Fees are
-taken at settlement, long after the vote, sixteen rounds at once. Until then nothing shows in the stake, so a
+Truthful UNSERVED votes can cost an auditor fees. Beyond a share of its stake it says ABSTAIN instead. A draw in
+which two auditors say UNSERVED costs the solver the fee F, and each of these auditors as well. Fees are taken
+at settlement, long after the vote, for sixteen rounds at once. Until then the stake does not show them, so a
 node counts what it owes.
 """
 
@@ -153,8 +151,8 @@ def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
 
 
 def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
-    """Whether nothing but an UNSERVED counts in the draw, and one that counts now is the second: without it a
-    solver that serves nobody keeps its fee."""
+    """Whether only an UNSERVED can still count in the draw, and the next one would be the second. Without a
+    second one, a solver that serves no auditor pays no fee."""
     game_round = state.rounds[place.round]
     if not is_taking_unserved(state, game_round, place.slot, place.draw, block):
         return False
@@ -180,7 +178,7 @@ def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -
 
 
 def get_heard_until(state: GameState, place: AuditPlace) -> int:
-    """The last block in which an opening of this place is paid: later nobody needs to hear of it."""
+    """The last block in which an opening of this place is paid. After it no node needs to hear of it."""
     return _get_start(state, place) + 3 * state.terms.windows.audit_max
 
 
@@ -297,9 +295,9 @@ def may_say_unserved(
     """Whether a node votes UNSERVED on a draw that was not served to it. Otherwise it says ABSTAIN, which is
     free.
 
-    Never where two have said so: a third word would only cost its seat. And never where all that its votes
-    can cost, this one included, is more than its stake / UNSERVED_DIVISOR. So solvers that serve nobody
-    cannot take more of an honest stake, however long fees stay unsettled."""
+    Never where two auditors have said UNSERVED: a third such vote would only cost its own seat. And never
+    where all that its votes can cost, this one included, is more than its stake / UNSERVED_DIVISOR. So
+    solvers that serve no auditor cannot take more of an honest stake, however long fees stay unsettled."""
     seat = state.seats.get(number)
     game_round: GameRound | None = state.rounds.get(place[0])
     if seat is None or game_round is None or seat.status == SeatStatus.CLOSED:

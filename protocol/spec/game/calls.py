@@ -1,6 +1,6 @@
-"""What anybody can send: one frozen class a contract call. Twin: the external functions of the contracts.
+"""The calls that accounts can send: one frozen class for each. Twin: the external functions of the contracts.
 
-What only hashing, signatures or headers can tell are *facts*: keyword fields that the contract computes. A
+*Facts* are keyword fields that the contract computes: what only hashing, signatures or headers can tell. A
 bond or a stake is taken from the sender's credit.
 """
 
@@ -279,8 +279,8 @@ class DisputeStatement(GameCall):
 
 @dataclass(frozen=True)
 class EndDispute(GameCall):
-    """The inner game of a dispute is over. Fact: its outcome, CONVICTED or CLEARED. After the last clock
-    anybody ends it as CLEARED; on a closed seat as MOOT, at any time."""
+    """The inner game of a dispute is over. Fact: its outcome, CONVICTED or CLEARED. After the last clock any
+    account may end the dispute as CLEARED. On a closed seat any account may end it as MOOT, at any time."""
 
     dispute: int
     outcome: GameOutcome = field(default=GameOutcome.CLEARED, kw_only=True)

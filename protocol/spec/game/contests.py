@@ -1,16 +1,14 @@
 """CONTEST of a posted root: what is said in it, whose move it is, and what it ends with.
 
-What is said inside contests of a posted root, and whose move it is: folded from the events of
-`Contests.sol`.
+A contest goes from level to level of the root's tree, down to one leaf that the contract computes.
 
     contest -> answer (the two roots, then 16 nodes a turn) -> nameChild -> ... -> bringLeaf
 
-Events come as they are decoded: the name as in Solidity, values by their names in snake case.
+The contester brings no rival root (findings, M4). An account that has the tree answers, the contester names a
+child, and in the end the root falls or stands. A fall convicts the signers and undoes later rounds.
 
-CONTEST of a posted root, from level to level down to one leaf that the contract computes.
-
-Nobody brings a rival root (findings, M4): who has the tree answers, the contester names a child, and the root
-falls or stands. A fall convicts the signers and undoes later rounds.
+The moves inside a contest, and whose turn it is, are folded from the events of `Contests.sol`. Events come as
+they are decoded: the name as in Solidity, values by their names in snake case.
 """
 
 from collections.abc import Callable, Mapping
@@ -139,8 +137,8 @@ def apply_open_contest(draft: Draft, call: OpenContest, sender: str) -> None:
 
 
 def is_moot(state: GameState, contest: RootContest) -> bool:
-    """Whether the posting that was contested is gone: its root fell, or an earlier one did. The same root,
-    posted again, is another posting: nobody could answer for it in the meantime."""
+    """Whether the posting that was contested is gone: its root fell, or an earlier one did. The same root
+    posted again is another posting, because in between no account could answer for it."""
     game_round = state.rounds[contest.round]
     is_there = (game_round.root, game_round.root_until) == (contest.root, contest.root_until)
     return game_round.phase != RoundPhase.POSTED or not is_there
@@ -161,7 +159,7 @@ def _pass_turn(draft: Draft, contest: RootContest, turn: ContestTurn, **changes:
 
 
 def apply_answer_contest(draft: Draft, call: AnswerContest, sender: str) -> None:
-    """Anybody who has the tree answers."""
+    """Any account that has the tree may answer."""
     contest = _get_turn(draft, call.contest, ContestTurn.ANSWER)
     require(call.is_hashing, "ProofInvalid", "16 nodes that hash to their parent")
     _pass_turn(draft, contest, ContestTurn.CONTESTER, answerer=sender)
@@ -205,8 +203,8 @@ def _stand(draft: Draft, contest: RootContest) -> None:
 
 
 def _fall(draft: Draft, contest: RootContest) -> None:
-    """Later rounds are undone. Other contests of these rounds end when somebody ends them. The task is halted
-    with its `FALLS_MAX`th fall: no later round opens, and nobody joins."""
+    """Later rounds are undone. Other contests of these rounds are moot, and end once an account sends
+    EndRootContest. The `FALLS_MAX`th fall halts the task: no later round opens, and no account can join."""
     state, index = draft.state, contest.round
     signers = state.rounds[index].signers
     later = [r for r in state.rounds if r > index and state.rounds[r].phase != RoundPhase.UNDONE]

@@ -1,8 +1,9 @@
 """What a conviction does: the seat is closed, the whole stake is taken and split.
 
-A finder gets a quarter at most and no more than the cap, the submitter a quarter at most and no more than it
-may still have to pay. The rest, half or more, first pays for accepted work that the fault made void, and is
-burned. Questions that are open on the seat end when somebody ends them.
+The finder gets a quarter at most, and no more than the cap. The submitter gets a quarter at most, and no more
+than it may still have to pay. The rest, half or more, first pays for accepted work that the fault made void;
+what is left is burned. Asks and disputes that are open on the seat end once an account sends EndAsk or
+EndDispute.
 """
 
 from protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
@@ -156,7 +157,8 @@ def return_bond(draft: Draft, number: int, account: str) -> None:
 
 
 def forfeit_bond(draft: Draft, number: int, account: str | None) -> None:
-    """Half of a bond goes to who was put to the trouble, the rest is burned; all where nobody was."""
+    """Half of a bond goes to `account`, which had to answer; the rest is burned. account: None where no
+    account answered, then all of it is burned."""
     pot: Pot = bond_of(number)
     wei = draft.state.purse.get_wei(pot)
     if account is not None:

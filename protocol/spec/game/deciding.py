@@ -132,7 +132,7 @@ def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:
 
 
 def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
-    """Whether the root of a closed round's base stands: nothing can be merged, or nobody merged it."""
+    """Whether a closed round's base root stands: no claim can be merged, or no merge was posted in time."""
     if block > get_post_window(state, game_round, block)[1]:
         return True
     if has_undecided(state, game_round, block):

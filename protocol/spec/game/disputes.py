@@ -1,16 +1,14 @@
 """Statements, and how they are questioned: ASK, DISPUTE, and what one transaction proves.
 
-Statements: a claim or a vote, the seat that answers for it, and what is open about it.
+A statement is a claim or a vote. A seat answers for it, and asks and disputes about it may be open.
 
-ASK: show that state leaf of both ends. Asked is the signer of an ACCEPT, or of a REJECT of that leaf.
+An ASK obliges a signer to show one state leaf of both ends. It goes to the signer of an ACCEPT, or of a
+REJECT that names the leaf. The contract compares the two leaves. So an auditor cannot lie for free about two
+roots: any other account may ask it, for a bond.
 
-The contract compares. So a word beside two roots is no free lie: it can be asked for a bond.
-
-DISPUTE seen from outside, and what is proven in one transaction.
-
-Any number of disputes runs at once (findings, H1), each ends by a block that is known when it opens, and none
-holds anybody but the seat that it names (M3). Inside, D1 to D4 of the dispute's own machine decide; here
-their outcome is a fact.
+A DISPUTE is seen here from outside. Any number of disputes may run at once (findings, H1). Each ends by a
+block that is known when it opens, and it holds up only the seat that it names (M3). The dispute's own machine
+(D1 to D4) decides it; here its outcome is a fact.
 """
 
 from protocol.spec.drawing import RANKS
@@ -72,8 +70,8 @@ def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None 
 
 
 def get_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int:
-    """As `find_statement_seat`. Refuses RoundUnknown, and StatementUnknown where nobody answers for it any
-    more: a seat that has settled the round does not, even if its number was given to somebody else."""
+    """As `find_statement_seat`. Refuses RoundUnknown, and StatementUnknown where no seat answers for it any
+    more: not one that has settled the round, nor another account's seat that has its number since."""
     get_round(state, ref.round)
     number = find_statement_seat(state, ref, signer)
     is_there = number is not None and number in state.seats and state.seats[number].settled <= ref.round
@@ -215,7 +213,7 @@ def apply_end_dispute(draft: Draft, call: EndDispute, sender: str) -> None:
 
 # --- Proofs in one transaction ------------------------------------------------------------------------------
 def apply_seal_proof(draft: Draft, call: SealProof, sender: str) -> None:
-    """The digest names its sender, so a copy of it seals nothing for anybody else."""
+    """The digest names its sender, so a copy of it seals nothing for another account."""
     draft.emit(ProofSealed(sender, call.digest))
 
 

@@ -79,7 +79,7 @@ class TaskHalted(GameEvent):
 
 @dataclass(frozen=True)
 class EpochFreed(GameEvent):
-    """The places of an epoch's rounds may be used again: nobody can name these rounds any more."""
+    """The places of an epoch's rounds may be used again: no call can name these rounds any more."""
 
     epoch: int
 
@@ -224,7 +224,7 @@ class PayHeld(GameEvent):
 # --- Contests, asks, disputes -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class ContestMoved(GameEvent):
-    """A contest was opened, or it is somebody else's turn."""
+    """A contest was opened, or its turn has passed on."""
 
     contest: RootContest
 
@@ -269,7 +269,7 @@ class DisputeOver(GameEvent):
 
 @dataclass(frozen=True)
 class ProofSealed(GameEvent):
-    """Somebody will prove something."""
+    """`sender` has sealed a proof that it may show from the next block on."""
 
     sender: str
     digest: bytes

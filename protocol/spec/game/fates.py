@@ -204,8 +204,8 @@ def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, 
 
 
 def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
-    """Whether an UNSERVED counts in a draw that has failed: until its time is over. Else an own reserve that
-    abstains first would save a solver that serves nobody its fee."""
+    """Whether an UNSERVED counts in a draw that has failed: until its time is over. Otherwise a solver that
+    serves no auditor would save its fee by a reserve of its own that abstains first."""
     start = get_votes_from(state, game_round, draw)
     has_failed = compute_draw_fate(get_votes(game_round, slot, draw)) == DrawFate.FAILED
     return has_failed and start is not None and block <= start + 2 * state.terms.windows.audit_max

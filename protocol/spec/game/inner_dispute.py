@@ -3,14 +3,11 @@
     claimant: ROOTS       TRACE        LEAVES (if demanded)
     opener:         NAME        PROVE         LAST
 
-Twin of the stages of `Disputes.sol`. The machine (`disputes.py`) sees a dispute from outside: who
-opened it on which seat. Who plays in one needs what is here.
+Twin of the stages of `Disputes.sol`. The machine (`disputes.py`) sees a dispute from outside: which account
+opened it on which seat. A node that plays in one needs what is here: its moves, and the last block of each.
 
-Whose move it is in a dispute or an ask, what is open to whom, and when it ends at the latest.
-
-What is said inside disputes and asks, folded from the events of `Disputes.sol` and `Asks.sol`.
-
-Events come as they are decoded: the name as in Solidity, values by their names in snake case.
+The moves are folded from the events of `Disputes.sol` and `Asks.sol`. Events come as they are decoded: the
+name as in Solidity, values by their names in snake case.
 """
 
 from collections.abc import Callable, Mapping
@@ -119,7 +116,7 @@ class InnerBook:
 
 
 class Move(Enum):
-    """What somebody may do in a dispute."""
+    """What an account may do in a dispute."""
 
     POST_ROOTS = "post roots"
     NAME_STEP = "name a step"
@@ -158,7 +155,7 @@ def list_moves(
     dispute: InnerDispute, account: str, claimant: str, block: int, is_closed: bool = False
 ) -> tuple[Move, ...]:
     """What `account` may do in `block`. claimant: the account of the accused seat; is_closed: whether that
-    seat was convicted elsewhere, then the dispute has no object and anybody may end it."""
+    seat was convicted elsewhere. Then the dispute has no object, and any account may end it."""
     if not dispute.is_open:
         return ()
     if is_closed or block > dispute.clock:
@@ -179,7 +176,7 @@ def find_outcome(dispute: InnerDispute, is_closed: bool = False) -> DisputeStage
 
 
 def compute_last_end(dispute: InnerDispute, respond: int) -> int:
-    """From which block on anybody can end the dispute, however it is played."""
+    """The first block from which on any account can end the dispute, however it is played."""
     return dispute.clock + respond * TURNS_LEFT.get(dispute.stage, 0) + 1
 
 

@@ -4,8 +4,8 @@
     figures (C, V, s, gas, rounds) --------------------------------------+--> rules: amount, least, inequality
 
 Symbols: B pay of a round, S and A stakes of solver and auditor, F and f fees of UNSERVED and DROPPED, and
-those of `refusing.py`. A false claim is accepted with chance 1 - p1, and nobody honest sees it with chance
-1 - p.
+those of `refusing.py`. A false claim is accepted with chance 1 - p1. With chance 1 - p no honest auditor sees
+that it is false.
 """
 
 from collections.abc import Iterator

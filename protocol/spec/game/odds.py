@@ -1,24 +1,20 @@
 """The chance that an audit misses a false claim: every size of cheat, with own seats among the auditors.
 
-The chance that drawn segments miss what a cheat spoiled, for the placement that is best for the cheat.
-
-`audit_draw.draw_circle_segments` never draws two neighbours. So a cheat that spoils every second segment
-escapes more often than 1 - (1 - f)^q says: once a right one is drawn, two spoiled ones are safe. Up to
-EXACT_SEGMENTS every placement is tried; above, two bounds hold for all placements.
+The chance is that of the placement of spoiled segments that is best for the cheat.
+`drawing.draw_circle_segments` never draws two neighbours. So a cheat that spoils every second segment escapes
+more often than 1 - (1 - f)^q says: once a right segment is drawn, the two spoiled ones beside it are safe. Up
+to EXACT_SEGMENTS segments every placement is tried; above that, two bounds hold for all placements.
 
     hits K     how many of a claim's drawn segments are spoiled
     weight     weights[k]: the chance that a cheat gets away with k hits. Escape = sum of P(K = k) weights[k]
 
-What a cheat decides whose own seats are among the auditors.
+A cheat may own seats among the auditors. A draw's primary and reserves are three places of one permutation of
+the pool, and no two draws of a claim share a place. So the cheat's seats fall on them without replacement
+(hypergeometric). A draw is accepted by its primary, or by both reserves.
 
-A draw's primary and reserves are three places of one permutation of the pool, and the draws of a claim have
-places of their own. So the cheat's seats fall on them without replacement (hypergeometric). A draw is
-accepted by its primary, or by both reserves.
-
-Every size of a false claim, with its odds: how long the claim is, how many of its segments are spoiled.
-
-A claim may be of any whole number of segments from `compute_least_segments` on. A short one has as many draws
-as a long one, saves compute that nobody audits, and moves the model as much. So all lengths count.
+The size of a false claim is its length and the number of its spoiled segments. A claim may be of any whole
+number of segments from `compute_least_segments` on. A short one has as many draws as a long one and moves the
+model as much, but saves compute that no auditor checks. So all lengths count.
 """
 
 from collections.abc import Iterator, Sequence
@@ -262,8 +258,8 @@ class Sampling:
 @dataclass(frozen=True)
 class Cheat:
     """A false claim. segments, spoiled: the most of the claim's, the least that are false; audits: its draws;
-    hits: drawn spoiled segments on average; caught: p, that somebody honest sees it; voided: p1, that it is
-    not accepted because of that; accepted: that own auditors accept whatever is drawn of the spoiled
+    hits: drawn spoiled segments on average; caught: p, that an honest auditor sees it; voided: p1, that it
+    is not accepted because of that; accepted: that own auditors accept whatever is drawn of the spoiled
     segments; paid: the most of a round's pay that the claim earns; computed: the least of a round's compute
     that it takes."""
 
@@ -322,7 +318,7 @@ def _compute_cheat(sampling: Sampling, sizes: tuple[int, int], spoiled: tuple[in
 
 
 def _weigh_blind(sampling: Sampling, segments: int, audits: int, spoiled: int) -> Weights:
-    """Chance by hits that nobody honest looks: neither the primaries, nor a late primary at one of the
+    """Chance by hits that no honest auditor looks: neither a primary, nor a late primary at one of the
     segments that were not drawn."""
     late = Fraction(sampling.late_chance, LATE_RATE_ONE) * (1 - sampling.owned)
     undrawn = segments - audits

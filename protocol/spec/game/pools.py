@@ -1,4 +1,4 @@
-"""Pools: who sits in a round, frozen before anybody knows the seed that deals it."""
+"""Pools: which seats sit in a round. A pool is frozen before the seed that deals the round is known."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -37,7 +37,8 @@ def find_seat(state: GameState, account: str) -> Seat | None:
 
 def freeze_pool(state: GameState) -> Pool:
     """The pool of a round that is frozen now. Of the solvers those with the largest stakes sit; the others
-    stay members and wait. Until here nobody was pushed out, so who takes a place stands by it."""
+    stay members and wait. Larger stakes displace smaller ones only here, so a seat that displaces another
+    also serves in the pool."""
     sitting = sorted(number for number, seat in state.seats.items() if is_sitting(state, seat))
     by_role = {role: tuple(n for n in sitting if state.seats[n].role == role) for role in SeatRole}
     solvers = tuple(sorted(choose_largest(state, by_role[SeatRole.SOLVER])))

@@ -122,9 +122,10 @@ class Refusal:
 
 
 def list_refusals(terms: GameTerms, figures: Figures) -> Iterator[Refusal]:
-    """A coalition that computes nothing and serves only its own auditors (against doing nothing; the longest
-    claim is paid most), and false claims of every size that serve nobody else where a spoiled segment was
-    drawn (against honest work)."""
+    """The ways of refusing to serve. The first is a coalition that computes nothing and serves only its own
+    auditors, compared with doing nothing; the longest claim is paid most. The others are false claims of
+    every size, compared with honest work. Their solvers serve only own auditors where a spoiled segment was
+    drawn."""
     amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
     votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
     audits = count_draws(terms.draws, terms.segment_count)

@@ -55,14 +55,15 @@ def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
 
 
 def _find_free_seat(state: GameState, role: SeatRole) -> int | None:
-    """The lowest number of the role that nobody holds. A seat holds it until it is paid out."""
+    """The lowest number of the role that no seat holds. A seat holds its number until it is paid out."""
     count = SOLVER_SEATS_MAX if role == SeatRole.SOLVER else AUDITOR_SEATS_MAX
     numbers = (compute_seat_id(role, i) for i in range(count))
     return next((number for number in numbers if number not in state.seats), None)
 
 
 def _require_place(state: GameState, wei: int) -> None:
-    """Nobody is pushed out here: who joins and leaves before a freeze would do it for nothing."""
+    """Refuses SeatsTaken unless a place is free or `wei` is more than the smallest stake that holds one. No
+    seat is displaced here. Otherwise an account could displace one for free, by leaving before the freeze."""
     largest = choose_largest(state, list_open_solvers(state))
     if len(largest) == state.terms.solver_seats:
         held = get_stake(state, largest[-1])
@@ -103,7 +104,7 @@ def apply_leave(draft: Draft, call: LeaveSeat, sender: str) -> None:
 # --- Paying out ---------------------------------------------------------------------------------------------
 def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
     """Whether a frozen pool that the seat has not settled holds it. Pools of rounds that were not opened
-    count while they may be: a start that has lapsed holds nobody."""
+    count as long as they may still open: a start that has lapsed holds no seat."""
     may_open = get_live_round(state) is not None or is_start_alive(state, block)
     until = state.terms.rounds if may_open else state.next_round
     pools = (pool for index, pool in state.pools.items() if seat.settled <= index < until)
@@ -119,7 +120,7 @@ def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
 
 
 def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
-    """Anybody may send it: the stake goes to the seat's account. A convicted seat has none left. The
+    """Any account may send it: the stake goes to the seat's account. A convicted seat has no stake left. The
     number becomes free."""
     seat = get_seat(draft.state, call.seat)
     flaw = get_pay_out_flaw(draft.state, seat, draft.block)
@@ -144,8 +145,8 @@ def apply_withdraw(draft: Draft, call: WithdrawCredit, sender: str) -> None:
 
 
 def is_missed(game_round: GameRound, seat: Seat) -> bool:
-    """Whether a seat owed the round a commitment and did not bring it: the fee of DROPPED, unless the seat
-    was convicted. Without a beacon nobody could commit."""
+    """Whether a seat owed the round a commitment and brought none. Then it pays the fee of DROPPED, unless it
+    was convicted. Without a beacon no seat could commit."""
     is_due = game_round.closed is not None and game_round.beacon is not None
     if not is_due or seat.number not in game_round.pool.solvers:
         return False

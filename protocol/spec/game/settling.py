@@ -54,7 +54,7 @@ class RoundMoney:
 
 
 def compute_round_money(state: GameState, seat: Seat, game_round: GameRound, block: int) -> RoundMoney:
-    """Pay and fees of a seat for a round. Nobody earns while convicted: that pay is burned."""
+    """Pay and fees of a seat for a round. A convicted seat earns nothing: its pay is burned."""
     is_solver = seat.role == SeatRole.SOLVER
     money = (_get_solver_money if is_solver else _get_auditor_money)(state, seat, game_round, block)
     if seat.status != SeatStatus.CLOSED:
@@ -111,8 +111,9 @@ def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
 
 
 def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> tuple[int, int]:
-    """The number of the fall that made a round undone, and the seat's share of what is held for it. Who was
-    convicted has none, nor has a claim that a slash has paid; what nobody takes is burned at the end."""
+    """The number of the fall that made a round undone, and the seat's share of what is held for it. A
+    convicted seat has none, nor has a claim that a slash has paid. What no seat takes is burned at the
+    end."""
     fall = find_fall(state, game_round)
     slot = game_round.pool.solvers.index(seat.number) if seat.role == SeatRole.SOLVER else -1
     is_claim = slot in game_round.claims and slot not in game_round.restored
@@ -172,7 +173,7 @@ def is_duty_over(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def apply_settle(draft: Draft, call: SettleSeat, sender: str) -> None:
-    """Anybody may send it; the money goes to the seat's account."""
+    """Any account may send it; the money goes to the seat's account."""
     get_round(draft.state, call.until_round)
     seat = get_seat(draft.state, call.seat)
     require(call.until_round >= seat.settled, "AlreadySettled", seat.settled, call.until_round)
@@ -206,7 +207,7 @@ def is_epoch_done(state: GameState) -> bool:
 
 
 def apply_free_epoch(draft: Draft, call: FreeEpoch, sender: str) -> None:
-    """Anybody may send it: the ring has places for sixteen rounds more."""
+    """Any account may send it: the ring has places for sixteen rounds more."""
     require(is_epoch_done(draft.state), "NotSettleable", "an epoch that all seats have settled")
     draft.emit(EpochFreed(draft.state.freed_epochs))
 
@@ -217,8 +218,8 @@ def is_closable(state: GameState, block: int) -> bool:
 
 
 def apply_close(draft: Draft, call: CloseGame, sender: str) -> None:
-    """What is left of the escrow is the submitter's; what nobody took of restitutions is burned. Credits stay
-    until they are fetched."""
+    """What is left of the escrow is the submitter's; what no seat took of the restitutions is burned. Credits
+    stay until their accounts withdraw them."""
     require(is_closable(draft.state, draft.block), "TaskRuns")
     for fall in draft.state.falls:
         pot = restitution_of(fall.number)

@@ -107,7 +107,7 @@ class ProofKind(IntEnum):
 
 SOLVER_PROOFS = frozenset({ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF, ProofKind.CARRIED_ROOT})
 AUDITOR_PROOFS = frozenset({ProofKind.VOTE_LEAF, ProofKind.TWO_STATEMENTS, ProofKind.FALSE_WORD})
-"""What anybody proves in one transaction."""
+"""What any account may prove in one transaction."""
 
 
 DrawPlace = tuple[int, int]

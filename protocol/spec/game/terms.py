@@ -74,10 +74,10 @@ class GameAmounts:
 
 @dataclass(frozen=True)
 class GameTerms:
-    """A task as its rounds need it. segment_count: n, draws: q, late_chance: c in 65,536ths; contest_levels:
-    how often a contester names a child: a tensor, then a node four levels further down its tree, until it is
-    a leaf, 1 + ceil(depth / 4) times in all; is_exact: its votes need no
-    limits, so nobody can be asked."""
+    """A task as its rounds need it. segment_count: n; draws: q; late_chance: c in 65,536ths. contest_levels:
+    how often a contester names a child, 1 + ceil(depth / 4) times: first a tensor, then each time a node four
+    levels further down its tree, until it is a leaf. is_exact: its votes need no limits, so no signer can be
+    asked."""
 
     submitter: str
     domain: bytes

@@ -117,8 +117,8 @@ def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
 
 
 def compute_ask_clock(state: GameState, ref: StatementRef, block: int) -> int:
-    """The last block for an answer that is asked for in `block`. It shows both end roots, so nobody has to
-    give it while votes of the draw count: a reserve could copy them."""
+    """The last block for an answer that is asked for in `block`. An answer shows both end roots, which
+    a reserve could copy. So the signer need not answer while votes of the draw count."""
     windows, until = state.terms.windows, get_ask_until(state, ref)
     votes_until = 0 if until is None else until - windows.ask
     return max(block, votes_until) + windows.respond

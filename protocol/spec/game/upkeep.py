@@ -1,14 +1,11 @@
 """Permissionless upkeep: which calls are due, who sends each first, and when to look again.
 
-Whose turn it is to send what anybody may send. All members keep a task going.
+Any account may send an upkeep call. The members send them, so that their task goes on. An account that sends
+all of them drives the task to its end, even if every other account is silent.
 
-For each call they stand in a rotation that nobody chose. So not all send at once, and the next one sends
-where the first is silent. Where the window of a call is known, the rotation goes through half of it, and
-everybody may send in the other half.
-
-Permissionless upkeep: which calls are due that anybody may send, and when to look again.
-
-Whoever sends them all drives a task to its end, whoever else is silent.
+For each call the members take turns in a rotation, whose start a hash decides. So not all of them send at
+once, and where one member is silent the next one sends. Where the window of a call is known, the rotation
+takes at most half of it, and every account may send in the rest.
 """
 
 from collections.abc import Iterator
@@ -37,9 +34,9 @@ from protocol.spec.hashing import hash_words, tag_word
 
 TAG_KEEPER = "touchstone.keeper"
 SPREAD_BLOCKS = 16
-"""A task must not wait long for the dead: after so many blocks everybody had a turn."""
+"""A task must not wait long for dead nodes: after so many blocks every member has had a turn."""
 OUTSIDERS_ROUNDS = 4
-"""Who has no seat sends once while the members' rotation goes round so often."""
+"""An account without a seat has one turn while the members' rotation goes round so often."""
 
 Window = tuple[int, int]
 
@@ -94,13 +91,13 @@ def _compute_offset(state: GameState, call: GameCall) -> int:
 
 
 def _find_in_window(window: Window, place: int | None, count: int) -> int:
-    """Everybody may send from its turn on. Who has no seat stands behind all."""
+    """The block from which on an account may send. Accounts without a seat come after all members."""
     spread = max(1, min(SPREAD_BLOCKS, count, (window[1] - window[0]) // 2))
     return window[0] + (spread if place is None else place * spread // count)
 
 
 def _find_in_rotation(block: int, place: int | None, count: int) -> int:
-    """Since when a call is due nobody knows, so the turn goes round with the blocks."""
+    """No node knows since when such a call is due, so the turn goes round with the blocks."""
     groups = min(SPREAD_BLOCKS, count)
     if place is None:
         return block + -block % (OUTSIDERS_ROUNDS * groups)

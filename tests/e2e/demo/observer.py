@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
+from lab.benchmarks.setting import compute_heldout_loss, get_heldout_batch
 from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.runtime.party import Duty, Party

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.proposing import propose_limits
+from lab.benchmarks.setting import propose_limits
 from node.submit import RoundPlan
 from protocol.compute.audit.compare import Distances
 from protocol.spec.containers import ModelConfig, ScheduleConfig

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.proposing import list_configurations, propose_limits
+from lab.benchmarks.setting import list_configurations, propose_limits
 from protocol.compute.audit.calibrate import FLOORS
 from protocol.compute.audit.compare import Distances, Floors
 from protocol.spec.containers import OptimizerConfig

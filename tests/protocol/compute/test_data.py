@@ -3,7 +3,7 @@ from hashlib import sha256
 import pytest
 import torch
 
-from benchmarks.heldout import get_heldout_batch
+from lab.benchmarks.setting import get_heldout_batch
 from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.drawing import draw_sample_start

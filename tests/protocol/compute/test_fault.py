@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.tracing import build_trace_tree
+from lab.benchmarks.setting import build_trace_tree
 from protocol.compute.bounds.fault import (
     ClaimedTrace,
     FaultFinder,

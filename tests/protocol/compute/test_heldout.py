@@ -3,7 +3,7 @@ from math import log
 import pytest
 import torch
 
-from benchmarks.heldout import compute_heldout_loss, get_heldout_batch
+from lab.benchmarks.setting import compute_heldout_loss, get_heldout_batch
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import TrainingSpec

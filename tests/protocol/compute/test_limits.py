@@ -10,8 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.proposing import find_maxima, list_configurations, propose_limits
-from benchmarks.setting import train_plainly
+from lab.benchmarks.setting import find_maxima, list_configurations, propose_limits, train_plainly
 from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
 from protocol.compute.audit.compare import judge_state, measure_distances
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels

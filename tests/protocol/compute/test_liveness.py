@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.setting import DEMO_MODEL
+from lab.benchmarks.setting import DEMO_MODEL
 from protocol.compute.model.liveness import find_dead_parameters, require_live_parameters, shrink
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig, TrainingSpec

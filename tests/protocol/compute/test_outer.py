@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.proposing import list_configurations
+from lab.benchmarks.setting import list_configurations
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_bytes
 from protocol.compute.outer import outer_tensors

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.proposing import list_configurations
+from lab.benchmarks.setting import list_configurations
 from protocol.compute.audit.calibrate import (
     FLOORS,
     Survey,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.setting import DEMO_MODEL, SEQUENCES_PER_STEP
+from lab.benchmarks.setting import DEMO_MODEL, SEQUENCES_PER_STEP
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.program import task_program
 from protocol.compute.program.task_program import (

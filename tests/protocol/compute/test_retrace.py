@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.tracing import build_trace_tree
+from lab.benchmarks.setting import build_trace_tree
 from protocol.compute.bounds.fault import find_buffer, open_buffer, open_demanded, prove_node, prove_outputs
 from protocol.compute.bounds.trace import Retraced, retrace
 from protocol.compute.model.batches import Corpus, get_batch

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.tracing import build_trace_tree
+from lab.benchmarks.setting import build_trace_tree
 from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import Corpus, get_batch

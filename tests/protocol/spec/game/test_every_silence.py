@@ -1,7 +1,7 @@
 """Every single party silent in turn, for good or in one act, in a task in which each kind of thing happens.
 
 All ends, accepted work is paid, and nobody loses by somebody else's silence. The long form plays every point
-(`benchmarks/silence.py`); here each party has some of its points.
+(`lab/benchmarks/silence.py`); here each party has some of its points.
 """
 
 from collections import Counter

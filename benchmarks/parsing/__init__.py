@@ -1,1 +1,0 @@
-"""Parsers of what strangers send, fed with damaged inputs (`benchmarks/parsers.py`)."""

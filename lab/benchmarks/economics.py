@@ -1,0 +1,93 @@
+"""Does cheating pay, and does honest work? Agents play a task of the round for money, and everybody's tokens
+are counted. Writes build/economics/report.json.
+
+Each agent plays on the pure machine, with as many seeds as asked; a single false claim is weighed exactly,
+over all outcomes of its draw. Then each plays a shorter task on the real contracts and the machine at once.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from lab.benchmarks.economy.conduct import Agent
+from lab.benchmarks.economy.contracts_table import play_contracts
+from lab.benchmarks.economy.ground import FIGURES, LIMITS, MODEL_WORTH, REPLAY, ROUNDS, make_terms
+from lab.benchmarks.economy.worth import AGENTS, Worth, weigh
+from lab.benchmarks.setting import BUILD, write_report
+from protocol.spec.params import TOKEN_WEI
+from tests.rounds.chain import open_round_chain
+
+SEEDS, CHAIN_ROUNDS = 8, 3
+Json = dict[str, Any]
+
+
+def describe(agent: Agent, worth: Worth) -> Json:
+    """An agent's line. profit: tokens a round; of an honest role what it earns, of a cheat what its play
+    brings beyond honest work of the same seats."""
+    return {
+        "name": agent.name, "honest": agent.is_honest, "play": agent.play,
+        "profit": worth.net if agent.is_honest else worth.beyond, "known": agent.known, **asdict(worth),
+    }  # fmt: skip
+
+
+def does_fall_short(one: Json) -> bool:
+    """Whether honest work does not earn, or a cheat does not lose."""
+    return bool(one["profit"] <= 0 if one["honest"] else one["profit"] >= 0)
+
+
+def run_agents(agents: Iterable[Agent], seeds: int) -> list[Json]:
+    """All of them on the machine."""
+    found = []
+    for agent in agents:
+        found.append(describe(agent, weigh(agent, range(seeds))))
+        mark = "  falls short" if does_fall_short(found[-1]) else ""
+        print(f"{agent.name:52}{found[-1]['profit']:>12.3f}{mark}", flush=True)
+    return found
+
+
+def run_contracts(agents: Iterable[Agent], found: list[Json]) -> None:
+    """The same on the contracts, which must say what the machine says after every call."""
+    lines = {one["name"]: one for one in found}
+    with open_round_chain(BUILD / "economics", LIMITS) as chain:
+        for agent in agents:
+            lines[agent.name]["contracts"] = played = play_contracts(chain, agent, CHAIN_ROUNDS)
+            print(f"{agent.name:52} {played['calls']} calls on the contracts", flush=True)
+
+
+def summarise(found: list[Json], seeds: int) -> Json:
+    """What the table is about: whoever falls short, and by which entry that is known. mended: who does not
+    fall short any more, and is named as if it did."""
+    short = [one for one in found if does_fall_short(one)]
+    amounts = {name: float(Fraction(wei, TOKEN_WEI)) for name, wei in asdict(make_terms().amounts).items()}
+    prices = {"cost": FIGURES.cost, "gain": FIGURES.gain, "replay": REPLAY, "model": MODEL_WORTH}
+    return {
+        "rounds": ROUNDS, "seeds": seeds, "amounts": amounts,
+        "figures": {name: wei / TOKEN_WEI for name, wei in prices.items()},
+        "agents": found,
+        "known": {one["name"]: one["known"] for one in short if one["known"]},
+        "falls_short": [one["name"] for one in short if not one["known"]],
+        "mended": [one["name"] for one in found if one["known"] and one not in short],
+    }  # fmt: skip
+
+
+def main() -> int:
+    """1 where an agent falls short that no entry of "Known and open" names, or is named and does not."""
+    parser = argparse.ArgumentParser(description="Does cheating pay, and does honest work?")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"plays of each agent ({SEEDS})")
+    parser.add_argument("--only", default="", help="agents with this in their names")
+    parser.add_argument("--machine", action="store_true", help="leave the contracts out")
+    options = parser.parse_args()
+    agents = [agent for agent in AGENTS if options.only in agent.name]
+    found = run_agents(agents, options.seeds)
+    if not options.machine:
+        run_contracts(agents, found)
+    report = summarise(found, options.seeds)
+    print(write_report("economics", report))
+    return 1 if report["falls_short"] or report["mended"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""What every party does in a block: honest ones by the protocol, agents by their conduct; spot asks too.
+
+Spot asks, as nodes make them (`actions/dispute/known_statements.py`): honest whistleblowers together ask
+one of SPOT_ASKS opened ACCEPTs for a leaf of its end, although nothing speaks against it.
+
+What everybody does in a block: honest parties by the protocol, agents by their conduct. `play_task` goes
+on until nothing is left to do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import count
+
+from lab.benchmarks.economy import pursuing
+from lab.benchmarks.economy.conduct import Agent, Audit, Claim
+from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
+from lab.benchmarks.economy.play import KEEPER, Play, Spots
+from lab.benchmarks.economy.pure_table import AnyTable
+from lab.benchmarks.economy.pursuing import make_ask
+from protocol.actions.dispute.known_statements import count_askers
+from protocol.spec.drawing import RANKS
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from protocol.spec.game.deciding import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
+from protocol.spec.game.fates import get_votes, has_undecided, is_unserved, list_draws, list_mergeable
+from protocol.spec.game.state import OPENED_WORDS, GameRound, RoundPhase, SeatRole, SeatStatus, StatementRef
+from protocol.spec.game.timing import compute_reserve_block, get_live_round, get_votes_from, is_late_draw
+from protocol.spec.game.upkeep import get_next_block, list_upkeep
+from protocol.spec.params import SPOT_ASKS
+from protocol.spec.statements import COMPARED, VoteWord
+
+
+def list_asks(play: Play) -> Iterator[tuple[str, GameCall]]:
+    """Of votes that were opened since the last look; one at a time, as each costs what is open by then."""
+    for ref in [ref for ref, word in play.words.items() if word == VoteWord.ACCEPT]:
+        if ref in play.spots.passed or not _is_opened(play, ref):
+            continue
+        play.spots.passed.add(ref)
+        audit = play.get_audit(ref)
+        assert audit is not None
+        seat = play.get_seat(audit.auditor)
+        asker = _find_asker(play, audit)
+        if asker is not None and seat is not None and seat.status != SeatStatus.CLOSED:
+            yield asker, make_ask(play, ref, VoteWord.ACCEPT, seat.number)
+            return
+
+
+def _is_opened(play: Play, ref: StatementRef) -> bool:
+    counted = get_votes(play.table.state.rounds[ref.round], ref.slot, ref.draw or 0).get(ref.rank)
+    return counted is not None and counted.is_opened
+
+
+def _find_asker(play: Play, audit: Audit) -> str | None:
+    """Who asks; None where nobody does."""
+    if play.get_conduct(audit.auditor).is_end_shared(play, audit):
+        return None
+    names = play.list_honest(SeatRole.WHISTLEBLOWER) or play.list_honest(SeatRole.VERIFIER)
+    names = [name for name in names if name != audit.auditor]
+    if play.spots.only is not None and audit.auditor.startswith("own"):
+        play.spots.own += 1
+        return names[0] if names and play.spots.own == play.spots.only else None
+    return next((name for name in names if _is_hit(play, name, audit.ref)), None)
+
+
+def _is_hit(play: Play, name: str, ref: StatementRef) -> bool:
+    """Whether its dice say that it asks. Who has no share in the asking never does."""
+    askers = count_askers(play.table.state, play.table.get_address(name))
+    thrown = make_word("dice", play.spots.seed, name, ref)
+    return askers > 0 and int.from_bytes(thrown[:8]) % (SPOT_ASKS * askers) == 0
+
+
+def compute_chance(askers: int, honest: int) -> Fraction:
+    """That an opened ACCEPT is asked about by one of the honest askers."""
+    return 1 - (1 - Fraction(1, SPOT_ASKS * askers)) ** honest
+
+
+def list_chances(chance: Fraction, votes: int) -> list[Fraction]:
+    """That none of so many votes is asked about, that the first is, that the second is the first, ..."""
+    return [(1 - chance) ** votes, *(chance * (1 - chance) ** n for n in range(votes))]
+
+
+Sends = Iterator[tuple[str, GameCall]]
+PASSES_MAX = 600
+"""More than any play takes."""
+
+
+def play_task(agent: Agent, table: AnyTable, spots: Spots | None = None) -> Play:
+    """A task from joining to the last payout."""
+    play = Play(agent, table, spots=spots or Spots())
+    play.seat_all()
+    for _ in count():
+        while _play_pass(play):
+            play.passes += 1
+            assert play.passes < PASSES_MAX, ("a play without end", play.block, play.last[-3:])
+        later = [get_next_block(table.state, table.block), *_list_wakes(play)]
+        blocks = [block for block in later if block is not None and block > table.block]
+        if table.state.is_closed or not blocks:
+            return play
+        table.go_to(min(blocks))
+    raise AssertionError
+
+
+def _play_pass(play: Play) -> bool:
+    """Whether anything was done. Calls that an agent thinks of itself are sent once."""
+    passed = 0
+    for list_duties in (_list_commits, _list_votes, _list_posts, pursuing.list_duties, list_asks):
+        passed += sum(play.send(call, name) is None for name, call in list(list_duties(play)))
+    for conduct in {play.agent.conduct, play.agent.foes}:
+        passed += sum([play.send_once(call, name) for name, call in conduct.plan(play)])
+    passed += sum(play.send(call, KEEPER) is None for call in list_upkeep(play.table.state, play.block))
+    return passed > 0
+
+
+def _list_wakes(play: Play) -> Iterator[int]:
+    live = get_live_round(play.table.state)
+    if live is not None and live.closed is None and live.trained_from is not None:
+        names = {play.get_name(number) for number in live.pool.solvers}
+        yield from (play.get_conduct(name).get_commit_block(play, live, name) for name in names)
+    yield from (one.clock for one in play.table.state.disputes.values())
+    yield from (one.clock for one in play.table.state.asks.values())
+    windows = play.table.state.terms.windows
+    waits = (60, windows.dispute, 2 * windows.audit_max + windows.ask)
+    closes = [one.closed for one in play.table.state.rounds.values() if one.closed is not None]
+    yield from (close + wait for close in closes for wait in waits)
+
+
+# --- Committing ---------------------------------------------------------------------------------------------
+def _list_commits(play: Play) -> Sends:
+    live = get_live_round(play.now)
+    if live is None or live.closed is not None or live.beacon is None or live.trained_from is None:
+        return
+    for slot, number in enumerate(live.pool.solvers):
+        name, seat = play.get_name(number), play.table.state.seats[number]
+        conduct = play.get_conduct(name)
+        is_due = play.block >= conduct.get_commit_block(play, live, name) and play.is_up(name)
+        is_blind = play.is_honest(name) and not play.is_base_right(live)
+        if slot in live.claims or seat.status == SeatStatus.CLOSED or not is_due or is_blind:
+            continue
+        claim = conduct.plan_claim(play, live, name)
+        if claim is not None:
+            yield name, make_commit(play, live, slot, replace(claim, owner=name))
+
+
+def make_commit(play: Play, live: GameRound, slot: int, claim: Claim) -> calls.CommitRound:
+    """The commitment of a claim; its compute is spent."""
+    play.claims[live.index, slot] = claim
+    computed = claim.segments - len(claim.spoiled)
+    play.spent[claim.owner] += FIGURES.cost * computed // SEGMENTS
+    root = play.table.make_claim_root(live.index, claim)
+    return calls.CommitRound(live.index, live.base_root, live.beacon or b"", root, claim.segments)
+
+
+# --- Auditing -----------------------------------------------------------------------------------------------
+def _list_votes(play: Play) -> Sends:
+    """The keeper hands in what auditors say: the primary first, then reserves, a cheat's before others'."""
+    now = play.now
+    for game_round in now.rounds.values():
+        is_over = game_round.closed is None or play.block > game_round.closed + 200
+        if game_round.phase == RoundPhase.UNDONE or is_over:
+            continue
+        votes, openings = list[SignedVote](), list[HandedOpening]()
+        for slot, draw in list_draws(now, game_round):
+            ready = list(_list_ready(play, game_round, slot, draw))
+            votes += ready
+            openings += [one for vote in ready for one in _open_at_once(play, game_round, vote)]
+            openings += _list_openings(play, game_round, slot, draw)
+        if votes or openings:
+            yield KEEPER, calls.JudgeVotes(game_round.index, tuple(votes), tuple(openings))
+
+
+def _list_ready(play: Play, game_round: GameRound, slot: int, draw: int) -> Iterator[SignedVote]:
+    counted = get_votes(game_round, slot, draw)
+    start = get_votes_from(play.table.state, game_round, draw) or 0
+    is_late = play.block >= compute_reserve_block(play.table.state, start)
+    if 0 in counted and counted[0].word == VoteWord.ACCEPT:
+        return
+    reserves = [StatementRef(game_round.index, slot, draw, rank) for rank in (1, 2)]
+    reserves.sort(key=lambda ref: not _is_own(play, ref))
+    first = [StatementRef(game_round.index, slot, draw)]
+    for ref in first * (0 not in counted) + reserves * (0 in counted or is_late):
+        if ref.rank not in counted and not is_unserved(counted):
+            yield from _list_vote(play, game_round, ref)
+
+
+def _is_own(play: Play, ref: StatementRef) -> bool:
+    audit = play.get_audit(ref)
+    return audit is not None and audit.auditor.startswith("own")
+
+
+def _list_vote(play: Play, game_round: GameRound, ref: StatementRef) -> Iterator[SignedVote]:
+    audit, state = play.get_audit(ref), play.table.state
+    if audit is None or not play.is_up(audit.auditor):
+        return
+    seed = game_round.late_seed if is_late_draw(state, ref.draw or 0) else game_round.seed
+    place = (ref.slot, ref.draw or 0, ref.rank)
+    root = game_round.claims[ref.slot].claim_root
+    account = play.table.get_address(audit.auditor)
+    vote = SignedVote(*place, root, seed or b"", audit.segment, VoteWord.ABSTAIN, account)
+    unserved = replace(vote, word=VoteWord.UNSERVED)
+    if all(get_vote_flaw(state, game_round, one, play.block) for one in (vote, unserved)):
+        return
+    if ref not in play.words:
+        play.words[ref] = play.get_conduct(audit.auditor).say(play, audit)
+        play.note(audit.auditor, "says", audit, play.words[ref])
+        is_claiming = play.words[ref] in COMPARED and not play.is_honest(audit.auditor)
+        if play.get_conduct(audit.auditor).is_detouring(play, audit):
+            play.price_detour(audit)
+        if is_claiming and play.words[ref] != play.find_truth(audit):
+            play.lies.append(ref)
+    word = play.words[ref]
+    said = replace(vote, word=word or VoteWord.ABSTAIN)
+    if word is not None and get_vote_flaw(state, game_round, said, play.block) is None:
+        play.price_vote(audit.auditor)
+        yield said
+
+
+def _open_at_once(play: Play, game_round: GameRound, vote: SignedVote) -> Iterator[HandedOpening]:
+    """A primary's ACCEPT decides its draw, so its opening comes in the same call."""
+    audit = play.get_audit(StatementRef(game_round.index, vote.slot, vote.draw, vote.rank))
+    is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
+    if audit is not None and is_deciding and play.get_conduct(audit.auditor).is_opening(play, audit):
+        play.note(audit.auditor, "opens", audit)
+        yield HandedOpening(vote.slot, vote.draw, vote.rank)
+
+
+def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> Iterator[HandedOpening]:
+    """What is open to be paid. It comes in the call that decides the draw, or later."""
+    for rank in range(RANKS):
+        opening = HandedOpening(slot, draw, rank)
+        counted = get_votes(game_round, slot, draw).get(rank)
+        if counted is None or counted.is_opened or counted.word not in OPENED_WORDS:
+            continue
+        if get_opening_flaw(play.table.state, game_round, opening, play.block) is None:
+            audit = play.get_audit(StatementRef(game_round.index, slot, draw, rank))
+            assert audit is not None
+            if play.is_up(audit.auditor) and play.get_conduct(audit.auditor).is_opening(play, audit):
+                play.note(audit.auditor, "opens", audit)
+                yield opening
+
+
+# --- Posting ------------------------------------------------------------------------------------------------
+def _list_posts(play: Play) -> Sends:
+    """Those who would sign the same root post it, the largest party first."""
+    waiting = get_waiting_round(play.now)
+    if waiting is None:
+        return
+    merged = list_mergeable(play.now, waiting, play.block)
+    first, last = get_post_window(play.now, waiting, play.block)
+    if not merged or has_undecided(play.now, waiting, play.block) or not first <= play.block <= last:
+        return
+    parties: dict[tuple[tuple[int, ...], bool], list[int]] = {}
+    for number in waiting.pool.solvers:
+        name = play.get_name(number)
+        conduct = play.get_conduct(name)
+        if not play.is_up(name) or (play.is_honest(name) and not play.is_base_right(waiting)):
+            continue
+        chosen, is_wrong = (
+            conduct.choose_merge(play, waiting, merged),
+            conduct.is_forging(play, waiting, name),
+        )
+        play.note(name, "signs", waiting.index, chosen, is_wrong)
+        if chosen:
+            parties.setdefault((chosen, is_wrong), []).append(number)
+    for (chosen, is_wrong), signers in sorted(parties.items(), key=lambda item: -len(item[1])):
+        root = play.table.make_root(waiting.index, chosen, is_wrong)
+        if is_wrong:
+            play.wrong.add(root)
+        yield play.get_name(signers[0]), calls.PostRoot(waiting.index, chosen, root, tuple(signers))
+        return

@@ -1,0 +1,180 @@
+"""How a seat behaves: what it claims, shows, says, signs and answers. Every method here is the honest one; an
+agent overrides what it does otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, TRAIN_BLOCKS
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.state import GameRound, ProofKind, StatementRef
+from protocol.spec.statements import VoteWord
+
+if TYPE_CHECKING:
+    from lab.benchmarks.economy.play import Play
+
+Seats = tuple[int, int, int]
+"""Of solvers, verifiers, whistleblowers."""
+Sends = Iterator[tuple[str, GameCall]]
+
+
+class Shown(IntEnum):
+    """How much of its claim a solver shows an auditor. From START on the auditor has replayed."""
+
+    NOTHING = 0
+    GARBAGE = 1
+    START = 2
+    ENDS = 3
+    ALL = 4
+
+
+class Fault(Enum):
+    """What is wrong with a claim as a whole."""
+
+    NONE = "nothing"
+    SCALE = "a scale above 220"
+    LENGTH = "a leaf of another length"
+    START = "another base"
+    CARRIED = "other moments handed on"
+
+
+PROOFS = {
+    Fault.SCALE: ProofKind.DELTA_LEAF,
+    Fault.LENGTH: ProofKind.DELTA_LEAF,
+    Fault.START: ProofKind.BOUNDARY_ZERO,
+    Fault.CARRIED: ProofKind.CARRIED_ROOT,
+}
+"""What shows it in one call."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a solver commits. spoiled: segments that it did not compute; drifted: segments that lie beyond the
+    limits while every step of theirs lies inside; is_untraced: its false steps have traces that pass wherever
+    they are demanded, and that nobody is served; about: what else its root hangs on."""
+
+    spoiled: frozenset[int] = frozenset()
+    drifted: frozenset[int] = frozenset()
+    fault: Fault = Fault.NONE
+    segments: int = SEGMENTS
+    is_untraced: bool = False
+    about: str = ""
+    owner: str = ""
+
+    @property
+    def is_false(self) -> bool:
+        """Whether it is worth V to its maker once it is merged."""
+        return bool(self.spoiled or self.drifted) or self.fault is not Fault.NONE
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A drawn audit: its place, the segment, and who is asked."""
+
+    ref: StatementRef
+    segment: int
+    auditor: str
+    is_late: bool
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """Honest."""
+
+    def plan_claim(self, play: Play, game_round: GameRound, name: str) -> Claim | None:
+        """What a solver commits in a round; None where it does not."""
+        return Claim()
+
+    def get_commit_block(self, play: Play, game_round: GameRound, name: str) -> int:
+        """When it does."""
+        return (game_round.trained_from or 0) + TRAIN_BLOCKS
+
+    def show(self, play: Play, audit: Audit, claim: Claim) -> Shown:
+        """What a solver shows an auditor of its claim."""
+        return Shown.ALL
+
+    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+        """What an auditor votes; None where it is silent."""
+        return play.look(audit)
+
+    def is_opening(self, play: Play, audit: Audit) -> bool:
+        """Whether an auditor's vote is followed by an opening that fits."""
+        return True
+
+    def has_replayed(self, play: Play, audit: Audit) -> bool:
+        """Whether an auditor can show the states that its vote stands on."""
+        return True
+
+    def is_end_shared(self, play: Play, audit: Audit) -> bool:
+        """Whether the end that an auditor sealed is the claimed one, bit for bit: nobody asks for a leaf of
+        it. Honest machines differ, which is the harder case for them."""
+        return False
+
+    def is_detouring(self, play: Play, audit: Audit) -> bool:
+        """Whether its votes go by a contract of its own, so that no transaction to Votes has them."""
+        return False
+
+    def choose_merge(self, play: Play, game_round: GameRound, merged: tuple[int, ...]) -> tuple[int, ...]:
+        """Which slots a solver signs a root of; none where it signs nothing."""
+        return merged
+
+    def is_forging(self, play: Play, game_round: GameRound, name: str) -> bool:
+        """Whether the root that it signs is a wrong one."""
+        return False
+
+    def is_answering(self, play: Play, name: str) -> bool:
+        """Whether it answers asks, disputes and contests while it has the truth on its side."""
+        return True
+
+    def is_down(self, play: Play, name: str) -> bool:
+        """Whether its node is down."""
+        return False
+
+    def is_stepping(self, play: Play, name: str) -> bool:
+        """Whether a solver's false claim is defended in a dispute by step roots of its own invention."""
+        return False
+
+    def plan(self, play: Play) -> Sends:
+        """Whatever else its accounts send. Each call is sent once."""
+        yield from ()
+
+
+HONEST = Conduct()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One of the outcomes that chance gives a single false claim: who is drawn for the spoiled segment (None:
+    nobody, else whether each of the three is the agent's own), in the round's audit and late."""
+
+    chance: Fraction
+    drawn: tuple[bool, ...] | None
+    late: tuple[bool, ...] | None
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Who plays. play: who does what; seats: own solvers, verifiers, whistleblowers; foes: how some others
+    play, against whom an honest one must hold; gain: V in wei; known: the entry of "Known and open" that
+    names it, where it may gain; outcomes: where its one false claim is weighed exactly, else seeds are
+    averaged; is_spotted: its chance to be asked at random is weighed exactly; changes: other terms of its
+    task."""
+
+    name: str
+    play: str
+    conduct: Conduct = HONEST
+    seats: Seats = (0, 0, 0)
+    is_submitter: bool = False
+    is_honest: bool = False
+    foes: Conduct = HONEST
+    foe_seats: Seats = (0, 0, 0)
+    gain: int = FIGURES.gain
+    known: str = ""
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    is_spotted: bool = False
+    changes: tuple[tuple[str, int], ...] = ()

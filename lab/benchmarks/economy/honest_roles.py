@@ -1,0 +1,249 @@
+"""Honest roles: alone among honest others, with a crash in each phase, and among those who cheat."""
+
+from dataclasses import dataclass
+
+from lab.benchmarks.economy.auditors import Says
+from lab.benchmarks.economy.challengers import Contests, Harasses
+from lab.benchmarks.economy.conduct import Agent, Audit, Conduct, Seats
+from lab.benchmarks.economy.ground import SEGMENTS, WINDOWS
+from lab.benchmarks.economy.play import Play
+from lab.benchmarks.economy.signers import Forges
+from lab.benchmarks.economy.solvers import Refuses, Spoils
+from lab.benchmarks.economy.submitters import Halts
+from protocol.spec.game.fates import has_undecided
+from protocol.spec.game.state import GameRound, RoundPhase
+from protocol.spec.statements import VoteWord
+
+SOLVER, VERIFIER, WHISTLEBLOWER = (1, 0, 0), (0, 1, 0), (0, 0, 1)
+CRASH_ROUND = 3
+
+
+@dataclass(frozen=True)
+class Crashes(Conduct):
+    """Down in one phase of round 3, then up again. phase: train, audit, post, sign (it is decided, not
+    posted), contest (of any root), or for good."""
+
+    phase: str = "train"
+
+    def is_down(self, play: Play, name: str) -> bool:
+        """As the phase says."""
+        is_for_good = self.phase == "good"
+        game_round = play.table.state.rounds.get(CRASH_ROUND + is_for_good)
+        if game_round is None:
+            return False
+        phases = {
+            "train": game_round.closed is None,
+            "audit": game_round.phase == RoundPhase.RUNNING,
+            "post": game_round.closed is not None and game_round.phase == RoundPhase.RUNNING,
+            "sign": game_round.closed is not None
+            and game_round.phase == RoundPhase.RUNNING
+            and not has_undecided(play.now, game_round, play.block),
+            "contest": bool(play.table.state.contests),
+            "good": True,
+        }
+        return phases[self.phase]
+
+
+@dataclass(frozen=True)
+class LosesDispute(Conduct):
+    """Down as long as the first false claim that anybody saw is disputed, by itself."""
+
+    def is_down(self, play: Play, name: str) -> bool:
+        """It comes back when the dispute is lost."""
+        disputes, first = play.table.state.disputes.values(), next(iter(play.seen), None)
+        return any(one.statement == first and play.name_of(one.opener) == name for one in disputes)
+
+
+@dataclass(frozen=True)
+class Colludes(Spoils):
+    """A solver that computes nothing, and verifiers that accept all unseen."""
+
+    spoiled: frozenset[int] = frozenset(range(SEGMENTS))
+
+    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+        """ACCEPT."""
+        return VoteWord.ACCEPT
+
+    def has_replayed(self, play: Play, audit: Audit) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass(frozen=True)
+class AnswersLate(Conduct):
+    """Down from when it is asked or disputed until the last block for an answer."""
+
+    def is_answering(self, play: Play, name: str) -> bool:
+        """In the last block of a clock."""
+        state, seat = play.table.state, play.get_seat(name)
+        number = seat.number if seat is not None else -1
+        clocks = [one.clock for one in state.asks.values() if one.seat == number]
+        clocks += [one.clock for one in state.disputes.values() if one.seat == number]
+        return not clocks or min(clocks) <= play.block
+
+
+@dataclass(frozen=True)
+class CrashesSealed(Conduct):
+    """Down in round 3 between its seal and its vote: the replay is spent, a reserve takes its place."""
+
+    def say(self, play: Play, audit: Audit) -> VoteWord | None:
+        """Nothing in that round."""
+        word = play.look(audit)
+        return None if audit.ref.round == CRASH_ROUND else word
+
+
+@dataclass(frozen=True)
+class OpensLate(Conduct):
+    """Down in each round between its vote and its opening, which it brings two windows of audits later."""
+
+    def is_opening(self, play: Play, audit: Audit) -> bool:
+        """Late."""
+        closed = play.table.state.rounds[audit.ref.round].closed or 0
+        return play.block >= closed + 60 - WINDOWS.audit_max
+
+
+@dataclass(frozen=True)
+class Straggles(Conduct):
+    """Honest and slow: commits in the last block before two thirds would go on without it."""
+
+    def get_commit_block(self, play: Play, game_round: GameRound, name: str) -> int:
+        """Just before train_min."""
+        return (game_round.trained_from or 0) + WINDOWS.train_min - 1
+
+
+def _make(name: str, play: str, conduct: Conduct, seats: Seats, **more: object) -> Agent:
+    return Agent(name, play, conduct, seats, is_honest=True, **more)  # type: ignore[arg-type]
+
+
+LIARS, IDLE = (0, 2, 0), Spoils(frozenset(range(10)))
+AGENTS = (
+    _make("honest solver", "trains, commits, serves, signs", Conduct(), SOLVER),
+    _make("honest verifier", "replays what is drawn, votes, opens", Conduct(), VERIFIER),
+    _make("honest whistleblower", "audits accepted work late", Conduct(), WHISTLEBLOWER),
+    Agent("honest submitter", "posts the task and takes the model", is_submitter=True, is_honest=True),
+    _make("solver that crashes in training", "misses round 3", Crashes(phase="train"), SOLVER),
+    _make(
+        "solver that crashes before it serves",
+        "committed, serves nobody in round 3",
+        Crashes(phase="post"),
+        SOLVER,
+    ),
+    _make("solver that crashes before it signs", "signs no root of round 3", Crashes(phase="sign"), SOLVER),
+    _make(
+        "solver that crashes when its root is contested",
+        "is away while others answer",
+        Crashes(phase="contest"),
+        SOLVER,
+        foes=Contests(),
+    ),
+    _make("solver that crashes for good", "is gone from round 4 on", Crashes(phase="good"), SOLVER),
+    _make(
+        "solver that crashes when it is disputed",
+        "is back in the last block for an answer",
+        AnswersLate(),
+        SOLVER,
+        foes=Harasses("disputes"),
+        foe_seats=WHISTLEBLOWER,
+    ),
+    _make(
+        "verifier that crashes before its replay", "is silent in round 3", Crashes(phase="audit"), VERIFIER
+    ),
+    _make(
+        "verifier that crashes after its seal",
+        "has replayed, does not vote in round 3",
+        CrashesSealed(),
+        VERIFIER,
+    ),
+    _make("verifier that crashes before it opens", "opens two windows late", OpensLate(), VERIFIER),
+    _make("verifier that crashes for good", "is gone from round 4 on", Crashes(phase="good"), VERIFIER),
+    _make(
+        "verifier that crashes when it is asked",
+        "is back in the last block for an answer",
+        AnswersLate(),
+        VERIFIER,
+        foes=Harasses("asks"),
+        foe_seats=WHISTLEBLOWER,
+    ),
+    _make(
+        "whistleblower that crashes in a late audit",
+        "is silent in round 3",
+        Crashes(phase="audit"),
+        (0, 0, 2),
+    ),
+    _make(
+        "whistleblower that crashes for good", "is gone from round 4 on", Crashes(phase="good"), WHISTLEBLOWER
+    ),
+    _make(
+        "whistleblower that crashes in its dispute",
+        "loses it, and finds the next false claim",
+        LosesDispute(),
+        (0, 0, 6),
+        foes=Colludes(),
+        foe_seats=(2, 6, 0),
+    ),
+    _make("straggler", "commits just before train_min", Straggles(), SOLVER),
+    _make(
+        "solver among auditors who reject it",
+        "two of six verifiers reject its work",
+        Conduct(),
+        SOLVER,
+        foes=Says(VoteWord.REJECT_STATE),
+        foe_seats=LIARS,
+    ),
+    _make(
+        "solver whose base root falls",
+        "does not train on a wrong root of three of five",
+        Conduct(),
+        SOLVER,
+        foes=Forges(),
+        foe_seats=(3, 0, 0),
+    ),
+    _make(
+        "verifier of a false claim's right segments",
+        "accepts what it saw, and keeps its seat",
+        Conduct(),
+        VERIFIER,
+        foes=Spoils(frozenset({0})),
+        foe_seats=(2, 0, 0),
+    ),
+    _make(
+        "whistleblower that finds a false claim",
+        "disputes what its late replay shows",
+        Conduct(),
+        (0, 0, 6),
+        foes=Colludes(),
+        foe_seats=(2, 6, 0),
+    ),
+    _make(
+        "whistleblower that contests a wrong root",
+        "names the child that its own tree lacks",
+        Conduct(),
+        (0, 0, 6),
+        foes=Forges(),
+        foe_seats=(3, 0, 0),
+    ),
+    Agent(
+        "submitter among idle solvers",
+        "gets its pay back where a fault is proven",
+        is_submitter=True,
+        is_honest=True,
+        foes=IDLE,
+        foe_seats=(2, 0, 0),
+    ),
+    _make(
+        "solver of a task that is halted early",
+        "is paid for what was accepted",
+        Conduct(),
+        SOLVER,
+        foes=Halts(),
+    ),
+    _make(
+        "verifier whom two solvers do not serve",
+        "says UNSERVED as long as it can afford it",
+        Conduct(),
+        VERIFIER,
+        foes=Refuses(),
+        foe_seats=(2, 0, 0),
+        known="A truthful UNSERVED costs F",
+    ),
+)

@@ -1,0 +1,238 @@
+"""A dispute at the bounds: all answers, all moves, a proof with the longest sum, a conviction."""
+
+from collections.abc import Iterator
+from dataclasses import astuple
+from functools import cached_property
+from typing import Any
+
+from lab.benchmarks.gas_bounds.gas_bounds import (
+    BOUND_WINDOWS,
+    SEGMENT,
+    STEPS,
+    BoundPlay,
+    grow,
+    grow_run,
+    make_noise,
+    require_event,
+)
+from lab.benchmarks.gas_bounds.gas_play import AMOUNTS, SOLVER, Case
+from protocol.spec.codec import compute_boundary_leaf, compute_state_root, compute_step_root
+from protocol.spec.containers import StateHeader, StepFacts
+from protocol.spec.merkle import compute_levels, compute_path, compute_set_path, hash_leaf, hash_node
+from protocol.spec.program import (
+    MAX_ELEMENTS,
+    MAX_TRACE_LEAF_BYTES,
+    Access,
+    Buffer,
+    Node,
+    Operation,
+    Outputs,
+    Program,
+    Role,
+)
+from protocol.spec.program_codec import compute_program_root, open_program_leaf
+from protocol.spec.statements import VoteWord, name_claim
+from tests.rounds.chain import RoundChain, Sent
+from tests.rounds.members import hand_vote, make_word
+
+TERMS = 4096
+MAX_NODES = MAX_BUFFERS = 1 << 16
+"""More than any model's program has."""
+LEAF_TERMS = MAX_TRACE_LEAF_BYTES // 4
+TRACE_DEPTH = (4 * MAX_ELEMENTS // MAX_TRACE_LEAF_BYTES - 1).bit_length()
+FIRST = 0x15555555
+"""Leaf from whose middle on terms lie: a sum of 4,096 then touches five."""
+OUTPUTS = Outputs(10_001, 21_845, 32_767, 43_691)
+SUMMED = (27_307, 38_229, 54_613)
+"""Buffers of the sum: its output and its operands."""
+SHOWN = 60_001
+"""The buffer that leaves are demanded of."""
+DEMANDS = 8
+SUM_NUMBER, WIDE_NUMBER = 43_690, 21_845
+CLAIM_DEPTH = 17
+
+
+def make_program() -> Program:
+    """As many buffers and nodes as there may be. The two nodes have as many loops as there may be."""
+    start = FIRST * LEAF_TERMS + LEAF_TERMS // 2
+    sizes = (1, 1, 1, 1, 1, 1, 16, TERMS)
+    still, row = (0,) * 6, (0, 0, 0, 0, 0, 0, TERMS, 1)
+    output, *factors = (
+        Access(SUMMED[0], start, (*still, 1)), Access(SUMMED[1], start, row), Access(SUMMED[2], start, row)
+    )  # fmt: skip
+    summing = Node(Operation.PRODUCT_SUM, sizes, 1, output, tuple(factors))
+    one = Access(SHOWN, start, (0,) * 8)
+    wide = Node(Operation.FINITE_SELECT, (1,) * 8, 0, one, (one, one, one))
+    nodes = [wide] * MAX_NODES
+    nodes[SUM_NUMBER] = summing
+    return Program(TERMS, (Buffer(Role.TENSOR, MAX_ELEMENTS),) * MAX_BUFFERS, tuple(nodes), OUTPUTS)
+
+
+def make_factors(*name: object) -> bytes:
+    """Numbers of very different sizes, a leaf of them: their sum is the dearest."""
+    noise = make_noise(MAX_TRACE_LEAF_BYTES, *name)
+    pieces = (noise[i : i + 4] for i in range(0, len(noise), 4))
+    return b"".join(
+        ((77 + piece[3] % 100) << 23 | int.from_bytes(piece[:3], "little") & 0x7FFFFF).to_bytes(4, "little")
+        for piece in pieces
+    )
+
+
+class DisputePlay(BoundPlay):
+    """A claim of which two boundaries, a step and its trace can be shown."""
+
+    program = make_program()
+    facts = StepFacts(
+        compute_program_root(program), make_word("dataset"), make_word("scalars"), MAX_NODES, MAX_BUFFERS, 0,
+        0x7FFF, 0x7FFF, 4, (1 << 40) - 1, (1 << 42) - 1, (1 << 31) - 1,
+    )  # fmt: skip
+    step_root = compute_step_root(facts)
+
+    # --- What is claimed ------------------------------------------------------------------------------------
+    def make_claim(self, number: int, slot: int) -> bytes:
+        """Two boundaries are known."""
+        node = hash_node(*(self._make_boundary(boundary) for boundary in (SEGMENT, SEGMENT + 1)))
+        return name_claim(grow(node, SEGMENT >> 1, CLAIM_DEPTH - 1, "claim")[0], self.segments)
+
+    def make_header(self, step: int) -> StateHeader:
+        """The state before a step of the segment."""
+        first, second, third = (make_word("state", tensor, step) for tensor in range(3))
+        return StateHeader(first, second, third, SEGMENT * STEPS + step, SEGMENT * STEPS + step)
+
+    def _make_boundary(self, boundary: int) -> bytes:
+        root = compute_state_root(self.make_header((boundary - SEGMENT) * STEPS))
+        solver = self.seats[SOLVER][0].address
+        return compute_boundary_leaf(self.domain, 0, solver, boundary, make_word("salt", boundary), root)
+
+    def open_boundary(self, boundary: int) -> Any:
+        """As `postClaimRoots` takes it."""
+        _, path = grow(b"", SEGMENT >> 1, CLAIM_DEPTH - 1, "claim")
+        header, sibling = self.make_header((boundary - SEGMENT) * STEPS), self._make_boundary(boundary ^ 1)
+        return astuple(header), make_word("salt", boundary), [sibling, *path]
+
+    # --- The trace ------------------------------------------------------------------------------------------
+    @cached_property
+    def runs(self) -> list[tuple[bytes, bytes, list[bytes]]]:
+        """Of the sum's output and operands: leaves, root, path."""
+        found = []
+        for buffer in SUMMED:
+            count = 1 if buffer == SUMMED[0] else 5
+            leaves = [make_factors(buffer, i) for i in range(count)]
+            root, path = grow_run(leaves, FIRST, TRACE_DEPTH, buffer)
+            found.append((b"".join(leaves), root, path))
+        return found
+
+    @cached_property
+    def shown(self) -> tuple[bytes, bytes, list[bytes]]:
+        """The leaf that is demanded: its bytes, root, path."""
+        leaf = make_noise(MAX_TRACE_LEAF_BYTES, "shown")
+        return leaf, *grow(hash_leaf(leaf), FIRST, TRACE_DEPTH, "shown")
+
+    @cached_property
+    def trace(self) -> Any:
+        """All levels over the roots of all buffers."""
+        roots = [make_word("buffer", buffer) for buffer in range(MAX_BUFFERS)]
+        end = self.make_header(STEPS)
+        for buffer, root in zip(
+            (OUTPUTS.weights, OUTPUTS.first_moment, OUTPUTS.second_moment), astuple(end)[:3], strict=True
+        ):
+            roots[buffer] = root
+        for buffer, (_, root, _) in zip(SUMMED, self.runs, strict=True):
+            roots[buffer] = root
+        roots[SHOWN] = self.shown[1]
+        return compute_levels(roots)
+
+    def prove_node(self, number: int) -> Any:
+        """As a demand and a proof take it."""
+        data, path = open_program_leaf(self.program, 2 + number)
+        return number, data, path
+
+    # --- Moves ----------------------------------------------------------------------------------------------
+    def list_moves(self) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+        """Function, who moves (0: the claimant), the rest of the arguments."""
+        roots = [make_word("root", step) for step in range(STEPS + 1)]
+        for step in (0, STEPS - 1, STEPS):
+            roots[step] = compute_state_root(self.make_header(step))
+        ends = (self.open_boundary(SEGMENT), self.open_boundary(SEGMENT + 1))
+        yield "postClaimRoots", 0, (roots, *ends)
+        yield "nameStep", 1, (STEPS - 1, roots)
+        start, end = (astuple(self.make_header(step)) for step in (STEPS - 1, STEPS))
+        head, head_path = open_program_leaf(self.program, 0)
+        outputs = (OUTPUTS.weights, OUTPUTS.first_moment, OUTPUTS.second_moment)
+        proof = (head, head_path, *(compute_path(self.trace, buffer) for buffer in outputs))
+        facts = astuple(self.facts)
+        yield "postTrace", 0, (facts, self.trace[-1][0], start, end, proof)
+        yield "demandLeaves", 1, (facts, [(self.prove_node(WIDE_NUMBER), 1, FIRST)] * DEMANDS)
+        leaf, root, path = self.shown
+        opening = (root, compute_path(self.trace, SHOWN), leaf, path)
+        yield "showLeaves", 0, (start, [opening] * DEMANDS)
+        parts = b"".join(b"".join((leaves, *path)) for leaves, _, path in self.runs)
+        openings = parts + b"".join(compute_set_path(self.trace, SUMMED))
+        yield "proveOperation", 1, (facts, start, self.prove_node(SUM_NUMBER), 0, openings)
+
+
+class RejectPlay(BoundPlay):
+    """Two auditors make a claim void."""
+
+    def list_words(self, slot: int, draw: int, is_late: bool) -> list[VoteWord]:
+        """A primary and a reserve."""
+        return [VoteWord.REJECT_STATE] * 2
+
+
+# --- Measuring ----------------------------------------------------------------------------------------------
+def measure_dispute(chain: RoundChain) -> dict[str, Any]:
+    """All moves of a dispute of a claim with the greatest leaves, up to a conviction, and the end of one in
+    which nothing is proven. defence: all of the claimant's; conviction: all of the opener's, against an
+    auditor where that costs more."""
+    play = DisputePlay(chain, Case(1, 6))
+    play.start()
+    play.play(0)
+    challenger = play.make_challenger()
+    salt = make_word("salt")
+    bond = AMOUNTS.dispute_bond
+    opened = play.do(challenger, "Disputes", "disputeClaim", play.task, 0, 0, SEGMENT, bond, salt)
+    dispute = require_event(opened, "DisputeOpened")["dispute"]
+    gas, movers = {"disputeClaim": opened.gas}, (play.seats[SOLVER][0], challenger)
+    for function, mover, rest in play.list_moves():
+        if function == "proveOperation":
+            gas["end"] = _end(play, dispute).gas
+        sent = play.do(movers[mover], "Disputes", function, play.task, dispute, *rest)
+        gas[function] = sent.gas
+    require_event(sent, "SeatConvicted")
+    gas |= measure_silence(chain)
+    dearer = gas["disputeVote"] - gas["disputeClaim"] + max(0, gas["punishAuditor"] - gas["punishSolver"])
+    return {
+        **gas,
+        "defence": sum(gas[name] for name in ("postClaimRoots", "postTrace", "showLeaves", "end")),
+        "conviction": dearer
+        + sum(gas[name] for name in ("disputeClaim", "nameStep", "demandLeaves", "proveOperation")),
+    }
+
+
+def measure_silence(chain: RoundChain) -> dict[str, int]:
+    """Disputes that nobody answers, of a claim and of the vote that made it void: its pay is restored."""
+    play = RejectPlay(chain, Case(1, 6))
+    play.start()
+    play.commit(0, 0)
+    play.seal(0)
+    play.do(play.submitter, "Votes", "judge", play.task, 0, play.cast(0, False))
+    challenger, bond, (vote, auditor) = play.make_challenger(), AMOUNTS.dispute_bond, play.signed[0]
+    signed = (astuple(vote), *hand_vote(vote, None, auditor, play.signing)[-2:])
+    salts = (make_word("vote"), make_word("claim"))
+    by_vote = play.do(challenger, "Disputes", "disputeVote", play.task, signed, bond, salts[0])
+    by_claim = play.do(challenger, "Disputes", "disputeClaim", play.task, 0, 0, SEGMENT, bond, salts[1])
+    names = [require_event(sent, "DisputeOpened")["dispute"] for sent in (by_vote, by_claim)]
+    auditor_ended, solver_ended = (_end(play, name) for name in names)
+    require_event(auditor_ended, "PayRestored")
+    return {
+        "disputeVote": by_vote.gas,
+        "punishAuditor": auditor_ended.gas,
+        "punishSolver": solver_ended.gas,
+    }
+
+
+def _end(play: BoundPlay, dispute: bytes) -> Sent:
+    """Ends a dispute after its clock, and takes that back."""
+    with play.chain.undone():
+        play.chain.mine_to(play.chain.get_block() + BOUND_WINDOWS.respond + 1)
+        return play.do(play.submitter, "Disputes", "end", play.task, dispute)

@@ -1,0 +1,1 @@
+"""Parsers of what strangers send, fed with damaged inputs (`lab/benchmarks/parsers.py`)."""

@@ -1,0 +1,152 @@
+"""What the chain brings of others' doing: votes in call data, logs, refusals of contracts, texts of tasks,
+and signatures.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from lab.benchmarks.parsing.mutating import Parser
+from protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
+from protocol.actions.dispute import vote_reading
+from protocol.actions.runtime.chain_state import ChainState, Network
+from protocol.adapters.chain.abi import Entry, encode_call, encode_values, find_function, load_own_abi
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.event_logs import (
+    AbiRegistry,
+    Batch,
+    Event,
+    decode_event,
+    decode_log,
+    make_registry,
+)
+from protocol.adapters.chain.refusal_words import explain_revert
+from protocol.adapters.signing import recover_signer, sign_statement
+from protocol.spec.codec import decode_training, encode_training
+from protocol.spec.containers import TaskSpec
+from protocol.spec.game.state import GameState
+from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.statements import Request, VoteWord
+from protocol.spec.task_rules import find_training_malformations, refuse_broken
+from protocol.spec.typed_data import SigningDomain
+from tests.protocol.adapters.chain.entries import list_entries, make_sample
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.protocol.spec.sample import sample_task
+
+TASK = b"t" * 32
+WORD = 32
+DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
+PLACE = int(VoteWord.ACCEPT) << 40
+
+
+# --- Votes in calls -----------------------------------------------------------------------------------------
+def make_state() -> GameState:
+    """A game with claims and drawn audits, whose members are accounts of a chain."""
+    state = make_world().play(is_drawn).state
+    seats = {number: replace(seat, account=find_address(number)) for number, seat in state.seats.items()}
+    return replace(state, seats=seats)
+
+
+def read_call(state: GameState, data: bytes) -> None:
+    """All votes of a call, and what each says of this game."""
+    for index, handed in vote_reading._decode_call(data):
+        vote_reading._rebuild(state, index, handed)
+
+
+def list_calls(state: GameState) -> tuple[bytes, ...]:
+    """Calls that hand votes in, with and without openings."""
+    slots = sorted(state.rounds[0].claims)[:2]
+    words = [bytes([n]) * WORD for n in range(1, 8)]
+    votes = [HandedVote(slot << 64 | PLACE, *words) for slot in slots]
+    votes += [one._replace(place=one.place | WITH_OPENING << 32) for one in votes]
+    judge, post = (find_function(load_own_abi("Votes"), name) for name in vote_reading.CALLS)
+    both: list[Any] = [TASK, 1, votes[:1], votes, 1, b"r" * 32, 1, b"s" * 65]
+    return encode_call(judge, [TASK, 0, votes]), encode_call(post, both)
+
+
+# --- Logs ---------------------------------------------------------------------------------------------------
+def make_log(number: int, entry: Entry) -> bytes:
+    """A log as an input: its contract, how many topics it has, the topics, the data."""
+    indexed = [p for p in entry.inputs if p.is_indexed]
+    plain = [p for p in entry.inputs if not p.is_indexed]
+    topics = [b"h" * WORD if p.is_hashed else encode_values([p], [make_sample(p)]) for p in indexed]
+    data = encode_values(plain, [make_sample(p) for p in plain])
+    return bytes([number, 1 + len(topics)]) + b"".join((entry.digest, *topics)) + data
+
+
+def read_log(registry: AbiRegistry, data: bytes) -> None:
+    """The event of a log; an endpoint that it announces is looked at too."""
+    number, count, rest = data[:1], int.from_bytes(data[1:2], "big") % 6, data[2:]
+    topics = [rest[at : at + WORD] for at in range(0, min(WORD * count, len(rest)), WORD)]
+    log = {
+        "address": find_address(int.from_bytes(number, "big")),
+        "topics": topics,
+        "data": rest[WORD * count :],
+    }
+    event = decode_log(registry, {**log, "blockNumber": 7, "logIndex": 3})
+    if event is not None and event.name == "Announced":
+        network = Network()
+        network.announce(**event.arguments)
+        for peer in network.peers.values():
+            peer.format_url("/status")
+
+
+def take_posted(entry: Entry, data: bytes) -> None:
+    """A task that somebody posted, whatever its terms and its text: each node folds it beside its own."""
+    submitter = encode_values([entry.inputs[1]], [find_address(1)])
+    arguments = decode_event(entry, [entry.digest, TASK, submitter], data)
+    event = Event("Tasks", entry.name, arguments, 7, 0, TASK, TASK)
+    state = ChainState(find_address(1), LIMITS_LOCAL, DOMAIN)
+    state.take(Batch(Head(7, TASK, TASK, 0, 0), (event,)))
+
+
+def find_address(number: int) -> str:
+    """Of the n-th contract."""
+    return f"0x{number:040x}"
+
+
+# --- Texts, refusals, signatures ----------------------------------------------------------------------------
+def read_text(spec: TaskSpec, data: bytes) -> None:
+    """A task's text, and whether it breaks a rule."""
+    training = decode_training(data)
+    refuse_broken(find_training_malformations(replace(spec, training=training)))
+
+
+def make_refusals() -> tuple[bytes, ...]:
+    """The data of all custom errors, and of a bare reason."""
+    entries = list_entries("error")
+    reason = (
+        bytes.fromhex("08c379a0")
+        + WORD.to_bytes(WORD, "big")
+        + (4).to_bytes(WORD, "big")
+        + b"late".ljust(WORD, b"\0")
+    )
+    return reason, *(
+        one.selector + encode_values(one.inputs, list(map(make_sample, one.inputs))) for one in entries
+    )
+
+
+def sign_request() -> tuple[bytes, Callable[[bytes], object]]:
+    """A signature, and who looks for its signer."""
+    request = Request("GET", "/", "0x" + "1c" * 20, 7, b"n" * WORD)
+    signature = sign_statement(make_key(1), request, DOMAIN)
+    return signature, lambda data: recover_signer(request, data, DOMAIN, "stranger")
+
+
+def list_parsers() -> Iterator[Parser]:
+    """One for each kind of thing."""
+    state, spec = make_state(), sample_task()
+    yield Parser("votes in calls", list_calls(state), lambda data: read_call(state, data), 6.0)
+    registry = make_registry({find_address(n): name for n, name in enumerate(GAME_CONTRACTS.values())})
+    events = [(n, entry) for n, name in enumerate(GAME_CONTRACTS.values()) for entry in load_own_abi(name)]
+    logs = tuple(make_log(number, entry) for number, entry in events if entry.kind == "event")
+    yield Parser("logs", logs, lambda data: read_log(registry, data), 4.0)
+    posted = next(entry for _, entry in events if entry.name == "TaskPosted")
+    terms = make_log(0, posted)[2 + WORD * 3 :]
+    yield Parser("posted tasks", (terms,), lambda data: take_posted(posted, data), 3.0)
+    yield Parser("refusals", make_refusals(), lambda data: explain_revert(data, "here"), 2.0)
+    yield Parser("texts of tasks", (encode_training(spec.training),), lambda data: read_text(spec, data), 3.0)
+    signature, recover = sign_request()
+    yield Parser("signatures", (signature,), recover, 0.2)

@@ -1,0 +1,263 @@
+"""What comes over the wire: whole requests through the server's own handler, signatures of requests, ranges,
+endpoints, blobs and the lists of their chunks.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from multidict import CIMultiDict
+from yarl import URL
+
+from lab.benchmarks.parsing.mutating import Parser
+from protocol.actions.merge.global_model import AskOuter, make_form
+from protocol.adapters.blobs import (
+    BlobKey,
+    BlobKind,
+    BlobRef,
+    BlobVerifier,
+    fold_chunks,
+    hash_chunk,
+    split_roots,
+)
+from protocol.adapters.messages import Message, encode_message
+from protocol.adapters.signing import sign_statement
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire import conventions
+from protocol.adapters.wire.auth import HEADER, Proof, RequestVerifier
+from protocol.adapters.wire.conventions import Desk, NodeStatus
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import load_or_create_identity
+from protocol.adapters.wire.server import BlobServer, ReadPolicy
+from protocol.adapters.wire.session import Peer
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.statements import Request
+from tests.protocol.adapters.parties import DOMAIN, make_key, make_tensor
+
+ACCOUNT = make_key(1).address.lower()
+SERVER = make_key(2).address.lower()
+NOW_S = 1_000
+MANY = 1 << 30
+LIMITS = WireLimits(
+    requests_per_second=MANY, burst_requests=MANY, address_requests_per_second=MANY,
+    address_burst_requests=MANY, strangers_per_second=MANY, strangers_burst=MANY,
+)  # fmt: skip
+"""No input is refused for the number of those before it."""
+TURNS = 60
+"""Of the loop, after which a request that is not answered counts as one whose end is awaited."""
+ELEMENTS = 1_000
+
+
+class ServerCrash(Exception):
+    """The server answered 500: a handler raised what nobody declared."""
+
+
+class Pipe(asyncio.Transport):
+    """Takes what the server writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written, self.is_closed = bytearray(), False
+
+    def write(self, data: Any) -> None:
+        """Keeps it."""
+        self.written += data
+
+    def writelines(self, list_of_data: Any) -> None:
+        """Keeps all."""
+        self.written += b"".join(list_of_data)
+
+    def is_closing(self) -> bool:
+        """Whether the server has hung up."""
+        return self.is_closed
+
+    def close(self) -> None:
+        """The server hangs up."""
+        self.is_closed = True
+
+    def abort(self) -> None:
+        """The server hangs up."""
+        self.is_closed = True
+
+    def get_write_buffer_size(self) -> int:
+        """Nothing waits."""
+        return 0
+
+    def pause_reading(self) -> None:
+        """All is there already."""
+
+    def resume_reading(self) -> None:
+        """All is there already."""
+
+
+class Listening:
+    """A server without a socket, and a loop of its own that runs while it is fed. is_open: it asks for no
+    signature, so that what lies behind is reached."""
+
+    def __init__(self, folder: Path, is_open: bool) -> None:
+        self._loop = asyncio.new_event_loop()
+        self.store = BlobStore(folder / "blobs", is_durable=False)
+        data, self.ref = make_tensor(ELEMENTS)
+        self.store.put_tensor(self.ref.key.root, data)
+        policy = ReadPolicy(
+            lambda account: True, lambda *_: True, lambda: NodeStatus(SERVER, 7, 8),
+            lambda name: Desk(16 * 1024, answer_desk) if name == "outer" else None,
+        )  # fmt: skip
+        identity = load_or_create_identity(folder)
+        server = BlobServer(self.store, SERVER, DOMAIN, identity, policy, LIMITS)
+        server._verifier = make_verifier()
+        if is_open:
+            server._verifier = cast(RequestVerifier, SimpleNamespace(verify=lambda *_: ACCOUNT))
+        self._runner = server._make_runner()
+        self._loop.run_until_complete(self._runner.setup())
+        self._broken: list[BaseException] = []
+        self._loop.set_exception_handler(self._note)
+
+    def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is not None:
+            self._broken.append(error)
+
+    def feed(self, data: bytes) -> bytes:
+        """What one connection that sends `data` is answered. Raises ServerCrash where that is a 500."""
+        return self._loop.run_until_complete(self._feed(data))
+
+    async def _feed(self, data: bytes) -> bytes:
+        assert self._runner.server is not None
+        connection, pipe = self._runner.server(), Pipe()
+        connection.connection_made(pipe)
+        try:
+            connection.data_received(data)
+            for turn in range(TURNS):
+                await asyncio.sleep(0)
+                if pipe.is_closed or (turn > 20 and pipe.written):
+                    break
+        finally:
+            connection.connection_lost(None)
+            await asyncio.sleep(0)
+        if b"HTTP/1.1 500" in pipe.written:
+            raise ServerCrash(bytes(pipe.written[:300]))
+        if self._broken:
+            raise self._broken.pop()
+        return bytes(pipe.written)
+
+
+async def answer_desk(account: str, body: bytes) -> Message:
+    """A desk that reads its message."""
+    return make_form(AskOuter).decode(body, account)
+
+
+# --- Signatures of requests ---------------------------------------------------------------------------------
+def make_verifier() -> RequestVerifier:
+    """Whose clock stands still, so that no seed grows stale."""
+    return RequestVerifier(SERVER, DOMAIN, lambda account: True, lambda: NOW_S)
+
+
+def sign(method: str, path: str, salt: str = "") -> dict[str, str]:
+    """The header of a request, the same each time; another one with another salt."""
+    nonce = sha256(f"{path}{salt}".encode()).digest()
+    signature = sign_statement(make_key(1), Request(method, path, SERVER, NOW_S, nonce), DOMAIN)
+    return {HEADER: encode_message(Proof(ACCOUNT, NOW_S, nonce, signature)).decode()}
+
+
+def check_proof(verifier: RequestVerifier, data: bytes) -> None:
+    """A header as the server reads it: what is no UTF-8 comes as lone surrogates."""
+    verifier.verify("GET", "/status", CIMultiDict({HEADER: data.decode("utf-8", "surrogateescape")}))
+
+
+# --- Requests -----------------------------------------------------------------------------------------------
+def format_request(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
+    """The bytes of a request."""
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: peer",
+        *(f"{name}: {text}" for name, text in headers.items()),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
+    """One of each route, signed."""
+    body = encode_message(AskOuter(b"t" * 32, b"r" * 32))
+    blob, chunks = (
+        conventions.format_path(route, ref.key) for route in (conventions.BLOB, conventions.CHUNKS)
+    )
+    desk = f"/{conventions.DESK}/outer?{conventions.BODY_DIGEST}={sha256(body).hexdigest()}"
+    length = {"Content-Length": str(len(body))}
+    return (
+        format_request("GET", conventions.HEALTH, {}),
+        format_request("GET", conventions.STATUS, {"Accept": "text/html"}),
+        format_request("GET", blob, {**sign("GET", blob), "Range": "bytes=5-99"}),
+        format_request("GET", blob, {**sign("GET", blob, "again"), "Range": "bytes=-7"}),
+        format_request("GET", chunks, sign("GET", chunks)),
+        format_request("POST", desk, {**sign("POST", desk), **length}, body),
+        format_request("POST", desk, {"Transfer-Encoding": "chunked"}, b"5\r\nhello\r\n0\r\n\r\n"),
+    )
+
+
+def read_endpoint(data: bytes) -> None:
+    """What somebody announced, as the client makes a URL of it."""
+    peer = Peer(ACCOUNT, data.decode(errors="replace"), bytes(32))
+    URL(peer.format_url("/status"))
+
+
+ENDPOINTS = (
+    b"https://127.0.0.1:8443", b"https://[2001:db8::1]:443/", b"HTTPS://a-b.example.org",
+    b"https://[::ffff:1.2.3.4]:1", b"https://xn--bcher-kva.example:65535",
+)  # fmt: skip
+
+
+# --- Blobs --------------------------------------------------------------------------------------------------
+def judge_blob(ref: BlobRef, data: bytes) -> None:
+    """A blob that comes in two pieces."""
+    verifier = BlobVerifier(ref, source="stranger")
+    for piece in (data[: len(data) // 3], data[len(data) // 3 :]):
+        verifier.update(piece)
+    verifier.finish()
+
+
+def judge_chunks(ref: BlobRef, data: bytes) -> None:
+    """What a peer says the hashes of a blob's chunks are; then a first piece."""
+    BlobVerifier(ref, source="stranger", chunk_roots=split_roots(data)).update(data)
+
+
+def refer_roots() -> tuple[bytes, BlobRef]:
+    """A list of roots, and its reference."""
+    data = b"".join(sha256(bytes([n])).digest() for n in range(9))
+    size = BlobRef(BlobKey(BlobKind.ROOTS, ZERO_WORD), len(data))
+    return data, BlobRef(BlobKey(BlobKind.ROOTS, hash_chunk(data, size)), len(data))
+
+
+def refer_chunks() -> tuple[bytes, BlobRef]:
+    """Hashes of three chunks, and the blob that they would be of."""
+    roots = [sha256(bytes([n])).digest() for n in range(3)]
+    key = BlobKey(BlobKind.TENSOR, fold_chunks(roots))
+    chunk = BlobRef(key, 4).chunk_bytes
+    return b"".join(roots), BlobRef(key, 3 * chunk)
+
+
+def make_blob_parser(
+    name: str, made: tuple[bytes, BlobRef], judge: Callable[[BlobRef, bytes], None]
+) -> Parser:
+    """Of one kind of blob."""
+    data, ref = made
+    return Parser(name, (data,), lambda given: judge(ref, given))
+
+
+def list_parsers() -> Iterator[Parser]:
+    """One for each kind of thing."""
+    folder = Path(tempfile.mkdtemp())
+    closed, opened = Listening(folder, False), Listening(folder, True)
+    requests = list_requests(closed.ref)
+    yield Parser("requests", requests, closed.feed, 3.0)
+    yield Parser("requests behind the signature", requests, opened.feed, 3.0)
+    verifier, proof = make_verifier(), sign("GET", "/status")[HEADER].encode()
+    yield Parser("proofs of requests", (proof,), lambda data: check_proof(verifier, data), 0.5)
+    yield Parser("endpoints", ENDPOINTS, read_endpoint, 2.0)
+    yield make_blob_parser("blobs of tensors", make_tensor(ELEMENTS), judge_blob)
+    yield make_blob_parser("blobs of roots", refer_roots(), judge_blob)
+    yield make_blob_parser("lists of chunks", refer_chunks(), judge_chunks)

@@ -1,0 +1,206 @@
+"""What does it cost to train by running a program, and to record, hash and check its trace?
+
+For three sizes of model, steps of the program alternate with plain PyTorch on the same data: parameters of a
+module, autograd, `clip_grad_norm_`, fused AdamW. At the demo's size a step's trace is recorded whole, hashed
+into Merkle trees, checked against its bounds and searched for a lie; costs are in steps of that program. What
+honest machines and planted lies showed comes from the last report of `honest.py`, whose short form
+runs where there is none. Writes build/program/report.json.
+"""
+
+import argparse
+import resource
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from lab.benchmarks.setting import DEMO_MODEL, build_trace_tree, read_report, write_report
+from protocol.compute.bounds.check import TraceChecker
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.model.reference_model import (
+    build_tables,
+    compute_loss,
+    init_parameters,
+    parameter_count,
+    split_parameters,
+)
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch
+from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
+from protocol.spec.containers import ModelConfig, OptimizerConfig
+from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
+
+SEQUENCES, TOKENS = 8, 128
+MODELS = {
+    "0.2M": ModelConfig(256, 64, 192, 3, 4, 4, TOKENS),
+    "1M": DEMO_MODEL,
+    "6M": ModelConfig(256, 256, 768, 7, 4, 4, TOKENS),
+}
+LARGE_MODEL = ModelConfig(256, 1024, 2816, 12, 16, 16, 512)
+SCALARS = torch.tensor([1e-3, 0.4, 0.2])
+COSTS = ("record", "hash", "check")
+WARM_UP_STEPS = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A model with a batch of random tokens and moments as in the middle of training."""
+
+    model: ModelConfig
+    batch: Batch
+    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+    def build(self, chunk_terms: int = DEFAULT_CHUNK_TERMS) -> BuiltProgram:
+        """The program of its step."""
+        sequences, tokens = self.batch.tokens_BT.shape
+        return build_program(ProgramConfig(self.model, OptimizerConfig(), sequences, tokens, chunk_terms))
+
+    def run(self, interpreter: Interpreter) -> Callable[[], object]:
+        """One step, always from the same state."""
+        return lambda: interpreter.run(self.vectors, *self.batch, SCALARS)
+
+
+def make_setting(model: ModelConfig, sequences: int = SEQUENCES, tokens: int = TOKENS) -> Setting:
+    """Fixed by a seed."""
+    generator = torch.Generator().manual_seed(0)
+    batch = (torch.randint(model.vocabulary_size, (sequences, tokens), generator=generator) for _ in range(2))
+    count = parameter_count(model)
+    first = 1e-3 * torch.randn(count, generator=generator)
+    second = 1e-6 * torch.rand(count, generator=generator)
+    return Setting(model, Batch(*batch), (init_parameters(model, 1), first, second))
+
+
+def make_plain_step(setting: Setting) -> Callable[[], object]:
+    """One step of ordinary PyTorch on parameters of its own."""
+    model, weights = setting.model, setting.vectors[0]
+    params = {name: torch.nn.Parameter(p.clone()) for name, p in split_parameters(weights, model).items()}
+    optimizer = torch.optim.AdamW(params.values(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        compute_loss(params, *setting.batch, build_tables(model), model).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(list(params.values()), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def time_in_turn(steps: int, **calls: Callable[[], object]) -> dict[str, list[float]]:
+    """Wall seconds of `steps` calls of each, one after the other in turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(steps + WARM_UP_STEPS):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            if number >= WARM_UP_STEPS:
+                seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def compare_speed(setting: Setting, steps: int) -> dict[str, float]:
+    """Tokens a second over those of plain PyTorch, at each chunk length: medians of the steps' ratios."""
+    calls: dict[str, Callable[[], object]] = {"plain": make_plain_step(setting)}
+    for chunk_terms in CHUNK_TERMS:
+        built = setting.build(chunk_terms)
+        calls[str(chunk_terms)] = setting.run(Interpreter(built.program, built.constants))
+    seconds = time_in_turn(steps, **calls)
+    plain = seconds.pop("plain")
+    return {
+        name: statistics.median(p / own for p, own in zip(plain, times, strict=True))
+        for name, times in seconds.items()
+    }
+
+
+def measure_trace(setting: Setting, steps: int) -> dict[str, float]:
+    """Recording, hashing and checking a step's trace, in steps; and its size."""
+    built = setting.build()
+    trained = Interpreter(built.program, built.constants)
+    kept = Interpreter(built.program, built.constants, keeps_all=True)
+    checker = TraceChecker(built.program)
+    tensors = [n for n, buffer in enumerate(built.program.buffers) if buffer.role is Role.TENSOR]
+
+    seconds = time_in_turn(
+        steps,
+        step=setting.run(trained),
+        record=setting.run(kept),
+        hash=lambda: build_trace_tree(built.program, kept.tensors.__getitem__),
+        check=lambda: checker.check(lambda number: kept.tensors[number]),
+    )
+    step = statistics.median(seconds["step"])
+    size = 4 * sum(built.program.buffers[number].size for number in tensors)
+    costs = {f"{name}_steps": statistics.median(seconds[name]) / step for name in COSTS}
+    return {**costs, "trace_mb_per_m_params": size / parameter_count(setting.model), "step_ms": 1e3 * step}
+
+
+def measure_large() -> dict[str, float]:
+    """Build the program of a large step, run it once, and check every node as soon as it is computed: nothing
+    is kept longer than the step needs it. Peak memory in GB is this process's."""
+    setting = make_setting(LARGE_MODEL, 1, LARGE_MODEL.context_tokens)
+    started = time.perf_counter()
+    built = setting.build()
+    seconds = {"build_s": time.perf_counter() - started}
+    interpreter = Interpreter(built.program, built.constants, is_traced=True)
+    checker, outside, elements = TraceChecker(built.program), 0, 0
+    for number in interpreter.iterate(setting.vectors, *setting.batch, SCALARS):
+        seen = checker.check(lambda buffer: interpreter.tensors[buffer], range(number, number + 1))
+        elements += sum(kind.elements for kind in seen.kinds.values())
+        outside += sum(kind.outside for kind in seen.kinds.values())
+    return {
+        **seconds,
+        "run_and_check_s": time.perf_counter() - started - seconds["build_s"],
+        "params": parameter_count(LARGE_MODEL),
+        "nodes": len(built.program.nodes),
+        "elements": elements,
+        "outside": outside,
+        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+    }
+
+
+def summarize_honest() -> dict[str, Any]:
+    """Elements of honest machines and how many lay outside; planted lies and how many were found."""
+    report = read_report("honest", "--short")
+    honest = {name: report[name] for name in ("elements", "outside")}
+    counts = {"configurations": len(report["configurations"]), "traces": report["traces"]["count"]}
+    return {
+        "honest": {**honest, **counts},
+        "planted": {name: report["planted"][name] for name in ("tried", "found")},
+    }
+
+
+def main() -> None:
+    """Measures and prints the report's path."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--large", action="store_true", help="only the large step, in streams")
+    arguments = parser.parse_args()
+    pin_kernels(1)
+    if arguments.large:
+        large = measure_large()
+        print(large)
+        print(write_report("program-large", large))
+        return
+    speed = {}
+    for name, model in MODELS.items():
+        speed[name] = compare_speed(make_setting(model), arguments.steps)
+        print(name, parameter_count(model), speed[name], flush=True)
+    setting = make_setting(DEMO_MODEL)
+    nodes = setting.build().program.nodes
+    kinds = Counter(node.operation.name.lower() for node in nodes)
+    report = {
+        "kinds": dict(kinds),
+        "nodes": len(nodes),
+        "tokens_per_s_vs_plain": {name: ratios[str(DEFAULT_CHUNK_TERMS)] for name, ratios in speed.items()},
+        "tokens_per_s_vs_plain_by_chunk": speed,
+        **measure_trace(setting, max(3, arguments.steps // 3)),
+        **summarize_honest(),
+    }
+    print(report)
+    print(write_report("program", report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""What does it cost to have the chain judge, and does it always judge rightly?
+
+Gas of whole transactions that prove one element of a product sum of each chunk length, in a real step; every
+kind of fault planted in training and taken to its conviction by whole nodes over a real Anvil; honest parties
+harassed with disputes, demands, silence, proofs of what is right, floods, last-second moves and contests;
+cases judged by both referees, the contract and Python. Writes build/referee/report.json.
+"""
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from eth_account import Account
+
+from lab.benchmarks.program import SCALARS, make_setting
+from lab.benchmarks.referee_vectors import compare_verdicts
+from lab.benchmarks.setting import BUILD, build_trace_tree, write_report
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.keys import AccountKey
+from protocol.compute.bounds.fault import OperationFault, prove_operation
+from protocol.compute.bounds.trace import TraceTree
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.program.interpreter import Interpreter
+from protocol.spec.containers import ModelConfig, StateHeader, StepContext, StepFacts
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.program import CHUNK_TERMS, Operation, Program
+from protocol.spec.program_codec import compute_program_root
+from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
+from tests.e2e.cheating import allow_cheating
+from tests.e2e.faults import FAULTS, Ending, convict_all
+from tests.e2e.raids import QUICK_RAIDS, RAIDS, raid
+
+MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
+"""The demo's; sums over its tokens are as long as the longest chunk."""
+SEQUENCES, TOKENS = 32, 128
+SAMPLES = 12
+VECTORS, QUICK_VECTORS = 100_000, 5_000
+FAULTS_AT_ONCE = 6
+"""Solvers of a round, in one process with their auditors and the chain."""
+QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
+
+
+# --- Gas of one proof ---------------------------------------------------------------------------------------
+def measure_sums() -> dict[str, dict[str, int]]:
+    """Gas of a whole transaction that has one element of a product sum judged: median and largest over sums
+    of the chunk's full length."""
+    return asyncio.run(_measure_sums())
+
+
+async def _measure_sums() -> dict[str, dict[str, int]]:
+    gas = {}
+    async with run_anvil(0, BUILD / "referee" / "anvil.log") as rpc_url:
+        connection = Connection(rpc_url)
+        account = AccountKey(Account.create())
+        await give_coin(connection, account.address, GRANT_COIN_WEI)
+        sender = Sender(connection, account, CHAIN_ID, Patience())
+        try:
+            receipt = await sender.send("", load_bytecode("Referee"), "Referee")
+            address = str(receipt["contractAddress"])
+            for chunk_terms in CHUNK_TERMS:
+                used = [
+                    int((await sender.send(address, data, "Referee.judge"))["gasUsed"])
+                    for data in list_calls(chunk_terms)
+                ]
+                gas[f"sum{chunk_terms}"] = {"median": int(statistics.median(used)), "largest": max(used)}
+        finally:
+            await connection.close()
+    return gas
+
+
+def list_calls(chunk_terms: int) -> Iterator[bytes]:
+    """Calls of `judge`, each for an element of a product sum of `chunk_terms` terms of one real step."""
+    setting = make_setting(MODEL, SEQUENCES, TOKENS)
+    built = setting.build(chunk_terms)
+    program = built.program
+    interpreter = Interpreter(program, built.constants, keeps_all=True)
+    interpreter.run(setting.vectors, *setting.batch, SCALARS)
+    tree = build_trace_tree(program, interpreter.tensors.__getitem__)
+    context = StepContext(
+        describe_facts(program), StateHeader(tree.roots[0], tree.roots[1], tree.roots[2], 0, 0), tree.root
+    )
+    entry = find_function(load_abi("IReferee"), "judge")
+    for fault in list_proofs(tree, chunk_terms):
+        arguments = (context, fault.node, fault.element, fault.openings)
+        yield encode_call(entry, arguments)
+
+
+def describe_facts(program: Program) -> StepFacts:
+    """What the referee needs of a program; the rest is for data."""
+    root, nodes, buffers = compute_program_root(program), len(program.nodes), len(program.buffers)
+    return StepFacts(root, ZERO_WORD, ZERO_WORD, nodes, buffers, 0, SEQUENCES, TOKENS, 1, 1, 1, 1)
+
+
+def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
+    """Of elements all over the program."""
+    numbers = [
+        number
+        for number, node in enumerate(tree.program.nodes)
+        if node.operation is Operation.PRODUCT_SUM and node.terms == chunk_terms
+    ]
+    for place in range(SAMPLES):
+        number = numbers[place * len(numbers) // SAMPLES]
+        yield prove_operation(tree, number, (place * 7919) % tree.program.nodes[number].elements)
+
+
+# --- Whole disputes -----------------------------------------------------------------------------------------
+def measure_faults(faults: list[str]) -> dict[str, Any]:
+    """Plant each fault, and see how the dispute about it ends."""
+    started, endings = time.monotonic(), list[Ending]()
+    for first in range(0, len(faults), FAULTS_AT_ONCE):
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+            allow_cheating(monkeypatch)
+            endings += asyncio.run(convict_all(Path(folder), faults[first : first + FAULTS_AT_ONCE]))
+    wrong = [ending.fault for ending in endings if not ending.is_right]
+    proven = [ending for ending in endings if ending.gas]
+    return {
+        "tried": len(endings),
+        "convicted": len(endings) - len(wrong),
+        "missed": wrong,
+        "dispute": {
+            "gas": max((ending.gas for ending in proven), default=0),
+            "transactions": max((ending.transactions for ending in proven), default=0),
+            "wall_s": round((time.monotonic() - started) / len(endings), 1),
+        },
+        "gas_by_fault": {ending.fault: ending.gas for ending in proven},
+    }
+
+
+def measure_raids(styles: Sequence[str]) -> dict[str, Any]:
+    """A round of honest parties under each raid, one after the other."""
+    found = []
+    for style in styles:
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(asyncio.run(raid(Path(folder), style)))
+            print(found[-1], flush=True)
+    return {
+        "disputes": sum(one.disputes for one in found),
+        "demands": sum(one.demands for one in found),
+        "asks": sum(one.asks for one in found),
+        "contests": sum(one.contests for one in found),
+        "slashed": sum(len(one.closed) for one in found),
+        "unpaid": sum(len(one.unpaid) for one in found),
+        "honest_lost_wei": sum(one.honest_lost for one in found),
+        "styles": {one.style: asdict(one) for one in found},
+    }
+
+
+def main() -> None:
+    """Everything; `--quick` some of everything, in five minutes."""
+    parser = argparse.ArgumentParser(description="Does the chain judge rightly, and what does it cost?")
+    parser.add_argument("--quick", action="store_true", help="some faults, some raids, fewer cases")
+    options = parser.parse_args()
+    pin_kernels()
+    torch.set_num_threads(1)
+    gas = measure_sums()
+    faults = measure_faults(list(QUICK_FAULTS if options.quick else FAULTS))
+    dispute = faults.pop("dispute")
+    honest = measure_raids(QUICK_RAIDS if options.quick else list(RAIDS))
+    vectors = compare_verdicts(QUICK_VECTORS if options.quick else VECTORS, 1)
+    report = {
+        "gas": {name: used["largest"] for name, used in gas.items()},
+        "gas_median": {name: used["median"] for name, used in gas.items()},
+        "dispute": dispute,
+        "faults": faults,
+        "honest": honest,
+        "vectors": vectors,
+    }
+    print(write_report("referee", report))
+
+
+if __name__ == "__main__":
+    main()

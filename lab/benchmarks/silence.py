@@ -1,0 +1,91 @@
+"""Who may be silent? Each party of a task in which each kind of thing happens, silent at each of its acts:
+for good, and in this one act alone. In memory all of them, on the real contracts a sample chosen by a seed.
+
+unpaid: accepted work, or an honest party's stake or bond, that was not what it should be; open: what had not
+ended when nothing was left to do; stuck: money that nobody can take any more, or a play without an end.
+Writes build/silence/report.json; it is an error where any of them is not empty.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lab.benchmarks.setting import write_report
+from protocol.spec.game.terms import LIMITS_LOCAL
+from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
+from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld
+from tests.rounds.chain import open_round_chain
+from tests.rounds.troubled import choose_silences, open_troubled
+
+FOLDER = Path("build/silence")
+KINDS = {"unpaid": "unpaid", "lost": "unpaid", "open": "open", "stuck": "stuck"}
+"""By the first word of a flaw: where the report counts it."""
+CHAIN_PLAYS = 6
+
+Played = tuple[str, str, list[str]]
+"""What was played, who was silent, what does not hold."""
+
+
+def check(world: TroubledWorld, silent: str | None) -> list[str]:
+    """Plays a world to its end; what does not hold there."""
+    try:
+        world.play()
+        return list_flaws(world, silent)
+    except AssertionError as error:
+        return [f"stuck: {error}"]
+
+
+def play_machine(step: int) -> Iterator[Played]:
+    """Every `step`-th point."""
+    points = find_points()
+    for silence in points.silences[::step]:
+        try:
+            flaws = list_flaws(play_silence(points, silence), silence.party)
+        except AssertionError as error:
+            flaws = [f"stuck: {error}"]
+        yield f"machine: {silence}", silence.party, flaws
+
+
+def play_chain(seed: int, count: int) -> Iterator[Played]:
+    """The play without silence, then `count` points of it."""
+    with open_round_chain(FOLDER, LIMITS_LOCAL) as chain:
+        world = open_troubled(chain, 0)
+        yield "contracts: nobody", "", check(world, None)
+        for salt, silent in enumerate(choose_silences(world, seed, count), start=1):
+            yield (
+                f"contracts: {silent}",
+                silent.party,
+                check(open_troubled(chain, salt, silent), silent.party),
+            )
+
+
+def count_all(played: Iterable[Played]) -> dict[str, object]:
+    """The report."""
+    plays, points, found = 0, Counter[str](), {name: list[str]() for name in KINDS.values()}
+    for name, party, flaws in played:
+        plays, points = plays + 1, points + Counter({party: 1} if party else {})
+        for flaw in flaws:
+            found[KINDS.get(flaw.split(":")[0], "stuck")].append(f"{name}: {flaw}")
+            print(name, flaw, flush=True)
+    return {"plays": plays, "parties": len(points), "points": points.total(), "by party": points, **found}
+
+
+def main() -> None:
+    """Plays and writes."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--step", type=int, default=1, help="play every n-th point in memory")
+    options.add_argument("--chain", type=int, default=CHAIN_PLAYS, help="points on the real contracts")
+    options.add_argument("--seed", type=int, default=0, help="chooses them")
+    chosen = options.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    played = list(play_machine(chosen.step))
+    played += list(play_chain(chosen.seed, chosen.chain)) if chosen.chain else []
+    report = {"cast": len(PARTIES), **count_all(played)}
+    write_report(FOLDER.name, report)
+    sys.exit(any(report[name] for name in KINDS.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Do strangers hinder a solver's node from serving its auditors?
+
+The demo's network of processes without a cheat plays some rounds undisturbed; then strangers work against
+one solver's node, for a minute and until the next round opens: 24 that read slowly, 3,000 half-open
+connections, a minute of malformed requests. Beside them a member asks once a second. All is on one machine:
+the strangers yield the processor to everybody. Writes build/strangers/report.json.
+"""
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from lab.benchmarks.setting import BUILD, write_report
+from lab.benchmarks.strangers_run.load import MALFORMED_S, Target
+from lab.benchmarks.strangers_run.watching import Seen, judge, keep_looking
+from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.wire import conventions
+from protocol.spec.codec import decode_training
+from tests.e2e.demo.clock import keep_time
+from tests.e2e.demo.company import open_company
+from tests.e2e.demo.plan import DEFAULT, build_plan, read_dataset
+from tests.e2e.demo.player import Said, Trained
+from tests.e2e.demo.roster import make_roster
+from tests.e2e.demo.run import Setting, Show, cancel, open_show, open_submitter, wait_for
+from tests.e2e.demo.screen import Screen
+from tests.e2e.demo.stage import Folders
+
+ROUNDS = 28
+"""A minute is 12 to 20 of them."""
+FIRST_USUAL, FIRST_DISTURBED = 1, 4
+"""The first round waits for seats."""
+PARTIES = (2, 3, 3)
+NODE, MEMBER = "solver-1", "verifier-1"
+LOOK_S = 0.1
+VOTE = re.compile(r"round \d+ .*: (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
+
+
+@dataclass
+class Course:
+    """What a run has come to.
+
+    opened: when each round was first seen to be open, in seconds.
+    first_after: the round that opened as the strangers went. worked_s: how long they worked.
+    """
+
+    opened: dict[int, float] = field(default_factory=dict)
+    first_after: int = 0
+    worked_s: float = 0.0
+    words: Counter[str] = field(default_factory=Counter)
+    usual: Seen = field(default_factory=Seen)
+    disturbed: Seen = field(default_factory=Seen)
+    load: dict[str, Any] = field(default_factory=dict)
+
+    def list_times(self, first: int, end: int) -> list[float]:
+        """Seconds from a round's opening to the next one's."""
+        return [
+            self.opened[index + 1] - self.opened[index]
+            for index in range(first, end)
+            if index + 1 in self.opened
+        ]
+
+
+def find_target(show: Show) -> Target:
+    """The disturbed node, as the chain tells where it is."""
+    deployment, watch, account = show.devnet.deployment, show.watch, show.accounts[NODE]
+    peer = next(one for one in watch.state.network.peers.values() if one.account == account)
+    root = decode_training(watch.state.texts[watch.task]).dataset_root
+    path = conventions.format_path(conventions.BLOB, BlobKey(BlobKind.DATASET, root))
+    place = (deployment.chain_id, deployment.tasks)
+    return Target(account, peer.url, peer.fingerprint.hex(), *place, path)
+
+
+async def watch_rounds(show: Show, course: Course) -> None:
+    """Note when rounds open, until cancelled."""
+    while True:
+        if show.watch.state.games:
+            course.opened.setdefault(show.watch.game.next_round - 1, time.monotonic())
+        await asyncio.sleep(LOOK_S)
+
+
+async def wait_for_round(show: Show, course: Course, index: int) -> None:
+    """Until the round is open. If the task closes first, the run ends with an error."""
+    while index not in course.opened:
+        if show.watch.state.games and show.watch.game.is_closed:
+            raise RuntimeError(
+                f"the task closed before round {index} opened: expected {ROUNDS} rounds, got "
+                f"{len(course.opened)}; build/strangers has the nodes' logs"
+            )
+        await asyncio.sleep(LOOK_S)
+
+
+async def disturb(show: Show, course: Course, pid: int) -> None:
+    """Look on; when `FIRST_DISTURBED` opens let the strangers in, for a minute and until a round opens."""
+    await wait_for_round(show, course, FIRST_USUAL)
+    target, key = find_target(show), AccountKey(show.keys[MEMBER])
+    log = show.setting.folders.logs / f"{NODE}.log"
+    looking = asyncio.create_task(keep_looking(target, key, pid, log, course.usual))
+    try:
+        await wait_for_round(show, course, FIRST_DISTURBED)
+    finally:
+        await cancel(looking)
+    show.screen.say("strangers", f"begin against {NODE}")
+    words = ["-m", "lab.benchmarks.strangers_run.load", target.to_json()]
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
+    looking = asyncio.create_task(keep_looking(target, key, pid, log, course.disturbed))
+    begun_s = time.monotonic()
+    try:
+        await asyncio.sleep(MALFORMED_S)
+        course.first_after = max(course.opened) + 1
+        await wait_for_round(show, course, course.first_after)
+    finally:
+        course.worked_s = time.monotonic() - begun_s
+        await cancel(looking)
+        process.terminate()
+        said, _ = await process.communicate()
+        course.load = json.loads(said or b"{}")
+    show.screen.say("strangers", "end")
+
+
+async def play(show: Show) -> Course:
+    """The task from its posting to its end."""
+    course = Course()
+
+    def hear(name: str, message: Said | Trained) -> None:
+        if isinstance(message, Said) and (found := VOTE.search(message.line)):
+            course.words[found[1]] += 1
+        show.hear(name, message)
+
+    async with AsyncExitStack() as stack:
+        company = stack.enter_context(open_company(hear))
+        company.start(show.make_orders())
+        pid = company.processes[NODE].pid or 0
+        ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(show.setting.members)))
+        seeing = [
+            asyncio.create_task(one) for one in (watch_rounds(show, course), disturb(show, course, pid))
+        ]
+        stack.push_async_callback(cancel, ticking, *seeing)
+        await stack.enter_async_context(open_submitter(show, company, ticking))
+        await wait_for(lambda: company.is_over and seeing[1].done(), company, ticking)
+        seeing[1].result()
+    return course
+
+
+def make_report(course: Course) -> dict[str, Any]:
+    """Times, what was seen, and the verdict."""
+    usual_s = course.list_times(FIRST_USUAL, FIRST_DISTURBED)
+    disturbed_s = course.list_times(FIRST_DISTURBED, course.first_after)
+    return {
+        "usual_round_s": [round(one, 1) for one in usual_s],
+        "disturbed_round_s": [round(one, 1) for one in disturbed_s],
+        "ratio": round(median(disturbed_s) / median(usual_s), 2),
+        "usual": course.usual.to_json(),
+        "disturbed": course.disturbed.to_json(),
+        "words": dict(course.words),
+        "worked_s": round(course.worked_s, 1),
+        "strangers": course.load,
+        "holds": judge(course.usual, course.disturbed, usual_s, disturbed_s, course.words),
+    }
+
+
+async def run() -> Course:
+    """The network, from its start to its end."""
+    folders = Folders(BUILD / "strangers")
+    members = make_roster(*PARTIES, with_cheat=False)
+    setting = Setting(build_plan(DEFAULT, ROUNDS, *PARTIES, 1), members, read_dataset(), "SUBTRACT", folders)
+    with folders.hold():
+        async with open_show(setting, Screen()) as show:
+            return await play(show)
+
+
+def main() -> None:
+    """Measures, judges, writes."""
+    report = make_report(asyncio.run(run()))
+    print(json.dumps({name: report[name] for name in ("ratio", "disturbed", "words", "holds")}, indent=1))
+    print(write_report("strangers", report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Rounds in blocks, one after another: how long each part takes in a setting, and what a solver waits for.
+
+How long each part of a round takes in a setting: transfers by bandwidth, the node's own work by speed.
+
+Rounds one after another, in blocks: what a solver waits for while it trains ahead.
+
+A solver trains round r + 1 from the model that r gives if all its claims are accepted, so it needs every
+pseudo-gradient of r, which is served from the close of r. Its claim of r + 1 goes to the chain once r has its
+root: draw, states, replay and votes of r must be over by then, or it waits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, floor
+
+from lab.benchmarks.utilisation_model.constants import (
+    OUTER_BYTES,
+    STATE_BYTES,
+    WEIGHT_BYTES,
+    Blocks,
+    Constants,
+    Setting,
+)
+
+BLOCKS = "blocks"
+EXCHANGE = "exchange of pseudo-gradients"
+STATES = "states for audits"
+HASHING = "hashing"
+MERGING = "encoding and merging"
+REPLAY = "replay"
+SPREAD = "slowest solver"
+PARTS = (BLOCKS, EXCHANGE, STATES, HASHING, MERGING, REPLAY)
+"""What can be the bottleneck. The slowest solver takes the same share of a round of any length."""
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Seconds. boundary: to hash a state; conclude: from the end of training to a claim; exchange: until
+    every solver has all pseudo-gradients; merge: until the next round's training can begin; start, end: until
+    the auditors of a claim have what they need before and after their replay; check: what they hash and
+    compare then."""
+
+    boundary: float
+    conclude: float
+    exchange: float
+    merge: float
+    start: float
+    end: float
+    check: float
+
+
+def compute_durations(setting: Setting, constants: Constants, free: frozenset[str]) -> Durations:
+    """All of them; parts in `free` take no time."""
+    hashing, merging = HASHING not in free, MERGING not in free
+    cores, params = setting.cores, setting.parameters
+    state = hashing * STATE_BYTES * params / constants.hash_bytes_s / cores
+    outer = hashing * OUTER_BYTES * params / constants.hash_bytes_s / cores
+    delta = hashing * setting.delta_bytes * params / constants.hash_delta_bytes_s / cores
+    encode = merging * params / constants.encode_elements_s / cores
+    merge = merging * setting.solvers * params / constants.merge_elements_s / cores
+    start, end = compute_state_bytes(setting)
+    is_sent = STATES not in free
+    return Durations(
+        boundary=state,
+        conclude=max(state, encode) + delta,
+        exchange=0.0 if EXCHANGE in free else compute_exchange(setting),
+        merge=(setting.solvers - 1) * delta + merge + outer,
+        start=is_sent * compute_transfer(setting, start) + state,
+        end=is_sent * compute_transfer(setting, end),
+        check=(0 if setting.are_ends_equal else 1) * state + outer / 2 + delta + encode,
+    )
+
+
+def compute_exchange(setting: Setting) -> float:
+    """Seconds until all solvers have all pseudo-gradients: each is sent to every other solver, or once to the
+    store, and each solver receives all but its own."""
+    size = setting.delta_bytes * setting.parameters
+    sent = size if setting.is_stored else (setting.solvers - 1) * size
+    return max(sent / setting.up_bytes_s, (setting.solvers - 1) * size / setting.down_bytes_s)
+
+
+def compute_state_bytes(setting: Setting) -> tuple[float, float]:
+    """What one auditor of a claim gets before and after its replay: the start and the round's model; the end
+    where roots differ, the final weights, the pseudo-gradient."""
+    end = 0 if setting.are_ends_equal else STATE_BYTES
+    before, after = STATE_BYTES + WEIGHT_BYTES, end + WEIGHT_BYTES + setting.delta_bytes
+    return before * setting.parameters, after * setting.parameters
+
+
+def compute_transfer(setting: Setting, size: float) -> float:
+    """Seconds until all auditors of a claim have so many bytes each, from its solver alone."""
+    return max(setting.draws * size / setting.up_bytes_s, size / setting.down_bytes_s)
+
+
+ROUNDS, WARM_UP = 40, 4
+GOLDEN = 0.6180339887498949
+"""Multiples of it, modulo 1, fill the unit interval evenly."""
+NOTHING: frozenset[str] = frozenset()
+INSTANT = Blocks(0.0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of the rounds after the warm-up: training time over time; mean seconds from close to close; mean
+    seconds that claims waited for the root of the round before."""
+
+    utilisation: float
+    period_s: float
+    waited_s: float
+
+
+@dataclass(frozen=True)
+class Times:
+    """A round. trained_s: of all solvers; waited_s: by which its claims came before the root that they need;
+    closed_s: its closing block."""
+
+    trained_s: float
+    waited_s: float
+    closed_s: float
+
+
+def simulate(
+    setting: Setting, constants: Constants, train_s: float, free: frozenset[str] = NOTHING
+) -> Result:
+    """Rounds whose training takes `train_s`; parts in `free` take no time."""
+    told = list(play_rounds(setting, constants, train_s, free))[WARM_UP - 1 :]
+    wall_s = told[-1].closed_s - told[0].closed_s
+    counted = told[1:]
+    trained_s = sum(one.trained_s for one in counted)
+    return Result(
+        trained_s / (setting.solvers * wall_s),
+        wall_s / len(counted),
+        sum(one.waited_s for one in counted) / len(counted),
+    )
+
+
+def play_rounds(
+    setting: Setting, constants: Constants, train_s: float, free: frozenset[str]
+) -> Iterator[Times]:
+    """Every round, the first from a model that all have."""
+    took = compute_durations(setting, constants, free)
+    blocks = INSTANT if BLOCKS in free else setting.blocks
+    spread = 0.0 if SPREAD in free else setting.spread
+    replay_s = 0.0 if REPLAY in free else constants.replay_share * train_s / setting.segments
+    start_s, opened_s = 0.0, 0.0
+    for index in range(ROUNDS):
+        seconds = [train_s * draw_factor(index, slot, spread) for slot in range(setting.solvers)]
+        ready_s = start_s + stretch(max(seconds), took.boundary, setting.segments) + took.conclude
+        closed_s = find_block(blocks, max(ready_s, opened_s + constants.notice_s) + constants.send_s)
+        yield Times(sum(seconds), max(0.0, opened_s + constants.notice_s - ready_s), closed_s)
+        exchanged_s = closed_s + constants.notice_s + constants.message_s + took.exchange
+        opened_s = find_root(blocks, constants, took, closed_s, exchanged_s, replay_s)
+        start_s = exchanged_s + took.merge
+        if not setting.is_ahead:
+            start_s = max(start_s, opened_s + constants.notice_s)
+
+
+def draw_factor(index: int, slot: int, spread: float) -> float:
+    """By what a solver's training time of a round is off: evenly spread, never the same twice."""
+    return 1 + spread * (2 * ((index * 64 + slot) * GOLDEN % 1.0) - 1)
+
+
+def stretch(train_s: float, boundary_s: float, segments: int) -> float:
+    """Training of a round whose boundaries are hashed one at a time beside it: the last one afterwards."""
+    return train_s / segments + (segments - 1) * max(train_s / segments, boundary_s)
+
+
+def find_root(
+    blocks: Blocks,
+    constants: Constants,
+    took: Durations,
+    closed_s: float,
+    exchanged_s: float,
+    replay_s: float,
+) -> float:
+    """When a round that closed has its root: draw, start states behind the pseudo-gradients on the same link,
+    replay, end states, votes, signatures."""
+    sealed_s = find_block(blocks, find_grid(blocks, closed_s) + constants.notice_s + constants.send_s)
+    started_s = max(sealed_s + constants.notice_s + constants.message_s, exchanged_s) + took.start
+    replayed_s = started_s + replay_s + took.boundary
+    voted_s = replayed_s + constants.message_s + took.end + took.check + constants.message_s
+    return find_block(blocks, voted_s + constants.message_s + constants.send_s)
+
+
+def find_block(blocks: Blocks, ready_s: float) -> float:
+    """When the first block after this moment is made."""
+    if not blocks.block_s:
+        return ready_s
+    return (floor(ready_s / blocks.block_s) + 1) * blocks.block_s
+
+
+def find_grid(blocks: Blocks, closed_s: float) -> float:
+    """When the block is made whose randomness draws the audits."""
+    if not blocks.block_s:
+        return closed_s
+    from_block = round(closed_s / blocks.block_s) + blocks.delay
+    return ceil(from_block / blocks.grid) * blocks.grid * blocks.block_s

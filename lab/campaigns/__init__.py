@@ -1,0 +1,1 @@
+"""Campaigns over the contracts: fuzzing, mutants, proofs, known mistakes, storage layouts."""

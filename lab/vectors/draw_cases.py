@@ -1,0 +1,242 @@
+"""Cases of tests/vectors/audit_draw.json and tolerance.json.
+
+Cases of tests/vectors/audit_draw.json.
+
+Cases of tests/vectors/tolerance.json.
+"""
+
+from collections.abc import Iterable
+
+from lab.vectors.table import LIMITS, WIDER, Table, bits, make_leaf, word
+from protocol.spec import drawing, float32, tolerance
+from protocol.spec.containers import Limits
+from protocol.spec.hashing import tag_word
+
+
+def audit_draw_tables() -> dict[str, Table]:
+    """Every draw of a round, with claims too short for their draws and pools at their least size."""
+    return {
+        "seeds": _seeds(),
+        "grids": _grids(),
+        "segments": _segments(),
+        "permutations": _permutations(),
+        "places": _places(),
+        "late": _late(),
+        "shards": _shards(),
+    }
+
+
+def _seeds() -> Table:
+    table = Table()
+    for i, round_number in enumerate([0, 1, 2**32 - 1]):
+        domain, randomness = word(f"audit/domain/{i}"), word(f"audit/randomness/{i}")
+        table.add(
+            f"round {round_number}",
+            domain=domain,
+            round=round_number,
+            randomness=randomness,
+            seed=drawing.compute_round_seed(domain, round_number, randomness),
+            beacon=drawing.compute_round_beacon(domain, round_number, randomness),
+        )
+    return table
+
+
+def _grids() -> Table:
+    table = Table()
+    for from_block, grid in [(0, 8), (1, 8), (7, 8), (8, 8), (9, 8), (5, 1), (10**9 + 1, 300)]:
+        block = drawing.compute_grid_block(from_block, grid)
+        table.add(f"from {from_block} in {grid}", fromBlock=from_block, grid=grid, block=block)
+    return table
+
+
+def _segments() -> Table:
+    table = Table()
+    short = [(3, count) for count in (1, 2, 3, 4, 5, 6)]
+    tight = [(draws, 3 * draws - 2) for draws in (2, 3, 4, 5, 20)] * 3
+    wide = [(1, 7), (2, 10), (5, 64), (20, 500), (20, 60)]
+    for i, (draws, count) in enumerate(short + tight + wide):
+        seed, slot = word(f"circle/{i}"), i * 7 % 64
+        drawn = list(drawing.draw_circle_segments(seed, slot, draws, count))
+        cells = {"seed": seed, "slot": slot, "draws": draws, "segmentCount": count, "count": len(drawn)}
+        table.add(f"case {i}: {draws} of {count}", **cells, drawn=drawn)
+    return table
+
+
+def _permutations() -> Table:
+    table = Table()
+    sizes = [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (12, 12),
+        (64, 64),
+        (200, 200),
+        (3, 0),
+        (12, 3),
+        (64, 24),
+        (500, 24),
+    ]
+    for i, (size, count) in enumerate(sizes):
+        for role in (drawing.VERIFIER_POOL, drawing.WHISTLEBLOWER_POOL):
+            seed = word(f"permutation/{i}")
+            order = list(drawing.compute_permutation(seed, role, size, count))
+            name = f"{count} of {size}, {role}"
+            table.add(name, seed=seed, role=tag_word(role), size=size, count=count, order=order)
+    return table
+
+
+def _places() -> Table:
+    """Pools larger than, as large as and smaller than three times the round's draws."""
+    table = Table()
+    for size, slot, draw, draws, slots in [
+        (3, 0, 0, 1, 1), (3, 63, 0, 1, 64), (4, 0, 0, 1, 1), (5, 9, 0, 1, 10), (6, 2, 1, 2, 3),
+        (7, 63, 1, 2, 64), (8, 0, 0, 1, 2), (8, 1, 0, 1, 2), (8, 2, 0, 1, 3), (9, 2, 0, 1, 3),
+        (10, 2, 0, 1, 3), (60, 63, 19, 20, 64), (61, 12, 7, 20, 13), (60, 0, 19, 20, 1), (999, 63, 2, 3, 64),
+        (575, 63, 2, 3, 64), (577, 63, 2, 3, 64),
+    ]:  # fmt: skip
+        place = list(drawing.get_auditor_places(size, slot, draw, draws, slots))
+        name = f"draw {draw} of {draws}, slot {slot} of {slots}, {size} seats"
+        cells = {"size": size, "slot": slot, "draw": draw, "draws": draws, "slots": slots}
+        table.add(name, **cells, count=drawing.count_places(size, draws * slots), place=place)
+    return table
+
+
+def _late() -> Table:
+    table = Table()
+    cases: list[tuple[str, int, tuple[int, ...], int, int]] = [
+        ("always", 65_536, (2, 0), 6, 3),
+        ("never", 0, (0, 2), 6, 3),
+        ("every segment drawn", 65_536, (0,), 1, 3),
+        ("one undrawn", 65_536, (2, 0, 3), 4, 3),
+        ("the first of many", 65_536, (0, 1, 2, 3), 6, 7),
+        ("nothing drawn", 65_536, (), 5, 3),
+    ]
+    cases += [(f"half, {i}", 32_768, (6, 1, 4), 10, 5) for i in range(12)]
+    for i, (name, chance, drawn, count, size) in enumerate(cases):
+        seed = word(f"late draw/{i}")
+        slots = i + 1 + i % 3
+        late = drawing.draw_late(seed, i, chance, drawn, count, size, slots)
+        table.add(
+            name,
+            seed=seed,
+            slot=i,
+            chance=chance,
+            segmentCount=count,
+            size=size,
+            slots=slots,
+            drawn=list(drawn),
+            isDrawn=late is not None,
+            segment=late.segment if late else 0,
+            place=list(late.places) if late else [0, 0, 0],
+        )
+    return table
+
+
+def _shards() -> Table:
+    table = Table()
+    for count in (1, 2, 5, 64):
+        beacon = word(f"deal/{count}")
+        shard = list(drawing.deal_shards(beacon, count))
+        table.add(f"{count} solvers", beacon=beacon, solverCount=count, shard=shard)
+    return table
+
+
+NONE = Limits(0, 0, 0, 0, 0, 0)
+WIDEST = Limits(2**64 - 1, 2**160 - 1, 2**64 - 1, 2**160 - 1, 2**64 - 1, 2**64 - 1)
+RATE = 2**64 // 1000
+ElementCase = tuple[str, list[int], list[int], int, Limits]
+
+
+def _element_cases() -> Iterable[ElementCase]:
+    base = [bits(0.25), bits(1e-4), bits(1e-6)]
+    yield "equal", base, base, RATE, LIMITS
+    yield "equal under no limits", base, base, 0, NONE
+    yield "zeros of both signs", [0x80000000] * 3, [0, 0, 0], 0, NONE
+    for i, name in enumerate(("weight", "first moment", "second moment")):
+        for ulps in (1, 2, 8, 64, 1024, 1 << 14):
+            claimed = [b + ulps * (i == j) for j, b in enumerate(base)]
+            yield f"{name} off by {ulps} ulp", claimed, base, RATE, LIMITS
+            yield f"{name} off by {ulps} ulp, wider limits", claimed, base, RATE, WIDER
+    yield from _edge_cases(base)
+    yield from _unsound_cases(base)
+
+
+def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
+    one_off = [base[0] + 1, base[1], base[2]]
+    # One unit in the last place of 1/4 is 2^-23 of it.
+    exact, short = Limits(0, 0, 0, 0, 0, 2**41), Limits(0, 0, 0, 0, 0, 2**41 - 1)
+    yield "exactly at the limit", one_off, base, 0, exact
+    yield "one unit beyond", one_off, base, 0, short
+    # Patterns below 2^23 count units of 2^-149.
+    half = Limits(2**63, 2**20, 0, 0, 0, 0)
+    for units, place in ((2**19, "exactly at the limit"), (2**19 + 1, "one unit beyond")):
+        yield f"first moment {place}", [0, units, 0], [0, 0, 0], 0, half
+        yield f"second moment {place}", [0, 0, units], [0, 0, 0], 0, Limits(0, 0, 0, 2**19, 0, 0)
+    largest = bits(2.0**64) - 1
+    opposite = [largest | 1 << 31, 0, largest]
+    yield "the largest sound values", [largest, largest, largest], opposite, RATE, LIMITS
+    yield "the widest limits", [largest, largest, largest], [0, 0, largest], 2**128 - 1, WIDEST
+    yield "a capped learning rate", one_off, base, 2**256 - 1, LIMITS
+    yield "the cap itself", one_off, base, 2**128 - 1, LIMITS
+    yield "no second moment", [0, 5, 0], [0, 0, 0], 0, LIMITS
+    yield "the least second moment", [0, 1, 1], [0, 0, 1], 0, LIMITS
+    yield "a first moment beside a tiny second", [0, bits(1e-9), 1], [0, 0, 1], 0, LIMITS
+
+
+def _unsound_cases(base: list[int]) -> Iterable[ElementCase]:
+    patterns = [
+        ("NaN", 0x7FC00000),
+        ("infinity", 0x7F800000),
+        ("2^64", bits(2.0**64)),
+        ("-2^64", bits(-(2.0**64))),
+    ]
+    for name, pattern in patterns:
+        for i in range(3):
+            spoiled = [pattern if i == j else b for j, b in enumerate(base)]
+            yield f"claimed {name} in tensor {i}", spoiled, base, RATE, WIDEST
+            yield f"replayed {name} in tensor {i}", base, spoiled, RATE, WIDEST
+            yield f"both {name} in tensor {i}", spoiled, spoiled, RATE, WIDEST
+    negative = [base[0], base[1], base[2] | 1 << 31]
+    yield "a negative second moment", negative, base, RATE, WIDEST
+    yield "the least negative second moment", [0, 0, 0x80000001], [0, 0, 0], RATE, WIDEST
+
+
+def tolerance_tables() -> dict[str, Table]:
+    """Elements at, just inside and just beyond the limits, and everything that no limits fit."""
+    elements, roots = Table(), Table()
+    for name, claimed, replayed, rate, limits in _element_cases():
+        pair = tolerance.Element(*claimed), tolerance.Element(*replayed)
+        is_beyond = tolerance.is_element_beyond(*pair, rate, limits)
+        sound = all(map(tolerance.is_sound, pair))
+        allowed = tolerance.compute_allowances(pair[1], rate, limits) if sound else (0, 0, 0)
+        inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": rate}
+        elements.add(name, **inputs, limits=_limit_list(limits), allowed=list(allowed), beyond=is_beyond)
+    for units in (0, 1, 2, 3, 4, 2**43, 2**149, 10**12, 2**212 + 12345, 2**213 - 2**189, 2**213 - 1):
+        roots.add(str(units), secondMoment=units, root=tolerance.compute_root_up(units))
+    return {"elements": elements, "roots": roots, "leaves": _tolerance_leaves()}
+
+
+def _limit_list(limits: Limits) -> list[int]:
+    return [limits.tau_m, limits.eps_m, limits.tau_v, limits.floor_v, limits.tau_w, limits.tau_r]
+
+
+def _tolerance_leaves() -> Table:
+    table = Table()
+    second = float32.pack_bits([b & 0x7FFFFFFF for b in float32.unpack_bits(make_leaf("v", 1e-6))])
+    honest = [make_leaf("w", 1e-3), make_leaf("m", 1e-5), second]
+    cases = [("equal", honest), ("padding only", [bytes(1024)] * 3)]
+    for tensor, name in enumerate(("weights", "first moment", "second moment")):
+        for ulps, size in ((1, "one ulp"), (1 << 20, "far")):
+            spoiled = list(honest)
+            patterns = float32.unpack_bits(honest[tensor])
+            patterns[255] += ulps
+            spoiled[tensor] = float32.pack_bits(patterns)
+            cases.append((f"last element of the {name} off by {size}", spoiled))
+    for name, claimed in cases:
+        replayed = claimed if name == "padding only" else honest
+        pair = tolerance.StateLeaf(*claimed), tolerance.StateLeaf(*replayed)
+        is_beyond = tolerance.is_leaf_beyond(*pair, RATE, LIMITS)
+        inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": RATE}
+        table.add(name, **inputs, limits=_limit_list(LIMITS), beyond=is_beyond)
+    return table

@@ -1,0 +1,77 @@
+"""Cases as columns, whom and what limits they name, and hostile-looking input that is the same on every
+machine.
+
+Whom and what limits the vectors name.
+
+Cases as columns, and hostile-looking input that is the same on every machine.
+"""
+
+from hashlib import sha256
+from typing import Any
+
+from protocol.spec import float32
+from protocol.spec.containers import Limits
+
+ACCOUNT = "0x" + "a1" * 20
+
+
+def _limits(tau: float, floor: float) -> Limits:
+    scaled, unit = int(tau * 2**64), 2**149
+    return Limits(scaled, int(1e-8 * unit), scaled, int(floor * unit), scaled, 2 ** (64 - 23))
+
+
+LIMITS = _limits(1e-4, 1e-15)
+WIDER = _limits(1e-3, 1e-14)
+
+
+SAFE_INTEGER = 1 << 53
+"""JSON readers keep integers below this exactly."""
+
+
+def word(label: str) -> bytes:
+    """32 bytes that look random and are the same on every machine."""
+    return sha256(label.encode()).digest()
+
+
+def number(label: str, bound: int) -> int:
+    """An integer below `bound` from a label."""
+    return int.from_bytes(word(label), "big") % bound
+
+
+class Table:
+    """Cases as columns: what forge's parseJson reads without a struct."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, name: str, **cells: Any) -> None:
+        """One case; a list becomes a slice of a flat column."""
+        self.rows.append({"name": name, **cells})
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Every column as JSON values."""
+        columns: dict[str, list[Any]] = {}
+        for key in self.rows[0]:
+            cells = [row[key] for row in self.rows]
+            if isinstance(cells[0], list):
+                columns[key + "Start"] = [sum(map(len, cells[:i])) for i in range(len(cells) + 1)]
+                cells = [entry for cell in cells for entry in cell]
+            columns[key] = _json_column(cells)
+        return columns
+
+
+def _json_column(cells: list[Any]) -> list[Any]:
+    if any(type(cell) is int and abs(cell) >= SAFE_INTEGER for cell in cells):
+        return [str(cell) for cell in cells]
+    return ["0x" + cell.hex() if isinstance(cell, bytes) else cell for cell in cells]
+
+
+def bits(value: float) -> int:
+    """Bits of the float32 nearest to a number."""
+    return float32.float_to_bits(float32.nearest(value))
+
+
+def make_leaf(label: str, scale: float) -> bytes:
+    """A state leaf of 256 float32 within 1000 * scale of zero, from a label."""
+    values = [(number(f"{label}/{i}", 2001) - 1000) * scale for i in range(256)]
+    return float32.pack_bits([bits(value) for value in values])

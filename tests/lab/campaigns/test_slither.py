@@ -1,0 +1,36 @@
+"""A finding needs a reason of its own kind, and a reason a finding."""
+
+from lab.campaigns import slither
+from lab.campaigns.slither import WAIVERS, Waiver
+
+FINDING = {
+    "check": "unused-return",
+    "impact": "Medium",
+    "description": "A.f() ignores return value by (None,last) = Frames.drawWindow(block)",
+}
+
+
+def test_a_finding_is_explained_by_check_and_description() -> None:
+    assert slither.explain(FINDING) == "Only a part of the tuple is asked for."
+    assert not slither.explain({**FINDING, "check": "arbitrary-send-erc20"})
+    assert not slither.explain({**FINDING, "description": "A.f() ignores return value by token.transfer(to)"})
+
+
+def test_no_waiver_covers_reentrancy_with_ether_or_a_strange_contract() -> None:
+    checks = {waiver.check for waiver in WAIVERS}
+    assert checks <= {
+        "divide-before-multiply",
+        "incorrect-equality",
+        "incorrect-exp",
+        "incorrect-shift",
+        "reentrancy-no-eth",
+        "uninitialized-local",
+        "unused-return",
+    }
+    other = "Reentrancy in Purse.withdraw()"
+    assert not slither.explain({"check": "reentrancy-no-eth", "description": other})
+
+
+def test_a_waiver_is_about_one_check() -> None:
+    assert not slither.explains(Waiver("incorrect-equality", "", "any"), FINDING)
+    assert all(waiver.reason.endswith(".") for waiver in WAIVERS)
