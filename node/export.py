@@ -1,7 +1,7 @@
 """Writing the trained model as a folder that `transformers` loads.
 
-Whoever exports reads only: it needs an account, and neither coin nor stake. A settled model is for anybody; a
-newer one is for accounts with a seat and for the task's submitter, and may still fall in a contest.
+Exporting only reads: it needs an account, but neither coin nor stake. Any account may export a settled model.
+A newer one is for accounts with a seat and for the task's submitter, and may still fall in a contest.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ async def run(config: PartyConfig, task: bytes, out: Path) -> None:
     """Write the newest global model of `task` that this account may have to `out`. Every byte is checked
     against the roots on chain.
 
-    Raises InvalidInput (no model for this account yet) and EnvironmentFault (no chain, nobody serves it)."""
+    Raises InvalidInput (no model for this account yet) and EnvironmentFault (no chain, no node serves it)."""
     async with open_reader(config) as reader:
         game, spec = reader.state.games[task], read_spec(reader, task)
         refuse_broken(find_training_malformations(spec))
@@ -86,7 +86,7 @@ def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Cho
 
 
 def choose_newest(game: GameState) -> Choice:
-    """The model of the last root that stands and that nobody contests; the first one where there is none."""
+    """The model of the last posted root that is not contested; the first model where there is none."""
     contested = {contest.round for contest in game.contests.values()}
     roots = [one for one in _list_posted(game) if one.index not in contested]
     return _name(roots[-1]) if roots else Choice(game.terms.root, -1)
@@ -195,7 +195,7 @@ async def _ask_header(reader: Reader, task: bytes, root: bytes, peer: Peer) -> O
 
 
 async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list[Peer]) -> Tensor:
-    """W of an outer state, from the store or from whoever shows it."""
+    """W of an outer state, from the own store or from a peer that shows it."""
     ref = refer_tensor(header.weights_root, spec.terms.parameter_count)
     if not reader.store.has(ref):
         await reader.client.fetch_from_any(peers, ref)

@@ -1,14 +1,14 @@
-"""The clock of a test network: it makes the blocks. Real time while anybody works, a jump to the next
-deadline while all wait.
+"""The clock of a test network, which makes its blocks: real time during work, jumps while all parties wait.
 
-Windows are generous in blocks, so that a slow machine slashes nobody; waiting them out at two blocks a second
-would take hours. Each party says at GET /status how far it has read the chain and for which block it waits:
-in which block its next transaction can stand at the earliest. Only when every announced party has read the
-newest block and waits for a later one, the idle blocks before the first of those are mined. Else a block is
-made every BLOCK_S, and sooner, but at most every BURST_S, while transactions wait: so a window of n blocks
-lasts n * BURST_S at the very least, however much is sent. So time runs ahead over windows only, and only
-while nothing else is due. A party that does not answer stops that as long as it has a seat, which it could
-lose; one without is not waited for.
+Windows are generous in blocks, so that no party is slashed for a slow machine. Waiting them out at two blocks
+a second would take hours. Each party says at GET /status how far it has read the chain and for which block it
+waits. That is the earliest block in which its next transaction can stand. Once every announced party has read
+the newest block and waits for a later one, the clock mines the idle blocks before the first of those.
+
+Otherwise it makes a block every BLOCK_S, and while transactions wait every BURST_S. So a window of n blocks
+lasts at least n * BURST_S, however much is sent. Time runs ahead over windows only, and only while nothing
+else is due. A party that has a seat, which it could lose, stops the jumps as long as it does not answer. The
+clock does not wait for one without a seat.
 """
 
 import asyncio
@@ -27,25 +27,25 @@ from protocol.spec.game.terms import LIMITS_LOCAL
 
 POLL_S = 0.1
 BLOCK_S = 0.5
-"""Between blocks while nobody sends anything and somebody is at work."""
+"""Between blocks while a party is at work and no transaction waits."""
 BURST_S = 0.25
 """Between blocks while transactions wait."""
 PAGE_BLOCKS = 50
-"""Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers nobody
-meanwhile."""
+"""Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers no
+request meanwhile."""
 NEVER = sys.maxsize
 """As least_parties: real time, always."""
 FAR_BLOCKS = 10 * LIMITS_LOCAL.window_max
-"""More than any window of a test network: who waits for a block that far waits for the others only."""
+"""More than any window of a test network: a party that waits for a block that far waits for others only."""
 
 Report = Callable[[str], None]
 
 
 def compute_skip(head: int, peers: Sequence[NodeStatus | None]) -> int:
-    """Blocks to mine at once, so that the next block is the first that anybody waits for; 0: real time goes
+    """Blocks to mine at once, so that the next block is the first that a party waits for; 0: real time goes
     on.
 
-    None stands for a party that does not answer.
+    peers: None stands for a party that does not answer.
     """
     if not all(peer is not None and is_idle(head, peer) for peer in peers):
         return 0
@@ -85,14 +85,14 @@ class DevnetClock:
         await self._session.close()
 
     async def run(self) -> None:
-        """Make blocks for ever; from now on nobody else does."""
+        """Make blocks for ever; from now on only this clock makes them."""
         await self._chain.connection.request("evm_setAutomine", False)
         while True:
             await self.tick()
             await asyncio.sleep(POLL_S)
 
     async def tick(self) -> int:
-        """Look once at everybody and mine what is due or can be skipped; return how many blocks that were."""
+        """Look once at all parties and mine what is due or can be skipped; return how many blocks it was."""
         head = (await self._chain.head()).number
         await self._read_events(head)
         if await self._is_block_due():
@@ -100,7 +100,7 @@ class DevnetClock:
         if len(self._peers) < self._least_parties:
             return 0
         skip = compute_skip(head, await self._ask_all(head))
-        # Whoever had sent something when it was asked is not idle, whatever it said.
+        # A party that had sent something when it was asked is not idle, whatever it said.
         if skip <= 0 or await self._count_waiting():
             return 0
         self._report(f"all {len(self._peers)} parties wait: block {head} -> {head + skip}")
@@ -127,13 +127,13 @@ class DevnetClock:
         try:
             self._peers[account] = Peer(account, announced["url"], announced["certificate_sha256"])
         except TouchstoneError as error:
-            # Nobody can reach it, so nobody waits for it.
+            # No party can reach it, so the clock does not wait for it.
             self._peers.pop(account, None)
             self._report(str(error))
 
     async def _ask_all(self, head: int) -> list[NodeStatus | None]:
-        """Everybody's status; only that of the party that was last seen at work, as long as it is: on a
-        machine that runs all parties, ten questions a second to each would slow them down."""
+        """The status of every party; as long as the party last seen at work still works, its status alone. On
+        a machine that runs all parties, ten questions a second to each would slow them down."""
         busy = self._peers.get(self._busy)
         if busy is not None:
             status = await self._ask(busy)
@@ -141,7 +141,7 @@ class DevnetClock:
                 return [status]
         asked = list(self._peers.values())
         answers = zip(asked, await asyncio.gather(*map(self._ask, asked)), strict=True)
-        # Who neither answers nor has a seat is gone: nothing that it could miss costs it anything.
+        # A party that neither answers nor has a seat is gone: nothing that it could miss costs it anything.
         waited = [(p, status) for p, status in answers if status or self._seated.holds(p.account)]
         peers, statuses = [peer for peer, _ in waited], [status for _, status in waited]
         at_work = (
@@ -162,7 +162,7 @@ class DevnetClock:
         return status if status.account == peer.account else None
 
     async def _mine(self, count: int) -> int:
-        """Mine so many blocks; fewer where somebody sends something meanwhile: it may open a window, which
+        """Mine so many blocks; fewer where a party sends a transaction meanwhile. It may open a window, which
         must not be over before its owner has seen it."""
         mined = 0
         while mined < count and not (mined and await self._count_waiting()):

@@ -1,9 +1,7 @@
 """Subcommands that begin and end a task: `task create`, `task close` and `task halt`.
 
-Subcommands that end a task: `task close` and `task halt`.
-
-`touchstone task create`: say what a task costs and why its amounts are what they are, post it, serve its
-dataset until it is closed.
+`touchstone task create` says what a task costs and why its amounts are what they are. It posts the task, and
+serves its dataset until the task is closed.
 """
 
 import argparse
@@ -49,8 +47,8 @@ def run_halt(options: argparse.Namespace) -> None:
 
 
 async def close_task(chain: GameChain, name: str, console: Console) -> None:
-    """Settle and pay out everybody in a task that is over, and close it; anybody may. Raises InvalidInput
-    where no task or more than one is called so, where it is closed, or not over."""
+    """Settle and pay out all seats of a task that is over, and close it; any account may. Raises InvalidInput
+    where no task or more than one is called so, where it is closed, or cannot be closed yet."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     _refuse_closed(task, game)
@@ -95,8 +93,8 @@ def _tell_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
 
 
 async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> None:
-    """End an own task: the round that runs is finished, none is opened after it. Raises InvalidInput where it
-    is somebody else's or over, or where the operator does not agree."""
+    """End an own task: the round that runs is finished, none is opened after it. Raises InvalidInput where
+    another account submitted it, where it is halted or closed, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     _refuse_closed(task, game)
@@ -162,6 +160,6 @@ def _tell_price(
 
 
 async def _follow(party: Party, task: bytes, console: Console) -> None:
-    """Serve the task to its end, and send what anybody may send where nobody else does: closing it too."""
+    """Serve the task to its end, and send the upkeep calls that no other node sends, closing it included."""
     await play(party, task, (upkeep_duties.list_duties,))
     console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

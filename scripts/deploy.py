@@ -1,15 +1,11 @@
 """Puts the contracts of the round on a chain that gives random values, and writes down where they are.
 
-Whether a chain's prevrandao may seal draws: asked before anything is put on it
+Before anything is put on a chain, it is measured whether the chain's prevrandao may seal draws
 (docs/decisions/0020-randomness.md).
 
-Creating contracts from an account, at addresses that are known before: an account's n-th creation has a
-known address (Ethereum Yellow Paper, section 7), so contracts can name each other in their constructors.
-
-Puts the contracts of the round on a chain and writes down where they are.
-
-They name each other in their constructors and nobody may change that later, so each address is computed
-before anything is created (`scripts/deploy.py`).
+The contracts name each other in their constructors, and no account can change that later. So each address is
+computed before anything is created: an account's n-th creation has a known address (Ethereum Yellow Paper,
+section 7).
 """
 
 import argparse
@@ -85,7 +81,7 @@ def find_weakness(chain_id: int, sample: Sample) -> str:
 
 
 async def measure(connection: Connection) -> Sample:
-    """prevrandao of the newest blocks; the genesis block, which nobody produced, is left out."""
+    """prevrandao of the newest blocks; the genesis block, which no validator produced, is left out."""
     head = (await connection.head()).number
     first = max(1, head - SAMPLE_BLOCKS + 1)
     blocks = [await connection.raw_block(number) for number in range(first, head + 1)]
@@ -191,7 +187,7 @@ def compute_game_code(contract: str, where: Mapping[str, str], limits: Deploymen
 
 
 def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: DeploymentLimits) -> Any:
-    """Raises InvalidInput for one that nobody knows."""
+    """The value of a constructor's parameter. Raises InvalidInput for a parameter that is not known here."""
     known: dict[str, Any] = {
         "modules": tuple(where[name] for name in MODULES),
         "token": where["token"],
@@ -223,7 +219,7 @@ async def deploy_game(
 
     with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
     EnvironmentFault when a contract lands elsewhere, and where draws must not hang on this chain's randomness
-    (`scripts/deploy.py`).
+    (`choose_contract`).
     """
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)

@@ -1,6 +1,6 @@
 """A whole test network in one process tree: Anvil, the contracts, money from a tap, and the clock.
 
-Anvil's parties start from nothing, so accounts are given coin (by Anvil) and DevTokens (anybody mints them).
+Parties start from nothing, so accounts are given coin (by Anvil) and DevTokens (any account may mint them).
 """
 
 import asyncio
@@ -66,7 +66,7 @@ async def run_anvil(
     port: int, log: Path, block_time_s: int = 0, options: Sequence[str] = (), hardfork: str = ""
 ) -> AsyncIterator[str]:
     """Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
-    each transaction, until somebody else makes them (`scripts/clock.py`). `options`: more of Anvil's own;
+    each transaction, until the devnet clock makes them (`scripts/clock.py`). `options`: more of Anvil's own;
     `hardfork`: whose rules it has, empty: HARDFORK's. Raises EnvironmentFault when the port is taken or Anvil
     does not start."""
     port = claim_port(port)

@@ -1,10 +1,9 @@
-"""Tables of a TOML file as dataclasses, and the table [economics]: what an operator assumes of the outside
-world.
+"""Tables of a TOML file as dataclasses; the table [economics], what an operator assumes of the world.
 
-Tables of a TOML file become dataclasses; what is missing, unknown or misshapen is refused by its key.
+A value that is missing, unknown or misshapen is refused by its key.
 
-What somebody assumes of the world, by which the amounts of a task are judged: the table [economics] of a
-task file, or of the `config.toml` of who joins a task. What it leaves out follows from the task.
+The amounts of a task are judged by the table [economics]. A submitter writes it into the task file, a node
+that joins a task into its `config.toml`. What the table leaves out follows from the task.
 """
 
 import tomllib

@@ -1,4 +1,4 @@
-"""Where the pinned tools lie, so that nobody guesses a path or picks up another version from PATH.
+"""Where the pinned tools lie, so that no script guesses a path or takes another version from PATH.
 
 `./dev setup` installs them: node inside .venv, everything else in node_modules at the root of the checkout.
 """

@@ -314,7 +314,7 @@ def render_error(error: TouchstoneError) -> str:
 
 
 def render_bug(error: Exception) -> str:
-    """The same four lines for what nobody foresaw."""
+    """The same four lines for an error that the code did not foresee."""
     return "\n".join(
         (
             "error:    this is a bug of Touchstone",

@@ -1,11 +1,7 @@
-"""What the commands that move tokens share: an account's chain and money, calls that bring money out, a
-question before.
+"""What the commands that move tokens share: an account's chain and money, and asking the operator first.
 
-Calls that anybody may send and that bring money out: settling seats, paying stakes out, closing a task.
+Settling seats, paying stakes out and closing a task bring money out, and any account may send these calls.
 Running nodes send them too; a command sends what no node has sent.
-
-What the commands that move tokens share: an account's chain, its money, and asking before something is
-done.
 """
 
 import argparse
@@ -34,7 +30,7 @@ STEPS_MAX = 64
 
 
 async def send_dues(chain: GameChain, task: bytes, account: str = "") -> None:
-    """Settle and pay out the seats of `account` in a task; of everybody, where it is empty."""
+    """Settle and pay out the seats of `account` in a task; the seats of all accounts where it is empty."""
     for _ in range(STEPS_MAX):
         found = await _list_dues(chain, task, account)
         if not found:

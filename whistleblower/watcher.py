@@ -1,4 +1,4 @@
-"""The whistleblower: audits late, checks posted roots and what others found, disputes whoever is wrong."""
+"""The whistleblower: audits late, checks posted roots and others' votes, and disputes false statements."""
 
 from protocol.actions.audit import audit_duties as audits
 from protocol.actions.dispute import dispute_duties as disputes

@@ -1,1 +1,1 @@
-"""Advice to whoever posts or judges a task: exact odds, derived amounts, simulations. No rule needs it."""
+"""Advice to an account that posts or judges a task: amounts derived from figures. No rule needs it."""

@@ -1,4 +1,4 @@
-"""One tree of errors, so that a caller knows from the type alone whose fault it is and what may be done.
+"""One tree of errors: the type alone says whose fault an error is and what the caller may do.
 
     TouchstoneError
     |-- InvalidInput        the caller's: an argument, an option, a file of one's own. Fix it, call again.

@@ -57,7 +57,7 @@ MAX_SEGMENT_STEPS = 20
 LATE_RATE_ONE = 1 << 16
 """denominator of late_chance."""
 MAX_SEGMENT_DRAWS = 20
-"""q: settling a claim of 20 draws costs 14.6 M gas if all auditors are silent; of 23 it fits no transaction."""
+"""q: with every seat silent, settling a claim of 20 draws costs 14.6 M gas; of 23 it fits no transaction."""
 MAX_TASK_SEGMENTS = 1 << 16
 """rounds * H/k: the schedule tree that every node recomputes before it stakes."""
 MIN_TAU = 1 << 44

@@ -2,7 +2,7 @@
 `Quicknet.sol`.
 
 Scheme bls-unchained-g1-rfc9380. Only the contract decides whether a signature is drand's. This module neither
-checks a signature nor trusts the server that sent it.
+verifies a signature nor trusts the server that sent it.
 """
 
 from hashlib import sha256

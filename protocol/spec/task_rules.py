@@ -1,4 +1,4 @@
-"""What a submitter could write into a task to hurt the nodes that serve it, and the refusal of each, by name.
+"""What a submitter could write into a task to hurt nodes that serve it, and how each is refused.
 
 A node looks before it stakes, a submitter before it pays. The rules of members, windows and amounts are
 `game.terms.check_terms` and `game.money.check_money`. What depends on a node's own speed it measures itself.

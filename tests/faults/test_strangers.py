@@ -22,7 +22,7 @@ from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.listener import make_request_log
 from protocol.adapters.wire.session import Peer
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
-from tests.protocol.adapters.wire.test_desk import SAID, Said
+from tests.protocol.adapters.wire.test_conventions import SAID, Said
 
 FIRST_STRANGER = 1000
 

@@ -92,13 +92,13 @@ _CLASSES = {"embed_tokens": "embedding", "lm_head": "head", "self_attn": "attent
 
 
 def get_tensor_class(name: str) -> str:
-    """The class of a parameter by its name, one of profile.TENSOR_CLASSES."""
+    """The class of a parameter by its name, one of `calibration_rules.TENSOR_CLASSES`."""
     return next((kind for part, kind in _CLASSES.items() if f"{part}." in name), "norm")
 
 
 def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, steps: int) -> str:
-    """Which part of training a segment of `steps` steps is of, one of profile.STAGES. The last tenth of all
-    steps is the end."""
+    """Which part of training a segment of `steps` steps is of, one of `calibration_rules.STAGES`. The last
+    tenth of all steps is the end."""
     if inner_step == 0:
         return "zero moments"
     if global_step < schedule.warmup_steps or inner_step < schedule.inner_warmup_steps:

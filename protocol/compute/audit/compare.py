@@ -1,22 +1,18 @@
 """How far a claimed state lies from a replayed one, and whether a segment multiplies noise.
 
-How far a claimed state lies from a replayed one. Measures; `protocol/spec/tolerance.py` alone judges.
-
-Ratios are float64 and cover all elements at once. A float64 ratio is off by less than 1e-12 of itself, so the
-element with the largest one, judged exactly, decides for all, but for a tie that no honest or false state
-hits by chance.
-
-Segments that multiply noise: how to know one.
+Distances are measured here; `protocol/spec/tolerance.py` alone judges them. Ratios are float64 and cover all
+elements at once. A float64 ratio is off by less than 1e-12 of itself. So the element with the largest ratio,
+judged exactly, decides for all elements, but for a tie that no honest or false state hits by chance.
 
 Limits rest on what honest replays of a task's segments differ by. Now and then a segment multiplies a
-difference in the last bit of a weight ten thousandfold, mostly at the first position of a sequence in the
-first steps after a merge: two honest machines part far beyond any limits made from other segments
-(docs/decisions/0024-conditioning.md). In numerical analysis such a problem is ill-conditioned (Higham,
-"Accuracy and Stability of Numerical Algorithms", section 1.6).
+difference in the last bit of a weight ten thousandfold. This happens mostly at the first position of a
+sequence, in the first steps after a merge. Two honest machines then part far beyond any limits made from
+other segments (docs/decisions/0024-conditioning.md). In numerical analysis such a problem is
+ill-conditioned (Higham, "Accuracy and Stability of Numerical Algorithms", section 1.6).
 
-Whoever replays can tell by itself: train the segment again from weights that are shaken in their last bit,
-and see how far its own two results lie apart. That is the segment's *own noise*; what is usual the same start
-shows on other data.
+A machine that replays such a segment can tell by itself. It trains the segment again from weights that are
+shaken in their last bit, and sees how far its own two results lie apart. That distance is the segment's *own
+noise*. The usual own noise is the median over the task's segments (`find_usual`).
 """
 
 from collections.abc import Iterator, Sequence

@@ -89,8 +89,8 @@ class Excerpt(TraceTree):
 
 def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes) -> Rehearsal:
     """Trace one step; check all of it, and take from it what `seed` draws. Raises EnvironmentFault where an
-    element lies outside its bound: whoever claims such a step can be convicted. Raises InvalidInput where a
-    referee could judge nothing of it."""
+    element lies outside its bound: a solver that claims such a step can be convicted. Raises InvalidInput
+    where a referee could judge nothing of it."""
     built = build_program(describe_program(spec))
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     vectors = (state.weights, state.first_moment, state.second_moment)
@@ -237,8 +237,8 @@ def _measure(judged: Judgement) -> float:
 
 
 def _spoil(excerpt: Excerpt, output: Run, bits: int) -> Excerpt:
-    """The trace of whoever claims `bits` for one element: its leaf, the roots above it, and nothing else
-    differs."""
+    """The trace of a claimant that claims `bits` for one element. Only its leaf and the roots above the leaf
+    differ."""
     buffer, first, _ = output
     leaves, path = excerpt.open_run(*output)
     index, place = divmod(4 * first, leaf_bytes(excerpt.program, buffer))

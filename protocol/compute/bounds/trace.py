@@ -1,19 +1,18 @@
-"""The trace of a step: its root, runs of its elements with proofs, and the step run again with all tensors
-shown.
+"""The trace of a step: its root, runs of its elements with proofs, and running the step again.
 
-The root of a step's trace, and runs of its elements with their proofs (docs/spec.md, section 8).
+The root of a trace, and the proofs of runs, are those of docs/spec.md, section 8.
 
     buffers --> a tree each, in leaves as long as a run --> their roots in order --> the trace's tree
 
-Hashed only when a step is challenged, but then all of it. Kept are the roots alone: to open a run its buffer
-is hashed again, which takes some milliseconds.
+A trace is hashed only when its step is challenged, but then all of it. Only the roots are kept. To open a run
+its buffer is hashed again, which takes some milliseconds.
 
-One training step run again with all its tensors shown: what a dispute about it asks for.
+A dispute about a training step asks for the step to be run again with all its tensors shown.
 
     state, batch --> traced run --> each tensor into its tree, then forgotten --> roots in order --> trace
 
-Kept are the roots alone. To open a run the step is run once more and that one buffer is kept: a trace is many
-times as large as a state.
+Here too only the roots are kept, because a trace is many times as large as a state. To open a run, the step
+is run once more and that one buffer is kept.
 """
 
 from collections.abc import Callable
@@ -107,7 +106,7 @@ Show = Callable[[int, memoryview, Levels], None]
 
 
 def ignore(number: int, data: memoryview, levels: Levels) -> None:
-    """Nobody wants to see the trees."""
+    """The `Show` of a caller that needs no trees."""
 
 
 class Retraced(NamedTuple):

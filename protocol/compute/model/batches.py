@@ -1,8 +1,7 @@
-"""Which tokens a step learns from: a keyed hash of beacon, shard, step and row decides, so that nobody
-chooses its data.
+"""Which tokens a step learns from: a keyed hash of beacon, shard, step and row decides.
 
-The dataset is raw bytes of little-endian tokens under one root: `token_count` tokens to train on, then
-`heldout_tokens` that no sample ever touches (docs/spec.md, section 4).
+So no solver chooses its data. The dataset is raw bytes of little-endian tokens under one root: `token_count`
+tokens to train on, then `heldout_tokens` that no sample ever touches (docs/spec.md, section 4).
 """
 
 from dataclasses import dataclass

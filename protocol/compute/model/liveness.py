@@ -1,10 +1,10 @@
-"""Models with a parameter that no gradient reaches are refused: there float noise is all that moves it.
+"""Refuses models with a parameter that no gradient reaches, so that only float noise moves it.
 
-AdamW divides a gradient by its own size. Where the true gradient is zero for every batch, what is left are
-rounding errors, and each becomes a full step of the learning rate: honest machines drift apart without limit,
-and whoever likes writes its own numbers there and calls them noise. Where even the errors vanish the
-parameter is dead weight. A key bias is of the first kind (softmax does not see it); the queries and keys of a
-model that reads one token are of the second.
+AdamW divides a gradient by its own size. Where the true gradient is zero for every batch, only rounding
+errors are left, and each becomes a full step of the learning rate. Honest machines then drift apart without
+limit, and a cheat can write its own numbers there and call them noise. Where even the errors vanish, the
+parameter is dead weight. A key bias is of the first kind, because softmax does not see it. The queries and
+keys of a model that reads one token are of the second.
 """
 
 from collections.abc import Mapping

@@ -1,19 +1,16 @@
-"""The reference model: a decoder of the Llama family as one pure function; the program made from it is
-what runs.
+"""The reference model: a decoder of the Llama family as one pure function of one flat vector.
 
-The constant tensors of a step: rotary tables (Su et al., arXiv 2104.09864) and the mask of the future.
+What runs is the program made from it. The family is that of Touvron et al., arXiv 2302.13971.
 
-The rotary tables are computed in integer arithmetic, so that they are the same bits on every machine. They
-are inputs of the training step, so anyone must be able to recompute them exactly; cosines of a mathematical
-library differ in the last place from one machine to the next. The roundings follow Hugging Face's
-`LlamaRotaryEmbedding`: frequency, angle, cosine and sine are each rounded to float32 once.
+The constant tensors of a step are the rotary tables (Su et al., arXiv 2104.09864) and the mask of the future.
+The rotary tables are inputs of the training step, so every node must be able to recompute them exactly.
+Cosines of a mathematical library differ in the last place from one machine to the next. So the tables are
+computed in integer arithmetic, which gives the same bits on every machine. The roundings follow Hugging
+Face's `LlamaRotaryEmbedding`: frequency, angle, cosine and sine are each rounded to float32 once.
 
-The model: a decoder of the Llama family (Touvron et al., arXiv 2302.13971) as one pure function of one
-flat vector.
-
-Parameters have the names, shapes and order of Hugging Face's `LlamaForCausalLM.state_dict()` (no biases, the
-output matrix not tied): the flat vector is what is hashed, opened and disputed, and a bias whose true
-gradient is zero would turn rounding noise into full Adam steps.
+Parameters have the names, shapes and order of Hugging Face's `LlamaForCausalLM.state_dict()`: the flat vector
+is what is hashed, opened and disputed. There are no biases, and the output matrix is not tied. A bias whose
+true gradient is zero would turn rounding noise into full Adam steps.
 
 Letters at the end of a tensor's name are its dimensions:
     B rows of the batch    T tokens (S: those attended to)    V vocabulary    D hidden    F intermediate

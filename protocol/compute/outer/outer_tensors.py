@@ -105,8 +105,8 @@ def _power_of_two(exponents: Tensor) -> Tensor:
 
 def decode_delta(data: bytes, parameter_count: int) -> Tensor:
     """The values q * 2^e, exact, flat float32; zeros where no encoding has such a scale. Every byte string of
-    the right length has a value (a merge must never stop at somebody's bytes); raises ProtocolFault on
-    another length."""
+    the right length has a value, so that no solver's bytes can stop a merge. Raises ProtocolFault on another
+    length."""
     blocks = _view_blocks(data, parameter_count)
     exponents = blocks[:, 0].to(torch.int64) - SCALE_EXPONENT_BIAS
     quanta = blocks[:, 1:].contiguous().view(torch.int8).double()

@@ -150,8 +150,8 @@ class _Copies:
 
 # --- Doing without them -------------------------------------------------------------------------------------
 def fold(program: Program, keeps_copies: bool) -> Program:
-    """The program with every reader of a foldable copy (`find_foldable`) reading what was copied; without
-    these copies' nodes unless they are kept. Their buffers keep their numbers, and nobody reads them."""
+    """The program with every reader of a foldable copy (`find_foldable`) reading what was copied. The nodes
+    that copy are dropped unless `keeps_copies`. Their buffers keep their numbers, and no node reads them."""
     foldable = find_foldable(program)
     nodes = (
         replace(

@@ -1,10 +1,10 @@
 """Running a program: memory planned once, a kernel prepared for each node, then the nodes in order.
 
-Two ways to run. For training, a tensor's memory is reused as soon as nobody reads it any more, and the
+There are two ways to run. For training, a tensor's memory is reused as soon as no later node reads it. The
 optimizer's elementwise passes run tile by tile, so that what they hand on stays in the processor's cache. For
-a trace, every tensor is kept until its last reader is done and shown to whoever asked for it. Both give the
-same bits: copies that only bring a sum's terms into a run are made for traces alone, and nobody reads them
-here (`straighten.fold`).
+a trace, every tensor is kept until its last reader is done, and is shown to the caller. Both ways give the
+same bits: copies that only bring a sum's terms into a run are made for traces alone, and no kernel reads them
+(`contiguous.fold`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -110,8 +110,8 @@ class Interpreter:
         self.arena_bytes = 4 * total
 
     def _compute_lifetimes(self) -> dict[int, Lifetime]:
-        """Of the tensors that are computed. Whoever is shown a node sees all that it reads by the program,
-        whatever its kernel reads."""
+        """Of the tensors that are computed. A caller that is shown a node sees all that the node reads by the
+        program, whatever its kernel reads."""
         if self.is_traced:
             return join_lifetimes(self.program, self._folded)
         return compute_lifetimes(self._folded)

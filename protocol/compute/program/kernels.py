@@ -25,7 +25,7 @@ TF32_DROPPED = 13
 TF32_HALF = 1 << (TF32_DROPPED - 1)
 Kernel = Callable[[], object]
 """Computes a node into its output. It keeps the views that it was given, which may be pointed at other memory
-between calls: it must not make views of them beforehand."""
+between calls. So it must not make views of them before it is called."""
 
 
 def make_kernel(node: Node, view: MakeView, numeric_format: str = "float32") -> Kernel:

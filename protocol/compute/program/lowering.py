@@ -1,15 +1,13 @@
-"""From PyTorch's operations to the program's: one function for each aten operation, composites taken
-apart.
+"""From PyTorch's operations to the program's: one function for each aten operation of the record.
 
-Lowering of PyTorch's composite operations: softmax, loss, embedding, gate, forward and backward.
+The record is that of `reference_step.plain_step` (`record.py`). Views cost nothing (`layout.py`). Plain
+operations are in `operations.py`. Composite operations are here, forward and backward: softmax, loss,
+embedding and gate. Each is spelled out in operations of the program: a softmax is maximum, subtract, maximum
+with -50, exponential, sum, divide.
 
-From PyTorch's operations to the program's: one function for each aten operation of the record.
-
-The record is that of `plain.plain_step` (`record.py`). Views cost nothing (`layout.py`). Composite operations
-are spelled out as the vocabulary has them (`lowering.py`): a softmax is maximum, subtract, maximum with
--50, exponential, sum, divide. Some patterns across operations are recognised, so that nothing is computed
-that nobody reads: a product that is only summed becomes a product sum (`operations.py`), a concatenation is
-written in place by those who compute its pieces (`writer.py`).
+Some patterns across operations are recognised, so that nothing is computed that no node reads. A product that
+is only summed becomes a product sum (`operations.py`). The nodes that compute the pieces of a concatenation
+write them in place (`writer.py`).
 """
 
 from collections.abc import Callable, Sequence

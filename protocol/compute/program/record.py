@@ -51,7 +51,7 @@ def record(function: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) 
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Tensors are the edges between calls; they are known by identity, and freed as soon as nobody needs
+    """Tensors are the edges between calls. They are known by identity, and freed as soon as nothing refers to
     them."""
 
     def __init__(self) -> None:

@@ -107,7 +107,7 @@ def advance(state: TrainingState, batch: Batch, spec: TrainingSpec) -> tuple[Tra
 
 
 _idle: dict[tuple[ProgramConfig, str], list[Interpreter]] = {}
-"""Interpreters that nobody uses right now: a node may train and replay at once, in two threads."""
+"""Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
 
 
 @contextmanager

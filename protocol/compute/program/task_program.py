@@ -1,12 +1,10 @@
-"""The program of a task, made once from the PyTorch step, and the facts of its steps that a referee is
-told.
+"""The program of a task, made once from the PyTorch step, and the step facts that a referee is told.
 
-The program of a task: made once from the PyTorch step, the same bytes on every machine.
+The program has the same bytes on every machine. `record.py` notes what `reference_step.plain_step` does, and
+`lowering.py` turns that into nodes. Nodes that no output needs are dropped, terms of sums are copied into
+runs (`contiguous.py`), and buffers are numbered as they appear.
 
-`record.py` notes what `plain.plain_step` does; `lowering.py` turns that into nodes; what no output needs is
-dropped, terms of sums are copied into runs (`contiguous.py`), and buffers are numbered as they appear.
-
-The facts of a task's training steps: what a referee is told of them, rebuilt by every node.
+Every node of the network rebuilds the facts of a task's training steps that a referee is told.
 """
 
 from collections.abc import Mapping, Sequence

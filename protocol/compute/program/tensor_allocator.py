@@ -1,14 +1,13 @@
 """Where tensors lie: in memory or in mapped files, and the arena of a program's tensors.
 
-Where large tensors lie: in memory, unless a node has less of it than a step touches.
-
-Then they lie in files that are mapped into memory, and whoever goes through them says from time to time that
-it may let go of what it has seen: the bytes stay in the files, and are read again when they are touched
-again. A step touches gigabytes, but never many at once.
+Large tensors lie in memory, unless a node has less memory than a step touches. Then they lie in files that
+are mapped into memory. Code that goes through them calls `relax` every few megabytes, and the pages that it
+has seen may leave memory. The bytes stay in the files, and are read again when they are touched again. A step
+touches gigabytes, but never many at once.
 
     allocate --> memory, or a mapped file --> kernels and checks --> relax, every few megabytes
 
-Where the tensors of a program lie: one arena, whose places are used again once nobody reads them.
+The tensors of a program lie in one arena. A place in it is used again once no later node reads its tensor.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The frame of the lowering: pending forms of values, and where each result is written.
 
-PyTorch computes pieces and then copies them together, or into another order. Here whoever computes elements
-writes them where they end: a concatenation and a transposed copy cost nothing.
+PyTorch computes pieces and then copies them together, or into another order. Here the node that computes
+elements writes them where they end, so a concatenation and a transposed copy cost nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -107,7 +107,7 @@ class Writer:
         """Where the node's result was asked to be written, if anywhere."""
         return self._places.get(call)
 
-    # --- Copies and concatenations: whoever computes the elements writes them in place ----------------------
+    # --- Copies and concatenations: the node that computes the elements writes them in place ----------------
     def plan(self, calls: Sequence[Call]) -> None:
         """Decide where results lie, from the operations that only move them."""
         for call in calls:
@@ -116,7 +116,7 @@ class Writer:
             self._plan_pieces(call)
 
     def _plan_copy(self, call: Call) -> None:
-        """Where PyTorch copies a tensor into another order, whoever computes it writes it in that order."""
+        """Where PyTorch copies a tensor into another order, have its node write it in that order at once."""
         if call.name != "aten.clone.default" or not _is_only_renamed(call.args[0]):
             return
         maker, place = _trace_back(call.args[0], self.builder.add_tensor(call.shape))
@@ -134,7 +134,7 @@ class Writer:
                 self._plan(call, dimension, piece, start)
 
     def _plan(self, call: Call, dimension: int, piece: Call, start: int) -> None:
-        """Fix where the result of `call` lies, and that whoever computes `piece` writes it there."""
+        """Fix where the result of `call` lies, and that the node that computes `piece` writes it there."""
         if call not in self._places:
             self._places[call] = self.builder.add_tensor(call.shape)
         target = narrow(self._places[call], dimension, start, piece.shape[dimension])
@@ -175,7 +175,7 @@ _COMPUTED = frozenset({"aten.mm.default", "aten.bmm.default", "aten.add.Tensor"}
 
 
 def _is_only_renamed(call: Call) -> bool:
-    """Whether nobody else reads the elements of `call`, under any name, and an operation computes them."""
+    """Whether no other call reads the elements of `call`, under any name, and an operation computes them."""
     while call.name in _UNDO and len(call.users) == 1:
         call = call.args[0]
     return len(call.users) == 1 and call.name in _COMPUTED

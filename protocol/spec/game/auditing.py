@@ -8,10 +8,10 @@ All of it is read from the state, in blocks.
 A vote that decides the merge counts until close + audit_max, one that is paid until twice that. A late audit
 decides no merge.
 
-Truthful UNSERVED votes can cost an auditor fees. Beyond a share of its stake it says ABSTAIN instead. A draw in
-which two auditors say UNSERVED costs the solver the fee F, and each of these auditors as well. Fees are taken
-at settlement, long after the vote, for sixteen rounds at once. Until then the stake does not show them, so a
-node counts what it owes.
+Truthful UNSERVED votes can cost an auditor fees. Beyond a share of its stake it says ABSTAIN instead. A draw
+in which two auditors say UNSERVED costs the solver the fee F, and each of these auditors as well. Fees are
+taken at settlement, long after the vote, for sixteen rounds at once. Until then the stake does not show them,
+so a node counts what it owes.
 """
 
 from collections.abc import Collection, Iterator

@@ -1,5 +1,8 @@
-"""What the machine logs: one frozen class an event. An event is all that a node needs to fold; it carries no
-block, because `fold` is told in which block it was logged."""
+"""What the machine logs: one frozen class for each event.
+
+An event is all that a node needs to fold. It carries no block, because `fold` is told in which block it was
+logged.
+"""
 
 from dataclasses import dataclass
 

@@ -2,7 +2,7 @@
 
 The chance is that of the placement of spoiled segments that is best for the cheat.
 `drawing.draw_circle_segments` never draws two neighbours. So a cheat that spoils every second segment escapes
-more often than 1 - (1 - f)^q says: once a right segment is drawn, the two spoiled ones beside it are safe. Up
+more often than 1 - (1 - f)^q says. Once a right segment is drawn, the two spoiled ones beside it are safe. Up
 to EXACT_SEGMENTS segments every placement is tried; above that, two bounds hold for all placements.
 
     hits K     how many of a claim's drawn segments are spoiled

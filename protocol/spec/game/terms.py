@@ -75,9 +75,9 @@ class GameAmounts:
 @dataclass(frozen=True)
 class GameTerms:
     """A task as its rounds need it. segment_count: n; draws: q; late_chance: c in 65,536ths. contest_levels:
-    how often a contester names a child, 1 + ceil(depth / 4) times: first a tensor, then each time a node four
-    levels further down its tree, until it is a leaf. is_exact: its votes need no limits, so no signer can be
-    asked."""
+    how often a contester names a child, 1 + ceil(depth / 4) times. The first child is a tensor, each further
+    one a node four levels down its tree, until it is a leaf. is_exact: its votes need no limits, so no signer
+    can be asked."""
 
     submitter: str
     domain: bytes

@@ -244,6 +244,27 @@ contract AsksTest is AsksWorld {
         answer_(q, a);
     }
 
+    /// @dev Where moments carry over, local steps count from elsewhere: those of the claim are compared with the signer's own, `beside` the claim's.
+    function _playCarried(uint32 beside) private {
+        GameTerms memory t = soundTerms();
+        t.carryMoments = 1;
+        begin(t, 3, 6, 3);
+        twists[solverSeat(0)] = Twist.END_STEPS;
+        (apart, apartLeaf, apartLocal) = (INSIDE, 2, 1 + beside);
+        playToDraw(0);
+        give(asker, 1000);
+    }
+
+    function test_accept_carriedLocalSteps_isCleared() public {
+        _playCarried(0);
+        _assertCleared(signed(0, 0, 0, ACCEPT), 2);
+    }
+
+    function test_accept_otherCarriedLocalSteps_isConvicted() public {
+        _playCarried(1);
+        _assertConvicted(signed(0, 0, 0, ACCEPT), 2);
+    }
+
     /// @dev Whoever brings it, the end of an ask is the same; the answer of another signer's state is none.
     function test_answer_wrongParts_areRefused() public {
         play(INSIDE, 2);

@@ -39,7 +39,7 @@ contract ContestsTest is GameWorld {
     bytes private refusal;
     uint32 private parameters = uint32(LEAVES * 256 - 100);
     /// @dev Slots of the claims that the root merges.
-    uint64 private merged = bitsOf(CLAIMS);
+    uint64 private mergedSlots = bitsOf(CLAIMS);
 
     function makeContests(Modules memory m) internal override returns (address) {
         game = IContests(create("Contests.sol:Contests", abi.encode(m)));
@@ -117,7 +117,7 @@ contract ContestsTest is GameWorld {
     }
 
     function _merge() private {
-        uint256[] memory seats = _ordered(merged);
+        uint256[] memory seats = _ordered(mergedSlots);
         bytes[] memory all = new bytes[](seats.length);
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
         for (uint256 i = 0; i < weights.length; ++i) {
@@ -145,7 +145,7 @@ contract ContestsTest is GameWorld {
     function _postRoot() private {
         bytes32 root = Hashing.outerRoot(Trees.root(postedWeights), Trees.root(postedMomentum));
         behind[root] = [Trees.root(postedWeights), Trees.root(postedMomentum)];
-        post(0, merged, root, bitsOf(CLAIMS));
+        post(0, mergedSlots, root, bitsOf(CLAIMS));
     }
 
     function _contest(bytes32 salt) private returns (bytes32) {
@@ -194,7 +194,7 @@ contract ContestsTest is GameWorld {
 
     function _inputs(uint256 index) private view returns (bytes memory inputs) {
         inputs = bytes.concat(_leafAndPath(weights, index), _leafAndPath(momentum, index));
-        uint256[] memory seats = _ordered(merged);
+        uint256[] memory seats = _ordered(mergedSlots);
         for (uint256 i = 0; i < seats.length; ++i) {
             inputs = bytes.concat(
                 inputs,
@@ -308,7 +308,7 @@ contract ContestsTest is GameWorld {
 
     /// @dev A root that merges two of three claims is computed from these alone.
     function test_bringLeaf_someClaimsMerged_stands() public {
-        merged = 5;
+        mergedSlots = 5;
         delete newWeights;
         delete newMomentum;
         _merge();

@@ -12,7 +12,7 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_delta_tree
 from protocol.spec.statements import VoteWord, compute_carried_root
 from tests.protocol.actions.audit.stage import HONEST, Claim, get_base, get_task, train_claim
-from tests.protocol.actions.audit.test_book import make_seal
+from tests.protocol.actions.audit.test_audit_records import make_seal
 from tests.protocol.spec.game.world import make_word
 
 

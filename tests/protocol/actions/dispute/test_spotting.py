@@ -9,7 +9,7 @@ from protocol.actions.dispute.known_statements import count_askers, find_spot_le
 from protocol.spec.game.state import CountedVote, GameState, SeatRole, SeatStatus, StatementRef
 from protocol.spec.params import SPOT_ASKS
 from protocol.spec.statements import VoteOpening, VoteWord
-from tests.protocol.actions.dispute.test_standing import make_vote
+from tests.protocol.actions.dispute.test_known_statements import make_vote
 from tests.protocol.spec.game.world import is_drawn, make_world
 
 LEAVES = 10

@@ -11,7 +11,7 @@ from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune
 from protocol.actions.runtime.states import has_state
 from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import finish, open_stage
-from tests.protocol.actions.pruning.test_duties import list_due
+from tests.protocol.actions.pruning.test_pruning_duties import list_due
 from tests.protocol.actions.pruning.veteran import lengthen
 from tests.protocol.spec.game.world import make_word
 

@@ -19,7 +19,7 @@ from protocol.actions.runtime.party import Party
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import TASK, Stage, give, hand, open_stage
-from tests.protocol.actions.pruning.test_duties import list_due
+from tests.protocol.actions.pruning.test_pruning_duties import list_due
 
 
 async def open_audited(stage: Stage) -> Party:

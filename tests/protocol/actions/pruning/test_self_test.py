@@ -19,7 +19,7 @@ from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
 from protocol.compute.program.step import train_segment
 from protocol.spec.game.auditing import AuditPlace
 from tests.protocol.actions.merge.stage import DOMAIN, TASK
-from tests.protocol.actions.pruning.test_duties import list_due, list_here, open_solver
+from tests.protocol.actions.pruning.test_pruning_duties import list_due, list_here, open_solver
 
 NAME = TASK.hex()
 

@@ -19,7 +19,7 @@ from protocol.compute.program.step import train_segment
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import TASK, Stage, finish, open_stage
-from tests.protocol.actions.pruning.test_duties import KnownAudits, list_due
+from tests.protocol.actions.pruning.test_pruning_duties import KnownAudits, list_due
 from tests.protocol.spec.game.world import make_word
 
 SEGMENTS = 4

@@ -19,7 +19,7 @@ from protocol.compute.program.tensor_allocator import (
     relax,
     use_room,
 )
-from tests.protocol.compute.test_interpreter import TINY_CONFIG, make_inputs
+from tests.protocol.compute.program.test_interpreter import TINY_CONFIG, make_inputs
 
 
 @pytest.fixture

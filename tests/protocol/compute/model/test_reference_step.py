@@ -177,7 +177,7 @@ def hash_all(tensors: list[Tensor] | tuple[Tensor, ...]) -> str:
 HASH_UPDATES = """
 import sys
 from protocol.compute.determinism import pin_kernels
-from tests.protocol.compute.test_plain import hash_updates
+from tests.protocol.compute.model.test_reference_step import hash_updates
 for threads in (1, 2):
     pin_kernels(threads)
     print(*hash_updates(1.0), *hash_updates(float("inf")))

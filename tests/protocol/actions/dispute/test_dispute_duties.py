@@ -15,7 +15,7 @@ from protocol.spec.game.calls import DisputeStatement
 from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
 from protocol.spec.game.state import GameState, StatementRef
 from protocol.spec.game.upkeep import list_members
-from tests.protocol.actions.dispute.test_standing import make_vote
+from tests.protocol.actions.dispute.test_known_statements import make_vote
 from tests.protocol.spec.game.world import is_drawn, make_world
 
 REF = StatementRef(0, 0, 0, 0)

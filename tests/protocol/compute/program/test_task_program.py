@@ -102,7 +102,7 @@ BUILD = """
 import sys
 import torch
 from protocol.compute.determinism import pin_kernels
-from tests.protocol.compute.test_program import TINY_CONFIG, build_again, root_of
+from tests.protocol.compute.program.test_task_program import TINY_CONFIG, build_again, root_of
 print(root_of(build_again(TINY_CONFIG)))
 pin_kernels(2)
 print(root_of(build_again(TINY_CONFIG)))

@@ -11,7 +11,7 @@ from protocol.spec.game.fates import get_drawn_seat
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook
 from protocol.spec.game.timing import compute_ask_clock
 from protocol.spec.statements import VoteWord
-from tests.protocol.actions.dispute.test_standing import make_vote
+from tests.protocol.actions.dispute.test_known_statements import make_vote
 from tests.protocol.spec.game.world import is_drawn, make_world
 
 
