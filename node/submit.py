@@ -1,5 +1,4 @@
-"""Posting a task of the round: from a model, a dataset and a plan to terms, an escrow, and a dataset that is
-served.
+"""Posting a task: from a model, a dataset and a plan to terms, an escrow, and a served dataset.
 
 The submitter computes every root that nodes will check before they stake; what they would refuse is never
 posted.
@@ -19,7 +18,7 @@ from protocol.compute.program.task_program import with_program, with_step_root
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import float_to_bits
-from protocol.spec.game.logs import read_terms
+from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
 from protocol.spec.params import FORMAT_NUMBERS, PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS

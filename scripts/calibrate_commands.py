@@ -1,14 +1,11 @@
-"""Subcommands about limits, and running a task's own segments on every kernel configuration, a process
-each.
+"""Subcommands about limits: `calibrate` measures this machine, `policy` merges what operators measured.
 
-Running a task's own segments on every kernel configuration of this machine, a process each.
+A calibration runs a task's own segments on every kernel configuration of this machine, a process each.
 
     starts (trained here once) --> each process: replay every segment --> ends on disk --> all pairs compared
 
 The folder that parent and processes share holds the training spec, the dataset, the segments and their
 states; nothing in it outlives the run.
-
-Subcommands about limits: `calibrate` measures this machine, `policy` merges what operators measured.
 """
 
 import argparse

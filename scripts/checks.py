@@ -1,5 +1,5 @@
-"""What is looked at before money moves, beside what every node checks: the terms by this operator's own
-limits of a deployment, the amounts by its own figures. An error names the key of the task file."""
+"""Checks by an operator's own figures before money moves. Beside what every node checks, the terms must keep
+the operator's limits of a deployment, and the amounts its figures. An error names the task file's key."""
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.money import MoneyRule

@@ -28,7 +28,7 @@ from protocol.adapters.chain.deployment import (
     read_game_deployment,
     write_game_deployment,
 )
-from protocol.adapters.chain.transactions import Patience, Sender, Signer
+from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
@@ -223,7 +223,7 @@ async def deploy_game(
     """
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)
-    sender = Sender(connection, signer, chain_id, Patience())
+    sender = Sender(connection, signer, chain_id, MiningPatience())
     token = token or await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), report)
     nonce = await connection.transaction_count(sender.address, "pending")
     start = (await connection.head()).number

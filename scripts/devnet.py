@@ -19,7 +19,7 @@ from protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
-from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -125,7 +125,7 @@ async def fund(
     Anvil."""
     tap = AccountKey(Account.create())
     await give_coin(connection, tap.address, GRANT_COIN_WEI)
-    sender = Sender(connection, tap, deployment.chain_id, Patience())
+    sender = Sender(connection, tap, deployment.chain_id, MiningPatience())
     mint = find_function(load_abi(DEV_TOKEN), "mint")
     for address in addresses:
         await give_coin(connection, address, coin_wei)

@@ -1,4 +1,4 @@
-"""A task file (TOML) becomes the plan of a task: presets first, then what the file says; anything unknown is
+"""A task file (TOML) becomes the plan of a task: presets first, then what the file says. Unknown keys are
 refused.
 
     dataset = "corpus.bin"          # raw tokens, one byte each; relative to this file
@@ -34,7 +34,7 @@ from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.analysis.amounts import derive_amounts
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import Limits
-from protocol.spec.game.logs import count_contest_levels
+from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT

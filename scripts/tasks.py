@@ -1,11 +1,10 @@
-"""What the chain tells of its tasks: which one a name means, what of it is still open, whether it can be
-closed."""
+"""What the chain tells of its tasks: which one a name means, what is open, whether it can be closed."""
 
 from collections.abc import Iterator, Sequence
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.event_logs import Batch
+from protocol.adapters.chain.event_logs import LogBatch
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.machine import get_state_at
@@ -33,7 +32,7 @@ async def read_state(chain: GameChain, account: str = "") -> ChainState:
     """Everything that the chain tells, folded up to its head, as `account` sees it."""
     state, head = ChainState(account.lower(), chain.limits, chain.signing), await chain.head()
     found = await chain.read_events(chain.deployment.deploy_block, head.number)
-    state.take(Batch(head, tuple(found)))
+    state.take(LogBatch(head, tuple(found)))
     return state
 
 

@@ -40,7 +40,7 @@ from lab.benchmarks.setting import (
     read_standard_library,
     write_report,
 )
-from protocol.actions.audit.audit_records import EndsShown, WorkShown
+from protocol.actions.audit.audit_records import EndsShown, ShownWork
 from protocol.actions.audit.audit_room import AuditTask, StateShelf
 from protocol.actions.audit.replaying import judge_ends, judge_work
 from protocol.adapters.blobs import BlobRef, refer_delta, refer_state, refer_tensor
@@ -136,7 +136,7 @@ class Claim:
     def ends(self) -> EndsShown:
         """As it is shown after the seal."""
         end, last = (BoundaryProof(header, bytes(32), ()) for header in (self.end, self.last))
-        return EndsShown(end, last, WorkShown(self.delta, compute_carried_root(self.last), ()))
+        return EndsShown(end, last, ShownWork(self.delta, compute_carried_root(self.last), ()))
 
     def list_ends(self, parameters: int) -> list[BlobRef]:
         """What is fetched after the seal: a state, final weights, a pseudo-gradient."""

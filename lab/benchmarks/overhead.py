@@ -35,7 +35,7 @@ from lab.benchmarks.setting import (
 from protocol.actions.audit.audit_room import StateShelf
 from protocol.actions.runtime.config import share_interpreter
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import pin_kernels
@@ -91,7 +91,7 @@ async def open_commit_sender() -> AsyncIterator[SendCommit]:
         try:
             key = AccountKey(Account.create())
             await give_coin(connection, key.address, 10**21)
-            sender = Sender(connection, key, CHAIN_ID, Patience())
+            sender = Sender(connection, key, CHAIN_ID, MiningPatience())
             yield lambda data: sender.send(SOLVER, data, "commit")
         finally:
             await connection.close()

@@ -25,7 +25,7 @@ from lab.benchmarks.referee_vectors import compare_verdicts
 from lab.benchmarks.setting import BUILD, build_trace_tree, write_report
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.compute.bounds.fault import OperationFault, prove_operation
 from protocol.compute.bounds.trace import TraceTree
@@ -63,7 +63,7 @@ async def _measure_sums() -> dict[str, dict[str, int]]:
         connection = Connection(rpc_url)
         account = AccountKey(Account.create())
         await give_coin(connection, account.address, GRANT_COIN_WEI)
-        sender = Sender(connection, account, CHAIN_ID, Patience())
+        sender = Sender(connection, account, CHAIN_ID, MiningPatience())
         try:
             receipt = await sender.send("", load_bytecode("Referee"), "Referee")
             address = str(receipt["contractAddress"])

@@ -16,7 +16,7 @@ from eth_account import Account
 from lab.vectors.referee_cases import EXTREMES, FORMAT_NUMBERS, KINDS, SUMS, Case, make_cases, make_runs
 from protocol.adapters.chain.abi import find_function, parse_abi
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.spec.program import Operation
 from protocol.spec.referee import FORMATS
@@ -120,7 +120,7 @@ class _Harness:
         artifact = _compile_harness()
         account = AccountKey(Account.create())
         await give_coin(connection, account.address, GRANT_COIN_WEI)
-        sender = Sender(connection, account, CHAIN_ID, Patience())
+        sender = Sender(connection, account, CHAIN_ID, MiningPatience())
         receipt = await sender.send("", bytes.fromhex(artifact.bytecode[2:]), artifact.name)
         function = find_function(parse_abi(artifact.name, artifact.abi), "judge")
         return cls(connection, str(receipt["contractAddress"]), function.selector)

@@ -14,9 +14,9 @@ from eth_account import Account
 
 from node.submit import build_task
 from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.event_logs import Batch, Event
+from protocol.adapters.chain.event_logs import Event, LogBatch
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.logs import read_terms
+from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.state import GameRound, Pool, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.typed_data import SigningDomain
@@ -84,7 +84,7 @@ def test_the_watch_keeps_rounds_that_the_chain_forgets() -> None:
     unused: Any = None
     watch = Watch(unused, unused, unused, state, lambda: 0.0)
     for _ in range(2):
-        asyncio.run(watch.take(Batch(Head(0, bytes(32), bytes(32), 0, 0), ())))
+        asyncio.run(watch.take(LogBatch(Head(0, bytes(32), bytes(32), 0, 0), ())))
     assert not watch.game.rounds and watch.rounds == {0: kept} and watch.pools == {0: kept.pool}
 
 

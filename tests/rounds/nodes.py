@@ -10,7 +10,7 @@ from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.event_logs import AbiRegistry, Batch, Event, decode_log, make_registry
+from protocol.adapters.chain.event_logs import AbiRegistry, Event, LogBatch, decode_log, make_registry
 from protocol.spec.typed_data import SigningDomain
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.logged import to_bytes
@@ -50,7 +50,7 @@ class Watcher:
         span = {"fromBlock": hex(self.state.head_block + 1), "toBlock": hex(latest)}
         logs = self.chain.ask(("eth_getLogs", [{"address": list(self.registry.contracts), **span}]))[0]
         events = tuple(self._read(log) for log in logs)
-        self.state.take(Batch(Head(latest, b"", b"", 0, 0), events))
+        self.state.take(LogBatch(Head(latest, b"", b"", 0, 0), events))
         return self.state
 
     def _read(self, log: dict[str, Any]) -> Event:

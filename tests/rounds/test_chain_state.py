@@ -9,7 +9,7 @@ import pytest
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.event_logs import Batch, Event, decode_log, make_registry
+from protocol.adapters.chain.event_logs import Event, LogBatch, decode_log, make_registry
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import SeatStatus
@@ -58,8 +58,8 @@ def make_state(chain: RoundChain, player: Player) -> ChainState:
     return ChainState(member.address, chain.limits, player.twin.signing)
 
 
-def make_batch(events: Sequence[Event], block: int, forget_from: int | None = None) -> Batch:
-    return Batch(Head(block, b"", b"", 0, 0), tuple(events), forget_from)
+def make_batch(events: Sequence[Event], block: int, forget_from: int | None = None) -> LogBatch:
+    return LogBatch(Head(block, b"", b"", 0, 0), tuple(events), forget_from)
 
 
 def take_all(state: ChainState, events: Sequence[Event]) -> ChainState:

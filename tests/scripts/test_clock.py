@@ -18,7 +18,7 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from protocol.adapters.chain.event_logs import Event
-from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.adapters.wire.listener import load_or_create_identity, make_server_context
@@ -29,7 +29,7 @@ from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 
 HEAD = 100
 POLL_S = 0.02
-QUICK = Patience(resend_after_s=0.3, attempts=5)
+QUICK = MiningPatience(resend_after_s=0.3, attempts=5)
 
 
 def waits(block: int | None, processed: int = HEAD) -> NodeStatus:

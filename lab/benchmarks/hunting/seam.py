@@ -25,7 +25,7 @@ import torch
 
 from lab.benchmarks.hunting.arena import Calibrated, Ground
 from lab.benchmarks.setting import compute_heldout_loss
-from protocol.actions.audit.audit_records import EndsShown, WorkShown
+from protocol.actions.audit.audit_records import EndsShown, ShownWork
 from protocol.actions.audit.audit_room import AuditTask, StateShelf
 from protocol.actions.audit.replaying import judge_ends, judge_work
 from protocol.adapters.chain.abi import BoundaryProof
@@ -270,7 +270,7 @@ def _find_forgery(segment: Segment, delta: bytes) -> bool:
     segment.shelf.store.put_delta(root, delta)
     segment.shelf.keep(segment.start)
     end = BoundaryProof(segment.shelf.keep(segment.honest[0]), bytes(32), ())
-    ends = EndsShown(end, end, WorkShown(root, compute_carried_root(end.header), ()))
+    ends = EndsShown(end, end, ShownWork(root, compute_carried_root(end.header), ()))
     return judge_work(segment.shelf, tensor_root(segment.start.weights), ends) is not None
 
 

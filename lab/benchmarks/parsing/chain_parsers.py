@@ -15,8 +15,8 @@ from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
 from protocol.adapters.chain.event_logs import (
     AbiRegistry,
-    Batch,
     Event,
+    LogBatch,
     decode_event,
     decode_log,
     make_registry,
@@ -99,7 +99,7 @@ def take_posted(entry: Entry, data: bytes) -> None:
     arguments = decode_event(entry, [entry.digest, TASK, submitter], data)
     event = Event("Tasks", entry.name, arguments, 7, 0, TASK, TASK)
     state = ChainState(find_address(1), LIMITS_LOCAL, DOMAIN)
-    state.take(Batch(Head(7, TASK, TASK, 0, 0), (event,)))
+    state.take(LogBatch(Head(7, TASK, TASK, 0, 0), (event,)))
 
 
 def find_address(number: int) -> str:

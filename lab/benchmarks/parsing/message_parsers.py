@@ -22,7 +22,7 @@ from protocol.spec.containers import StateHeader
 from tests.protocol.spec.profiles import make_profile
 
 AUDIT: tuple[type[Message], ...] = (
-    audit.StartAsked, audit.StartShown, audit.SealHanded, audit.EndShown, audit.VotesHanded,
+    audit.AskStart, audit.StartShown, audit.SealHanded, audit.EndShown, audit.VotesHanded,
     audit.VotesTaken, audit.WorkSaid,
 )  # fmt: skip
 MERGE: tuple[type[Message], ...] = (
@@ -94,7 +94,7 @@ def list_parsers() -> Iterator[Parser]:
     state = encode_state(StateHeader(b"1" * 32, b"2" * 32, b"3" * 32, 4, 5))
     shown = encode_message(dispute.StepsShown((state, state)))
     yield Parser("message StepsShown", (shown,), read_message(dispute.SHOWN_FORM))
-    refusal = encode_message(conventions.Refusal("what", "expected", "actual", "remedy"))
+    refusal = encode_message(conventions.RefusalAnswer("what", "expected", "actual", "remedy"))
     yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), lambda data: session._parse_reason(data))
     yield Parser("message of drand", (DRAND,), read_message(randomness.ANSWER))
     signed = encode_message(operator_profiles.SignedProfile(make_profile(), SIGNATURE))

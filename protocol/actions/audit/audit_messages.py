@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from protocol.actions.audit.audit_records import WorkShown
+from protocol.actions.audit.audit_records import ShownWork
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
@@ -77,7 +77,7 @@ class WorkSaid(Message, frozen=True):
     path: ClaimPath
 
 
-class StartAsked(Message, frozen=True):
+class AskStart(Message, frozen=True):
     """Please show me where the claim and my segment start."""
 
     place: PlaceSaid
@@ -208,13 +208,13 @@ def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> Bound
     return proof
 
 
-def read_work(drawn: DrawnAudit, said: WorkSaid) -> WorkShown:
+def read_work(drawn: DrawnAudit, said: WorkSaid) -> ShownWork:
     """An opening of the work leaf that holds. Raises ProtocolFault for another."""
     place = drawn.place
     roots = (said.delta_root, said.carried_root)
     leaf = compute_work_leaf(place.domain, place.round, drawn.solver, drawn.segments, *roots)
     verify_in_claim(place.claim_root, leaf, drawn.segments + 1, drawn.segments, said.path)
-    return WorkShown(*roots, said.path)
+    return ShownWork(*roots, said.path)
 
 
 def are_steps_right(

@@ -27,7 +27,7 @@ from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
 
 @dataclass(frozen=True)
-class WorkShown:
+class ShownWork:
     """The work leaf of a claim, as it was shown to this node: under the claim's root."""
 
     delta_root: Word
@@ -54,7 +54,7 @@ class EndsShown:
 
     end: BoundaryProof
     last: BoundaryProof
-    work: WorkShown
+    work: ShownWork
 
 
 @dataclass(frozen=True)

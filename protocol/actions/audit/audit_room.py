@@ -86,7 +86,7 @@ class WorkOpening(Protocol):
         """Siblings up to the claim's root."""
 
 
-class OwnClaims(Protocol):
+class OpensClaims(Protocol):
     """Claims of this node. Both raise KeyError where it has none for the round as it stands."""
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
@@ -146,7 +146,7 @@ class AuditRoom:
     book: AuditBook
     store: BlobStore
     client: BlobClient
-    claims: OwnClaims
+    claims: OpensClaims
     models: Models
     get_game: Callable[[], GameState]
     get_head: Callable[[], int]

@@ -17,10 +17,10 @@ from protocol.actions.audit.audit_messages import (
     SEAL,
     START,
     VOTES,
+    AskStart,
     EndShown,
     PlaceSaid,
     SealHanded,
-    StartAsked,
     StartShown,
     WorkSaid,
     compute_leaf,
@@ -44,7 +44,7 @@ from protocol.spec.game.state import StatementRef
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Sealed, VoteWord
 
-START_FORM, SEAL_FORM = make_form(StartAsked), make_form(SealHanded)
+START_FORM, SEAL_FORM = make_form(AskStart), make_form(SealHanded)
 KEPT_ROUNDS = 16
 """Rounds of which it is remembered what was shown to whom."""
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from protocol.actions.audit.audit_messages import (
     START,
+    AskStart,
     PlaceSaid,
-    StartAsked,
     StartShown,
     are_steps_right,
     compute_leaf,
@@ -125,7 +125,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
 
 async def _ask_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof, BoundaryProof]:
     place = PlaceSaid(**vars(drawn.place))
-    shown = await room.client.ask(room.find_peer(drawn.solver), START, StartAsked(place), START_FORM)
+    shown = await room.client.ask(room.find_peer(drawn.solver), START, AskStart(place), START_FORM)
     return read_boundary(drawn, 0, shown.first), read_boundary(drawn, drawn.segment, shown.start)
 
 

@@ -123,7 +123,7 @@ class OwnReplay:
     seal_salt: bytes
 
 
-class Audits(Protocol):
+class KnownAudits(Protocol):
     """The audit room, as this room reads it; all from memory."""
 
     def list_votes(self, index: int) -> Iterable[KnownVote]:

@@ -83,7 +83,7 @@ class CheckRoot:
 
 
 @dataclass(frozen=True)
-class OpenContest:
+class BeginContest:
     """Contest a posted root that is not the own one. attempt: how many own contests of it have ended."""
 
     round: int
@@ -185,7 +185,7 @@ def _list_contest(party: Party, state: GameState, game_round: GameRound, block: 
     attempt = _count_ended(party, game_round)
     if attempt >= ATTEMPTS_MAX:
         return
-    name = OpenContest(game_round.index, game_round.root, game_round.root_until, attempt)
+    name = BeginContest(game_round.index, game_round.root, game_round.root_until, attempt)
     latest = game_round.root_until - LATEST_RESPONDS * state.terms.windows.respond
     if open_ones:
         yield name if block >= latest else Wait(latest)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.event_logs import Batch, Event
+from protocol.adapters.chain.event_logs import Event, LogBatch
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from protocol.spec.game.contests import ContestFolds, fold_contest
@@ -132,7 +132,7 @@ class ChainState:
         """Whether the account has such a seat in this task."""
         return self._seated.holds_in(account, task)
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: LogBatch) -> None:
         """Fold a batch. Any account can post a task, so an event that cannot be folded stops only its own
         task. Where this account has, or had, a seat in that task, the error is raised."""
         if batch.forget_from is not None:

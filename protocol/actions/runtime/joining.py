@@ -31,7 +31,7 @@ from protocol.spec.codec import decode_training
 from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.logs import EXACT_FORMAT
+from protocol.spec.game.ledger import EXACT_FORMAT
 from protocol.spec.game.machine import apply
 from protocol.spec.game.money import check_money
 from protocol.spec.game.pools import find_seat, get_required_stake

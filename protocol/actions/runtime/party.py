@@ -25,7 +25,7 @@ from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.event_logs import Batch
+from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -70,7 +70,7 @@ class Party:
     client: BlobClient
     state: ChainState
     status: Status
-    batches: AsyncIterator[Batch]
+    batches: AsyncIterator[LogBatch]
     joined: Joined | None = None
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where the loop has to look again before the next block."""

@@ -15,7 +15,7 @@ from protocol.actions.pruning.self_test import check_bits
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
 from protocol.actions.runtime.upkeep_duties import find_next_block
-from protocol.adapters.chain.event_logs import Batch
+from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
@@ -70,10 +70,10 @@ class Loop:
             following.cancel()
             await self._stop()
 
-    async def _read(self) -> Batch:
+    async def _read(self) -> LogBatch:
         return await anext(self.party.batches)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: LogBatch) -> None:
         self.party.state.take(batch)
         head = self.party.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}

@@ -10,9 +10,9 @@ from dataclasses import fields, replace
 from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
 from protocol.adapters.chain.contract import ERC20_ABI, Contract
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
-from protocol.adapters.chain.event_logs import Batch, Event, EventReader, Follower
+from protocol.adapters.chain.event_logs import Event, EventReader, Follower, LogBatch
 from protocol.adapters.chain.randomness import Randomness
-from protocol.adapters.chain.transactions import Patience, Sender, Signer
+from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
 from protocol.spec.typed_data import SigningDomain
 
@@ -53,7 +53,7 @@ class ChainClient:
         """Events of the contracts in the blocks [from_block, to_block], in order."""
         return await self._reader.read(from_block, to_block)
 
-    def follow(self) -> AsyncIterator[Batch]:
+    def follow(self) -> AsyncIterator[LogBatch]:
         """All events from the deployment on, then those of each new head, for ever. A batch with
         `forget_from` tells of a reorg."""
         return Follower(self.connection, self._reader, self._deploy_block).batches()
@@ -65,12 +65,12 @@ class ChainClient:
 
 
 async def make_sender(
-    connection: Connection, deployment: Addresses, signer: Signer | None, patience: Patience | None
+    connection: Connection, deployment: Addresses, signer: Signer | None, patience: MiningPatience | None
 ) -> Sender | None:
     """Check that the chain is the deployment's and has its contracts; what sends there, None without a
     signer."""
     await check_deployment(connection, deployment)
-    return Sender(connection, signer, deployment.chain_id, patience or Patience()) if signer else None
+    return Sender(connection, signer, deployment.chain_id, patience or MiningPatience()) if signer else None
 
 
 class GameChain(ChainClient):
@@ -116,7 +116,7 @@ async def open_game_chain(
     signer: Signer | None = None,
     *,
     poll_s: float = POLL_S,
-    patience: Patience | None = None,
+    patience: MiningPatience | None = None,
     is_alone: bool = True,
 ) -> AsyncIterator[GameChain]:
     """Connect, check that the chain is the deployment's and has its contracts, read its limits, and wait for

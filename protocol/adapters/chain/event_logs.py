@@ -105,7 +105,7 @@ class Event(DecodedEvent):
 
 
 @dataclass(frozen=True)
-class Batch:
+class LogBatch:
     """What happened up to `head`. With `forget_from` set, all earlier events from that block on are void: a
     reorg."""
 
@@ -167,7 +167,7 @@ class Follower:
         self._from_block = from_block
         self._processed: deque[Head] = deque(maxlen=REMEMBERED_HEADS)
 
-    async def batches(self) -> AsyncIterator[Batch]:
+    async def batches(self) -> AsyncIterator[LogBatch]:
         """A batch for every new head, the first at once. Never ends; raises EnvironmentFault as `heads`
         does."""
         async for head in self._connection.heads():
@@ -175,7 +175,7 @@ class Follower:
             if batch is not None:
                 yield batch
 
-    async def read_up_to(self, head: Head) -> Batch | None:
+    async def read_up_to(self, head: Head) -> LogBatch | None:
         """The batch that ends at `head`, or None when the chain has moved to another branch meanwhile."""
         known = list(self._processed)
         while known and known[-1].block_hash != head.parent_hash and not await self._is_on_chain(known[-1]):
@@ -186,7 +186,7 @@ class Follower:
         if not await self._is_on_chain(head):
             return None
         self._processed = deque([*known, head], maxlen=REMEMBERED_HEADS)
-        return Batch(head, tuple(events), start if has_forked else None)
+        return LogBatch(head, tuple(events), start if has_forked else None)
 
     async def _is_on_chain(self, head: Head) -> bool:
         found = await self._connection.block(head.number)

@@ -35,7 +35,7 @@ _TAKEN = ("nonce too low", "underpriced", "already known", "already imported")
 
 
 @dataclass(frozen=True)
-class Patience:
+class MiningPatience:
     """When a transaction counts as stuck (after `resend_after_s`) and how many times it is sent at most."""
 
     resend_after_s: float = 15.0
@@ -79,7 +79,9 @@ class Sender:
     """Sends for one account. Several may be called at once; nonces are handed out one at a time. mined_block:
     the latest block that is known to hold a transaction of it, 0 before the first."""
 
-    def __init__(self, connection: Connection, account: Signer, chain_id: int, patience: Patience) -> None:
+    def __init__(
+        self, connection: Connection, account: Signer, chain_id: int, patience: MiningPatience
+    ) -> None:
         self.address = account.address.lower()
         self._connection = connection
         self._account = account

@@ -31,7 +31,7 @@ class NodeStatus(Message, frozen=True):
     waiting_for_block: Count | None
 
 
-class Refusal(Message, frozen=True):
+class RefusalAnswer(Message, frozen=True):
     """Why a request is not served."""
 
     what: str
@@ -41,7 +41,7 @@ class Refusal(Message, frozen=True):
 
 
 STATUS_FORM = Form(NodeStatus, MAX_STATUS_BYTES, "the status is malformed")
-REFUSAL = Form(Refusal, MAX_REFUSAL_BYTES, "the refusal is malformed")
+REFUSAL = Form(RefusalAnswer, MAX_REFUSAL_BYTES, "the refusal is malformed")
 
 
 BLOB = "blob"

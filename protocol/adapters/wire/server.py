@@ -20,7 +20,7 @@ from protocol.adapters.messages import Message, encode_message
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import RequestVerifier
-from protocol.adapters.wire.conventions import Desk, NodeStatus, Refusal
+from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
 from protocol.adapters.wire.listener import TlsIdentity, TlsListener, make_request_log, make_server_context
 from protocol.adapters.wire.session import WHO_MAY_READ
@@ -252,7 +252,7 @@ class BlobServer:
 
 def refuse(status: int, what: str, remedy: str, expected: object = "", actual: object = "") -> web.Response:
     """An answer that is no blob: a status and a JSON object that says why."""
-    response = _answer(status, Refusal(what, str(expected), str(actual), remedy))
+    response = _answer(status, RefusalAnswer(what, str(expected), str(actual), remedy))
     if status == 429:
         response.headers["Retry-After"] = "1"
     return response

@@ -1,5 +1,6 @@
-"""One step of a task as this machine computes it, before anything is at stake: is every element inside its
-bound, and what does a referee say to elements of it, as computed and spoiled?
+"""One step of a task on this machine, before anything is at stake: is every element inside its bound?
+
+A referee is asked as well, about elements as they were computed and spoiled.
 
     start, batch --> traced run, node by node --> check.TraceChecker: an element outside refuses the machine
                                              '--> what drawn nodes touch, each into its tree --> opened leaves

@@ -1,5 +1,4 @@
-"""A node over flat buffers as strided views, and copies that make every operand of a sum one run of
-memory.
+"""A node over flat buffers as strided views, and copies that make a sum's operands runs of memory.
 
 A node over flat buffers: its operands and its output as strided views, and whom its loops move.
 

@@ -8,7 +8,8 @@ from protocol.adapters.chain.event_logs import Event
 from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.fates import list_draws
 from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
-from protocol.spec.game.logs import VOTE_BYTES, LoggedGame, list_bits, read_statement
+from protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
+from protocol.spec.game.logs import VOTE_BYTES
 from protocol.spec.game.state import ProofKind
 from protocol.spec.game.timing import is_late_draw
 from protocol.spec.statements import VoteWord

@@ -21,7 +21,7 @@ from lab.benchmarks.utilisation_run.plan import (
 from node.submit import build_task
 from protocol.actions.merge import training
 from protocol.compute.program.step import train_segment
-from protocol.spec.game.logs import read_terms
+from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import make_dataset

@@ -14,13 +14,13 @@ from protocol.adapters.chain.chain_client import ChainClient, make_sender
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import ERC20_ABI, Contract
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.transactions import Patience, Sender, Signer
+from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.keys import AccountKey
 from scripts.deploy import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18
-QUICK = Patience(resend_after_s=0.3, attempts=5)
+QUICK = MiningPatience(resend_after_s=0.3, attempts=5)
 POLL_S = 0.02
 
 
@@ -43,7 +43,7 @@ async def open_purse_chain(
     deployment: GameDeployment,
     signer: Signer | None = None,
     *,
-    patience: Patience = QUICK,
+    patience: MiningPatience = QUICK,
     is_alone: bool = True,
 ) -> AsyncIterator[PurseChain]:
     """As `open_game_chain`, without what only the real `Tasks` could answer."""

@@ -11,7 +11,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from protocol.actions.audit.audit_records import RECORDS, AuditBook, WorkShown
+from protocol.actions.audit.audit_records import RECORDS, AuditBook, ShownWork
 from protocol.actions.audit.audit_room import AuditRoom, AuditTask, read_audit_task
 from protocol.actions.audit.audit_serving import Audits
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
@@ -113,9 +113,9 @@ class Claim:
         path = tuple(compute_path(self.levels, boundary))
         return BoundaryProof(self.headers[boundary], self.salts[boundary], path)
 
-    def open_work(self, index: int) -> WorkShown:
+    def open_work(self, index: int) -> ShownWork:
         path = tuple(compute_path(self.levels, len(self.headers)))
-        return WorkShown(build_delta_tree(self.delta).root, self.carried_root, path)
+        return ShownWork(build_delta_tree(self.delta).root, self.carried_root, path)
 
 
 @cache

@@ -12,8 +12,8 @@ from protocol.actions.audit.audit_records import (
     AuditBook,
     EndsShown,
     SealMade,
+    ShownWork,
     VoteMade,
-    WorkShown,
     make_sealed,
 )
 from protocol.adapters.chain.abi import BoundaryProof
@@ -38,7 +38,7 @@ def make_seal(seal: bytes = make_word("seal"), place: AuditPlace = PLACE) -> Sea
 
 def make_vote(word: VoteWord = VoteWord.ACCEPT, sealed: Sealed | None = None) -> VoteMade:
     said = sealed or make_seal().sealed
-    ends = EndsShown(BOUNDARY, BOUNDARY, WorkShown(make_word("d"), make_word("c"), ()))
+    ends = EndsShown(BOUNDARY, BOUNDARY, ShownWork(make_word("d"), make_word("c"), ()))
     return VoteMade(
         TASK, Vote(**vars(said), end_leaf=make_word("end"), word=word, named_leaf=0), bytes(64), ends
     )

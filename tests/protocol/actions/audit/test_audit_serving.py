@@ -10,10 +10,10 @@ import pytest
 from protocol.actions.audit.audit_messages import (
     SEAL,
     START,
+    AskStart,
     EndShown,
     PlaceSaid,
     SealHanded,
-    StartAsked,
     StartShown,
     make_form,
     say_sealed,
@@ -39,7 +39,7 @@ from tests.protocol.spec.game.world import make_word
 
 
 async def ask_start(node: Node, solver: Node, place: AuditPlace) -> StartShown:
-    asked = StartAsked(PlaceSaid(**vars(place)))
+    asked = AskStart(PlaceSaid(**vars(place)))
     peer = node.stage.find_peer(solver.account)
     return await node.client.ask(peer, START, asked, make_form(StartShown))
 

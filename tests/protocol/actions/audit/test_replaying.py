@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol.actions.audit.audit_messages import SEAL, START
-from protocol.actions.audit.audit_records import WorkShown
+from protocol.actions.audit.audit_records import ShownWork
 from protocol.actions.audit.replaying import audit
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.outer.outer_tensors import encode_delta
@@ -244,7 +244,7 @@ class Liar:
         proof = self.claim.open_boundary(index, boundary)
         return replace(proof, salt=make_word("salt")) if boundary == self.lie else proof
 
-    def open_work(self, index: int) -> WorkShown:
+    def open_work(self, index: int) -> ShownWork:
         work = self.claim.open_work(index)
         return replace(work, delta_root=make_word("delta")) if self.lie == WORK else work
 

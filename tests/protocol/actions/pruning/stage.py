@@ -14,8 +14,8 @@ from protocol.actions.audit.audit_records import (
     AuditBook,
     EndsShown,
     SealMade,
+    ShownWork,
     VoteMade,
-    WorkShown,
     make_sealed,
 )
 from protocol.actions.dispute.casebook import CaseBook
@@ -172,7 +172,7 @@ class Node:
         start, end, last = (BoundaryProof(state, b"s" * 32, ()) for state in states)
         sealed = make_sealed(place, drawn.segment, b"l" * 32, b"h" * 32)
         made = SealMade(TASK, sealed, b"s" * 32, start, start, self.put_state(*name, "own"))
-        work = WorkShown(self.put_delta(*name), bytes(32), ())
+        work = ShownWork(self.put_delta(*name), bytes(32), ())
         vote = Vote(**vars(sealed), end_leaf=b"e" * 32, word=word, named_leaf=0)
         voted = VoteMade(TASK, vote, b"v" * 64, EndsShown(end, last, work))
         self.audits.write(made)

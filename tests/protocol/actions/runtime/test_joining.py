@@ -20,7 +20,7 @@ from protocol.actions.runtime.party import Party
 from protocol.compute.program.task_program import require_step_root
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
-from protocol.spec.game.logs import read_terms
+from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.state import SeatRole

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.merge.contesting import OpenContest
+from protocol.actions.merge.contesting import BeginContest
 from protocol.actions.runtime.party import SPARE_BONDS, fund_bonds
 
 BOND, STAKE = 40, 1_000
@@ -77,7 +77,7 @@ async def test_a_contest_takes_no_credit_that_another_question_has_funded() -> N
     task = SimpleNamespace(task=b"t", claims=claims, locks=locks)
     party = cast(Any, SimpleNamespace(account="me", game=game, chain=chain, task=task))
     async with locks["credit", None]:
-        opening = asyncio.ensure_future(OpenContest(0, b"r", 9, 0).perform(party))
+        opening = asyncio.ensure_future(BeginContest(0, b"r", 9, 0).perform(party))
         await asyncio.sleep(0.01)
         assert not sent
     await opening

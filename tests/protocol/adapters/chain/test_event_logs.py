@@ -11,7 +11,7 @@ import pytest
 from protocol.adapters.chain import event_logs
 from protocol.adapters.chain.abi import encode_values, load_own_abi
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.event_logs import Batch, EventReader, Follower
+from protocol.adapters.chain.event_logs import EventReader, Follower, LogBatch
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
@@ -43,11 +43,11 @@ def make_log(contract: str, name: str, indexed: list[object], plain: list[object
     }
 
 
-def read_deposits(batch: Batch) -> list[int]:
+def read_deposits(batch: LogBatch) -> list[int]:
     return [e.arguments["wei_"] // STAKE_WEI for e in batch.events if e.name == "Deposited"]
 
 
-async def read_next(follower: Follower, net: TestChain) -> Batch:
+async def read_next(follower: Follower, net: TestChain) -> LogBatch:
     batch = await follower.read_up_to(await net.chain.head())
     assert batch is not None
     return batch

@@ -13,7 +13,7 @@ from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.event_logs import EventReader
 from protocol.adapters.chain.randomness import Randomness, encode_header
 from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.chain.transactions import Patience, Sender
+from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.spec import quicknet
 from protocol.spec.errors import EnvironmentFault
@@ -30,7 +30,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await devnet.give_coin(connection, key.address, devnet.GRANT_COIN_WEI)
         await connection.request("evm_setNextBlockTimestamp", TIMESTAMP_S)
-        sender = Sender(connection, key, devnet.CHAIN_ID, Patience())
+        sender = Sender(connection, key, devnet.CHAIN_ID, MiningPatience())
         receipt = await sender.send("", compute_creation_code(name, []), name)
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
         deployment = make_deployment(devnet.CHAIN_ID, [str(receipt["contractAddress"]).lower()] * 12)

@@ -10,7 +10,7 @@ from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain import transactions
 from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, Patience
+from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, MiningPatience
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.anvil import POLL_S, STAKE_WEI, TestChain, open_purse_chain, run_test_chain
 from tests.protocol.adapters.lossy import run_lossy_node
@@ -138,7 +138,7 @@ async def test_after_a_crash_what_was_sent_is_waited_for(net: TestChain) -> None
     crashing.cancel()
     await net.anvil("evm_setIntervalMining", 1)
     async with open_purse_chain(
-        net.rpc_url, net.chain.deployment, net.account, patience=Patience(resend_after_s=20)
+        net.rpc_url, net.chain.deployment, net.account, patience=MiningPatience(resend_after_s=20)
     ) as again:
         # By now the deposit is mined, so whoever asks does not send it a second time.
         assert await again.purse.credit_of(again.address) == STAKE_WEI
@@ -168,7 +168,7 @@ async def test_beside_another_process_what_waits_is_left_to_it(net: TestChain) -
     node = asyncio.create_task(net.chain.purse.deposit(STAKE_WEI))
     await wait_until_pending(net, before + 1)
     sent = (await find_pending(net, before))["input"]
-    impatient = Patience(resend_after_s=POLL_S, attempts=3)
+    impatient = MiningPatience(resend_after_s=POLL_S, attempts=3)
     async with open_purse_chain(
         net.rpc_url, net.chain.deployment, net.account, patience=impatient, is_alone=False
     ) as command:

@@ -1,0 +1,145 @@
+"""A task as a chain's logs tell it: state so far, one log under way, posted terms.
+
+The state is the machine's, but for three things that the contracts keep for all tasks together: credits, of
+which a task's own logs do not tell (money that comes from one or goes to one is OUTSIDE here), and seals of
+proofs. And it has names: what the chain calls an open contest, ask or dispute.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar, cast
+
+from protocol.spec.codec import compute_domain, compute_outer_root
+from protocol.spec.containers import OuterHeader
+from protocol.spec.game.convicting import take_stakes
+from protocol.spec.game.folding import Draft
+from protocol.spec.game.inner_dispute import NO_DRAW
+from protocol.spec.game.purse import (
+    BURNED,
+    OUTSIDE,
+    SLASHED,
+    Pot,
+    PotKind,
+)
+from protocol.spec.game.state import (
+    GameState,
+    StatementRef,
+    create_game,
+)
+from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
+from protocol.spec.merkle import compute_depth, count_tensor_leaves
+from protocol.spec.typed_data import SigningDomain
+
+Values = Mapping[str, Any]
+"""What a log says, by names in snake case, in the order of the declaration."""
+
+
+@dataclass(frozen=True)
+class LoggedGame(GameState):
+    """The fold of a task's logs. names: numbers of what is open, by its name on the chain."""
+
+    names: Mapping[bytes, int] = field(default_factory=dict)
+
+    def find_name(self, number: int) -> bytes | None:
+        """The chain's name of an open contest, ask or dispute."""
+        return next((name for name, one in self.names.items() if one == number), None)
+
+
+class Ledger(Draft):
+    """One log. It emits the machine's events, and moves money that the log does not name one by one."""
+
+    @property
+    def game(self) -> LoggedGame:
+        """The state so far."""
+        return cast(LoggedGame, self.state)
+
+    def move(self, source: Pot, target: Pot, wei: int) -> None:
+        """Log a movement of money; a credit is outside."""
+        super().move(_leave_credits(source), _leave_credits(target), wei)
+
+    def open(self, name: bytes) -> int:
+        """The number of what is opened now."""
+        number = self.state.next_number
+        self.state = replace(self.game, names={**self.game.names, name: number})
+        return number
+
+    def close(self, name: bytes) -> int:
+        """The number of what has ended. Raises KeyError where nothing of this name is open."""
+        number = self.game.names[name]
+        names = {one: held for one, held in self.game.names.items() if one != name}
+        self.state = replace(self.game, names=names)
+        return number
+
+    def share_slash(self, held: Pot | None = None, wei: int = 0) -> None:
+        """Of the stakes that were taken finder and submitter get their parts, `held` its wei; the rest is
+        burned."""
+        take_stakes(self, (), "")
+        if held is not None:
+            self.move(SLASHED, held, wei)
+        self.move(SLASHED, BURNED, self.state.purse.get_wei(SLASHED))
+
+
+def _leave_credits(pot: Pot) -> Pot:
+    return OUTSIDE if pot.kind == PotKind.CREDIT else pot
+
+
+def read_statement(ref: Any) -> StatementRef:
+    """A statement as a log names it."""
+    draw = None if ref.draw == NO_DRAW else int(ref.draw)
+    return StatementRef(int(ref.round), int(ref.slot), draw, int(ref.rank))
+
+
+def list_bits(bitmap: int) -> tuple[int, ...]:
+    """The places of a bitmap's ones, ascending."""
+    return tuple(place for place in range(bitmap.bit_length()) if bitmap >> place & 1)
+
+
+EXACT_FORMAT = 3
+"""Number of the numeric format whose tasks need no limits."""
+FANOUT_LEVELS = 4
+"""Levels of a tensor's tree that one answer of a contest opens."""
+Part = TypeVar("Part", GameWindows, GameAmounts)
+
+
+def start_game(values: Values, block: int, limits: DeploymentLimits, signing: SigningDomain) -> LoggedGame:
+    """The game of a task that was posted in `block` (the values of TaskPosted). Raises InvalidInput where its
+    terms are none that the deployment allows."""
+    terms = read_terms(values, signing)
+    refusal = check_terms(terms, limits)
+    if refusal is not None:
+        raise refusal
+    game = create_game(terms, limits, block)
+    return LoggedGame(terms, limits, game.purse, game.root, block)
+
+
+def read_terms(values: Values, signing: SigningDomain) -> GameTerms:
+    """The terms in the values of TaskPosted."""
+    said = values["terms"]
+    return GameTerms(
+        submitter=str(said.submitter).lower(),
+        domain=compute_domain(signing.chain_id, signing.contract, bytes(values["task"])),
+        root=compute_outer_root(OuterHeader(said.initial_weights_root, said.zero_root)),
+        rounds=said.rounds,
+        segment_count=said.inner_steps // max(1, said.segment_steps),
+        draws=said.draws,
+        late_chance=said.late_chance,
+        solver_seats=said.solver_seats,
+        least_solvers=said.least_solvers,
+        least_verifiers=said.least_verifiers,
+        least_whistleblowers=said.least_whistleblowers,
+        contest_levels=count_contest_levels(said.parameter_count),
+        is_exact=said.format == EXACT_FORMAT,
+        windows=_read_part(GameWindows, said.windows),
+        amounts=_read_part(GameAmounts, said.amounts),
+    )
+
+
+def count_contest_levels(parameter_count: int) -> int:
+    """How often a contester names a child before a leaf is reached: one of the two tensors, then a node of
+    each answer."""
+    depth = compute_depth(max(1, count_tensor_leaves(parameter_count)))
+    return 1 + (depth + FANOUT_LEVELS - 1) // FANOUT_LEVELS
+
+
+def _read_part(kind: type[Part], said: Any) -> Part:
+    return kind(**{one.name: getattr(said, one.name) for one in fields(kind)})
