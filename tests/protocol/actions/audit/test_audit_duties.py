@@ -24,7 +24,7 @@ from tests.protocol.actions.audit.stage import (
     make_solver,
     make_stage,
 )
-from tests.protocol.actions.audit.test_hearing import make_vote
+from tests.protocol.actions.audit.test_audit_votes import make_vote
 from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.spec.game.world import KEEPER
 

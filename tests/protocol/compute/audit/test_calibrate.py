@@ -1,11 +1,12 @@
-"""Distances sorted by class and stage, and a step on another device."""
+"""Distances by class and stage, limits from how far honest kernels differ, and a step on another device."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 import torch
 
-from lab.benchmarks.setting import list_configurations
+from lab.benchmarks.setting import list_configurations, propose_limits
 from protocol.compute.audit.calibrate import (
     FLOORS,
     Survey,
@@ -15,15 +16,16 @@ from protocol.compute.audit.calibrate import (
     name_stage,
     train_on_device,
 )
-from protocol.compute.audit.compare import measure_distances
+from protocol.compute.audit.compare import Distances, Floors, measure_distances
 from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.model.reference_model import parameter_layout
 from protocol.compute.program.step import Batch, TrainingState, train_segment
 from protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
-from protocol.spec.containers import ScheduleConfig, TrainingSpec
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
+# --- Classes, stages, configurations ------------------------------------------------------------------------
 def test_get_tensor_class_sorts_every_parameter(spec: TrainingSpec) -> None:
     found = {p.name: get_tensor_class(p.name) for p in parameter_layout(spec.model)}
     assert set(found.values()) == set(TENSOR_CLASSES)
@@ -74,6 +76,42 @@ def test_list_every_configuration_adds_devices() -> None:
     assert last.name == last.device == "cuda" and list_devices() in ((), ("cuda",))
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "count"),
+    [(("avx512", "avx2", "default"), 6), (("avx2", "default"), 6), (("default",), 4)],
+)
+def test_the_configurations_cover_what_the_processor_has(capabilities: Sequence[str], count: int) -> None:
+    found = list_configurations(capabilities)
+    assert len({one.name for one in found}) == len(found) == count
+    assert {one.threads for one in found} == {1, 2} and {one.onednn for one in found} == {True, False}
+    assert {one.cpu_capability for one in found} == set(capabilities)
+
+
+# --- Limits -------------------------------------------------------------------------------------------------
+def test_the_floor_of_the_first_moment_is_where_moments_stop_moving_weights() -> None:
+    assert FLOORS.eps_m == pytest.approx(OptimizerConfig().epsilon)
+
+
+def test_proposed_limits_scale_the_largest_distance_of_each_kind() -> None:
+    pairs = [Distances(1e-5, 2e-5, 3e-6, 0, 0, 0), Distances(2e-5, 1e-5, 1e-6, 0, 0, 0)]
+    limits = propose_limits(pairs, Floors(1e-5, 1e-14, 1e-7))
+    taus = (limits.tau_m, limits.tau_v, limits.tau_w)
+    assert [tau / 2**64 for tau in taus] == pytest.approx([2e-4, 2e-4, 3e-5])
+    assert limits.eps_m * 2.0**-149 == pytest.approx(1e-5)
+    assert limits.tau_r * 2.0**-64 == pytest.approx(1e-7)
+
+
+def test_no_measurement_gives_no_limits() -> None:
+    with pytest.raises(InvalidInput, match="nothing was measured"):
+        propose_limits([])
+
+
+def test_noise_as_large_as_the_values_gives_no_limits() -> None:
+    with pytest.raises(InvalidInput, match="differ too much"):
+        propose_limits([Distances(1e-5, 0.2, 1e-5, 0, 0, 0)])
+
+
+# --- Other devices ------------------------------------------------------------------------------------------
 def test_train_on_device_computes_the_same_steps(
     spec: TrainingSpec, state: TrainingState, corpus: Corpus
 ) -> None:

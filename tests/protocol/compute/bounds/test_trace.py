@@ -1,4 +1,4 @@
-"""The root of a step's trace: a tree of trees, any run of which can be shown."""
+"""The root of a step's trace, a tree of trees, any run of which can be shown; and a step run again."""
 
 import struct
 from collections.abc import Callable
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from lab.benchmarks.setting import build_trace_tree
-from protocol.compute.bounds.trace import TraceTree
+from protocol.compute.bounds.trace import Retraced, TraceTree, retrace
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import TrainingState, compute_scalars
+from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars
 from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
@@ -21,6 +21,7 @@ from protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify
 from protocol.spec.program import INDEX_ROLES, INPUTS, Program, Role, leaf_bytes
 
 Trace = dict[int, Tensor]
+BEACON = b"\5" * 32
 
 
 @pytest.fixture
@@ -180,3 +181,37 @@ def test_larger_leaves_for_longer_sums(built: BuiltProgram, trace: Trace) -> Non
         role = longer.buffers[number].role
         assert (before == after) == (number in kept or role is Role.CONSTANT)
         assert role not in INDEX_ROLES or before != after
+
+
+# --- A step run again: the bits of training, and the trace of a run that keeps everything -------------------
+@pytest.fixture
+def batch(spec: TrainingSpec, corpus: Corpus) -> Batch:
+    return get_batch(corpus, spec, BEACON, 0, 3)
+
+
+@pytest.fixture
+def retraced(spec: TrainingSpec, state: TrainingState, batch: Batch) -> Retraced:
+    return retrace(state, spec, lambda _: batch, 3)
+
+
+def test_retrace_ends_in_the_bits_of_training(
+    spec: TrainingSpec, state: TrainingState, batch: Batch, retraced: Retraced
+) -> None:
+    stepped, _ = advance(state, batch, spec)
+    for name in ("weights", "first_moment", "second_moment"):
+        assert torch.equal(getattr(retraced.end, name), getattr(stepped, name))
+    assert (retraced.end.local_step, retraced.end.global_step) == (stepped.local_step, stepped.global_step)
+
+
+def test_retrace_hashes_what_an_interpreter_that_keeps_all_has(
+    spec: TrainingSpec, state: TrainingState, batch: Batch, retraced: Retraced
+) -> None:
+    built = build_program(describe_program(spec))
+    interpreter = Interpreter(built.program, built.constants, keeps_all=True)
+    vectors = (state.weights, state.first_moment, state.second_moment)
+    interpreter.run(vectors, *batch, compute_scalars(spec, state.local_step, state.global_step))
+    expected = build_trace_tree(built.program, lambda buffer: interpreter.tensors[buffer].reshape(-1))
+    assert retraced.tree.roots == expected.roots
+    number = len(built.program.buffers) - 1
+    for buffer in (0, 3, 5, number):
+        assert retraced.tree.open_run(buffer, 0, 1) == expected.open_run(buffer, 0, 1)

@@ -1,22 +1,32 @@
+"""The reference model: its parameters, the tables of its positions, and what a fresh one knows."""
+
 from dataclasses import replace
+from fractions import Fraction
 from hashlib import sha256
+from math import cos, log, pi, sin
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from lab.benchmarks.setting import compute_heldout_loss, get_heldout_batch
 from protocol.compute.digest import tensor_bytes
+from protocol.compute.model.batches import Corpus
 from protocol.compute.model.model_export import export_texts
 from protocol.compute.model.reference_model import (
     build_tables,
+    compute_cos_sin,
+    compute_frequency,
     compute_logits,
     init_parameters,
     parameter_count,
     parameter_layout,
     split_parameters,
 )
+from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import nearest
 
 INITIAL_DIGEST = "61054c053ee778911702590dbc8e16f94703284473f53a29eb2dda852fb6b447"
 """SHA-256 of the tiny model's initial bytes with seed 5; a change is another protocol version."""
@@ -90,3 +100,39 @@ def test_impossible_shapes_are_refused(spec: TrainingSpec, change: dict[str, int
 def test_split_refuses_another_length(spec: TrainingSpec) -> None:
     with pytest.raises(InvalidInput, match="does not fit"):
         split_parameters(torch.zeros(7), spec.model)
+
+
+# --- Tables of positions ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("angle", [0.0, 1e-6, 0.5, pi / 4, pi / 2, 1.0, 3.14, 127.0, 4095.0, 100_000.5])
+def test_cos_sin_agrees_with_the_library(angle: float) -> None:
+    cosine, sine = compute_cos_sin(Fraction(angle))
+    assert float(cosine) == pytest.approx(cos(angle), abs=1e-15)
+    assert float(sine) == pytest.approx(sin(angle), abs=1e-15)
+
+
+@pytest.mark.parametrize("i", range(16))
+def test_frequency_is_the_float32_nearest_to_the_power(i: int) -> None:
+    assert compute_frequency(10_000.0, i, 32) == nearest(10_000.0 ** (-i / 16))
+
+
+def test_tables_hold_one_row_a_position() -> None:
+    config = ModelConfig(256, 32, 48, 1, 2, 2, 9, rope_theta=500.0)
+    tables = build_tables(config)
+    assert tables.cos_TN.shape == tables.sin_TN.shape == (9, 8)
+    assert torch.equal(tables.cos_TN[0], torch.ones(8)) and torch.equal(tables.sin_TN[0], torch.zeros(8))
+    angle = nearest(5 * compute_frequency(500.0, 3, 16))
+    assert float(tables.cos_TN[5, 3]) == nearest(cos(angle))
+    assert float(tables.sin_TN[5, 3]) == nearest(sin(angle))
+
+
+# --- What the model says of held-out tokens -----------------------------------------------------------------
+def test_a_fresh_model_knows_nothing(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> None:
+    loss = compute_heldout_loss(state.weights, get_heldout_batch(corpus, spec, 8), spec.model)
+    assert loss == pytest.approx(log(spec.model.vocabulary_size), abs=0.1)
+
+
+def test_evaluation_leaves_no_gradient_state_behind(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec
+) -> None:
+    compute_heldout_loss(state.weights, get_heldout_batch(corpus, spec, 2), spec.model)
+    assert torch.is_grad_enabled() and not state.weights.requires_grad

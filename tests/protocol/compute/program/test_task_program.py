@@ -1,5 +1,5 @@
-"""The program of a task: one root for one config on every machine, and known roots that do not change
-unnoticed."""
+"""The program of a task: one root for one config on every machine, known roots that do not change unnoticed,
+and what a referee is told of the task's steps."""
 
 import json
 import os
@@ -19,12 +19,17 @@ from protocol.compute.program.task_program import (
     BuiltProgram,
     ProgramConfig,
     build_program,
+    compute_step_facts,
     describe_program,
     require_program,
+    require_step_root,
     with_program,
+    with_step_root,
 )
-from protocol.spec.containers import OptimizerConfig, TrainingSpec
+from protocol.spec.codec import compute_step_root
+from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import nearest
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import (
     CHUNK_TERMS,
@@ -33,9 +38,11 @@ from protocol.spec.program import (
     Role,
 )
 from protocol.spec.program_codec import compute_program_root
+from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from tests.protocol.compute.conftest import TINY, build_tiny_training
 from tests.protocol.compute.programs import require_single_writers, run_python
 from tests.protocol.spec.program_decoding import decode_program, encode_program
+from tests.protocol.spec.sample import sample_task
 
 GOLDEN = Path(__file__).with_name("golden_program.json")
 REWRITE = "TOUCHSTONE_REWRITE_GOLDEN"
@@ -175,3 +182,49 @@ def test_a_task_with_another_program_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="not the one that its model gives at program_root"):
         require_program(changed)
     require_program(with_program(changed))
+
+
+# --- Facts: what a referee is told of a task's steps, and that a node takes no other telling ----------------
+@pytest.fixture
+def task(spec: TrainingSpec) -> TaskSpec:
+    terms = replace(sample_task().terms, rounds=2, inner_steps=6, segment_steps=2)
+    schedule = ScheduleConfig(nearest(1e-3), warmup_steps=4, total_steps=12)
+    return with_step_root(TaskSpec(terms, replace(spec, schedule=schedule)))
+
+
+def test_facts_are_those_of_program_data_and_schedule(task: TaskSpec) -> None:
+    facts, training = compute_step_facts(task), task.training
+    program = build_program(describe_program(training)).program
+    assert task.terms.step_root == compute_step_root(facts)
+    assert (facts.program_root, facts.dataset_root) == (training.program_root, training.dataset_root)
+    assert (facts.program_nodes, facts.program_buffers) == (len(program.nodes), len(program.buffers))
+    assert (facts.sequences_per_step, facts.sequence_tokens) == (4, 16)
+    assert (facts.token_bytes, facts.token_count, facts.dataset_bytes) == (1, 5000, 6000)
+    assert (facts.numeric_format, facts.scalar_count) == (0, 12)
+    assert facts.scalars_root == compute_scalar_levels(compute_scalar_leaves(task))[-1][0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset_root": bytes(32)},
+        {"token_count": 5001},
+        {"heldout_tokens": 999},
+        {"optimizer": OptimizerConfig(beta1=nearest(0.8))},
+        {"schedule": ScheduleConfig(nearest(1e-3), warmup_steps=5, total_steps=12)},
+        {"sequence_tokens": 8},
+    ],
+)
+def test_another_task_needs_another_step_root(task: TaskSpec, change: dict[str, Any]) -> None:
+    require_step_root(task)
+    changed = replace(task, training=with_program(replace(task.training, **change)))
+    expected = compute_step_root(compute_step_facts(changed)).hex()
+    with pytest.raises(InvalidInput, match=f"expected {expected}, got {task.terms.step_root.hex()}"):
+        require_step_root(changed)
+    require_step_root(with_step_root(changed))
+
+
+def test_a_format_without_bounds_is_refused(task: TaskSpec) -> None:
+    changed = replace(task, training=replace(task.training, numeric_format="fp8"))
+    with pytest.raises(InvalidInput, match="float32 or tf32 or bf16"):
+        compute_step_facts(changed)

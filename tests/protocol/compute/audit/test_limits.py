@@ -30,7 +30,7 @@ CORPUS = open_corpus(TOKENS, SPEC)
 CONFIGURATIONS = list_configurations(list_cpu_capabilities())
 
 REPLAY_PROGRAM = (
-    "import sys; from tests.protocol.compute.test_limits import replay_all; replay_all(*sys.argv[1:])"
+    "import sys; from tests.protocol.compute.audit.test_limits import replay_all; replay_all(*sys.argv[1:])"
 )
 
 

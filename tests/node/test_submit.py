@@ -1,0 +1,120 @@
+"""Posting a task: its roots are those that nodes compute, what nodes refuse costs nothing, and the dataset is
+served before any account can join."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from node.submit import RoundPlan, build_task, post_task, refuse_bad_task
+from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import BlobKind
+from protocol.adapters.store import BlobStore
+from protocol.compute.digest import tensor_root
+from protocol.compute.model.batches import dataset_root
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.task_program import require_step_root
+from protocol.spec.codec import encode_training
+from protocol.spec.errors import TouchstoneError
+from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
+from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from protocol.spec.typed_data import SigningDomain
+from tests.e2e.world import TINY_PLAN, make_dataset
+
+SUBMITTER, OTHER = "0x" + "5b" * 20, "0x" + "6c" * 20
+SALT, TASK = b"s" * 32, b"t" * 32
+DATASET = make_dataset()
+
+
+@dataclass
+class Desk:
+    """Purse, token and Tasks in one: what an account has, and what it sends. store: of its node."""
+
+    store: BlobStore
+    credit_wei: int
+    address: str = "purse"
+    sent: list[tuple[Any, ...]] = field(default_factory=list)
+
+    async def credit_of(self, account: str) -> int:
+        return self.credit_wei
+
+    async def approve(self, spender: str, wei: int) -> None:
+        self.sent.append(("approve", spender, wei))
+
+    async def deposit(self, wei: int) -> None:
+        self.sent.append(("deposit", wei))
+
+    async def post_task(self, terms: Any, training: bytes) -> Any:
+        served = [key.root for key in self.store.list_keys(BlobKind.DATASET)]
+        self.sent.append(("post", terms, training, served))
+        event = SimpleNamespace(arguments={"task": TASK})
+        return SimpleNamespace(find=lambda name: event if name == "TaskPosted" else None)
+
+
+def make_party(folder: Path, credit_wei: int = 0) -> tuple[Party, Desk]:
+    """A submitter with so much credit."""
+    store = BlobStore(folder / "blobs", is_durable=False)
+    desk = Desk(store, credit_wei)
+    chain = SimpleNamespace(purse=desk, token=desk, tasks=desk, limits=LIMITS_LOCAL)
+    signing = SigningDomain(31337, "0x" + "7a" * 20)
+    found = SimpleNamespace(account=SUBMITTER, store=store, chain=chain, signing=signing)
+    return cast(Party, found), desk
+
+
+def test_every_root_of_a_task_is_what_a_node_computes_from_its_text() -> None:
+    """Nodes check them before they stake: a task with another one would find no solver."""
+    terms, training = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
+    spec = make_spec(terms, training)
+    assert training.dataset_root == dataset_root(DATASET)
+    assert training.token_count + training.heldout_tokens == len(DATASET)
+    assert training.heldout_tokens == TINY_PLAN.heldout_tokens
+    weights = init_parameters(training.model, TINY_PLAN.initial_seed)
+    assert (terms.initial_weights_root, terms.parameter_count) == (tensor_root(weights), weights.numel())
+    assert terms.zero_root == tensor_root(torch.zeros_like(weights))
+    assert terms.schedule_root == compute_schedule_levels(compute_schedule_sums(spec))[-1][0]
+    require_step_root(spec)
+    again, _ = build_task(TINY_PLAN, DATASET, OTHER, TASK)
+    assert again == replace(terms, submitter=OTHER, salt=TASK), "only who posts it and its salt differ"
+
+
+def test_the_escrow_pays_every_seat_in_every_round_with_all_its_audits(tmp_path: Path) -> None:
+    party, _ = make_party(tmp_path)
+    amounts, claims = TINY_PLAN.amounts, TINY_PLAN.rounds * TINY_PLAN.solver_seats
+    per_claim = amounts.solver_pay + 3 * TINY_PLAN.draws * amounts.audit_pay + 3 * amounts.late_pay
+    assert refuse_bad_task(party, *build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)) == claims * per_claim
+    without = replace(TINY_PLAN, late_chance=0)
+    found = refuse_bad_task(party, *build_task(without, DATASET, SUBMITTER, SALT))
+    assert found == claims * (per_claim - 3 * amounts.late_pay)
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (replace(TINY_PLAN, windows=replace(TINY_PLAN.windows, respond=1)), "respond"),
+        (replace(TINY_PLAN, amounts=replace(TINY_PLAN.amounts, ask_bond=0)), "ask_bond"),
+        (replace(TINY_PLAN, sequence_tokens=1), "gradient is identically zero"),
+    ],
+)
+async def test_what_nodes_would_refuse_is_not_posted_and_costs_nothing(
+    tmp_path: Path, plan: RoundPlan, reason: str
+) -> None:
+    party, desk = make_party(tmp_path)
+    with pytest.raises(TouchstoneError, match=reason):
+        await post_task(party, plan, DATASET, SALT)
+    assert not desk.sent and not party.store.list_keys(BlobKind.DATASET)
+
+
+@pytest.mark.parametrize("missing_wei", [0, 7])
+async def test_a_task_is_posted_with_its_escrow_once_its_dataset_is_served(
+    tmp_path: Path, missing_wei: int
+) -> None:
+    """Nodes that see it fetch the dataset at once. Only what is missing of the credit leaves the wallet."""
+    terms, training = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
+    escrow_wei = refuse_bad_task(make_party(tmp_path)[0], terms, training)
+    party, desk = make_party(tmp_path, escrow_wei - missing_wei)
+    assert await post_task(party, TINY_PLAN, DATASET, SALT) == TASK
+    moved = [("approve", "purse", missing_wei), ("deposit", missing_wei)] if missing_wei else []
+    assert desk.sent == [*moved, ("post", terms, encode_training(training), [training.dataset_root])]

@@ -1,0 +1,118 @@
+"""What a claimant answers in a dispute: from the state that it claimed, step by step, and no leaf twice."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.actions.dispute.answering import post_roots, post_trace, show_leaves, trace_named_step
+from protocol.actions.dispute.casebook import Compute, OwnReplay
+from protocol.actions.dispute.segments import get_batches
+from protocol.actions.merge.work import get_finished, open_boundary
+from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.states import load_state
+from protocol.compute.bounds.fault import open_demanded
+from protocol.compute.bounds.trace import retrace
+from protocol.compute.digest import state_header
+from protocol.compute.program.step import train_segment
+from protocol.spec.codec import compute_state_root
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute
+from protocol.spec.game.state import StatementRef
+from tests.protocol.actions.merge.stage import TASK, Stage
+from tests.protocol.actions.pruning.test_pruning_duties import open_dispute, open_solver
+
+SEGMENT, STEP, SALT = 1, 1, b"s" * 32
+
+
+def get_last_sent(party: Party) -> Any:
+    return party.chain.sent[-1]  # type: ignore[attr-defined]
+
+
+def compute_true_roots(party: Party, slot: int) -> tuple[bytes, ...]:
+    """The state roots of the segment, trained from the claim's boundary."""
+    training, steps = party.task.spec.training, party.task.spec.terms.segment_steps
+    state = load_state(party, get_finished(party, 0).boundaries[SEGMENT])
+    states = [state]
+    for step in range(SEGMENT * steps, (SEGMENT + 1) * steps):
+        states.append(train_segment(states[-1], training, get_batches(party, 0, slot), step, 1)[0])
+    return tuple(compute_state_root(state_header(one)) for one in states)
+
+
+def dispute_vote(stage: Stage, party: Party, off: int = 0) -> InnerDispute:
+    """A dispute on a vote of this account, as of an auditor that replayed the segment. off: local steps by
+    which the end that it sealed is another one than this machine computes now."""
+    ref = StatementRef(0, stage.get_slot(1), 0, 1)
+    end = get_finished(party, 0).boundaries[SEGMENT + 1]
+    sealed = replace(end, local_step=end.local_step + off)
+    replay = OwnReplay(ref, SEGMENT, open_boundary(party, 0, SEGMENT), sealed, None, None, SALT)
+    party.task.audits.replays = (replay,)  # type: ignore[attr-defined]
+    return replace(open_dispute(stage, party, SEGMENT), statement=ref)
+
+
+def name_step(stage: Stage, party: Party, **changes: Any) -> InnerDispute:
+    """The opener of a dispute on the claim has named a step of the segment."""
+    return replace(open_dispute(stage, party, SEGMENT), step=STEP, **changes)
+
+
+async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_path: Path) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = open_dispute(stage, party, SEGMENT)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        assert (name, words[:2]) == ("disputes.post_claim_roots", (TASK, dispute.name))
+        assert words[2] == compute_true_roots(party, stage.get_slot(1))
+        assert words[3:] == tuple(open_boundary(party, 0, one) for one in (SEGMENT, SEGMENT + 1))
+
+
+async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(tmp_path: Path) -> None:
+    """The contract compares it with the start leaf that the vote names, and the last root with the seal."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = dispute_vote(stage, party)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
+        assert words[2] == compute_true_roots(party, stage.get_slot(1))
+        claimed = open_boundary(party, 0, SEGMENT)
+        assert words[3:] == (party.account, claimed.header, claimed.salt, SALT)
+
+
+async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_path: Path) -> None:
+    """The contract refuses them. While the clock runs the operator can bring the right versions back."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        with pytest.raises(EnvironmentFault, match="other bits"):
+            await post_roots(party, dispute_vote(stage, party, off=1))
+        assert not party.chain.sent  # type: ignore[attr-defined]
+
+
+async def test_the_named_step_is_traced_once_from_the_state_before_it(tmp_path: Path) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        traced: list[int] = []
+
+        def trace_and_note(*arguments: Any) -> Any:
+            traced.append(arguments[3])
+            return retrace(*arguments)
+
+        party.task.cases.compute = Compute(retrace=trace_and_note)
+        dispute = name_step(stage, party)
+        await post_trace(party, dispute)
+        name, (_, _, _, root, start, end, _) = get_last_sent(party)
+        roots = compute_true_roots(party, stage.get_slot(1))
+        assert name == "disputes.post_trace"
+        assert (compute_state_root(start), compute_state_root(end)) == roots[STEP : STEP + 2]
+        assert (await trace_named_step(party, dispute)).tree.root == root
+        assert traced == [SEGMENT * party.task.spec.terms.segment_steps + STEP]
+        assert party.task.cases.shown["trace", dispute.name], "its opener may fetch it"
+
+
+async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> None:
+    """The contract takes the next openings for the next demands: one leaf too early is the wrong one."""
+    demands = tuple(DemandedLeaf(node, 0, 0) for node in range(3))
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = name_step(stage, party, demands=demands, shown=(b"leaf",))
+        await show_leaves(party, dispute)
+        name, words = get_last_sent(party)
+        traced = await trace_named_step(party, dispute)
+        assert name == "disputes.show_leaves" and words[2] == traced.start
+        assert words[3] == [open_demanded(traced.tree, node, 0, 0) for node in (1, 2)]

@@ -1,0 +1,132 @@
+"""Work leaves and pseudo-gradients: when a node shows them, from whom it has them, and whose they are."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.actions.audit.audit_messages import WorkSaid
+from protocol.actions.merge.global_model import AskWork
+from protocol.actions.merge.merge_records import ClaimFinished, WorkShown
+from protocol.actions.merge.work import (
+    OwnClaims,
+    answer_work,
+    fetch_delta,
+    find_work,
+    list_sources,
+    may_read_delta,
+    open_work,
+)
+from protocol.actions.runtime.party import Party
+from protocol.adapters.messages import encode_message
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.game import calls
+from protocol.spec.game.state import GameRound
+from tests.protocol.actions.merge.stage import TASK, Stage, deal_anew, get_account, open_stage
+from tests.protocol.spec.game.world import make_word
+
+COPIER = 3
+
+
+async def say(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> WorkSaid:
+    """What a node answers about a claim."""
+    return await answer_work(party, "0x", encode_message(AskWork(task, 0, slot, made.claim_root)))
+
+
+async def is_said(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> bool:
+    """Whether it answers."""
+    try:
+        await say(party, slot, made, task)
+    except EnvironmentFault:
+        return False
+    return True
+
+
+def count_shown(party: Party) -> int:
+    """Work leaves of others that are in the journal."""
+    return sum(isinstance(record, WorkShown) for record in party.journal.replay())
+
+
+def copy_claim(stage: Stage, victim: int) -> GameRound:
+    """A third account commits to the very root of another solver, and the round is drawn."""
+    game_round = stage.world.state.rounds[0]
+    claim = game_round.claims[stage.get_slot(victim)]
+    words = (game_round.base_root, game_round.beacon or b"", claim.claim_root, claim.segments)
+    stage.world.send(calls.CommitRound(0, *words), get_account(COPIER))
+    return stage.draw()
+
+
+async def test_work_is_shown_from_the_close_on_and_of_the_claims_on_chain_alone(tmp_path: Path) -> None:
+    """Before the close another solver could hand it in as its own."""
+    async with open_stage(tmp_path, 1) as stage:
+        ((made,), party, slot) = await stage.commit(1), stage.parties[1], stage.get_slot(1)
+        assert not await is_said(party, slot, made) and not may_read_delta(party, made.delta_root)
+        stage.draw()
+        own = open_work(party, 0)
+        assert await say(party, slot, made) == WorkSaid(own.delta_root, own.carried_root, own.path)
+        assert may_read_delta(party, made.delta_root)
+        assert not await is_said(party, slot, replace(made, claim_root=make_word("other claim")))
+        assert not await is_said(party, slot + 1, made) and not await is_said(party, slot, made, b"o" * 32)
+        party.joined = None
+        assert not await is_said(party, slot, made), "after a restart, before it has joined"
+
+
+async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_path: Path) -> None:
+    """Its solver may show it no second time. One's own is not written down: the claim is."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        first, second = await stage.commit(1, 2)
+        game_round, party, slot = stage.draw(), stage.parties[1], stage.get_slot(2)
+        found = await find_work(party, game_round, game_round.claims[slot])
+        assert (found.delta_root, found.carried_root) == (second.delta_root, second.carried_root)
+        data = await fetch_delta(party, game_round, slot)
+        party.state.network.peers.clear()
+        assert await find_work(party, game_round, game_round.claims[slot]) == found
+        assert await fetch_delta(party, game_round, slot) == data
+        assert await say(party, slot, second) == WorkSaid(*vars(found).values())
+        assert may_read_delta(party, second.delta_root)
+        own = await find_work(party, game_round, game_round.claims[stage.get_slot(1)])
+        assert own.delta_root == first.delta_root and count_shown(party) == 1
+
+
+async def test_a_work_leaf_is_that_of_its_solver_and_of_no_copier_of_the_claim(tmp_path: Path) -> None:
+    """Not even from this node's own audit of the original. A merge with the copy would be a wrong root."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1, 2)
+        game_round, party = copy_claim(stage, victim=2), stage.parties[1]
+        audits: Any = party.task.audits
+        proof = open_work(stage.parties[2], 0)
+        original, copy = (game_round.claims[stage.get_slot(seed)] for seed in (2, COPIER))
+        assert original.claim_root == copy.claim_root
+        audits.works[copy.claim_root] = proof
+        with pytest.raises((ProtocolFault, EnvironmentFault)):
+            await find_work(party, game_round, copy)
+        assert not count_shown(party)
+        party.state.network.peers.clear()
+        assert await find_work(party, game_round, original) == proof
+
+
+async def test_what_was_trained_on_another_beacon_is_no_claim_of_the_round(tmp_path: Path) -> None:
+    """A reorg dealt the round anew: its auditors are shown nothing of the old claim, nor is any account."""
+    async with open_stage(tmp_path, 1) as stage:
+        ((made,), party) = await stage.commit(1), stage.parties[1]
+        stage.draw()
+        claims = OwnClaims(party)
+        assert claims.open_work(0).delta_root == made.delta_root
+        assert claims.open_boundary(0, 0).header.global_step == 0
+        stage.world.state = deal_anew(stage.world.state)
+        stage.sync()
+        with pytest.raises(KeyError):
+            claims.open_boundary(0, 0)
+        with pytest.raises(KeyError):
+            claims.open_work(0)
+        assert not may_read_delta(party, made.delta_root)
+
+
+async def test_the_solver_of_a_claim_is_asked_first_whatever_its_place(tmp_path: Path) -> None:
+    """The others have its work only once they had it from the solver."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        party = stage.parties[1]
+        for seed in (2, 3):
+            sources = [peer.account for peer in list_sources(party, get_account(seed))]
+            assert sources[0] == get_account(seed) and len(sources) == 2

@@ -1,0 +1,101 @@
+"""The contracts of a deployment: each at its own address, its limits by name, read-only without a signer, and
+no connection left open."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from protocol.adapters.chain import chain_client
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
+from protocol.spec.typed_data import SigningDomain
+from tests.protocol.adapters.anvil import make_deployment, run_test_chain
+
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 13)]
+DEPLOYMENT = make_deployment(31337, ADDRESSES)
+NOWHERE = "http://127.0.0.1:1"
+
+
+class Limits:
+    """The Tasks contract, as far as it tells what it allows."""
+
+    def __init__(self, limits: DeploymentLimits) -> None:
+        said = {one.name: getattr(limits, one.name) for one in fields(limits) if one.name != "name"}
+        self._said = SimpleNamespace(**{**said, "least": SimpleNamespace(**vars(limits.least))})
+
+    async def limits(self) -> Any:
+        return self._said
+
+
+async def test_each_contract_is_called_at_its_own_address() -> None:
+    """An address that stands for another contract would take the money of a call, or refuse all of them."""
+    chain = GameChain(Connection(NOWHERE), DEPLOYMENT, None)
+    named = {one.name: one.address for one in vars(chain).values() if isinstance(one, Contract)}
+    randomness = named.pop("BlockRandomness")
+    assert named.pop("IERC20") == DEPLOYMENT.token
+    expected = DEPLOYMENT.contracts()
+    assert expected.pop(GAME_CONTRACTS["randomness"]) == randomness and named == expected
+    assert chain.signing == SigningDomain(31337, DEPLOYMENT.tasks)
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=lambda one: one.name)
+async def test_the_limits_of_a_deployment_have_the_name_of_their_preset(limits: DeploymentLimits) -> None:
+    """A node tells its operator by that name for what a deployment is meant: one number off is none."""
+    assert await read_limits(cast(Contract, Limits(limits))) == limits
+    other = replace(limits, proof_seal_blocks=limits.proof_seal_blocks + 1)
+    assert await read_limits(cast(Contract, Limits(other))) == replace(other, name="own")
+    least = replace(limits, least=replace(limits.least, ask=limits.least.ask + 1))
+    assert (await read_limits(cast(Contract, Limits(least)))).name == "own"
+
+
+async def test_without_a_signer_nothing_is_sent() -> None:
+    """`touchstone status` of an account that is not here: no key, no transaction, nothing to wait for."""
+    chain = GameChain(Connection(NOWHERE), DEPLOYMENT, None)
+    assert (chain.address, chain.mined_block, await chain.recover()) == ("", 0, 0)
+    with pytest.raises(InvalidInput, match="for reading only"):
+        await chain.purse.withdraw()
+
+
+async def test_a_signer_is_named_in_lower_case_with_the_block_of_its_last_call(tmp_path: Path) -> None:
+    """Accounts are compared as text with those of events. A node has read its own call once it is there."""
+    async with run_test_chain(tmp_path) as net:
+        chain = net.chain
+        assert chain.address == net.account.address.lower()
+        receipt = await chain.purse.deposit(10**18)
+        assert chain.mined_block == receipt.block_number == (await chain.head()).number
+        names = [event.name for event in await chain.read_events(chain.mined_block, chain.mined_block)]
+        assert names == ["Deposited"]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_a_connection_is_closed_whatever_happens(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """A command that is refused ends at once, without a session that is still open."""
+    closed: list[str] = []
+
+    async def close(connection: Connection) -> None:
+        closed.append(connection.rpc_url)
+
+    async def check(*_: object) -> None:
+        if not is_there:
+            raise EnvironmentFault(what="no chain", expected="", actual="", remedy="")
+
+    async def tell(tasks: Contract) -> DeploymentLimits:
+        return LIMITS_LOCAL
+
+    monkeypatch.setattr(Connection, "close", close)
+    monkeypatch.setattr(chain_client, "check_deployment", check)
+    monkeypatch.setattr(chain_client, "read_limits", tell)
+    with pytest.raises((EnvironmentFault, KeyError)):
+        async with open_game_chain(NOWHERE, DEPLOYMENT) as chain:
+            assert chain.limits == LIMITS_LOCAL and not closed
+            raise KeyError("a fault of the command")
+    assert closed == [NOWHERE]

@@ -1,0 +1,148 @@
+"""A task as its logs tell it: credits lie outside, what is open has a name, terms are read or refused."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.spec import outer
+from protocol.spec.codec import compute_domain, compute_outer_root
+from protocol.spec.containers import OuterHeader
+from protocol.spec.game import ledger
+from protocol.spec.game.convicting import take_stakes
+from protocol.spec.game.events import WeiMoved
+from protocol.spec.game.folding import Draft
+from protocol.spec.game.ledger import (
+    EXACT_FORMAT,
+    Ledger,
+    LoggedGame,
+    count_contest_levels,
+    list_bits,
+    start_game,
+)
+from protocol.spec.game.purse import (
+    BURNED,
+    ESCROW,
+    OUTSIDE,
+    SLASHED,
+    PotKind,
+    Purse,
+    credit_of,
+    restitution_of,
+    stake_of,
+)
+from protocol.spec.game.refusals import GameRefusal
+from protocol.spec.game.state import create_game
+from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, compute_escrow
+from protocol.spec.params import LEAF_ELEMENTS, MAX_PARAMETERS
+from protocol.spec.typed_data import SigningDomain
+from tests.protocol.spec.game.world import AMOUNTS, make_terms, make_word, solver
+
+SIGNING = SigningDomain(31337, "0x" + "5a" * 20)
+TASK = make_word("task")
+
+
+def make_ledger(wei: dict[Any, int]) -> Ledger:
+    game = create_game(make_terms(), LIMITS_LOCAL, 100)
+    return Ledger(LoggedGame(game.terms, game.limits, Purse(wei), game.root, 100), 110)
+
+
+def test_money_of_a_credit_is_outside_and_all_other_pots_are_kept() -> None:
+    """The contracts keep credits for all tasks together: a task's logs do not tell of them."""
+    book = make_ledger({ESCROW: 50})
+    book.move(credit_of("a"), stake_of(solver(0)), 20)
+    book.move(ESCROW, credit_of("b"), 30)
+    book.move(stake_of(solver(0)), BURNED, 5)
+    assert book.state.purse.wei == {ESCROW: 20, stake_of(solver(0)): 15, BURNED: 5}
+    assert book.events[0] == WeiMoved(OUTSIDE, stake_of(solver(0)), 20)
+
+
+def test_what_is_open_has_its_chain_name_until_it_ends() -> None:
+    book = make_ledger({})
+    book.state = replace(book.game, next_number=7)
+    assert book.open(b"first") == 7
+    book.state = replace(book.game, next_number=8)
+    assert book.open(b"second") == 8
+    assert (book.game.find_name(8), book.game.find_name(9)) == (b"second", None)
+    assert book.close(b"first") == 7 and book.game.names == {b"second": 8}
+    with pytest.raises(KeyError):
+        book.close(b"first")
+    assert book.close(b"second") == 8, "a log of what is not open changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("slashed", "escrow", "held"), [(2_003, 9_000, 0), (2_003, 9_000, 700), (401, 60, 1), (0, 9, 0)]
+)
+def test_a_slash_is_shared_as_the_machine_shares_it(slashed: int, escrow: int, held: int) -> None:
+    """The logs name neither part: they leave the task, to whom they go. Nothing stays between pots."""
+    book = make_ledger({SLASHED: slashed, ESCROW: escrow})
+    book.share_slash(restitution_of(3) if held else None, held)
+    machine = Draft(make_ledger({SLASHED: slashed, ESCROW: escrow}).state, 110)
+    take_stakes(machine, (), "finder")
+    machine.move(SLASHED, restitution_of(3), held)
+    machine.move(SLASHED, BURNED, machine.state.purse.get_wei(SLASHED))
+    kept = {pot: wei for pot, wei in machine.state.purse.wei.items() if pot.kind != PotKind.CREDIT}
+    assert book.state.purse.wei == kept and not book.state.purse.get_wei(SLASHED)
+    assert all(event.target.kind != PotKind.CREDIT for event in book.events if isinstance(event, WeiMoved))
+
+
+@given(st.sets(st.integers(0, 255)))
+def test_a_bitmap_names_the_places_of_its_ones_in_order(places: set[int]) -> None:
+    assert list_bits(sum(1 << place for place in places)) == tuple(sorted(places))
+
+
+@pytest.mark.parametrize(
+    ("leaves", "levels"), [(0, 1), (1, 1), (2, 2), (16, 2), (17, 3), (256, 3), (257, 4), (1 << 20, 6)]
+)
+def test_a_contest_reaches_a_leaf_in_a_tensor_and_four_levels_at_a_time(leaves: int, levels: int) -> None:
+    assert count_contest_levels(leaves * LEAF_ELEMENTS) == levels
+    if leaves > 1:
+        assert count_contest_levels((leaves - 1) * LEAF_ELEMENTS + 1) == levels, "a leaf that is not full"
+    assert count_contest_levels(MAX_PARAMETERS) <= 16, "what a deployment allows"
+    assert ledger.FANOUT_LEVELS == outer.FANOUT_LEVELS, "an answer opens what a contest descends"
+
+
+def make_posted(**changes: Any) -> dict[str, Any]:
+    """The values of TaskPosted, as `make_terms` has them."""
+    said = SimpleNamespace(
+        submitter="0x" + "aB" * 20, initial_weights_root=make_word("W"), zero_root=make_word("zero"),
+        format=0, parameter_count=200, rounds=3, inner_steps=12, segment_steps=2, solver_seats=4, draws=1,
+        late_chance=1 << 15, least_solvers=1, least_verifiers=3, least_whistleblowers=3,
+        windows=WINDOWS_LOCAL, amounts=AMOUNTS,
+    )  # fmt: skip
+    return {"task": TASK, "terms": SimpleNamespace(**{**vars(said), **changes})}
+
+
+def test_a_posted_task_starts_with_its_terms_and_the_whole_escrow() -> None:
+    """Accounts are compared in lower case everywhere; a signature is bound to chain, contract and task."""
+    game = start_game(make_posted(), 100, LIMITS_LOCAL, SIGNING)
+    root = compute_outer_root(OuterHeader(make_word("W"), make_word("zero")))
+    domain = compute_domain(31337, SIGNING.contract, TASK)
+    expected = make_terms(submitter="0x" + "ab" * 20, root=root, domain=domain, contest_levels=1)
+    assert game.terms == expected and game.purse.wei == {ESCROW: compute_escrow(expected)}
+    assert (game.root, game.stands_since, dict(game.names)) == (root, 100, {})
+    exact = start_game(make_posted(format=EXACT_FORMAT), 100, LIMITS_LOCAL, SIGNING)
+    assert exact.terms == replace(expected, is_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"windows": replace(WINDOWS_LOCAL, respond=1)}, "WindowTooShort"),
+        ({"windows": replace(WINDOWS_LOCAL, ask=1 << 40)}, "WindowTooLong"),
+        ({"amounts": replace(AMOUNTS, ask_bond=0)}, "AmountTooSmall"),
+        ({"draws": 21}, "AmountTooLarge"),
+        ({"inner_steps": 1}, "AmountTooSmall"),
+    ],
+    ids=str,
+)
+def test_a_task_that_the_deployment_does_not_allow_is_refused_by_name(
+    changes: dict[str, Any], name: str
+) -> None:
+    """A node asks again what the contract has asked: it stakes on what it folds."""
+    with pytest.raises(GameRefusal) as refusal:
+        start_game(make_posted(**changes), 100, LIMITS_LOCAL, SIGNING)
+    assert refusal.value.name == name

@@ -1,0 +1,158 @@
+"""The contracts' logs, folded, are the machine's state: after every block of plays in which money moves.
+
+`telling.py` says what they would log of each event; `tests/rounds` has the same with a real chain.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import cache
+
+import pytest
+
+from protocol.spec.game import calls
+from protocol.spec.game.events import ContestOver, GameEvent
+from protocol.spec.game.folding import fold
+from protocol.spec.game.logs import _TAKERS, LoggedGame, take_log
+from protocol.spec.game.purse import PotKind, Purse
+from protocol.spec.game.state import GameOutcome, GameState, ProofKind, SeatStatus, StatementRef, create_game
+from protocol.spec.game.terms import LIMITS_LOCAL
+from tests.architecture.solidity import list_files, read_declarations
+from tests.protocol.spec.game.telling import list_logs
+from tests.protocol.spec.game.test_posting import A, R, make_expensive_fall, make_judged
+from tests.protocol.spec.game.world import AMOUNTS, KEEPER, START_BLOCK, World, make_word, post, solver
+
+ELSEWHERE = {
+    "TaskPosted", "StepRootsPosted", "StepNamed", "TracePosted", "LeafDemanded", "LeavesDue", "LeafShown",
+    "VotesRelayed",
+}  # fmt: skip
+"""What a log of a task says that is no part of the round's state: its terms, moves inside a dispute, votes
+that were handed in again."""
+
+
+@cache
+def read_events() -> dict[str, set[str]]:
+    """The events that the contracts declare, and the names of their values in snake case."""
+    declared = [one for path in list_files() for one in read_declarations(path) if one.kind == "event"]
+    return {
+        one.name: {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), n) for n in one.parameters}
+        for one in declared
+    }
+
+
+# --- Plays --------------------------------------------------------------------------------------------------
+ODD = replace(AMOUNTS, solver_stake=2_003, auditor_stake=501, ask_bond=41, dispute_bond=81, contest_bond=301)
+
+
+def send_next(world: World, call: calls.GameCall, sender: str) -> None:
+    """Each call in a block of its own: after each block all is compared."""
+    world.jump(world.block + 1)
+    world.send(call, sender)
+
+
+def play_fall() -> World:
+    """A root falls; the slash pays undone work, and its rest is burned when the task closes."""
+    world = make_expensive_fall()
+    world.cheats -= {KEEPER}
+    world.send(calls.TopUp(solver(4), 7), "solver4")
+    world.play()
+    assert world.state.is_closed and world.state.falls[0].held
+    return world
+
+
+def play_questions() -> World:
+    """A false REJECT loses its seat and pays the claim; of other questions some are answered, some moot."""
+    world = make_judged((R, A, A), rounds=1, amounts=ODD)
+    asked, rejected, other = (StatementRef(0, slot, 0, 0) for slot in (1, 0, 2))
+    for call in (
+        calls.AskSigner(asked, A, 7, 41), calls.AnswerAsk(0), calls.AskSigner(rejected, R, 7, 41),
+        calls.DisputeStatement(rejected, 81), calls.DisputeStatement(StatementRef(0, 2), 81),
+        calls.EndDispute(2, outcome=GameOutcome.CONVICTED), calls.EndAsk(1), calls.EndDispute(3),
+        calls.AskSigner(other, A, 7, 41), calls.AnswerAsk(4, is_beyond=True), calls.SealProof(make_word("d")),
+    ):  # fmt: skip
+        send_next(world, call, "finder")
+    proof = calls.ConvictSeat(StatementRef(0, 1), ProofKind.DELTA_LEAF, make_word("d"))
+    send_next(world, proof, "finder")
+    assert world.state.rounds[0].restored == {0} and not (world.state.asks or world.state.disputes)
+    assert sum(seat.status == SeatStatus.CLOSED for seat in world.state.seats.values()) == 3
+    return world
+
+
+def play_contests() -> World:
+    """One contest ends at its leaf, one by a silent contester, one is unanswered, and the last is moot."""
+    world = make_judged(rounds=2, amounts=ODD)
+    assert post(world, (0, 1), (0, 2), root=make_word("wrong")) is None
+    for number in range(4):
+        send_next(world, calls.OpenContest(0, 301 * (number + 1)), f"contester {number}")
+    for _ in range(2):
+        send_next(world, calls.AnswerContest(0), "solver2")
+        send_next(world, calls.NameChild(0, 3), "contester 0")
+    send_next(world, calls.AnswerContest(1), "solver2")
+    send_next(world, calls.BringLeaf(0), "solver1")
+    world.jump(world.block + 10)
+    for number in (1, 2, 3):
+        send_next(world, calls.EndRootContest(number), "x")
+    outcomes = [event.outcome.name for _, event in world.log if isinstance(event, ContestOver)]
+    assert outcomes == ["STANDS", "STANDS", "FALLS", "MOOT"] and not world.state.contests
+    return world
+
+
+def tell(
+    game: LoggedGame, state: GameState, told: list[GameEvent], block: int
+) -> tuple[LoggedGame, GameState]:
+    """Logs and machine after the events of a block."""
+    for place, event in enumerate(told):
+        for name, values in list_logs(state, told, place):
+            assert set(values) <= read_events()[name], "nothing is read that the contracts do not log"
+            game = take_log(game, name, values, block)
+        state = fold(state, event, block)
+    return game, state
+
+
+@pytest.mark.parametrize("play", [play_fall, play_questions, play_contests], ids=lambda play: play.__name__)
+def test_the_logs_of_a_block_leave_the_state_that_the_machine_has(play: Callable[[], World]) -> None:
+    """But for credits and seals of proofs, which the contracts keep for all tasks together."""
+    world = play()
+    state = create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(state.terms, state.limits, state.purse, state.root, START_BLOCK)
+    for block in sorted({block for block, _ in world.log}):
+        game, state = tell(game, state, [event for at, event in world.log if at == block], block)
+        for one in (field.name for field in fields(GameState) if field.name != "seals"):
+            mine, right = getattr(game, one), getattr(state, one)
+            assert mine == keep_own(right) if one == "purse" else mine == right, (one, block, mine, right)
+        assert set(game.names.values()) == {*state.asks, *state.contests, *state.disputes}
+    assert state == world.state
+
+
+def keep_own(purse: Purse) -> Purse:
+    return Purse({pot: wei for pot, wei in purse.wei.items() if pot.kind != PotKind.CREDIT})
+
+
+# --- Names --------------------------------------------------------------------------------------------------
+def test_every_log_of_a_task_is_taken_or_tells_nothing_of_the_round() -> None:
+    """A log that the contracts add, or a name that is misspelt, would leave a node behind without a word."""
+    of_tasks = {name for name, values in read_events().items() if "task" in values}
+    assert of_tasks - set(_TAKERS) == ELSEWHERE and set(_TAKERS) <= of_tasks
+
+
+def test_a_log_of_another_name_changes_nothing_and_one_of_what_is_not_open_is_an_error() -> None:
+    state = create_game(make_judged().state.terms, LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(state.terms, state.limits, state.purse, state.root, START_BLOCK)
+    assert take_log(game, "LeafShown", {"dispute": b"d"}, 200) is game
+    for name, values in (("ContestEnded", {"outcome": 4}), ("AskEnded", {"ending": 1})):
+        with pytest.raises(KeyError):
+            take_log(game, name, {"id": b"unknown", **values}, 200)
+
+
+def test_one_log_of_many_votes_counts_each_in_its_order() -> None:
+    """Four bytes a vote: slot, draw, rank and word."""
+    world = make_judged((None, None, None))
+    own = {field.name: getattr(world.state, field.name) for field in fields(GameState)}
+    votes = bytes([0, 0, 0, R, 0, 0, 1, A, 2, 0, 0, A])
+    game = take_log(LoggedGame(**own), "VotesCounted", {"round": 0, "votes": votes}, 120)
+    game = take_log(game, "VotesOpened", {"round": 0, "votes": votes[4:8]}, 121)
+    counted = {
+        place: [(rank, vote.word, vote.block, vote.is_opened) for rank, vote in votes.items()]
+        for place, votes in game.rounds[0].votes.items()
+    }
+    assert counted == {(0, 0): [(0, R, 120, False), (1, A, 120, True)], (2, 0): [(0, A, 120, False)]}

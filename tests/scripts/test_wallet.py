@@ -1,0 +1,206 @@
+"""What commands that move tokens share: what is due is sent once and in order, no token too much moves, and
+the operator is asked first."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from protocol.actions.runtime.opening import RECORDS
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.contract import Receipt
+from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.journal import FILE_NAME, Journal
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game import calls
+from protocol.spec.game.calls import GameCall
+from protocol.spec.game.purse import credit_of
+from protocol.spec.game.refusals import GameRefusal
+from protocol.spec.game.timing import get_duty_until
+from scripts import wallet
+from scripts.console import Console
+from scripts.wallet import (
+    deposit_missing,
+    is_node_running,
+    require_agreement,
+    require_tokens,
+    send,
+    send_dues,
+)
+from tests.protocol.spec.game.world import SUBMITTER, World, is_posted, make_world
+
+TASK = b"t" * 32
+
+
+@dataclass
+class WorldChain:
+    """The contracts of one task, played on the pure machine: it stands for each of them. rivals: calls that
+    another node sends just before the same call of this account."""
+
+    world: World
+    address: str = "operator"
+    rivals: set[GameCall] = field(default_factory=set)
+    sent: list[GameCall] = field(default_factory=list)
+
+    def __getattr__(self, contract: str) -> "WorldChain":
+        return self
+
+    def read(self) -> Any:
+        """What `read_state` reads."""
+        return SimpleNamespace(games={TASK: self.world.state}, refused={}, head_block=self.world.block - 1)
+
+    async def settle(self, task: bytes, seats: list[int], until_round: int) -> Any:
+        (seat,) = seats
+        return self._send(calls.SettleSeat(seat, until_round))
+
+    async def pay_out(self, task: bytes, seat: int) -> Any:
+        return self._send(calls.PayOut(seat))
+
+    async def free_epoch(self, task: bytes) -> Any:
+        return self._send(calls.FreeEpoch())
+
+    async def halt(self, task: bytes) -> Any:
+        return self._send(calls.HaltTask())
+
+    async def close_task(self, task: bytes) -> Any:
+        before = self._get_credit()
+        self._send(calls.CloseGame())
+        closed = SimpleNamespace(arguments={"refund_wei": self._get_credit() - before})
+        return SimpleNamespace(find=lambda name: closed if name == "GameClosed" else None)
+
+    def _get_credit(self) -> int:
+        return self.world.state.purse.wei.get(credit_of(SUBMITTER), 0)
+
+    def _send(self, call: GameCall) -> Any:
+        self.sent.append(call)
+        if call in self.rivals:
+            self.world.send(call, "rival")
+        try:
+            self.world.send(call, self.address)
+        except GameRefusal as refusal:
+            words: dict[str, Any] = {"what": "refused", "expected": "", "actual": "", "remedy": ""}
+            raise ContractRefused(name=refusal.name, values={}, **words) from refusal
+        return None
+
+
+def play_over() -> World:
+    """A task of one round that is over: each seat can be settled, and none is."""
+    world = make_world(rounds=1, late_chance=0).play(is_posted)
+    until = get_duty_until(world.state, world.state.rounds[0])
+    assert until is not None
+    world.jump(until + 1)
+    return world
+
+
+def use(chain: WorldChain, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> GameChain:
+    """Have commands read this chain."""
+
+    async def read_state(_: GameChain, account: str) -> Any:
+        return chain.read()
+
+    for module in modules:
+        monkeypatch.setattr(module, "read_state", read_state)
+    return cast(GameChain, chain)
+
+
+# --- Dues ---------------------------------------------------------------------------------------------------
+async def test_all_that_is_due_is_sent_settlements_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a seat that has settled is paid out."""
+    chain = WorldChain(play_over())
+    seats = set(chain.world.state.seats)
+    await send_dues(use(chain, monkeypatch, wallet), TASK)
+    kinds = [type(call) for call in chain.sent]
+    assert set(kinds[: len(seats)]) == {calls.SettleSeat} and calls.SettleSeat not in kinds[len(seats) :]
+    assert {one.seat for one in chain.sent if isinstance(one, calls.PayOut)} == seats
+    assert not chain.world.state.seats
+
+
+async def test_for_one_account_only_its_own_seat_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`touchstone withdraw` pays gas for the seats of no other account."""
+    chain = WorldChain(play_over(), "verifier1")
+    own = chain.world.get_seat("verifier1").number
+    await send_dues(use(chain, monkeypatch, wallet), TASK, "verifier1")
+    assert [type(one) for one in chain.sent] == [calls.SettleSeat, calls.PayOut]
+    assert {one.seat for one in chain.sent} == {own}  # type: ignore[attr-defined]
+    assert own not in chain.world.state.seats and len(chain.world.state.seats) > 5
+
+
+async def test_what_a_running_node_sends_first_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its calls comes just before that of the command, whose own is refused."""
+    chain = WorldChain(play_over())
+    quiet = WorldChain(play_over())
+    await send_dues(use(quiet, monkeypatch, wallet), TASK)
+    chain.rivals = set(quiet.sent)
+    await send_dues(use(chain, monkeypatch, wallet), TASK)
+    assert chain.sent == quiet.sent and not chain.world.state.seats
+
+
+# --- Sending ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_a_lost_answer_tells_to_look_before_anything_is_repeated(is_lost: bool) -> None:
+    """A chain that has answered has taken nothing: then its own remedy stands alone."""
+
+    async def fail() -> Receipt:
+        remedy = "Start a node."
+        raise EnvironmentFault(what="no answer", expected="", actual="", remedy=remedy, retryable=is_lost)
+
+    with pytest.raises(EnvironmentFault) as told:
+        await send(fail())
+    assert told.value.remedy.startswith("Start a node.")
+    assert ("look at `touchstone status` first" in told.value.remedy) == is_lost
+    assert told.value.retryable == is_lost
+
+
+class Purse:
+    """Credit and tokens of an account."""
+
+    address = "purse"
+
+    def __init__(self, credit_wei: int, wallet_wei: int) -> None:
+        self.credit_wei, self.wallet_wei, self.sent = credit_wei, wallet_wei, list[tuple[Any, ...]]()
+
+    async def credit_of(self, account: str) -> int:
+        return self.credit_wei
+
+    async def balance_of(self, account: str) -> int:
+        return self.wallet_wei
+
+    async def approve(self, spender: str, wei: int) -> None:
+        self.sent.append(("approve", spender, wei))
+
+    async def deposit(self, wei: int) -> None:
+        self.sent.append(("deposit", wei))
+
+
+async def test_of_the_wallet_only_what_the_credit_lacks_is_taken() -> None:
+    """The purse may take no more of the tokens than that."""
+    for credit_wei, moved in ((4, [("approve", "purse", 6), ("deposit", 6)]), (10, []), (11, [])):
+        purse = Purse(credit_wei, 6)
+        chain: Any = SimpleNamespace(purse=purse, token=purse, address="operator")
+        await deposit_missing(chain, 10)
+        assert purse.sent == moved
+        await require_tokens(chain, "operator", credit_wei + 6)
+        with pytest.raises(InvalidInput, match="too few tokens"):
+            await require_tokens(chain, "operator", credit_wei + 7)
+
+
+# --- Asking -------------------------------------------------------------------------------------------------
+def test_nothing_is_done_against_the_will_of_the_operator_or_beside_its_node(tmp_path: Path) -> None:
+    """A home whose journal is open has a node: what is stuck of its calls is left to it."""
+    said, asked = list[str](), list[str]()
+
+    def refuse(question: str) -> bool:
+        asked.append(question)
+        return False
+
+    console: Any = SimpleNamespace(say=said.append, confirm=refuse)
+    with pytest.raises(InvalidInput, match="nothing was done"):
+        require_agreement(cast(Console, console), ["WARNING"], "Do it?", is_agreed=False)
+    require_agreement(cast(Console, console), ["WARNING"], "Do it?", is_agreed=True)
+    assert (said, asked) == (["WARNING", "WARNING"], ["Do it?"]), "--yes is shown the warning, not asked"
+    assert not is_node_running(tmp_path)
+    with Journal(tmp_path / FILE_NAME, RECORDS):
+        assert is_node_running(tmp_path)
+    assert not is_node_running(tmp_path)
