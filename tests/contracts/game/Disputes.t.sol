@@ -784,6 +784,12 @@ contract DisputesTest is GameStep {
         vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);
         vm.prank(opener);
         game.proveDatum(task, id, facts, start, uint32(SCALARS), 0, opening, datum);
+        // Tokens that the dataset does not have.
+        (opening, datum) = (openBuffer(TOKENS, 0), proveTokenLeaf(rowStart(0)));
+        datum.data[0] ^= 0x01;
+        vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);
+        vm.prank(opener);
+        game.proveDatum(task, id, facts, start, uint32(TOKENS), 0, opening, datum);
         // The scalars of another step are none of this one's, nor are invented ones.
         (opening, datum) = (openBuffer(SCALARS, 0), proveScalarLeaf(start.globalStep + 1));
         vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);

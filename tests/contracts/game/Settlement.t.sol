@@ -15,6 +15,7 @@ import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {Vm} from "../Vm.sol";
 import {GameWorld} from "./GameWorld.sol";
 import {ContestsStub, ForwardStub, QuestionsStub} from "./Stubs.sol";
 
@@ -578,6 +579,13 @@ contract SettlementTest is GameWorld {
         windUp();
     }
 
+    function _countHalts() private returns (uint256 count) {
+        Vm.Entry[] memory entries = vm.getRecordedLogs();
+        for (uint256 i = 0; i < entries.length; ++i) {
+            if (entries[i].topics[0] == IRounds.TaskHalted.selector) ++count;
+        }
+    }
+
     /// @dev Settling and closing look at each fall: there may not be any number of them.
     function test_fall_eighth_haltsTheTask() public {
         begin(3, 6, 3);
@@ -585,7 +593,9 @@ contract SettlementTest is GameWorld {
         for (uint256 falls = 0; falls < 8; ++falls) {
             (IRounds.Line memory line,) = rounds.lineOf(task);
             assertTrue(!line.isHalted, "not yet");
+            vm.recordLogs();
             fall(0);
+            assertEq(_countHalts(), falls == 7 ? 1 : 0, "told once, by the eighth");
         }
         (IRounds.Line memory last,) = rounds.lineOf(task);
         assertTrue(last.isHalted, "halted");
