@@ -85,10 +85,10 @@ def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
             where=f"{source.kind.name} {source.key}",
         )
     changed = dict(purse.wei)
-    for pot, held_wei in ((source, held - wei), (target, changed.get(target, 0) + wei)):
+    for pot, more_wei in ((source, -wei), (target, wei)):
         if pot == OUTSIDE:
             continue
-        changed[pot] = held_wei
-        if not held_wei:
+        changed[pot] = changed.get(pot, 0) + more_wei
+        if not changed[pot]:
             del changed[pot]
     return Purse(changed)

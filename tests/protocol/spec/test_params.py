@@ -69,15 +69,15 @@ def test_what_honest_nodes_have_is_neither_capped_nor_refused() -> None:
 
 def test_places_of_a_round_fit_where_they_are_packed() -> None:
     """A vote in a log has a byte each for slot, draw (the late one is q), rank and word; the contracts mark a
-    claim by draw 255. Merged slots and signers are bitmaps of 64 bits. Unserved draws of two epochs are counted
-    in 16 bits."""
+    claim by draw 255. Merged slots and signers are bitmaps of 64 bits. Unserved draws of two epochs are
+    counted in 16 bits."""
     late = params.MAX_SEGMENT_DRAWS
     assert max(params.MAX_SHARDS - 1, late, RANKS - 1, *VoteWord) < 0xFF < NO_DRAW
     assert SOLVER_SEATS_MAX == params.MAX_SHARDS <= 64
     assert 2 * EPOCH_ROUNDS * params.MAX_SHARDS * (late + 1) <= 0xFFFF
     assert RANKS * late <= AUDITOR_SEATS_MAX, "a task of the most draws can have its auditors"
     largest = compute_seat_id(SeatRole.WHISTLEBLOWER, AUDITOR_SEATS_MAX - 1)
-    assert largest >> 16 == SeatRole.WHISTLEBLOWER and largest < 1 << 32
+    assert (largest >> 16, largest & 0xFFFF) == (SeatRole.WHISTLEBLOWER, AUDITOR_SEATS_MAX - 1)
 
 
 def test_counts_of_a_whole_task_fit_their_types() -> None:

@@ -104,7 +104,7 @@ def test_a_seed_deals_two_rounds_on_and_draws_each_earlier_claim_late_once() -> 
     drawn = fold(state, events.AuditsDrawn(1, RANDOM), 160)
     domain, first = state.terms.domain, drawn.rounds[0]
     assert drawn.rounds[1].seed == first.late_seed == compute_round_seed(domain, 1, RANDOM)
-    assert (first.late_slots, first.late_from) == ({1}, 150)
+    assert (first.late_slots, first.late_from) == (frozenset({1}), 150)
     assert drawn.rounds[1].late_seed is None, "its own late audits are drawn by a later seed"
     assert drawn.beacons[3] == compute_round_beacon(domain, 3, RANDOM) and 4 not in drawn.beacons
     assert drawn.beacons[2] == state.beacons[2], "it was dealt before"

@@ -89,7 +89,7 @@ def test_a_slash_is_shared_as_the_machine_shares_it(slashed: int, escrow: int, h
     assert all(event.target.kind != PotKind.CREDIT for event in book.events if isinstance(event, WeiMoved))
 
 
-@given(st.sets(st.integers(0, 255)))
+@given(st.sets(st.integers(0, 255), max_size=20))
 def test_a_bitmap_names_the_places_of_its_ones_in_order(places: set[int]) -> None:
     assert list_bits(sum(1 << place for place in places)) == tuple(sorted(places))
 

@@ -72,3 +72,8 @@ def test_pots_of_one_number_are_apart() -> None:
     for wei, pot in enumerate(pots, 1):
         purse = move_wei(purse, OUTSIDE, pot, wei)
     assert [purse.get_wei(pot) for pot in pots] == [1, 2, 3, 4]
+
+
+def test_a_pot_that_gives_to_itself_keeps_what_it_holds() -> None:
+    assert move_wei(Purse({ESCROW: 5}), ESCROW, ESCROW, 5) == Purse({ESCROW: 5})
+    assert move_wei(Purse({ESCROW: 5}), ESCROW, ESCROW, 2) == Purse({ESCROW: 5})
