@@ -37,7 +37,7 @@ from torch import Tensor
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
 from lab.benchmarks.setting import INNER_STEPS, build_trace_tree
-from protocol.actions.dispute.step_judging import stands_out
+from protocol.actions.dispute.step_judging import SHAKES, is_explained
 from protocol.compute.audit.compare import Verdict, judge_state, rank_excess, shake, unshake
 from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
@@ -216,10 +216,12 @@ def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: L
         own = train_segment(before, training, batches, segment.inner_step + step, 1)[0]
         verdict = judge_state(after, own, rate_sum, limits)
         if verdict.is_beyond:
-            shaken = train_segment(shake(before, SEED), training, batches, segment.inner_step + step, 1)[0]
-            noise = rank_excess(unshake(shaken, before, SEED), own, rate_sum, limits)
+            place = (training, batches, segment.inner_step + step, 1)
+            seeds = range(SEED, SEED + SHAKES)
+            results = (unshake(train_segment(shake(before, n), *place)[0], before, n) for n in seeds)
+            noises = (rank_excess(result, own, rate_sum, limits) for result in results)
             excess = rank_excess(after, own, rate_sum, limits)
-            verdict = replace(verdict, is_beyond=stands_out(excess, noise))
+            verdict = replace(verdict, is_beyond=not is_explained(excess, noises))
         found.append(verdict)
         if verdict.is_beyond:
             break

@@ -6,11 +6,11 @@ limits, the distance of the ends is drift, however large. The task's limits allo
 as they are, with one step's learning rate.
 
 At many times the usual rate a single step multiplies noise as well (docs/decisions/0037-drift.md). So a step
-beyond the limits is computed once more, from weights shaken in their last bit. It is drift as well if MARGIN
-times the distance of the two own results covers it, up to NOISE_CAP limits. That comparison goes element by
-element in the order of their sizes, so that a few elements that wander excuse no others. The cap is there
-because a cheat may make a state from which training is chaos, and must not be free to claim anything after
-it.
+beyond the limits is computed up to SHAKES times more, each time from weights shaken otherwise in their last
+bit. It is drift as well if MARGIN times the distance of the own results covers it, up to NOISE_CAP limits.
+That comparison goes element by element in the order of their sizes, so that a few elements that wander excuse
+no others. The cap is there because a cheat may make a state from which training is chaos, and must not be
+free to claim anything after it.
 
 In an exact task honest machines have equal bits: a step is false where its state is another one.
 
@@ -19,7 +19,7 @@ The opener of a dispute names the first step that is false from the claimant's o
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -43,6 +43,9 @@ from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.schedule import compute_learning_rate_sum
 
+SHAKES = 4
+"""So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
+most lie far apart (docs/decisions/0037-drift.md)."""
 NOISE_CAP = 100.0
 """In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
 
@@ -123,10 +126,26 @@ async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHea
             return replace(verdict, is_beyond=await asyncio.to_thread(state_header, own) != after)
         if not verdict.is_beyond:
             return verdict
-        shaken = await asyncio.to_thread(_take_step, party, claimed, before, step, secrets.randbits(31))
+
+        def list_noise() -> Iterator[Tensor]:
+            for _ in range(SHAKES):
+                shaken = _take_step(party, claimed, before, step, secrets.randbits(31))
+                yield rank_excess(shaken, own, rate_sum, terms.limits)
+
         excess = await asyncio.to_thread(rank_excess, end, own, rate_sum, terms.limits)
-        noise = await asyncio.to_thread(rank_excess, shaken, own, rate_sum, terms.limits)
-        return replace(verdict, is_beyond=stands_out(excess, noise))
+        is_drift = await asyncio.to_thread(is_explained, excess, list_noise())
+        return replace(verdict, is_beyond=not is_drift)
+
+
+def is_explained(excess: Tensor, noises: Iterable[Tensor]) -> bool:
+    """Whether the node's own noise explains a step of which an element lies beyond the limits. noises: each
+    as `own_noise` of `stands_out`, from another own result; the farthest of them count, rank by rank."""
+    farthest: Tensor | None = None
+    for noise in noises:
+        farthest = noise if farthest is None else farthest.maximum(noise)
+        if not stands_out(excess, farthest):
+            return True
+    return False
 
 
 def stands_out(excess: Tensor, own_noise: Tensor) -> bool:
