@@ -164,7 +164,7 @@ async def make_delta(party: Party, index: int, slot: int, leaf: int, openings: C
     known."""
     work, last = openings.work, openings.last
     if work is None or last is None:
-        raise _make_unknown(index, slot, "the work leaf")
+        raise _make_unknown(index, slot, "the work leaf" if work is None else "the last boundary")
     game_round, count = get_now(party).rounds[index], party.task.spec.terms.parameter_count
     base = await load_outer(party, game_round.base_root)
     await load_weights(party, base)
@@ -191,5 +191,5 @@ def _make_unknown(index: int, slot: int, what: str) -> EnvironmentFault:
         what="a claim cannot be proven wrong without its openings",
         expected=f"{what} of round {index}, slot {slot}",
         actual="never shown to this node",
-        remedy="Nothing: whoever audited the claim has them.",
+        remedy="Nothing: the auditors of the claim have them.",
     )
