@@ -1,8 +1,6 @@
 """Subcommands that make a test network and a home, and show what the chain tells: devnet, init, status.
 
 `touchstone status`: the tasks of the chain, and what an account has, can take out, and when.
-
-Subcommands that make a test network and a home, and show what the chain tells: devnet, init, status.
 """
 
 import argparse

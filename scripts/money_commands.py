@@ -8,8 +8,7 @@ What holds the stake of a seat, and until when, in the words of an operator.
 A stake leaves once the seat has left, or the task is over, and nothing that the seat did can cost it anything
 any more. Running nodes of the task settle it then and pay it out; so does `touchstone withdraw`.
 
-Subcommands that move tokens: `stake` adds to a seat, `leave` gives one up, `withdraw` takes out all that
-is this account's.
+`stake` adds to a seat, `leave` gives one up, `withdraw` takes out all that is this account's.
 
 All pay, every stake that is paid out, bonds that come back and the rest of an escrow become credit of their
 account by themselves, so there is nothing to claim one by one. `touchstone solve`, `verify` and `watch` take

@@ -1,9 +1,5 @@
 """What does a round cost on the chain, and is every act within the gas that the money rules price it at?
 
-Is every act within the gas that the money rules price it at (`protocol/analysis/amounts.py`)?
-
-What does a round cost on the chain?
-
     ./dev bench gas [--quick]
 
 Whole transactions on a real Anvil with the newest rules that it has (calldata floor of EIP-7623, transaction

@@ -6,9 +6,6 @@ What people look at: the held-out loss of a global model.
 Limits straight from measured distances, without the profiles of several operators.
 
 The tree of a whole step at once; a node hashes each buffer as the step makes it (`trace.py`).
-
-The setting that the benchmarks share: the demo's model, optimizer and text, and how a result is
-written.
 """
 
 import json

@@ -1,9 +1,4 @@
-"""Cases of tests/vectors/audit_draw.json and tolerance.json.
-
-Cases of tests/vectors/audit_draw.json.
-
-Cases of tests/vectors/tolerance.json.
-"""
+"""Cases of tests/vectors/audit_draw.json and tolerance.json."""
 
 from collections.abc import Iterable
 

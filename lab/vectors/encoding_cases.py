@@ -1,11 +1,4 @@
-"""Cases of tests/vectors/codec.json, draw.json and float32.json.
-
-Cases of tests/vectors/codec.json.
-
-Cases of tests/vectors/draw.json.
-
-Cases of tests/vectors/float32.json.
-"""
+"""Cases of tests/vectors/codec.json, draw.json and float32.json."""
 
 from collections.abc import Iterable
 

@@ -5,8 +5,6 @@ Operands and claims for the referee, the nasty ones first: any operation, any fo
 `draw(n)` gives a number below n: from a label for the vectors, from a seed for a campaign.
 
     operation --> terms --> claims around the edges of what is allowed --> verdicts
-
-Cases of tests/vectors/referee.json.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,5 @@
 """Cases as columns, whom and what limits they name, and hostile-looking input that is the same on every
 machine.
-
-Whom and what limits the vectors name.
-
-Cases as columns, and hostile-looking input that is the same on every machine.
 """
 
 from hashlib import sha256

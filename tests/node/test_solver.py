@@ -1,9 +1,6 @@
 """A solver trains, merges, posts and answers: its rooms, and the seat that it takes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,35 +10,12 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.game.state import SeatRole
 from tests.protocol.adapters.parties import make_key
-
-TASK = b"t" * 32
-
-
-def list_rooms() -> list[str]:
-    """The modules whose duties a solver has, in their order."""
-    return [room.__module__.rpartition(".")[2] for room in ROOMS]
-
-
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What a node that is run plays."""
-    made: list[tuple[Any, ...]] = []
-
-    @asynccontextmanager
-    async def open_party(config: PartyConfig) -> AsyncIterator[PartyConfig]:
-        yield config
-
-    async def play(*words: Any) -> None:
-        made.append(words)
-
-    monkeypatch.setattr(solver, "open_party", open_party)
-    monkeypatch.setattr(solver, "play", play)
-    return made
+from tests.roles import TASK, list_rooms, note_plays
 
 
 def test_a_solver_answers_disputes_before_it_does_anything_else() -> None:
     """Silence in a dispute costs the seat, a late claim only a fee. Pruning looks at what the others left."""
-    rooms = list_rooms()
+    rooms = list_rooms(ROOMS)
     assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning_duties"
 
 
@@ -49,14 +23,15 @@ def test_a_solver_has_every_duty_of_its_role_once() -> None:
     """It claims, fetches and merges, posts, trains ahead, contests and defends roots, and serves auditors."""
     merging = {"training", "outer_step", "posting", "ahead", "contesting"}
     shared = {"dispute_duties", "upkeep_duties", "audit_duties", "pruning_duties"}
-    assert set(list_rooms()) == merging | shared and len(ROOMS) == len(merging | shared)
+    assert set(list_rooms(ROOMS)) == merging | shared and len(ROOMS) == len(merging | shared)
 
 
 async def test_a_solver_takes_a_seat_of_its_own_role_unless_its_operator_wishes_otherwise(
-    tmp_path: Path, played: list[tuple[Any, ...]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
     config, wish = PartyConfig(tmp_path, tmp_path, "", make_key(1)), SeatWish(SeatRole.SOLVER, 7)
+    played = note_plays(solver, monkeypatch)
     await solver.run(config, TASK)
     await solver.run(config, TASK, wish)
     assert played == [(config, TASK, ROOMS, one) for one in (SeatWish(SeatRole.SOLVER), wish)]

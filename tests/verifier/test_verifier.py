@@ -1,9 +1,6 @@
 """A verifier replays, votes and answers for its votes: its rooms, and the seat that it takes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,37 +8,14 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.game.state import SeatRole
 from tests.protocol.adapters.parties import make_key
+from tests.roles import TASK, list_rooms, note_plays
 from verifier import verifier
 from verifier.verifier import ROOMS
-
-TASK = b"t" * 32
-
-
-def list_rooms() -> list[str]:
-    """The modules whose duties a verifier has, in their order."""
-    return [room.__module__.rpartition(".")[2] for room in ROOMS]
-
-
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What a node that is run plays."""
-    made: list[tuple[Any, ...]] = []
-
-    @asynccontextmanager
-    async def open_party(config: PartyConfig) -> AsyncIterator[PartyConfig]:
-        yield config
-
-    async def play(*words: Any) -> None:
-        made.append(words)
-
-    monkeypatch.setattr(verifier, "open_party", open_party)
-    monkeypatch.setattr(verifier, "play", play)
-    return made
 
 
 def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:
     """Silence in a dispute costs the seat, a vote that comes late only its pay."""
-    rooms = list_rooms()
+    rooms = list_rooms(ROOMS)
     assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning_duties"
 
 
@@ -49,14 +23,15 @@ def test_a_verifier_has_the_duties_of_its_role_and_no_others() -> None:
     """It audits, and hands votes in where solvers do not. It trains, merges and contests nothing: those who
     made a root and those who watch do."""
     shared = {"dispute_duties", "upkeep_duties", "audit_duties", "pruning_duties"}
-    assert set(list_rooms()) == {*shared, "posting"} and len(ROOMS) == len(shared) + 1
+    assert set(list_rooms(ROOMS)) == {*shared, "posting"} and len(ROOMS) == len(shared) + 1
 
 
 async def test_a_verifier_takes_a_seat_of_its_own_role_unless_its_operator_wishes_otherwise(
-    tmp_path: Path, played: list[tuple[Any, ...]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
     config, wish = PartyConfig(tmp_path, tmp_path, "", make_key(1)), SeatWish(SeatRole.VERIFIER, 7)
+    played = note_plays(verifier, monkeypatch)
     await verifier.run(config, TASK)
     await verifier.run(config, TASK, wish)
     assert played == [(config, TASK, ROOMS, one) for one in (SeatWish(SeatRole.VERIFIER), wish)]

@@ -1,9 +1,6 @@
 """A whistleblower audits late, contests and disputes: its rooms, and the seat that it takes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,52 +8,29 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.game.state import SeatRole
 from tests.protocol.adapters.parties import make_key
+from tests.roles import TASK, list_rooms, note_plays
 from whistleblower import watcher
 from whistleblower.watcher import ROOMS
-
-TASK = b"t" * 32
-
-
-def list_rooms() -> list[str]:
-    """The modules whose duties a whistleblower has, in their order."""
-    return [room.__module__.rpartition(".")[2] for room in ROOMS]
-
-
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What a node that is run plays."""
-    made: list[tuple[Any, ...]] = []
-
-    @asynccontextmanager
-    async def open_party(config: PartyConfig) -> AsyncIterator[PartyConfig]:
-        yield config
-
-    async def play(*words: Any) -> None:
-        made.append(words)
-
-    monkeypatch.setattr(watcher, "open_party", open_party)
-    monkeypatch.setattr(watcher, "play", play)
-    return made
 
 
 def test_a_whistleblower_looks_at_disputes_before_it_does_anything_else() -> None:
     """It is paid for what it finds false, and its own late votes can be disputed as well."""
-    rooms = list_rooms()
+    rooms = list_rooms(ROOMS)
     assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning_duties"
 
 
 def test_a_whistleblower_has_the_duties_of_its_role_and_no_others() -> None:
-    """It checks posted roots, which a verifier does not. It claims nothing, so it trains and merges no round
-    of its own accord."""
+    """It checks posted roots, which a verifier does not. It claims nothing: it neither trains nor merges."""
     shared = {"dispute_duties", "upkeep_duties", "audit_duties", "pruning_duties"}
-    assert set(list_rooms()) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
+    assert set(list_rooms(ROOMS)) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
 
 
 async def test_a_whistleblower_takes_a_seat_of_its_own_role_unless_its_operator_wishes_otherwise(
-    tmp_path: Path, played: list[tuple[Any, ...]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
     config, wish = PartyConfig(tmp_path, tmp_path, "", make_key(1)), SeatWish(SeatRole.WHISTLEBLOWER, 7)
+    played = note_plays(watcher, monkeypatch)
     await watcher.run(config, TASK)
     await watcher.run(config, TASK, wish)
     assert played == [(config, TASK, ROOMS, one) for one in (SeatWish(SeatRole.WHISTLEBLOWER), wish)]

@@ -3,8 +3,7 @@
 Spot asks, as nodes make them (`actions/dispute/known_statements.py`): honest whistleblowers together ask
 one of SPOT_ASKS opened ACCEPTs for a leaf of its end, although nothing speaks against it.
 
-What everybody does in a block: honest parties by the protocol, agents by their conduct. `play_task` goes
-on until nothing is left to do.
+`play_task` goes on until nothing is left to do.
 """
 
 from collections.abc import Iterator

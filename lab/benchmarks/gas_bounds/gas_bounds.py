@@ -7,8 +7,6 @@ A contest at the bounds: answers, the contester's moves, the leaf, right and wro
 
 The claims are as those of `ContestsGas.t.sol`: scales far apart, sums that round at every claim.
 
-What do answers and proofs cost at the bounds that terms allow?
-
 Tensors of 2^31 parameters, claims of 65,535 segments of 20 steps, programs of 65,536 nodes over as many
 buffers of 2^40 elements, sums of 4,096 terms, trace leaves of 4,096 bytes. Of each tree only what is opened
 is real. Bytes are hardly ever zero: others cost more.

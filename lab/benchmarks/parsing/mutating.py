@@ -1,7 +1,5 @@
 """One parser of what strangers send, and its damaged inputs: flipped bits, cuts, splices, deep nesting.
 
-One parser of what strangers send, and what it is fed.
-
 Damages valid inputs: flipped bits, cuts, splices, repeated fields, huge numbers, deep nesting, bytes that
 are no UTF-8. The same seed gives the same inputs.
 """

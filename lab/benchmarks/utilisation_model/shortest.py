@@ -6,8 +6,6 @@ Two runs of others as they were reported: what would this protocol give there, a
 
 Where a figure of theirs is not known it is worked out from those that are
 (`docs/decisions/0036-utilisation.md`).
-
-The shortest rounds by size of the model, bandwidth and block time.
 """
 
 from collections.abc import Callable, Sequence

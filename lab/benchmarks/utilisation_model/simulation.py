@@ -2,8 +2,6 @@
 
 How long each part of a round takes in a setting: transfers by bandwidth, the node's own work by speed.
 
-Rounds one after another, in blocks: what a solver waits for while it trains ahead.
-
 A solver trains round r + 1 from the model that r gives if all its claims are accepted, so it needs every
 pseudo-gradient of r, which is served from the close of r. Its claim of r + 1 goes to the chain once r has its
 root: draw, states, replay and votes of r must be over by then, or it waits.

@@ -1,8 +1,6 @@
 """Utilisation from what the chain says: training time of accepted and merged claims by time in honest
 seats.
 
-Utilisation from what the chain says: training time of accepted and merged claims by time in honest seats.
-
 A phase lasts from the close of the round before it (the opening of the first round) to the close of its last
 round: then a solver trains for the next one, whatever is still being audited. So phases tile the time of the
 run, and each has the training of its own rounds.

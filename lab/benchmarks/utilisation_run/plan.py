@@ -1,8 +1,6 @@
 """What is played: the task of 0.2 M parameters, and in how many rounds nothing, a verifier, a solver is
 wrong.
 
-What is played: how long a round trains, in how many rounds nothing, one verifier, one solver is wrong.
-
 The task of the benchmark: 0.2 M parameters, eight segments a round, windows that fit the training time.
 """
 

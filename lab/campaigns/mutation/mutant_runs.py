@@ -1,8 +1,6 @@
 """Runs the tests against one mutant after the other, and records what became of each.
 
 What became of each mutant, a line each, and for which sources it counts.
-
-Runs the tests against one mutant after the other.
 """
 
 import hashlib

@@ -2,8 +2,6 @@
 once.
 
 What a suite rests on: all that it imports, and the contracts whose artifacts it deploys by name.
-
-The mutated copy of the contracts as a forge project of its own, compiled once for all mutants.
 """
 
 import hashlib

@@ -13,8 +13,6 @@ Notation: u unit roundoff, gamma_n = n u / (1 - n u), which bounds the relative 
 any order, fused or not (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), T the
 least normal float32, 2^-126.
 
-A claimed step against its program: every element of every node, from the claimant's own operands.
-
 Nothing is trained again. Each node is judged by what the claimant says that it read and wrote, so a lie shows
 where it was told, not behind it; the nodes that read a false element then look false as well, which is why
 the first fault is the one to pursue. That inputs and outputs are the claimed states is checked elsewhere.

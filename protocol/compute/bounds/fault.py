@@ -2,8 +2,6 @@
 
 What a dispute is shown of a step, in the shape in which the contracts take it: nodes, buffers, outputs.
 
-Where a claimed step is false, and the proof that a contract needs to see it too.
-
 A challenger computes the step itself, from the claimant's own start state, and compares roots of tensors:
 what has the same root needs no look. On a machine like the claimant's that leaves the false tensor and those
 behind it; on another one float noise is in all of them. Nodes that touch such a tensor are judged in order,

@@ -1,7 +1,5 @@
 """A node over flat buffers as strided views, and copies that make a sum's operands runs of memory.
 
-A node over flat buffers: its operands and its output as strided views, and whom its loops move.
-
 Copies that make every operand of a sum one run of memory, and running a program as if they were not there.
 
 Terms that lie far from each other would cost a dispute a leaf each. So a program has a COPY before each

@@ -1,12 +1,10 @@
 """JUDGE and POST: which votes count, which root stands, and what stands without one.
 
-JUDGE: which votes and openings count.
-
-One that does not count is skipped, never refused: who hands in one vote of a batch first must not make the
+A vote that does not count is skipped, never refused: who hands in one vote of a batch first must not make the
 batch fail.
 
-POST and what stands without it. A root needs those who merged it: more than half of the round's solver
-seats that are not convicted (findings, C1).
+A root needs those who merged it: more than half of the round's solver seats that are not convicted
+(findings, C1).
 """
 
 from protocol.spec.game.calls import HandedOpening, JudgeVotes, LetStand, PostRoot, SignedVote

@@ -2,7 +2,7 @@
 
 Who audits what, from the seeds in the state. The draws themselves are `protocol/spec/drawing.py`.
 
-From counted votes to what a draw and a claim are. Votes decide merging and pay, never a stake.
+Votes decide merging and pay, never a stake.
 """
 
 from collections.abc import Mapping

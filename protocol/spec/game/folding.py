@@ -1,11 +1,9 @@
 """`fold`: the state after an event. A draft is one call under way: it emits events and folds each.
 
-`fold`: the state after an event. A node that folds the chain's events has the contract's state.
+A node that folds the chain's events has the contract's state.
 
 It trusts the chain: the machine has checked, an event only records. What follows from an event without a
 choice (a pool as it is at this moment, which claims are void with their solver) is worked out here.
-
-One call under way: it emits events, and sees the state after each of them.
 """
 
 from collections.abc import Callable, Mapping

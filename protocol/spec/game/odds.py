@@ -8,9 +8,9 @@ to EXACT_SEGMENTS segments every placement is tried; above that, two bounds hold
     hits K     how many of a claim's drawn segments are spoiled
     weight     weights[k]: the chance that a cheat gets away with k hits. Escape = sum of P(K = k) weights[k]
 
-A cheat may own seats among the auditors. A draw's primary and reserves are three places of one permutation of
-the pool, and no two draws of a claim share a place. So the cheat's seats fall on them without replacement
-(hypergeometric). A draw is accepted by its primary, or by both reserves.
+A cheat may own seats among the auditors. A draw's primary and reserves are three places of one permutation
+of the pool, and no two draws of a claim share a place. So the cheat's seats fall on them without
+replacement (hypergeometric). A draw is accepted by its primary, or by both reserves.
 
 The size of a false claim is its length and the number of its spoiled segments. A claim may be of any whole
 number of segments from `compute_least_segments` on. A short one has as many draws as a long one and moves the

@@ -1,11 +1,9 @@
 """What is assumed of the world outside a task, and what a cheat gains that refuses to serve.
 
-What is assumed of the world outside a task, so that its amounts can be judged. Wei and blocks.
+Figures are in wei and blocks.
 
 Symbols: C compute of a round, V what a false claim is worth outside, s the share of auditors that a cheat may
 own, D rounds from detection to closure.
-
-What a cheat gains that refuses to serve, and what the fee F of UNSERVED takes of it.
 
 Who refuses is not convicted: it pays F for each draw in which two honest auditors say so, the primary and a
 reserve. So F bounds the V that a task can bear, or the task states a smaller V for it.

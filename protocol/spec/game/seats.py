@@ -1,6 +1,6 @@
 """Members: who joins, leaves, falls silent, and when a stake is paid out.
 
-Members: who joins, leaves, and when a stake is paid out. All money comes and goes through credits.
+All money comes and goes through credits.
 
 Silence: a seat that is not heard of any more leaves, unharmed. Who says so names what it has missed.
 """

@@ -2,8 +2,6 @@
 
 What a round is worth to a seat: its pay and its fees, and its share of what is held for undone work.
 
-SETTLE: a seat gets its pay and pays its fees, epoch after epoch; then the task closes.
-
 A seat settles a round once nothing that it said or did in it can cost it any more.
 """
 

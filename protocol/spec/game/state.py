@@ -3,8 +3,6 @@ reads it.
 
 The words of the round's machine: roles, phases, what an auditor says, what becomes of a claim.
 
-The state of a task's rounds: values only. `folding.py` moves it on, every other module reads it.
-
 Nothing in it depends on the clock. What a block alone decides (a window is over, a claim is late) is computed
 for that block by the functions of `timing.py` and `deciding.py`.
 """

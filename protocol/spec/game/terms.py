@@ -1,11 +1,9 @@
 """What a task fixes about its rounds, what a deployment allows of it, and the terms as they are posted.
 
-What a task fixes about its rounds: windows, amounts, numbers; and what a deployment allows of them.
-
 A node checks the same limits as the contract before it stakes, whenever it joins: a task with a window of one
 block would convict an honest seat (findings, C2).
 
-A task as it is posted: all of its terms. Twin of `GameTerms` in `contracts/game/GameTypes.sol`.
+`PostedTerms` is the twin of `GameTerms` in `contracts/game/GameTypes.sol`.
 """
 
 from collections.abc import Iterator
