@@ -165,6 +165,7 @@ def open_workplace(folder: Path) -> Workplace:
     segments = tuple(Segment(**item) for item in json.loads((folder / "segments.json").read_text()))
 
     def get_batches(segment: Segment) -> GetBatch:
+        """The batches of one segment, by inner step."""
         beacon = sha256(b"calibration" + segment.round.to_bytes(4, "big")).digest()
         return lambda step: get_batch(corpus, training, beacon, segment.slot, step)
 

@@ -25,6 +25,8 @@ async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path
     report = json.loads(setting.folders.report.read_text())
     number = report["convicted_numbers"]["cheat"]
     assert number["operation"] == "SUBTRACT" and number["is_fault"] and len(number["operands"][0]) == 2
+    page = setting.folders.page.read_text()
+    assert " and ".join(number["operands"][0]) in page and "cheat IS CONVICTED by verifier-" in page
     utilisation = report["utilisation"]
     assert 0 < utilisation["all"] < 1 and utilisation["solvers"].keys() == {"solver-1", "solver-2"}
     assert report["gas"]["per_solver_round"] > 0 and report["gas"]["claims"] == 3

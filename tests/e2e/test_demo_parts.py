@@ -165,7 +165,7 @@ def test_without_a_cheat_nobody_has_to_fall() -> None:
 
 # --- Options and sizes --------------------------------------------------------------------------------------
 def test_options_choose_who_takes_part() -> None:
-    usual, quick = parse([]), parse(["--quick", "--no-cheat", "--rounds", "5"])
+    usual, quick = parse([]), parse(["--quick", "--cheats", "none", "--rounds", "5"])
     assert (usual.rounds, usual.solvers, usual.verifiers, usual.whistleblowers) == (3, 3, 3, 3)
     assert (quick.rounds, quick.solvers, quick.whistleblowers) == (5, 2, 1)
     names = [member.name for member in make_setting(quick).members]
@@ -173,7 +173,9 @@ def test_options_choose_who_takes_part() -> None:
     assert {member.kernel_rank for member in make_setting(usual).members} == {0, 1}
 
 
-@pytest.mark.parametrize("arguments", [["--verifiers", "2"], ["--rounds", "0"], ["--fault", "gather"]])
+@pytest.mark.parametrize(
+    "arguments", [["--verifiers", "2"], ["--rounds", "0"], ["--fault", "gather"], ["--cheats", "2"]]
+)
 def test_bad_options_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
         parse(arguments)

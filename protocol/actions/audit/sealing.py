@@ -105,6 +105,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     Raises NotServed, and Diverged."""
 
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
+        """The headers of the first and the start state; if its numbers are right it is stored."""
         first, start = await _ask_start(room, drawn)
         if _are_numbers_right(room, drawn, first.header, start.header):
             await room.states.fetch(room.client, [room.find_peer(drawn.solver)], start.header)

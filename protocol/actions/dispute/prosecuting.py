@@ -197,6 +197,7 @@ async def _search_remote(
     fetch = remote.make_provider()
 
     def watch(buffer: int) -> Tensor:
+        """Fetch a buffer, and write down one that the claimant does not show."""
         try:
             return fetch(buffer)
         except (ProtocolFault, EnvironmentFault):

@@ -128,6 +128,7 @@ async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHea
             return verdict
 
         def list_noise() -> Iterator[Tensor]:
+            """What own results of the step under shaken kernels differ by, ranked."""
             for _ in range(SHAKES):
                 shaken = _take_step(party, claimed, before, step, secrets.randbits(31))
                 yield rank_excess(shaken, own, rate_sum, terms.limits)

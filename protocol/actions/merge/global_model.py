@@ -116,6 +116,7 @@ async def load_outer(party: Party, root: bytes) -> OuterHeader:
 
 async def _ask_all(party: Party, root: bytes) -> OuterHeader:
     async def ask(peer: Peer) -> OuterHeader:
+        """One peer's answer, checked against the root."""
         said = await ask_peer(party, peer, OUTER, AskOuter(party.task.task, root), OuterAnswer)
         return _check(root, said, peer.account)
 

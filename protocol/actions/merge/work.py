@@ -142,6 +142,7 @@ async def _ask_all(party: Party, game_round: GameRound, claim: SlotClaim) -> Wor
     question = AskWork(party.task.task, game_round.index, slot, claim.claim_root)
 
     async def ask(peer: Peer) -> WorkProof:
+        """One peer's proof, checked against the claim's root."""
         said = await ask_peer(party, peer, WORK, question, WorkSaid)
         proof = WorkProof(said.delta_root, said.carried_root, said.path)
         _check(party, name, claim.segments, proof)

@@ -161,6 +161,7 @@ def list_peers(party: Party, task: bytes, first: str = "") -> list[Peer]:
     Of equally silent ones `first` leads."""
 
     def rank(peer: Peer) -> tuple[bool, float, bool]:
+        """Sort key: members first, then who was silent longest ago."""
         is_stranger = peer.account != first and not party.state.is_member(peer.account, task)
         return is_stranger, party.client.get_silence(peer), peer.account != first
 

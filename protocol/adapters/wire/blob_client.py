@@ -69,6 +69,7 @@ class BlobClient:
         liars = set[Peer]()
 
         async def fetch_once(peer: Peer) -> Path:
+            """Fetch from one peer; a peer that sends other bytes is not asked again."""
             try:
                 return await self._fetch(peer, ref, attempts=1)
             except ProtocolFault:
@@ -76,6 +77,7 @@ class BlobClient:
                 raise
 
         async def ask_all() -> Path:
+            """Ask all peers that have sent no other bytes, the next where one is slow."""
             attempts = [partial(fetch_once, peer) for peer in peers if peer not in liars]
             return await ask_in_turn(attempts, PAUSE_S + ref.size_bytes / HEDGE_BYTES_PER_SECOND)
 

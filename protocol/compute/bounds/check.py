@@ -152,6 +152,7 @@ class TraceChecker:
         held: dict[int, Tensor] = {}
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            """The tensor of an access, in a buffer that is held."""
             return look(held[access.buffer], access.offset, sizes, strides)
 
         kinds: dict[Operation, KindReport] = {}

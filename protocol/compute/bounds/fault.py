@@ -208,10 +208,12 @@ class FaultFinder:
                 different[buffer] = fetch_buffer(self.program, claimed.fetch, buffer)
 
         def get(buffer: int) -> Tensor:
+            """The claimed buffer where it differs from the own one, else the own one."""
             held = different.get(buffer)
             return self._get_own(buffer) if held is None else held
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            """The tensor of an access, in that buffer."""
             return look(get(access.buffer), access.offset, sizes, strides)
 
         if touched:
@@ -224,6 +226,7 @@ class FaultFinder:
 
     def _prove(self, number: int, element: int, get: Provider, claimed: ClaimedTrace) -> OperationFault:
         def provide(buffer: int) -> Tensor:
+            """The buffer as it was after this node; one that was overwritten is fetched."""
             life = self._lifetimes.get(buffer)
             is_whole = life is None or life.written <= number
             return get(buffer) if is_whole else fetch_buffer(self.program, claimed.fetch, buffer)

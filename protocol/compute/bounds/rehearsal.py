@@ -216,6 +216,7 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
     values = {place: bits for run in runs for place, bits in excerpt.read(run).items()}
 
     def judge(claimed: int) -> Judgement:
+        """What Python's referee says of these bits."""
         return judge_element(node, element, lambda *place: values[place], claimed, numeric_format)
 
     honest = judge(values[output[:2]])

@@ -105,6 +105,7 @@ class _Factors:
         sizes = self.node.output_sizes
 
         def name(positions: Tensor) -> Tensor:
+            """Element numbers of the node's output at these positions (int64)."""
             places = unravel(positions + first, [sizes[n] for n in self.loops])
             numbers = torch.zeros_like(positions)
             for n, size in enumerate(sizes):
@@ -118,6 +119,7 @@ def _arrange(claim: Claim) -> _Factors:
     node, (batch, rows, columns, terms) = claim.node, sort_loops(claim.node)
 
     def matrix(access: Access, *groups: Sequence[int]) -> Tensor:
+        """The operand with its loops gathered into one dimension for each group."""
         order = [n for group in groups for n in group]
         sizes = [node.sizes[n] for n in order]
         view = claim.view(access, sizes, [access.strides[n] for n in order])
@@ -216,6 +218,7 @@ def _run_wide(claim: Claim, change: Callable[[Tensor], Tensor]) -> Tensor:
     result = torch.empty(node.output_sizes, dtype=torch.float64)
 
     def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+        """The tensor of an access with its values changed; the output is a new one."""
         if access is node.output:
             return result
         values = claim.view(access, sizes, strides)

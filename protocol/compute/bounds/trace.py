@@ -150,6 +150,7 @@ class _Step:
         kept: list[Tensor] = []
 
         def keep(number: int, tensor: Tensor) -> None:
+            """Copy the buffer that is asked for."""
             if number == buffer:
                 kept.append(tensor.clone())
 
@@ -166,6 +167,7 @@ def retrace(
     roots = get_constant_roots(program)
 
     def keep(number: int, tensor: Tensor) -> None:
+        """Hash a buffer and show its tree."""
         tree = build_buffer_tree(program, lambda _: tensor, number)
         roots[number] = tree.root
         show(number, tree.data, tree.levels)

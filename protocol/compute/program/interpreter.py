@@ -161,6 +161,7 @@ class Interpreter:
         scratch = torch.empty(total)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            """The tensor of an access; those of hidden buffers lie in the scratch memory."""
             if access.buffer in run.renamed:
                 access = replace(access, buffer=run.renamed[access.buffer])
             elif access.buffer in offsets:
@@ -355,6 +356,7 @@ def _cut(node: Node, start: int, length: int) -> Node:
     """Some of the first loop."""
 
     def move(access: Access) -> Access:
+        """The access, that many of the first loop further on."""
         return replace(access, offset=access.offset + start * access.strides[0])
 
     sizes = (length, *node.sizes[1:])

@@ -65,6 +65,7 @@ ROUNDINGS: dict[str, Callable[[Tensor], Tensor]] = {
 # --- Elementwise --------------------------------------------------------------------------------------------
 def _binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
     def make(views: NodeViews) -> Kernel:
+        """The kernel of one node."""
         a, b, out = views.operand(0), views.operand(1), views.output
         return lambda: function(a, b, out=out)
 
@@ -73,6 +74,7 @@ def _binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
 
 def _unary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
     def make(views: NodeViews) -> Kernel:
+        """The kernel of one node."""
         a, out = views.operand(0), views.output
         return lambda: function(a, out=out)
 
@@ -106,6 +108,7 @@ def _make_flush(views: NodeViews) -> Kernel:
         return lambda: out.copy_(torch.where(a.abs() < threshold, 0.0, a))
 
     def run() -> None:
+        """Compute the node once."""
         torch.ops.aten.hardshrink.out(a, _get_predecessor(threshold.as_strided((), ()).item()), out=out)
 
     return run
@@ -124,6 +127,7 @@ def make_fallback(node: Node, view: MakeView) -> Kernel:
     condition, no, out = views.operand(0), views.operand(2), views.output
 
     def run() -> None:
+        """Compute the node once."""
         if not isfinite(condition.as_strided((), ()).item()):
             out.copy_(no)
 
@@ -160,6 +164,7 @@ def _make_gather(views: NodeViews) -> Kernel:
     buffer = views.view(Access(table.buffer, 0, (1,)), (-1,), (1,))
 
     def run() -> None:
+        """Compute the node once."""
         out.copy_(buffer[indices * node.selected + places])
 
     return run
@@ -191,6 +196,7 @@ def _make_equal_select(views: NodeViews) -> Kernel:
     if a.stride(loop) == 0 and not views.node.operands[0].strides[loop]:
 
         def scatter() -> None:
+            """Write one operand everywhere, the other at the indices."""
             out.copy_(b)
             out.scatter_(loop, at_index, a.narrow(loop, 0, 1))
 
@@ -220,6 +226,7 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
     columns = prod(node.sizes[n] for n in width)
 
     def run() -> None:
+        """Compute the node once."""
         flat = grid.reshape(parts, -1, columns)
         keys = numbers.reshape(parts, -1)
         sums = [
@@ -287,6 +294,7 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
     products = allocate(a.numel(), a.dtype).view(a.shape)
 
     def run() -> None:
+        """Compute the node once."""
         torch.mul(narrow(a), narrow(b), out=products)
         torch.sum(products, summed, out=out)
 
@@ -308,9 +316,11 @@ class _Matrix:
             self._spread = self.matrix.view(sizes)
 
     def read(self) -> None:
+        """Copy the operand into the matrix."""
         self._spread.copy_(self.scattered)
 
     def write(self) -> None:
+        """Copy the matrix to where the operand lies."""
         self.scattered.copy_(self._spread)
 
 
@@ -347,6 +357,7 @@ def _make_matrix_product(
         return lambda: function(narrow(a), narrow(b), out=out)
 
     def run() -> None:
+        """Compute the node once."""
         for read in before:
             read()
         function(narrow(a), narrow(b), out=out)

@@ -40,6 +40,7 @@ COMPOSITES: dict[str, Handler] = {}
 
 def _handles(*names: str) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
+        """Enter the handler under its names."""
         COMPOSITES.update(dict.fromkeys(names, handler))
         return handler
 

@@ -28,6 +28,7 @@ OPERATIONS: dict[str, Handler] = {}
 
 def _handles(*names: str) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
+        """Enter the handler under its names."""
         OPERATIONS.update(dict.fromkeys(names, handler))
         return handler
 

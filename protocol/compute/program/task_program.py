@@ -131,6 +131,7 @@ def _record_step(config: ProgramConfig, shapes: Sequence[tuple[int, ...]]) -> Re
     inputs += [table.to(device) for table in (tables.cos_TN, tables.sin_TN, tables.mask_TS)]
 
     def step(*tensors: Tensor) -> tuple[Tensor, ...]:
+        """The reference step over a list of tensors, as it is recorded."""
         weights, first, second, tokens, labels, scalars, *rest = tensors
         return plain_step(
             weights, first, second, tokens, labels, scalars, Tables(*rest), config.model, config.optimizer
@@ -172,6 +173,7 @@ def number_buffers(program: Program) -> tuple[Program, dict[int, int]]:
 
 def _renumber(node: Node, numbers: Mapping[int, int]) -> Node:
     def move(access: Access) -> Access:
+        """The access with its buffer's new number."""
         return replace(access, buffer=numbers[access.buffer])
 
     return replace(node, output=move(node.output), operands=tuple(map(move, node.operands)))

@@ -36,7 +36,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two rounds of a tiny model, fewer parties")
-    parser.add_argument("--no-cheat", action="store_true", help="honest parties only")
+    about = "one solver that errs on purpose: one; with none, honest parties only"
+    parser.add_argument("--cheats", choices=("one", "none"), default="one", help=about)
     for name, about in ABOUT.items():
         usual, quick, least = COUNTS[name]
         said = f"{about}: {usual}, with --quick {quick}; {least} or more"
@@ -60,7 +61,7 @@ def make_setting(options: argparse.Namespace) -> Setting:
     size = QUICK if options.quick else DEFAULT
     return Setting(
         plan=build_plan(size, options.rounds, *counts, options.seed),
-        members=make_roster(*counts, with_cheat=not options.no_cheat),
+        members=make_roster(*counts, with_cheat=options.cheats == "one"),
         dataset=read_dataset(),
         fault=options.fault.upper(),
         folders=Folders(ROOT / "build" / "demo"),

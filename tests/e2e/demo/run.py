@@ -37,6 +37,7 @@ from tests.e2e.demo.hearing import tell_said
 from tests.e2e.demo.isolation import is_supported
 from tests.e2e.demo.names import Names
 from tests.e2e.demo.observer import Measured, Observer
+from tests.e2e.demo.page import build_page
 from tests.e2e.demo.player import Order, Said, Trained, withdraw
 from tests.e2e.demo.report import Pace, Run, make_report
 from tests.e2e.demo.roster import SUBMITTER, Member
@@ -136,9 +137,11 @@ async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
             report = await play(show)
         report["wall_s"] = round(screen.seconds, 1)
         report["path"] = os.path.relpath(setting.folders.report)
+        report["page"] = os.path.relpath(setting.folders.page)
         findings = judge_run(report)
         report["findings"] = [vars(finding) for finding in findings]
         setting.folders.report.write_text(json.dumps(report, indent=1) + "\n")
+        setting.folders.page.write_text(build_page(report, findings, screen.timeline))
         screen.show_result(report, findings)
     return all(finding.holds for finding in findings)
 

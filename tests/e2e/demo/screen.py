@@ -1,8 +1,9 @@
 """What a person sees: a line an event, then the curve, tables and the verdict."""
 
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -14,13 +15,26 @@ from tests.e2e.demo.verdict import Finding
 WIDTH = 118
 WHO = 16
 BAR = 44
+BEFORE = " " * (len("1234.5 s  ") + WHO + 1)
+"""What stands before the continuation of a long line."""
+LINE_WIDTH = 120
+"""Characters of a line after who said it."""
+
+
+class TimelineEntry(NamedTuple):
+    """One line of a run. seconds: since its start."""
+
+    seconds: float
+    who: str
+    line: str
 
 
 class Screen:
-    """Lines with the seconds since the start."""
+    """Lines with the seconds since the start. timeline: all lines so far."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False, width=None if Console().is_terminal else WIDTH)
+        self.timeline: list[TimelineEntry] = []
         self._started_s = time.monotonic()
 
     @property
@@ -29,8 +43,11 @@ class Screen:
         return time.monotonic() - self._started_s
 
     def say(self, who: str, line: str) -> None:
-        """One line."""
-        self.console.print(f"{self.seconds:>6.1f} s  {who:<{WHO}} {line}", markup=False, soft_wrap=True)
+        """One line, continued on the next where it is long."""
+        self.timeline.append(TimelineEntry(self.seconds, who, line))
+        wrapped = textwrap.wrap(line, LINE_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+        text = f"\n{BEFORE}".join(wrapped)
+        self.console.print(f"{self.seconds:>6.1f} s  {who:<{WHO}} {text}", markup=False, soft_wrap=True)
 
     def show_result(self, report: Mapping[str, Any], findings: Sequence[Finding]) -> None:
         """Curve, money, utilisation, gas and verdict."""
@@ -39,7 +56,8 @@ class Screen:
         self.console.print(make_money_table(report))
         for line in (*tell_utilisation(report["utilisation"]), *tell_gas(report["gas"])):
             self.console.print(line, markup=False)
-        self.console.print(f"\nwhole run: {report['wall_s']:.0f} s; report: {report['path']}\n", markup=False)
+        said = f"\nwhole run: {report['wall_s']:.0f} s; page: {report['page']}; figures: {report['path']}\n"
+        self.console.print(said, markup=False)
         for finding in findings:
             mark = "[green]ok   [/]" if finding.holds else "[bold red]WRONG[/]"
             self.console.print(f"  {mark}  {finding.sentence}")

@@ -43,8 +43,13 @@ class Folders:
 
     @property
     def report(self) -> Path:
-        """The result."""
+        """The result, for programs."""
         return self.root / "report.json"
+
+    @property
+    def page(self) -> Path:
+        """The result, for people."""
+        return self.root / "report.html"
 
     @contextmanager
     def hold(self) -> Iterator[None]:
