@@ -29,17 +29,7 @@ from typing import cast
 
 from eth_account import Account
 
-from lab.benchmarks.setting import (
-    DEMO_MODEL,
-    INNER_STEPS,
-    SEGMENT_STEPS,
-    build_demo_schedule,
-    build_training,
-    open_demo_corpus,
-    propose_limits,
-    read_standard_library,
-    write_report,
-)
+from lab.benchmarks.reports import write_report
 from protocol.actions.audit.audit_records import EndsShown, ShownWork
 from protocol.actions.audit.audit_room import AuditTask, StateShelf
 from protocol.actions.audit.replaying import judge_ends, judge_work
@@ -66,6 +56,16 @@ from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.statements import compute_carried_root
 from protocol.spec.typed_data import SigningDomain
+from tests.training_setting import (
+    DEMO_MODEL,
+    INNER_STEPS,
+    SEGMENT_STEPS,
+    build_demo_schedule,
+    build_training,
+    open_demo_corpus,
+    propose_limits,
+    read_standard_library,
+)
 
 TURNS, MEMORY_TURNS = 12, 5
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)

@@ -21,7 +21,7 @@ from lab.benchmarks.drifting.phase_campaign import Found, judge_phase
 from lab.benchmarks.honest_replays import measure_track, propose_from
 from lab.benchmarks.replays.machines import Machine, Worker, list_machines, run_workers
 from lab.benchmarks.replays.pairs import PHASES, Track
-from lab.benchmarks.setting import write_report
+from lab.benchmarks.reports import write_report
 from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits
 

@@ -16,7 +16,7 @@ from lab.benchmarks.economy.conduct import Agent
 from lab.benchmarks.economy.contracts_table import play_contracts
 from lab.benchmarks.economy.ground import FIGURES, LIMITS, MODEL_WORTH, REPLAY, ROUNDS, make_terms
 from lab.benchmarks.economy.worth import AGENTS, Worth, weigh
-from lab.benchmarks.setting import BUILD, write_report
+from lab.benchmarks.reports import BUILD, write_report
 from protocol.spec.params import TOKEN_WEI
 from tests.rounds.chain import open_round_chain
 

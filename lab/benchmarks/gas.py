@@ -21,7 +21,7 @@ from typing import Any
 from lab.benchmarks.gas_bounds.gas_bounds import measure_answer, measure_contests, measure_vote
 from lab.benchmarks.gas_bounds.gas_dispute import measure_dispute
 from lab.benchmarks.gas_bounds.gas_play import DRAWS, EPOCH_ROUNDS, Case, Play
-from lab.benchmarks.setting import BUILD, write_report
+from lab.benchmarks.reports import BUILD, write_report
 from protocol.analysis.amounts import price_gas
 from protocol.spec.game.refusing import GasCosts
 from protocol.spec.game.terms import LIMITS_LOCAL

@@ -40,10 +40,11 @@ from lab.benchmarks.honesty.planted import (
     plant_errors,
     plant_wirings,
 )
-from lab.benchmarks.setting import read_standard_library, write_report
+from lab.benchmarks.reports import write_report
 from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.determinism import describe_kernels, list_cpu_capabilities, pin_kernels
 from protocol.spec.program import Operation
+from tests.training_setting import read_standard_library
 
 MKL_SETTINGS = ("", "COMPATIBLE", "AVX2")
 """MKL_CBWR, which binds its kernels to one kind of processor; empty: not set."""

@@ -36,13 +36,14 @@ from lab.benchmarks.replays.pairs import (
     name_stage,
     open_track,
 )
-from lab.benchmarks.setting import BUILD, OUTER_RATES_BITS, propose_limits, write_report
+from lab.benchmarks.reports import BUILD, write_report
 from protocol.compute.audit.compare import Distances, find_usual, is_well_conditioned
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import MARGIN
 from protocol.spec.containers import Limits
 from scripts.calibrate_commands import Segment, Workplace, make_starts
+from tests.training_setting import OUTER_RATES_BITS, propose_limits
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 BINS_PER_DECADE = 10

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from lab.benchmarks.setting import DEMO_MODEL, build_trace_tree, read_report, write_report
+from lab.benchmarks.reports import read_report, write_report
 from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.reference_model import (
@@ -33,6 +33,7 @@ from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
+from tests.training_setting import DEMO_MODEL, build_trace_tree
 
 SEQUENCES, TOKENS = 8, 128
 MODELS = {

@@ -22,7 +22,7 @@ from eth_account import Account
 
 from lab.benchmarks.program import SCALARS, make_setting
 from lab.benchmarks.referee_vectors import compare_verdicts
-from lab.benchmarks.setting import BUILD, build_trace_tree, write_report
+from lab.benchmarks.reports import BUILD, write_report
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import MiningPatience, Sender
@@ -39,6 +39,7 @@ from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import FAULTS, Ending, convict_all
 from tests.e2e.raids import QUICK_RAIDS, RAIDS, raid
+from tests.training_setting import build_trace_tree
 
 MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
 """The demo's; sums over its tokens are as long as the longest chunk."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lab.benchmarks.setting import write_report
+from lab.benchmarks.reports import write_report
 from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from lab.benchmarks.setting import BUILD, write_report
+from lab.benchmarks.reports import BUILD, write_report
 from lab.benchmarks.strangers_run.load import MALFORMED_S, Target
 from lab.benchmarks.strangers_run.watching import Seen, judge, keep_looking
 from protocol.adapters.blobs import BlobKey, BlobKind

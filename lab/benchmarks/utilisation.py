@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from math import inf
 from typing import Any
 
-from lab.benchmarks.setting import BUILD, write_report
+from lab.benchmarks.reports import BUILD, write_report
 from lab.benchmarks.utilisation_model.chart import build_chart
 from lab.benchmarks.utilisation_model.constants import Blocks, Constants, Setting
 from lab.benchmarks.utilisation_model.measuring import measure_constants

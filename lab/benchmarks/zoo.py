@@ -44,7 +44,7 @@ from lab.benchmarks.hunting.earnings import (
 )
 from lab.benchmarks.hunting.scoreboard import publish
 from lab.benchmarks.hunting.seam import Tally, count_decades, judge_all
-from lab.benchmarks.setting import write_report
+from lab.benchmarks.reports import write_report
 from protocol.compute.audit.calibrate import KernelConfiguration
 from protocol.compute.determinism import pin_kernels
 from protocol.spec.containers import Limits

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from lab.vectors.table import LIMITS, WIDER, Table, bits, make_leaf, word
+from lab.vectors.table import Table, make_leaf
 from protocol.spec import drawing, float32, tolerance
 from protocol.spec.containers import Limits
 from protocol.spec.hashing import tag_word
+from tests.fixed_values import LIMITS, WIDER, bits, word
 
 
 def audit_draw_tables() -> dict[str, Table]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from lab.vectors.table import ACCOUNT, Table, bits, number, word
+from lab.vectors.table import Table
 from protocol.spec import codec, drawing, float32, tolerance
 from protocol.spec.containers import OuterHeader, StateHeader, StepFacts
 from protocol.spec.hashing import hash_words
 from protocol.spec.params import TAG_UNIFORM
+from tests.fixed_values import ACCOUNT, bits, number, word
 
 REGISTRY = "0x" + "0b" * 20
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from itertools import combinations
 
-from lab.vectors.table import Table, word
+from lab.vectors.table import Table
 from protocol.spec import merkle
+from tests.fixed_values import word
 
 
 def merkle_tables() -> dict[str, Table]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lab.vectors.table import Table, number, word
+from lab.vectors.table import Table
 from protocol.spec.program import (
     CHUNK_TERMS,
     Access,
@@ -17,6 +17,7 @@ from protocol.spec.program import (
     leaf_bytes,
 )
 from protocol.spec.program_codec import encode_node
+from tests.fixed_values import number, word
 
 
 def node_tables() -> dict[str, Table]:

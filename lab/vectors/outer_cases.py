@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable
 
 from lab.vectors.encoding_cases import MAX_FINITE
-from lab.vectors.table import Table, bits, make_leaf, number
+from lab.vectors.table import Table, make_leaf
 from protocol.spec import float32, outer
 from protocol.spec.errors import ProtocolFault
+from tests.fixed_values import bits, number
 
 
 def outer_tables() -> dict[str, Table]:

@@ -3,18 +3,13 @@
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
-from lab.vectors.table import Table, word
+from lab.vectors.table import Table
 from protocol.spec import quicknet
+from tests.fixed_values import ROUND_1000, TIMESTAMP_S, word
 
 EMPTY_TRIE = bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421")
 NO_UNCLES = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347")
 NO_REQUESTS = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
-TIMESTAMP_S = 1_692_806_304
-"""Of the recorded blocks: a margin before round 1000 of quicknet."""
-ROUND_1000 = bytes.fromhex(
-    "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39"
-)
-"""Signature of round 1000, https://api.drand.sh/52db9ba7.../public/1000."""
 MIX_HASH = 13
 
 

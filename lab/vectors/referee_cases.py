@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 
-from lab.vectors.table import Table, number
+from lab.vectors.table import Table
 from protocol.spec.enclosure import ENCLOSURES, LIMIT
 from protocol.spec.float32 import INFINITY, SIGN_BIT, is_finite, pack_bits, round_to_bits, to_fraction
 from protocol.spec.program import INDEXED, OPERAND_COUNTS, Operation
 from protocol.spec.referee import FORMATS, Terms, judge_operation
+from tests.fixed_values import number
 
 Draw = Callable[[int], int]
 FORMAT_NUMBERS = {name: number for number, name in enumerate(FORMATS)}

@@ -8,7 +8,7 @@ from eth_account import Account
 from eth_keys.constants import SECPK1_N
 from eth_utils.crypto import keccak
 
-from lab.vectors.table import Table, word
+from lab.vectors.table import Table
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.signing import hash_statement, recover_signer, sign_statement
 from protocol.spec import statements
@@ -16,6 +16,7 @@ from protocol.spec.codec import compute_boundary_leaf
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.statements import MergeSignature, Sealed, Statement, Vote, VoteOpening, VoteWord
 from protocol.spec.typed_data import STATEMENT_TYPES, SigningDomain
+from tests.fixed_values import word
 
 DEPLOYER = bytes(19) + b"\xd0"
 CONTRACT = "0x" + keccak(rlp.encode([DEPLOYER, 0]))[12:].hex()

@@ -1,37 +1,12 @@
-"""Cases as columns, whom and what limits they name, and hostile-looking input that is the same on every
-machine.
-"""
+"""Cases as columns, which forge reads without a struct, and leaves made from labels."""
 
-from hashlib import sha256
 from typing import Any
 
 from protocol.spec import float32
-from protocol.spec.containers import Limits
-
-ACCOUNT = "0x" + "a1" * 20
-
-
-def _limits(tau: float, floor: float) -> Limits:
-    scaled, unit = int(tau * 2**64), 2**149
-    return Limits(scaled, int(1e-8 * unit), scaled, int(floor * unit), scaled, 2 ** (64 - 23))
-
-
-LIMITS = _limits(1e-4, 1e-15)
-WIDER = _limits(1e-3, 1e-14)
-
+from tests.fixed_values import bits, number
 
 SAFE_INTEGER = 1 << 53
 """JSON readers keep integers below this exactly."""
-
-
-def word(label: str) -> bytes:
-    """32 bytes that look random and are the same on every machine."""
-    return sha256(label.encode()).digest()
-
-
-def number(label: str, bound: int) -> int:
-    """An integer below `bound` from a label."""
-    return int.from_bytes(word(label), "big") % bound
 
 
 class Table:
@@ -60,11 +35,6 @@ def _json_column(cells: list[Any]) -> list[Any]:
     if any(type(cell) is int and abs(cell) >= SAFE_INTEGER for cell in cells):
         return [str(cell) for cell in cells]
     return ["0x" + cell.hex() if isinstance(cell, bytes) else cell for cell in cells]
-
-
-def bits(value: float) -> int:
-    """Bits of the float32 nearest to a number."""
-    return float32.float_to_bits(float32.nearest(value))
 
 
 def make_leaf(label: str, scale: float) -> bytes:

@@ -99,3 +99,12 @@ def test_foreign_imports_are_found(text: str) -> None:
 
 def test_local_imports_are_found() -> None:
     assert find_local_imports(ast.parse("import a\ndef f():\n    import b\n")) == [3]
+
+
+TESTS_OF_THE_PRODUCT = [path for path in list_sources("tests") if path.parts[1] != "lab"]
+
+
+@pytest.mark.parametrize("path", [*list_sources(), *TESTS_OF_THE_PRODUCT], ids=str)
+def test_product_and_its_tests_need_no_lab(path: Path) -> None:
+    forbidden = {"lab"} if path.parts[0] == "tests" else {"lab", "tests"}
+    assert not {name for name in get_imported_names(parse(path)) if name.split(".")[0] in forbidden}

@@ -15,13 +15,6 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from lab.benchmarks.setting import (
-    compute_heldout_loss,
-    get_heldout_batch,
-    propose_limits,
-    read_standard_library,
-    train_plainly,
-)
 from protocol.compute.audit.calibrate import FLOORS
 from protocol.compute.audit.compare import Distances, compute_excess, measure_distances
 from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus
@@ -33,6 +26,13 @@ from protocol.spec.drawing import draw_circle_segments
 from protocol.spec.float32 import nearest
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
 from protocol.spec.schedule import compute_learning_rate
+from tests.training_setting import (
+    compute_heldout_loss,
+    get_heldout_batch,
+    propose_limits,
+    read_standard_library,
+    train_plainly,
+)
 
 MODEL = ModelConfig(
     vocabulary_size=256,

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from lab.benchmarks.strangers_run.load import GARBAGE
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import MAX_AGE_SECONDS, RequestSigner, RequestVerifier
@@ -21,6 +20,7 @@ from protocol.adapters.wire.conventions import Desk
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.listener import make_request_log
 from protocol.adapters.wire.session import Peer
+from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
 from tests.protocol.adapters.wire.test_conventions import SAID, Said
 
@@ -144,7 +144,7 @@ async def test_strangers_together_have_one_rate(tmp_path: Path, member: Party) -
     assert statuses == [200] * 10 + [429] * 5
 
 
-@pytest.mark.parametrize("kind", range(len(GARBAGE)))
+@pytest.mark.parametrize("kind", range(len(MALFORMED_REQUESTS)))
 async def test_malformed_requests_are_not_logged(
     tmp_path: Path, member: Party, caplog: pytest.LogCaptureFixture, kind: int
 ) -> None:
@@ -154,7 +154,7 @@ async def test_malformed_requests_are_not_logged(
     async with node.serve() as peer:
         place = urlsplit(peer.url)
         reader, writer = await asyncio.open_connection(place.hostname, place.port, ssl=context)
-        writer.write(GARBAGE[kind])
+        writer.write(MALFORMED_REQUESTS[kind])
         await asyncio.wait_for(reader.readline(), 10)
         writer.close()
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

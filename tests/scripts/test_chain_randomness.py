@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from lab.vectors.table import word
 from protocol.adapters.chain.connection import Connection, Head
 from protocol.spec.errors import EnvironmentFault
 from scripts.deploy import SAMPLE_BLOCKS, Sample, choose_contract, find_weakness
+from tests.fixed_values import word
 
 RANDOM = tuple(int.from_bytes(word(f"block {number}"), "big") for number in range(40))
 

@@ -10,12 +10,12 @@ import torch
 
 from lab.benchmarks.replays.machines import Worker, name_step
 from lab.benchmarks.replays.pairs import Track, compare_pairs, open_track
-from lab.benchmarks.setting import OUTER_RATES_BITS
 from protocol.actions.dispute.step_judging import find_false_step
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 from scripts.calibrate_commands import Segment, Workplace, make_starts
+from tests.training_setting import OUTER_RATES_BITS
 
 SAMPLE_SEED = 37
 """Which pairs beyond the limits are looked at step by step, where there are more than are wanted."""

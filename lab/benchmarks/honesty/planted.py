@@ -29,13 +29,6 @@ from torch import Tensor
 
 from lab.benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from lab.benchmarks.honesty.wirings import WIRINGS, list_wrong
-from lab.benchmarks.setting import (
-    DEMO_MODEL,
-    INNER_STEPS,
-    PEAK_LEARNING_RATE,
-    SEQUENCES_PER_STEP,
-    build_training,
-)
 from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.model.batches import Corpus, get_batch, open_corpus
 from protocol.compute.model.reference_model import init_parameters
@@ -46,6 +39,13 @@ from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfi
 from protocol.spec.float32 import LEAST_NORMAL, nearest
 from protocol.spec.program import DEFAULT_CHUNK_TERMS, Buffer, Operation, Outputs, Program, Role
 from protocol.spec.referee import Judgement
+from tests.training_setting import (
+    DEMO_MODEL,
+    INNER_STEPS,
+    PEAK_LEARNING_RATE,
+    SEQUENCES_PER_STEP,
+    build_training,
+)
 
 MODELS = {
     "tiny": (ModelConfig(256, 32, 96, 2, 4, 2, 32), 128),

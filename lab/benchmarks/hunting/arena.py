@@ -19,14 +19,6 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 from lab.benchmarks.honesty.planted import MODELS as HONESTY_MODELS
-from lab.benchmarks.setting import (
-    PEAK_LEARNING_RATE,
-    build_training,
-    get_heldout_batch,
-    list_configurations,
-    propose_limits,
-    read_standard_library,
-)
 from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
 from protocol.compute.audit.compare import measure_distances
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
@@ -38,6 +30,14 @@ from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, Traini
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_learning_rate_sum
+from tests.training_setting import (
+    PEAK_LEARNING_RATE,
+    build_training,
+    get_heldout_batch,
+    list_configurations,
+    propose_limits,
+    read_standard_library,
+)
 
 MODELS = {"mouse": (ModelConfig(256, 16, 48, 1, 2, 1, 32), DEFAULT_CHUNK_TERMS), **HONESTY_MODELS}
 """11,000, 34,000, 0.2 million and 0.97 million parameters; longest sum."""

@@ -24,7 +24,6 @@ from typing import Any
 import torch
 
 from lab.benchmarks.hunting.arena import Calibrated, Ground
-from lab.benchmarks.setting import compute_heldout_loss
 from protocol.actions.audit.audit_records import EndsShown, ShownWork
 from protocol.actions.audit.audit_room import AuditTask, StateShelf
 from protocol.actions.audit.replaying import judge_ends, judge_work
@@ -42,6 +41,7 @@ from tests.attacks.defence import take_shared_step
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
+from tests.training_setting import compute_heldout_loss
 
 FIRST_DECADE = -4
 BINS_PER_DECADE = 10

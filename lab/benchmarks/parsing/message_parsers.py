@@ -8,7 +8,6 @@ import msgspec
 from msgspec import inspect
 
 from lab.benchmarks.parsing.mutating import Parser
-from lab.vectors.table import ACCOUNT
 from protocol.actions.audit import audit_messages as audit
 from protocol.actions.dispute import step_serving as dispute
 from protocol.actions.merge import global_model as merge
@@ -19,6 +18,7 @@ from protocol.adapters.wire import conventions, session
 from protocol.spec.calibration_rules import compute_profile_digest
 from protocol.spec.codec import decode_state, encode_state
 from protocol.spec.containers import StateHeader
+from tests.fixed_values import ACCOUNT
 from tests.protocol.spec.profiles import make_profile
 
 AUDIT: tuple[type[Message], ...] = (

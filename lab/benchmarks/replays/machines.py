@@ -36,7 +36,6 @@ from torch import Tensor
 
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
-from lab.benchmarks.setting import INNER_STEPS, build_trace_tree
 from protocol.actions.dispute.step_judging import SHAKES, is_explained
 from protocol.compute.audit.compare import Verdict, judge_state, rank_excess, shake, unshake
 from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault
@@ -47,6 +46,7 @@ from protocol.compute.program.task_program import build_program, describe_progra
 from protocol.spec.containers import Limits
 from protocol.spec.schedule import compute_learning_rate_sum
 from scripts.calibrate_commands import SEED, Segment, Workplace
+from tests.training_setting import INNER_STEPS, build_trace_tree
 
 Product = Callable[..., Tensor]
 """Of two matrices, or batches of them, `out` as in `torch.mm`: where it is missing a new tensor."""

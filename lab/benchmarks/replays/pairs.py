@@ -26,15 +26,6 @@ from typing import TypeVar
 
 import torch
 
-from lab.benchmarks.setting import (
-    DEMO_MODEL,
-    INNER_STEPS,
-    ROUNDS,
-    build_demo_schedule,
-    build_training,
-    open_demo_corpus,
-    read_standard_library,
-)
 from protocol.compute.audit.calibrate import FLOORS
 from protocol.compute.audit.compare import (
     ILL_CONDITIONED_RATIO,
@@ -50,6 +41,15 @@ from protocol.spec.calibration_rules import MARGIN
 from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import nearest
 from scripts.calibrate_commands import Segment, Workplace
+from tests.training_setting import (
+    DEMO_MODEL,
+    INNER_STEPS,
+    ROUNDS,
+    build_demo_schedule,
+    build_training,
+    open_demo_corpus,
+    read_standard_library,
+)
 
 CONSTANT_TOKEN = 32
 

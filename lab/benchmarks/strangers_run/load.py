@@ -22,6 +22,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.session import Peer
 from protocol.spec.typed_data import SigningDomain
+from tests.fixed_values import MALFORMED_REQUESTS
 
 READERS = 24
 STREAMS = 4
@@ -34,13 +35,6 @@ BATCH = 100
 """Connections that are opened between two pauses."""
 NICE = 19
 """The strangers' own processor time is not the node's: on one machine they yield to everybody."""
-GARBAGE = (
-    b"\x00\xff" * 200 + b"\r\n\r\n",
-    b"GET / HTTP/9.9\r\n\r\n",
-    b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
-    b"POST /desk/echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-    b"GET /status HTTP/1.1\r\n" + b"x: y\r\n" * 500 + b"\r\n",
-)
 
 
 @dataclass(frozen=True)
@@ -139,7 +133,7 @@ async def speak_garbage(target: Target, number: int, seen: Counter[str]) -> None
                 address = (f"127.0.3.{1 + number}", 0)
                 reader, writer = await asyncio.open_connection(*target.place, ssl=context, local_addr=address)
                 unsigned = f"GET {target.path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-                writer.write((*GARBAGE, unsigned)[count % (1 + len(GARBAGE))])
+                writer.write((*MALFORMED_REQUESTS, unsigned)[count % (1 + len(MALFORMED_REQUESTS))])
                 status = (await reader.readline()).split(b" ")[1:2]
                 seen[f"malformed {status[0].decode() if status else 'dropped'}"] += 1
                 writer.close()

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from lab.benchmarks.setting import propose_limits
 from node.submit import RoundPlan
 from protocol.compute.audit.compare import Distances
 from protocol.spec.containers import ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.terms import LIMITS_LOCAL, ROUNDS_UNDER_WAY, GameWindows
 from tests.e2e.demo.plan import AMOUNTS, HELDOUT_BYTES, HONEST_MAXIMA
+from tests.training_setting import propose_limits
 
 HONEST, SILENT_VERIFIER, FALSE_SOLVER = "honest", "silent_verifier", "false_solver"
 

@@ -5,12 +5,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from lab.benchmarks.setting import compute_heldout_loss, get_heldout_batch
 from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.runtime.party import Duty, Party
 from protocol.spec.containers import OuterHeader
 from protocol.spec.game.state import RoundPhase
+from tests.training_setting import compute_heldout_loss, get_heldout_batch
 
 HELDOUT_ROWS = 64
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lab.benchmarks.setting import propose_limits
 from node.submit import RoundPlan
 from protocol.compute.audit.compare import Distances
 from protocol.spec.containers import ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.terms import GameAmounts, GameWindows
 from protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
+from tests.training_setting import propose_limits
 
 DATASET_BYTES = 1_000_000
 HELDOUT_BYTES = 40_000

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.setting import BUILD
+from lab.benchmarks.reports import BUILD
 from protocol.spec.program import Operation
 
 KINDS = {kind.name for kind in Operation}

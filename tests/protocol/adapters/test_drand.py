@@ -6,10 +6,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from lab.vectors.randomness_cases import ROUND_1000
 from protocol.adapters.chain.randomness import fetch_signature
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.quicknet import CHAIN_HASH
+from tests.fixed_values import ROUND_1000
 
 CLOSED = "http://127.0.0.1:1"
 Handler = Callable[[web.Request], Awaitable[web.Response]]

@@ -1,6 +1,5 @@
 """A small well-formed task, for tests that need any task at all."""
 
-from lab.vectors.table import ACCOUNT, LIMITS, bits, word
 from protocol.spec import merkle
 from protocol.spec.containers import (
     ModelConfig,
@@ -13,6 +12,7 @@ from protocol.spec.containers import (
 from protocol.spec.float32 import nearest
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from tests.fixed_values import ACCOUNT, LIMITS, bits, word
 
 
 def sample_task() -> TaskSpec:

@@ -7,9 +7,9 @@ from py_ecc.bls.point_compression import decompress_G1
 from py_ecc.bls.typing import G1Compressed
 from py_ecc.optimized_bls12_381.optimized_curve import normalize
 
-from lab.vectors.randomness_cases import ROUND_1000, TIMESTAMP_S
 from protocol.spec import quicknet
 from protocol.spec.errors import InvalidInput
+from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 
 PUBLISHED = "fe290beca10872ef2fb164d2aa4442de4566183ec51c56ff3cd603d930e54fdd"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
-from lab.vectors.randomness_cases import ROUND_1000, TIMESTAMP_S
 from protocol.adapters.chain import randomness
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.event_logs import EventReader
@@ -19,6 +18,7 @@ from protocol.spec import quicknet
 from protocol.spec.errors import EnvironmentFault
 from scripts import devnet
 from scripts.deploy import compute_creation_code
+from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment
 
 

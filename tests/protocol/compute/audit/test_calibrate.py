@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lab.benchmarks.setting import list_configurations, propose_limits
 from protocol.compute.audit.calibrate import (
     FLOORS,
     Survey,
@@ -23,6 +22,7 @@ from protocol.compute.program.step import Batch, TrainingState, train_segment
 from protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from tests.training_setting import list_configurations, propose_limits
 
 
 # --- Classes, stages, configurations ------------------------------------------------------------------------

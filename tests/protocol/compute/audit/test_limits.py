@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from lab.benchmarks.setting import find_maxima, list_configurations, propose_limits, train_plainly
 from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
 from protocol.compute.audit.compare import judge_state, measure_distances
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
@@ -22,6 +21,12 @@ from protocol.spec.containers import Limits, TrainingSpec
 from protocol.spec.float32 import nearest
 from protocol.spec.schedule import compute_learning_rate
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.training_setting import (
+    find_maxima,
+    list_configurations,
+    propose_limits,
+    train_plainly,
+)
 
 STEPS = 5
 STAGES = (0, 10, 40)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab.benchmarks.setting import build_trace_tree
 from protocol.compute.bounds.fault import (
     ClaimedTrace,
     FaultFinder,
@@ -33,6 +32,7 @@ from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import SMALL_LEAVES, Operation, Program, Role, leaf_bytes
 from protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root, encode_head
 from tests.protocol.compute.python_referee import judge_shown
+from tests.training_setting import build_trace_tree
 
 Change = Callable[[int, dict[int, Tensor]], None]
 """Told of each node when it has been computed, with all tensors: may change its output."""

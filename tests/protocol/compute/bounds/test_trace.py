@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab.benchmarks.setting import build_trace_tree
 from protocol.compute.bounds.trace import Retraced, TraceTree, retrace
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import Corpus, get_batch
@@ -19,6 +18,7 @@ from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
 from protocol.spec.program import INDEX_ROLES, INPUTS, Program, Role, leaf_bytes
+from tests.training_setting import build_trace_tree
 
 Trace = dict[int, Tensor]
 BEACON = b"\5" * 32

@@ -3,13 +3,13 @@ from hashlib import sha256
 import pytest
 import torch
 
-from lab.benchmarks.setting import get_heldout_batch
 from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.drawing import draw_sample_start
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.merkle import compute_data_root
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.training_setting import get_heldout_batch
 
 BEACON = sha256(b"beacon").digest()
 

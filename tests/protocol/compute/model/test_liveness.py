@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab.benchmarks.setting import DEMO_MODEL
 from protocol.compute.model.liveness import find_dead_parameters, require_live_parameters, shrink
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from tests.protocol.compute.conftest import TINY, build_tiny_training
+from tests.training_setting import DEMO_MODEL
 
 
 def test_require_live_parameters_passes_the_models_at_hand(spec: TrainingSpec) -> None:

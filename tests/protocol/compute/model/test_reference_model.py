@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from lab.benchmarks.setting import compute_heldout_loss, get_heldout_batch
 from protocol.compute.digest import tensor_bytes
 from protocol.compute.model.batches import Corpus
 from protocol.compute.model.model_export import export_texts
@@ -27,6 +26,7 @@ from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
+from tests.training_setting import compute_heldout_loss, get_heldout_batch
 
 INITIAL_DIGEST = "61054c053ee778911702590dbc8e16f94703284473f53a29eb2dda852fb6b447"
 """SHA-256 of the tiny model's initial bytes with seed 5; a change is another protocol version."""

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.benchmarks.setting import list_configurations
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_bytes
 from protocol.compute.outer import outer_tensors
@@ -24,6 +23,7 @@ from protocol.spec import outer as reference
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import float_to_bits, nearest, unpack_bits
 from protocol.spec.params import LEAF_ELEMENTS
+from tests.training_setting import list_configurations
 
 RATE, MOMENTUM = float_to_bits(nearest(0.7)), float_to_bits(nearest(0.9))
 finite_floats = st.floats(

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 
-from lab.benchmarks.setting import DEMO_MODEL, SEQUENCES_PER_STEP
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.program import task_program
 from protocol.compute.program.task_program import (
@@ -43,6 +42,7 @@ from tests.protocol.compute.conftest import TINY, build_tiny_training
 from tests.protocol.compute.programs import require_single_writers, run_python
 from tests.protocol.spec.program_decoding import decode_program, encode_program
 from tests.protocol.spec.sample import sample_task
+from tests.training_setting import DEMO_MODEL, SEQUENCES_PER_STEP
 
 GOLDEN = Path(__file__).with_name("golden_program.json")
 REWRITE = "TOUCHSTONE_REWRITE_GOLDEN"

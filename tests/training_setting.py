@@ -1,21 +1,7 @@
-"""What the benchmarks share: the demo's model, optimizer and text, limits from distances, and how a result
-is written.
+"""The demo's model, optimizer and text as tests and benchmarks train them, and what is measured on it."""
 
-What people look at: the held-out loss of a global model.
-
-Limits straight from measured distances, without the profiles of several operators.
-
-The tree of a whole step at once; a node hashes each buffer as the step makes it (`trace.py`).
-"""
-
-import json
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +10,6 @@ from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration, count_
 from protocol.compute.audit.compare import Distances, Floors
 from protocol.compute.bounds.check import Provider
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.determinism import describe_kernels
 from protocol.compute.model.batches import Corpus, dataset_root, open_corpus
 from protocol.compute.model.reference_model import build_tables, compute_loss, split_parameters
 from protocol.compute.model.reference_step import plain_step
@@ -108,7 +93,6 @@ def build_trace_tree(program: Program, get_tensor: Provider) -> TraceTree:
     return TraceTree(program, compute_levels(roots), get_tensor)
 
 
-BUILD = Path(__file__).resolve().parents[2] / "build"
 DEMO_MODEL = ModelConfig(
     vocabulary_size=256,
     hidden_size=128,
@@ -191,21 +175,3 @@ def train_plainly(
             )
         state = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return state
-
-
-def write_report(name: str, content: dict[str, Any]) -> Path:
-    """Writes build/<name>/report.json with the machine and the command; returns its path."""
-    path = BUILD / name / "report.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    report = {**content, "machine": asdict(describe_kernels()), "command": sys.argv}
-    path.write_text(json.dumps(report, indent=2) + "\n")
-    return path
-
-
-def read_report(name: str, *short: str) -> dict[str, Any]:
-    """The last report of another benchmark; its short form is run first where there is none."""
-    paths = [BUILD / folder / "report.json" for folder in (name, f"{name}-short")]
-    if not any(path.exists() for path in paths):
-        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *short], check=True)
-    content: dict[str, Any] = json.loads(next(path for path in paths if path.exists()).read_text())
-    return content
