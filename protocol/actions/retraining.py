@@ -9,8 +9,9 @@ Several pruned rounds may be disputed at once: they are answered one after the o
 first. Meanwhile the node's own claim is trained where there is time. Silence costs the seat and a late claim
 only a fee, but a dispute costs little, and must not buy the claims of an honest solver. An answer waits for
 the claim as long as its clock leaves room for both. That room counts a whole round of training for the claim,
-and one for each answer that must be given. The work has a thread of its own, so that asyncio's threads stay
-free: the server reads its files in them.
+one for each answer that must be given, and one segment: what the claim trains when an answer becomes urgent.
+The clock is read anew whenever one of them goes on. The work has a thread of its own, so that asyncio's
+threads stay free: the server reads its files in them.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class Retraining:
         self._entered: dict[Turn, asyncio.Event] = {}
         self._holder: Turn | None = None
         self._changed = asyncio.Event()
-        self._own: tuple[int, int] | None = None
+        self._own: tuple[Callable[[], int], int, int] | None = None
 
     @asynccontextmanager
     async def take_turn(self, until: int) -> AsyncIterator[Turn]:
@@ -67,11 +68,12 @@ class Retraining:
         async with self.take_turn(until):
             return await self.run(work, *arguments)
 
-    async def let_own_go(self, block: int, round_blocks: int) -> None:
+    async def let_own_go(self, get_block: Callable[[], int], round_blocks: int, segment_blocks: int) -> None:
         """Before each segment of the own claim: wait for what must be answered first, and hold back what
-        can wait, until `end_own`. block: now; round_blocks: the longest that a round of training takes."""
+        can wait, until `end_own`. get_block: the head of the chain now; round_blocks and segment_blocks: the
+        longest that training a round, or one of its segments, takes."""
+        self._own = (get_block, round_blocks, segment_blocks)
         while True:
-            self._own = (block, round_blocks)
             if not any(self._is_urgent(until) for until, _ in self._entered):
                 return
             self._pass_on()
@@ -113,6 +115,6 @@ class Retraining:
     def _is_urgent(self, until: int) -> bool:
         """Whether the time until this block does not hold the own claim and all answers, a round each."""
         assert self._own is not None
-        block, round_blocks = self._own
+        get_block, round_blocks, segment_blocks = self._own
         answers = sum(until < AUDITS for until, _ in self._entered)
-        return until < block + (1 + answers) * round_blocks
+        return until < get_block() + (1 + answers) * round_blocks + segment_blocks

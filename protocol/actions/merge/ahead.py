@@ -15,7 +15,7 @@ from functools import partial
 from protocol.actions.merge.merge_records import MergeKey, compute_basis, find_own_slot
 from protocol.actions.merge.merge_signing import judge_round
 from protocol.actions.merge.outer_step import find_own_merge, get_root, make_key, merge_claims
-from protocol.actions.merge.training import Origin, finish_claim, get_basis, is_whole, read_origin
+from protocol.actions.merge.training import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
 from protocol.actions.merge.work import is_fetched
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.errors import EnvironmentFault
@@ -59,8 +59,10 @@ def find_guess(party: Party, block: int) -> Guess | Wait | None:
     until = (game_round.closed or 0) + state.terms.windows.audit_max // FETCH_DIVISOR
     if slots != likely and block <= until:
         return Wait(until + 1)
+    possible = list_open(state, game_round, block)
+    party.task.pruning.possible = (game_round.index, frozenset(possible))
     beacon = _find_next_beacon(party, state, game_round, slots, block)
-    if beacon is None or 2 * len(slots) <= len(list_open(state, game_round, block)):
+    if beacon is None or 2 * len(slots) <= len(possible):
         return None
     return Guess(make_key(game_round, slots), beacon, state, slots, block)
 
@@ -101,7 +103,7 @@ class TrainAhead:
         """Merge as posting does, and train until the claim is written down. Raises EnvironmentFault, at the
         next boundary, once the guess is another one or the round opens on another root."""
         root = get_root(await merge_claims(party, self.key))
-        async with party.task.locks["claim", self.index]:
+        async with party.task.locks[TRAINING]:
             origin = self.require_origin(party, root)
             claims = f"{len(self.key.slots)} claims of round {self.key.round}"
             party.say(f"round {self.index}: training ahead, on what {claims} come to")

@@ -117,6 +117,7 @@ async def merge_claims(party: Party, key: MergeKey) -> MergeMade:
             rates = (terms.outer_learning_rate, terms.outer_momentum)
             after = await asyncio.to_thread(merge, before, deltas, *rates)
             header = await asyncio.to_thread(keep_outer, party, after)
+            party.task.pruning.merged = key
             if key not in book.merges:
                 book.write(MergeMade(party.task.task, *key, header.weights_root, header.momentum_root))
         return book.merges[key]

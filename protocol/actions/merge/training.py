@@ -134,13 +134,15 @@ def read_origin(party: Party, state: GameState, game_round: GameRound) -> Origin
     return Origin(game_round.index, game_round.base_root, game_round.beacon, shard, carried)
 
 
+TRAINING = ("training", None)
+"""The lock of training: one own claim at a time, since two at once would both be late."""
 Require = Callable[[], object]
 """Raises EnvironmentFault where a round is, or will be, trained from something else."""
 
 
 async def finish_claim(party: Party, origin: Origin, require: Require) -> ClaimFinished:
-    """The claim of a round: trained, if that is not done, and written down. One at a time; `require` is asked
-    before each segment.
+    """The claim of a round: trained, if that is not done, and written down. The caller holds `TRAINING`;
+    `require` is asked before each segment.
 
     Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also where
     all was trained ahead, since the root may be posted over other claims than those that it comes from."""
@@ -188,10 +190,13 @@ async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require
     answer on chain is computed that has no time to wait (`Retraining`)."""
     state, first = await _resume(party, origin, work)
     round_blocks = party.game.terms.windows.train_min
+    segment_blocks = -(-round_blocks // party.task.spec.terms.segment_count)
     keeping: Awaitable[None] = asyncio.sleep(0)
     try:
         for segment in range(first, party.task.spec.terms.segment_count):
-            await party.task.retraining.let_own_go(party.state.head_block, round_blocks)
+            await party.task.retraining.let_own_go(
+                lambda: party.state.head_block, round_blocks, segment_blocks
+            )
             require()
             state = await _train_segment(party, origin, segment, state)
             await keeping
@@ -261,8 +266,8 @@ class MakeClaim:
     basis: bytes
 
     async def perform(self, party: Party) -> None:
-        """Train what is not trained yet, write the claim down, send it."""
-        async with party.task.locks["claim", self.round]:
+        """Train what is not trained yet, write the claim down, send it. Raises as `require_round` does."""
+        async with party.task.locks[TRAINING]:
             origin = read_origin(party, party.game, self.require_round(party))
             finished = await finish_claim(party, origin, partial(self.require_round, party))
             game_round = self.require_round(party)
@@ -270,15 +275,25 @@ class MakeClaim:
         await party.chain.rounds.commit(party.task.task, self.round, *words)
 
     def require_round(self, party: Party) -> GameRound:
-        """The round, as long as it is trained from the same. Raises EnvironmentFault after a reorg or a
-        fall."""
-        game_round = party.game.rounds.get(self.round)
+        """The round, as long as it is trained from the same and takes this node's claim. Raises
+        EnvironmentFault after a reorg or a fall, and once the round has closed without the claim: training on
+        would take time from the next round."""
+        state = get_state_at(party.game, party.state.head_block + 1)
+        game_round = state.rounds.get(self.round)
         if game_round is None or get_basis(game_round) != self.basis:
             raise EnvironmentFault(
                 what="the round starts from something else now",
                 expected=f"round {self.round} on the base root and beacon that it was trained from",
                 actual="others, or none",
                 remedy="Nothing is lost but time: the round is trained anew.",
+            )
+        slot = find_own_slot(state, game_round, party.account)
+        if game_round.closed is not None and slot not in game_round.claims:
+            raise EnvironmentFault(
+                what="the round has closed without this node's claim",
+                expected=f"a commitment to round {self.round} by block {game_round.closed}",
+                actual="none: training took too long",
+                remedy="Nothing to do: the node goes on with the next round.",
             )
         return game_round
 

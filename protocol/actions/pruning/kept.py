@@ -2,7 +2,7 @@
 
 It is a pure function of the machine's state and the node's own books.
 
-    whole       the two rounds that were opened last, and what is trained ahead
+    whole       the two rounds that were opened last, and what is trained ahead, on the guesses that count
     older       boundary 0 of the own claim, until the round's duties end
                 + what an auditor, a dispute or a question may want of it now
                 inputs of the outer step, until the root cannot be contested
@@ -19,6 +19,7 @@ from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.merge_records import (
     ClaimBook,
     ClaimWork,
+    MergeKey,
     compute_basis,
     find_carried_round,
     find_own_slot,
@@ -59,8 +60,8 @@ REJECTIONS = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.R
 @dataclass(frozen=True)
 class Books:
     """What a node knows besides the chain. initial: the model that the task begins with; unlike_until: up to
-    this round nothing can be recomputed on this machine; begun: what was trained last (both of
-    `PruningMemory`)."""
+    this round nothing can be recomputed on this machine; begun, possible, merged: what was trained last,
+    which claims may still be merged, and what was merged last (all four of `PruningMemory`)."""
 
     account: str
     initial: OuterHeader
@@ -70,6 +71,8 @@ class Books:
     inner: InnerBook
     unlike_until: int = -1
     begun: tuple[tuple[int, bytes], ...] = ()
+    possible: tuple[int, frozenset[int]] | None = None
+    merged: MergeKey | None = None
 
 
 def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
@@ -100,14 +103,16 @@ def _keep_model(books: Books, root: bytes | None, reason: str) -> Kept:
 
 
 def _keep_outer_step(state: GameState, books: Books, game_round: GameRound) -> Kept:
-    """What a contest of the round's root needs: the states before and after, own merges that differ too. Of a
-    recent round every own merge: after a reorg another one may be posted."""
+    """What a contest of the round's root needs: the states before and after, the own merge of what was posted
+    too where it differs. Any other merge can be computed again from the pseudo-gradients; those behind a kept
+    guess, and the last one, stay as well."""
     for root in (game_round.base_root, game_round.root):
         yield from _keep_model(books, root, "its root can be contested")
     posted = None if game_round.root is None else make_key(game_round, game_round.merged)
+    starts = _list_guessed_weights(state, books) if is_recent(state, game_round.index) else set()
     for key, made in list(books.claims.merges.items()):
         is_of_round = key[:2] == (game_round.index, game_round.base_root)
-        if is_of_round and (posted in (None, key) or is_recent(state, game_round.index)):
+        if is_of_round and (key in (posted, books.merged) or made.weights_root in starts):
             tensors = name_tensors(made.weights_root, made.momentum_root)
             yield from ((one, "an own merge of a round whose root can be contested") for one in tensors)
 
@@ -121,28 +126,33 @@ def _find_outer(books: Books, root: bytes | None) -> OuterHeader | None:
 
 # --- Own claims ---------------------------------------------------------------------------------------------
 def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
-    ahead = list[tuple[int, bytes]]()
     for (index, basis), work in list(books.claims.works.items()):
         game_round = state.rounds.get(index)
         if game_round is None or game_round.beacon is None:
-            # It is trained ahead, on a guess; or the round is forgotten.
-            if index >= state.next_round or game_round is not None:
-                ahead.append((index, basis))
-        elif (index, basis) == _name_work(game_round) and is_answerable(state, game_round, block):
+            continue  # It is trained ahead, on a guess; or the round is forgotten.
+        if (index, basis) == _name_work(game_round) and is_answerable(state, game_round, block):
             if is_recent(state, index) or index <= books.unlike_until:
                 yield from _keep_whole(work)
             else:
                 yield from _keep_start(state, books, game_round, work, block)
         elif is_just_dealt(game_round, block):
             yield from _keep_whole(work)
-    for place in _list_guesses(books, ahead):
+    for place in _list_guesses(state, books):
         yield from _keep_whole(books.claims.works[place])
 
 
-def _list_guesses(books: Books, ahead: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Of each round the newest guesses, for a wrong one is of no use; the one that is trained on now is the
-    last, also where it was made before. And the one that merges the most claims: votes that take claims out
-    of the guess and put them back must not cost a round of training."""
+def _list_guessed_weights(state: GameState, books: Books) -> set[bytes]:
+    """Roots of the weights that the guesses which are kept start from."""
+    works = (books.claims.works[place] for place in _list_guesses(state, books))
+    return {work.boundaries[0].weights_root for work in works if 0 in work.boundaries}
+
+
+def _list_guesses(state: GameState, books: Books) -> Iterator[tuple[int, bytes]]:
+    """Of each round that is trained ahead the newest guesses, for a wrong one is of no use; the one that is
+    trained on now is the last, also where it was made before. And the one that merges the most claims, all of
+    which can still be merged: votes that take claims out of the guess and put them back must not cost a round
+    of training."""
+    ahead = [place for place in list(books.claims.works) if _is_ahead(state, place[0])]
     told = [place for place in books.begun if place in ahead]
     ordered = [*(place for place in ahead if place not in told), *told]
     for index in {index for index, _ in ordered}:
@@ -150,13 +160,23 @@ def _list_guesses(books: Books, ahead: list[tuple[int, bytes]]) -> Iterator[tupl
         yield from {*guesses[-NEWEST_GUESSES:], max(guesses, key=partial(_count_merged, books))}
 
 
+def _is_ahead(state: GameState, index: int) -> bool:
+    """Whether a round is trained on a guess, if at all."""
+    game_round = state.rounds.get(index)
+    return index >= state.next_round if game_round is None else game_round.beacon is None
+
+
 def _count_merged(books: Books, place: tuple[int, bytes]) -> int:
-    """How many claims are merged in what a round is trained from; 0 where the merge is not known."""
-    first = books.claims.works[place].boundaries.get(0)
-    merges = [made for key, made in list(books.claims.merges.items()) if key.round == place[0] - 1]
-    return max(
-        (len(one.slots) for one in merges if first and one.weights_root == first.weights_root), default=0
-    )
+    """How many claims are merged in what a round is trained from; 0 where the merge is not known, or one of
+    them cannot be merged any more."""
+    first, closed = books.claims.works[place].boundaries.get(0), place[0] - 1
+    known, possible = books.possible or (closed, None)
+    counts = [0]
+    for key, made in list(books.claims.merges.items()):
+        is_start = key.round == closed and first is not None and made.weights_root == first.weights_root
+        if is_start and (known != closed or possible is None or possible.issuperset(key.slots)):
+            counts.append(len(key.slots))
+    return max(counts)
 
 
 def _keep_whole(work: ClaimWork) -> Kept:

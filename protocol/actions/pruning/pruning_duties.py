@@ -151,7 +151,8 @@ def open_books(party: Party) -> Books:
     """What this node knows besides the chain."""
     task = party.task
     known = (task.claims, task.audits.room.book, task.cases, get_inner(party))
-    remembered = (task.pruning.unlike_until, task.pruning.begun)
+    memory = task.pruning
+    remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
     return Books(party.account, get_initial_header(party), *known, *remembered)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.merge.merge_records import ClaimBook
+from protocol.actions.merge.merge_records import ClaimBook, MergeKey
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.journal import Journal
 from protocol.spec.containers import OuterHeader, StateHeader
@@ -27,7 +27,7 @@ WHOLE_ROUNDS = 2
 NEWEST_GUESSES = 2
 """The newest guesses that a round to come is trained on: of these too."""
 WHOLE_GUESSES = NEWEST_GUESSES + 1
-"""And of the one that merges the most claims."""
+"""And of the one that merges the most claims, among those that can still be right."""
 
 
 def is_recent(state: GameState, index: int) -> bool:
@@ -214,14 +214,17 @@ def _chain(groups: Iterable[Iterable[BlobKey]]) -> Iterator[BlobKey]:
 class PruningMemory:
     """done: the stages (`windows.list_stages`) of the last pruning; strays: blobs that no record names, and
     the block in which each was first seen so; foreign: what other tasks of this home name, None until it was
-    looked up; begun: (round, basis) of the last claims that were trained, the newest last; unlike_until: up
-    to this round claims and votes were computed with other bits than this machine computes now, -1 where
-    there are none."""
+    looked up; begun: (round, basis) of the last claims that were trained, the newest last; possible: slots
+    of a closed round whose claims are or may become mergeable, as the votes that this node knows say; merged:
+    the merge that was computed last; unlike_until: up to this round claims and votes were computed with other
+    bits than this machine computes now, -1 where there are none."""
 
     done: object = None
     strays: dict[BlobKey, int] = field(default_factory=dict)
     foreign: frozenset[BlobKey] | None = None
     begun: tuple[tuple[int, bytes], ...] = ()
+    possible: tuple[int, frozenset[int]] | None = None
+    merged: MergeKey | None = None
     unlike_until: int = -1
 
     def note_work(self, index: int, basis: bytes) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge import ahead
@@ -15,9 +17,12 @@ from protocol.actions.merge.ahead import TrainAhead
 from protocol.actions.merge.training import is_whole
 from protocol.actions.merge.work import name_claim
 from protocol.actions.pruning.pruning_duties import Prune
+from protocol.actions.pruning.windows import WHOLE_GUESSES
 from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import BlobKind
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.statements import VoteWord
+from tests.protocol.actions.merge import stage as stages
 from tests.protocol.actions.merge.stage import TASK, Stage, give, hand, open_stage
 from tests.protocol.actions.pruning.test_pruning_duties import list_due
 
@@ -28,14 +33,18 @@ async def open_audited(stage: Stage) -> Party:
     game_round, first = stage.draw(), stage.parties[1]
     give(first, *map(hand, (0, 1, 2)))
     await stage.fetch_all(1)
-    handed: Any = first.task.audits
-    handed.room = SimpleNamespace(book=AuditBook(first.journal, TASK))
-    first.joined = replace(first.task, cases=CaseBook(first.journal, TASK))
-    first.state.inner[TASK] = InnerBook(10)
+    _open_books(first)
     windows = stage.world.state.terms.windows
     stage.world.jump((game_round.closed or 0) + windows.audit_max // 8 + 1)
     stage.sync()
     return first
+
+
+def _open_books(party: Party) -> None:
+    handed: Any = party.task.audits
+    handed.room = SimpleNamespace(book=AuditBook(party.journal, TASK))
+    party.joined = replace(party.task, cases=CaseBook(party.journal, TASK))
+    party.state.inner[TASK] = InnerBook(10)
 
 
 async def train_ahead(stage: Stage, party: Party, *slots: int) -> bytes:
@@ -80,6 +89,62 @@ async def test_votes_that_take_claims_out_and_put_them_back_cost_no_training(tmp
         assert not _list_ahead(stage, party), (
             "the guess that the round began with is right again, and trained"
         )
+
+
+async def open_five(stage: Stage) -> Party:
+    """The first of five nodes, once all pseudo-gradients of round 0 are there."""
+    await stage.commit(1, 2, 3, 4, 5)
+    game_round, party = stage.draw(), stage.parties[1]
+    await stage.fetch_all(1)
+    _open_books(party)
+    stage.world.jump((game_round.closed or 0) + stage.world.state.terms.windows.audit_max // 8 + 1)
+    stage.sync()
+    give(party)
+    await _follow(stage, party, 0, 1, 2, 3, 4)
+    return party
+
+
+@pytest.fixture
+def five_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "SOLVERS", (1, 2, 3, 4, 5))
+    monkeypatch.setattr(stages, "AUDITORS", range(11, 20))
+
+
+@pytest.mark.usefixtures("five_solvers")
+async def test_a_guess_that_cannot_be_right_any_more_takes_no_place(tmp_path: Path) -> None:
+    """One solver serves no auditor, so its claim is void for good. Two verifiers say UNSERVED, each of
+    another claim, one after the other: the guess that all other claims are merged is right in the end."""
+    async with open_stage(tmp_path, 1, 2, 3, 4, 5, solver_seats=5) as stage:
+        party, own = await open_five(stage), stage.get_slot(1)
+        void, y, z, w = (slot for slot in range(5) if slot != own)
+        votes = [hand(void, VoteWord.UNSERVED), hand(void, VoteWord.UNSERVED, rank=1)]
+        give(party, *votes)
+        await _follow(stage, party, own, y, z, w)
+        votes += [hand(y, VoteWord.UNSERVED)]
+        give(party, *votes)
+        await _follow(stage, party, own, z, w)
+        votes += [hand(y, rank=1), hand(y, rank=2), hand(z, VoteWord.UNSERVED)]
+        give(party, *votes)
+        await _follow(stage, party, own, y, w)
+        votes += [hand(z, rank=1), hand(z, rank=2)]
+        give(party, *votes)
+        assert not _list_ahead(stage, party), "what all honest claims come to was trained, and is right"
+
+
+@pytest.mark.usefixtures("five_solvers")
+async def test_merges_of_guesses_that_went_go_too(tmp_path: Path) -> None:
+    """Each vote of a liar makes another guess, and each guess another merge, of 8 bytes a parameter."""
+    async with open_stage(tmp_path, 1, 2, 3, 4, 5, solver_seats=5) as stage:
+        party, own = await open_five(stage), stage.get_slot(1)
+        others = [slot for slot in range(5) if slot != own]
+        votes: list[Any] = []
+        for slot in others:
+            give(party, *votes, hand(slot, VoteWord.UNSERVED))
+            await _follow(stage, party, own, *(one for one in others if one != slot))
+            votes += [hand(slot, VoteWord.UNSERVED), hand(slot, rank=1), hand(slot, rank=2)]
+        here = {key.root for key in party.store.list_keys(BlobKind.TENSOR)}
+        merges = [one for one in party.task.claims.merges.values() if one.momentum_root in here]
+        assert len(party.task.claims.merges) == 5 and len(merges) <= WHOLE_GUESSES
 
 
 async def _follow(stage: Stage, party: Party, *slots: int) -> None:
