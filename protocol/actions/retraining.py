@@ -1,9 +1,10 @@
 """What a node trains again to answer for it: one piece at a time, the most urgent first.
 
     answers in disputes and asks    by the last block of the turn
-    boundaries for auditors         by the last block in which their votes count
-    AUDITS                          carried moments, proofs, steps of a dispute
-    QUESTIONS                       steps that were asked for before a dispute
+    boundaries for auditors         by the last block in which these wait
+    AUDITS                          carried moments, proofs, steps of a dispute or for an auditor, steps of
+                                    others that are judged
+    QUESTIONS                       steps that others than auditors ask for: between two own claims
 
 Several pruned rounds may be disputed at once: they are answered one after the other, the earliest clock
 first. Meanwhile the node's own claim is trained where there is time. Silence costs the seat and a late claim
@@ -108,9 +109,9 @@ class Retraining:
             self._entered[self._holder].set()
 
     def _may_go(self, turn: Turn) -> bool:
-        """What has no last block goes on beside the own claim: it is short."""
+        """What auditors wait for goes on beside the own claim: it is short."""
         until, _ = turn
-        return self._own is None or until >= AUDITS or self._is_urgent(until)
+        return self._own is None or until == AUDITS or self._is_urgent(until)
 
     def _is_urgent(self, until: int) -> bool:
         """Whether the time until this block does not hold the own claim and all answers, a round each."""

@@ -36,8 +36,8 @@ from torch import Tensor
 
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
-from protocol.actions.dispute.step_judging import SHAKES, is_explained
-from protocol.compute.audit.compare import Verdict, judge_state, rank_excess, shake, unshake
+from protocol.actions.dispute.step_judging import SHAKES, compute_cap, is_explained
+from protocol.compute.audit.compare import Verdict, gather_excess, judge_state, shake, unshake
 from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.program.interpreter import Interpreter
@@ -219,9 +219,11 @@ def judge_steps(workplace: Workplace, claimant: str, segment: Segment, limits: L
             place = (training, batches, segment.inner_step + step, 1)
             seeds = range(SEED, SEED + SHAKES)
             results = (unshake(train_segment(shake(before, n), *place)[0], before, n) for n in seeds)
-            noises = (rank_excess(result, own, rate_sum, limits) for result in results)
-            excess = rank_excess(after, own, rate_sum, limits)
-            verdict = replace(verdict, is_beyond=not is_explained(excess, noises))
+            noises = (gather_excess(result, own, rate_sum, limits) for result in results)
+            excess = gather_excess(after, own, rate_sum, limits)
+            undone = replace(before, local_step=own.local_step, global_step=own.global_step)
+            cap = compute_cap(judge_state(undone, own, rate_sum, limits).excess)
+            verdict = replace(verdict, is_beyond=not is_explained(excess, noises, cap))
         found.append(verdict)
         if verdict.is_beyond:
             break

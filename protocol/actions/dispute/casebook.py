@@ -43,7 +43,8 @@ NO_STEP = -1
 @dataclass(frozen=True)
 class CaseMade:
     """Before a dispute is opened: what it is about and its salt, so that it is opened once. step: the one
-    that was judged to lie beyond the limits."""
+    that was judged to lie beyond the limits, from the claimant's state `before` to its state `after` (roots,
+    empty where the claimant showed none)."""
 
     task: Word
     round: int
@@ -53,6 +54,8 @@ class CaseMade:
     segment: int
     signature: bytes
     step: int
+    before: bytes
+    after: bytes
     salt: Word
 
 
@@ -146,34 +149,52 @@ Place = tuple[bytes, int, int]
 """(task, round, segment of this node's claim)"""
 
 MAX_WANTED = 8
-"""Requests that wait, one of each account."""
-MAX_SHOWN = 2
-"""Segments whose step states are kept: the last ones asked for."""
+"""Requests that wait, one of each account: so many of auditors, and so many of others."""
+MAX_SHOWN = {True: 4, False: 2}
+"""Segments whose step states are kept, of auditors and of others: the last ones asked for."""
 MAX_GRANTED = 2
 """Segments that are recomputed for one account in a round."""
+MAX_GRANTED_OTHERS = 4
+"""Segments that are recomputed in a round for all accounts that are no auditors of the segment."""
+
+
+class Asker(NamedTuple):
+    """is_auditor: it was drawn for the segment, or trained it; its judgement hangs on the steps."""
+
+    account: str
+    is_auditor: bool
+
+
+class Steps(NamedTuple):
+    """The k + 1 state roots of a segment, and whether an auditor of it asked for them."""
+
+    roots: tuple[bytes, ...]
+    is_auditor: bool
 
 
 @dataclass
 class StepDesk:
-    """Requests for step states, and their answers, from memory. The caller of `find` has checked that the
-    account may ask."""
+    """Requests for step states, and their answers, from memory. Auditors of a segment go first, and what
+    others ask for takes none of their places. The caller of `find` has checked that the account may ask."""
 
-    wanted: OrderedDict[Place, str] = field(default_factory=OrderedDict)
-    """Who asked first, by segment."""
-    shown: OrderedDict[Place, tuple[bytes, ...]] = field(default_factory=OrderedDict)
-    """The k + 1 state roots, by segment."""
+    wanted: OrderedDict[Place, Asker] = field(default_factory=OrderedDict)
+    """Who asked first, by segment; an auditor counts as the first."""
+    shown: OrderedDict[Place, Steps] = field(default_factory=OrderedDict)
+    """By segment."""
     _granted: Counter[tuple[str, bytes, int]] = field(default_factory=Counter)
 
-    def find(self, account: str, task: bytes, index: int, segment: int) -> bytes | None:
+    def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
         """The roots, one after the other; None where they are not at hand: then the request is noted, unless
         the account has had its share."""
         place = (task, index, segment)
-        if place in self.shown:
-            return b"".join(self.shown[place])
-        has_share = self._granted.get((account, task, index), 0) < MAX_GRANTED
-        is_new = place not in self.wanted and account not in self.wanted.values()
-        if is_new and has_share and len(self.wanted) < MAX_WANTED:
-            self.wanted[place] = account
+        shown = self.shown.get(place)
+        if shown is not None:
+            self.shown[place] = Steps(shown.roots, shown.is_auditor or asker.is_auditor)
+            return b"".join(shown.roots)
+        if self._may_ask(asker, place):
+            self.wanted[place] = asker
+            if asker.is_auditor:
+                self.wanted.move_to_end(place, last=False)
         return None
 
     def drop(self, place: Place) -> None:
@@ -182,11 +203,27 @@ class StepDesk:
 
     def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
         """Show these from now on; what is returned is shown no more."""
-        account = self.wanted.pop(place, None)
-        if account is not None:
-            self._granted[(account, *place[:2])] += 1
-        self.shown[place] = roots
-        return [self.shown.popitem(last=False)[1] for _ in range(len(self.shown) - MAX_SHOWN)]
+        asker = self.wanted.pop(place, Asker("", is_auditor=False))
+        self._granted[(_name_sharer(asker), *place[:2])] += 1
+        self.shown[place] = Steps(roots, asker.is_auditor)
+        alike = [one for one, steps in self.shown.items() if steps.is_auditor == asker.is_auditor]
+        return [
+            self.shown.pop(one).roots for one in alike[: max(0, len(alike) - MAX_SHOWN[asker.is_auditor])]
+        ]
+
+    def _may_ask(self, asker: Asker, place: Place) -> bool:
+        before = self.wanted.get(place)
+        if before is not None and before.is_auditor >= asker.is_auditor:
+            return False
+        alike = [one.account for one in self.wanted.values() if one.is_auditor == asker.is_auditor]
+        share = MAX_GRANTED if asker.is_auditor else MAX_GRANTED_OTHERS
+        has_share = self._granted[(_name_sharer(asker), *place[:2])] < share
+        return has_share and asker.account not in alike and len(alike) < MAX_WANTED
+
+
+def _name_sharer(asker: Asker) -> str:
+    """Auditors have a share each, all others one together."""
+    return asker.account if asker.is_auditor else ""
 
 
 SEARCHES_AT_ONCE = 4

@@ -48,6 +48,7 @@ from protocol.spec.game.disputes import count_open_disputes
 from protocol.spec.game.inner_dispute import InnerDispute, is_pursued
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import SeatRole, StatementRef
+from protocol.spec.game.terms import GameTerms
 from protocol.spec.game.timing import get_statement_until
 from protocol.spec.statements import VoteWord
 
@@ -120,7 +121,7 @@ def _list_own_slanders(party: Party, index: int, votes: list[KnownVote]) -> Iter
 
 
 ASKED_SHARE = 6
-"""A claimant shows its steps within `audit_max` divided by this, or it is disputed unseen."""
+"""A claimant has `audit_max` divided by this to show its steps, besides the time to compute them."""
 OPENING_BLOCKS = 12
 """Kept for an opening of one's own after the end of another's dispute."""
 
@@ -153,11 +154,11 @@ async def judge_case(party: Party, found: Suspicion) -> None:
     book, sentence = party.task.cases, found.sentence
     since = book.first_seen.setdefault(sentence, party.state.head_block)
     try:
-        step = await _find_false_step(party, found)
+        step, around = await _find_false_step(party, found)
     except (ProtocolFault, EnvironmentFault):
-        if party.state.head_block <= since + party.game.terms.windows.audit_max // ASKED_SHARE:
+        if party.state.head_block <= since + compute_patience(party.game.terms):
             raise
-        step = NO_STEP
+        step, around = NO_STEP, (b"", b"")
     name, fields = format_place(sentence), list_fields(sentence)
     if step is None:
         party.say(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
@@ -165,10 +166,18 @@ async def judge_case(party: Party, found: Suspicion) -> None:
         return
     said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
     party.say(f"{name}: {said}: to be disputed")
-    book.write(CaseMade(party.task.task, *fields, step, secrets.token_bytes(32)))
+    book.write(CaseMade(party.task.task, *fields, step, *around, secrets.token_bytes(32)))
 
 
-async def _find_false_step(party: Party, found: Suspicion) -> int | None:
+def compute_patience(terms: GameTerms) -> int:
+    """Blocks in which a claimant shows its steps before it is disputed unseen: the slowest machine that the
+    task admits trains the segment again meanwhile, beside another one of its own claim."""
+    segment_blocks = -(-terms.windows.train_min // terms.segment_count)
+    return terms.windows.audit_max // ASKED_SHARE + 2 * segment_blocks
+
+
+async def _find_false_step(party: Party, found: Suspicion) -> tuple[int | None, tuple[bytes, bytes]]:
+    """The step, None where all lie inside, and the roots of the states around it."""
     ref = found.sentence.ref
     accused = find_accused(get_now(party), ref, find_vote(party, found.sentence))
     assert accused is not None
@@ -179,7 +188,10 @@ async def _find_false_step(party: Party, found: Suspicion) -> int | None:
     headers = await ask_headers(party, claimed, known)
     verdicts: list[Verdict] = []
     await judge_steps(party, claimed, headers, verdicts)
-    return find_false_step(verdicts)
+    step = find_false_step(verdicts)
+    if step is None:
+        return None, (b"", b"")
+    return step, (compute_state_root(headers[step]), compute_state_root(headers[step + 1]))
 
 
 # --- Opening ------------------------------------------------------------------------------------------------

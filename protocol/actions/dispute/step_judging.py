@@ -7,33 +7,45 @@ as they are, with one step's learning rate.
 
 At many times the usual rate a single step multiplies noise as well (docs/decisions/0037-drift.md). So a step
 beyond the limits is computed up to SHAKES times more, each time from weights shaken otherwise in their last
-bit. It is drift as well if MARGIN times the distance of the own results covers it, up to NOISE_CAP limits.
-That comparison goes element by element in the order of their sizes, so that a few elements that wander excuse
-no others. The cap is there because a cheat may make a state from which training is chaos, and must not be
-free to claim anything after it.
+bit. It is drift as well if the distances of the own results cover it, up to a cap:
+
+    ranked       the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
+                 elements wander, and so far
+    each         an element beyond the limits by OWN_MARGIN times what that very element wanders: elements
+                 that wander excuse no others, at whatever place
+    cap          NOISE_CAP limits, or half of what a step lies off that was not taken at all, if that is less
+
+The cap is there because a cheat may make a state from which training is chaos, and must not be free to claim
+anything after it.
 
 In an exact task honest machines have equal bits: a step is false where its state is another one.
 
-The opener of a dispute names the first step that is false from the claimant's own state before it.
+The opener of a dispute names the step that it judged to be false before, where the posted roots around it are
+those that it judged. Else it names the first step that is false from the claimant's own state before it.
+
+Steps are computed where answers are, one piece at a time (`Retraining`).
 """
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
+from protocol.actions.dispute.casebook import NO_STEP
 from protocol.actions.dispute.known_statements import get_now
 from protocol.actions.dispute.segments import compute_roots, get_batches
 from protocol.actions.dispute.step_serving import SHOWN_FORM, STEPS, StepsAsked, list_kept
+from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, load_state, open_state
 from protocol.actions.stored_tensors import StoredState
 from protocol.adapters.blobs import refer_state
 from protocol.adapters.wire.session import Peer
-from protocol.compute.audit.compare import Verdict, judge_state, rank_excess, shake, unshake
+from protocol.compute.audit.compare import Verdict, gather_excess, judge_state, shake, unshake
 from protocol.compute.digest import state_header
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import MARGIN
@@ -46,8 +58,13 @@ from protocol.spec.schedule import compute_learning_rate_sum
 SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
 most lie far apart (docs/decisions/0037-drift.md)."""
+OWN_MARGIN = 100.0
+"""Times what an element wanders in own results. Two results of one element may part a hundred times as far as
+four others do, by chance; by 100 times MARGIN none did (0037)."""
 NOISE_CAP = 100.0
 """In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
+UNDONE_SHARE = 0.5
+"""Of the distance of a step that was not taken, where that is nearer than NOISE_CAP: limits may be wide."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +114,15 @@ def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolF
 
 
 async def judge_steps(
-    party: Party, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict]
+    party: Party, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict], until: int = AUDITS
 ) -> None:
     """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
-    before it, up to the first one beyond the limits. Raises as `ask_headers` does."""
+    before it, up to the first one beyond the limits. until: the last block for it, as in `Retraining`. Raises
+    as `ask_headers` does."""
     # What one look borrows another one must not give back.
     async with party.task.locks["steps", (claimed.round, claimed.slot, claimed.segment)]:
         for step in range(len(headers) - 1):
-            found.append(await _judge_step(party, claimed, headers, step))
+            found.append(await _judge_step(party, claimed, headers, step, until))
             if found[-1].is_beyond:
                 return
 
@@ -115,46 +133,63 @@ def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
     return last if verdicts[last].is_beyond else None
 
 
-async def _judge_step(party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int) -> Verdict:
-    terms, schedule = party.task.spec.terms, party.task.spec.training.schedule
+async def _judge_step(
+    party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
+) -> Verdict:
     before, after = headers[step], headers[step + 1]
-    rate_sum = compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps)
     async with borrow_state(party, claimed.peer, before), borrow_state(party, claimed.peer, after) as end:
-        own = await asyncio.to_thread(_take_step, party, claimed, before, step)
-        verdict = await asyncio.to_thread(judge_state, end, own, rate_sum, terms.limits)
-        if party.game.terms.is_exact:
-            return replace(verdict, is_beyond=await asyncio.to_thread(state_header, own) != after)
-        if not verdict.is_beyond:
-            return verdict
-
-        def list_noise() -> Iterator[Tensor]:
-            """What own results of the step under shaken kernels differ by, ranked."""
-            for _ in range(SHAKES):
-                shaken = _take_step(party, claimed, before, step, secrets.randbits(31))
-                yield rank_excess(shaken, own, rate_sum, terms.limits)
-
-        excess = await asyncio.to_thread(rank_excess, end, own, rate_sum, terms.limits)
-        is_drift = await asyncio.to_thread(is_explained, excess, list_noise())
-        return replace(verdict, is_beyond=not is_drift)
+        work = (_compare_step, party, claimed, (before, after), end, step)
+        return await party.task.retraining.compute(until, *work)
 
 
-def is_explained(excess: Tensor, noises: Iterable[Tensor]) -> bool:
-    """Whether the node's own noise explains a step of which an element lies beyond the limits. noises: each
-    as `own_noise` of `stands_out`, from another own result; the farthest of them count, rank by rank."""
-    farthest: Tensor | None = None
+def _compare_step(
+    party: Party, claimed: Claimed, around: tuple[StateHeader, StateHeader], end: StoredState, step: int
+) -> Verdict:
+    """around: the claimed states before and after the step; end: the one after it, in the store."""
+    terms, schedule = party.task.spec.terms, party.task.spec.training.schedule
+    before, after = around
+    place = (compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps), terms.limits)
+    own = _take_step(party, claimed, before, step)
+    verdict = judge_state(end, own, *place)
+    if party.game.terms.is_exact:
+        return replace(verdict, is_beyond=state_header(own) != after)
+    if not verdict.is_beyond:
+        return verdict
+    undone = replace(load_state(party, before), local_step=own.local_step, global_step=own.global_step)
+    cap = compute_cap(judge_state(undone, own, *place).excess)
+    noises = (
+        gather_excess(_take_step(party, claimed, before, step, secrets.randbits(31)), own, *place)
+        for _ in range(SHAKES)
+    )
+    return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
+
+
+def compute_cap(undone: float) -> float:
+    """Up to how many limits noise excuses a step. undone: how far a step lies off that was not taken."""
+    return max(1.0, min(NOISE_CAP, UNDONE_SHARE * undone))
+
+
+def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CAP) -> bool:
+    """Whether the node's own noise explains a step of which an element lies beyond the limits. excess: how
+    far each element lies from the own result, in limits; noises: the same of other own results, of which the
+    farthest count, rank by rank and element by element; cap: as `compute_cap`."""
+    ranked, farthest, farthest_ranked = _rank(excess), torch.zeros_like(excess), torch.zeros_like(excess)
     for noise in noises:
-        farthest = noise if farthest is None else farthest.maximum(noise)
-        if not stands_out(excess, farthest):
+        farthest, farthest_ranked = farthest.maximum(noise), farthest_ranked.maximum(_rank(noise))
+        is_ranked = not stands_out(ranked, farthest_ranked, MARGIN, cap)
+        if is_ranked and not stands_out(excess, farthest, OWN_MARGIN, cap):
             return True
     return False
 
 
-def stands_out(excess: Tensor, own_noise: Tensor) -> bool:
-    """Whether a step of which an element lies beyond the limits cannot be noise. excess: how far each element
-    lies from the own result, in limits, the largest first; own_noise: the same of two own results. The
-    claim's r-th largest must be covered by the noise's r-th largest. What is no number stands out."""
-    allowed = (MARGIN * own_noise).clamp(1.0, NOISE_CAP)
-    return not bool((excess <= allowed).all())
+def _rank(excess: Tensor) -> Tensor:
+    return excess.sort(descending=True).values
+
+
+def stands_out(excess: Tensor, own_noise: Tensor, margin: float, cap: float) -> bool:
+    """Whether a place of `excess` lies beyond the limits, which are 1, and farther than `margin` times the
+    noise there, or than `cap`. What is no number stands out."""
+    return not bool((excess <= (margin * own_noise).clamp(1.0, cap)).all())
 
 
 def _take_step(
@@ -195,21 +230,36 @@ async def name_step(party: Party, dispute: InnerDispute) -> None:
 
 
 async def find_step(party: Party, dispute: InnerDispute) -> int:
-    """The first step that lies beyond the limits, from the claimant's own state before it; the one farthest
+    """The step that this node has judged false before, if the posted roots around it are the judged ones.
+    Else the first step that lies beyond the limits, from the claimant's own state before it; the one farthest
     off where none does. Where the states are not shown in half of the time, the first one after which the
     posted roots part from this node's own."""
+    judged = _find_judged(party, dispute)
+    if judged is not None:
+        return judged
     found: list[Verdict] = []
     try:
         claimed = make_claimed(party, dispute)
         headers = await ask_headers(party, claimed, dict(enumerate(dispute.roots)))
-        await judge_steps(party, claimed, headers, found)
+        await judge_steps(party, claimed, headers, found, dispute.clock)
     except (ProtocolFault, EnvironmentFault) as fault:
         if party.state.head_block < dispute.clock - party.game.terms.windows.respond // 2:
             raise
         party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
-        # A step whose end is not shown, or is no state, while its start is right.
-        return len(found) if found else await asyncio.to_thread(_find_by_roots, party, dispute)
+        if found:
+            return len(found)  # A step whose end is not shown, or is no state, while its start is right.
+        return await party.task.retraining.compute(dispute.clock, _find_by_roots, party, dispute)
     return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
+
+
+def _find_judged(party: Party, dispute: InnerDispute) -> int | None:
+    """The step that a case of this node on the disputed segment has, if its start and end are posted."""
+    for sentence, case in party.task.cases.cases.items():
+        if (sentence.ref, sentence.segment) == (dispute.statement, dispute.segment) and case.step != NO_STEP:
+            around = dispute.roots[case.step : case.step + 2]
+            if tuple(around) == (case.before, case.after):
+                return case.step
+    return None
 
 
 def make_claimed(party: Party, dispute: InnerDispute) -> Claimed:

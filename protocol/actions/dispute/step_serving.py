@@ -5,17 +5,21 @@
 
     StepsAsked --> noted --> the segment, recomputed from its start --> StepsShown --> W, m, v by their roots
 
+What an auditor of the segment asks for is computed beside the node's own claim, what another member asks for
+between two claims.
+
 The asker checks the answer against the roots that the statement has, or that were posted. It then fetches W,
 m and v by their roots. In a dispute the claimant recomputes the segment without being asked.
 """
 
 import asyncio
 from functools import partial
+from itertools import product
 from typing import Annotated
 
 from msgspec import Meta
 
-from protocol.actions.dispute.casebook import TracedStep
+from protocol.actions.dispute.casebook import Asker, TracedStep
 from protocol.actions.dispute.known_statements import (
     are_steps_shown,
     find_solver,
@@ -39,7 +43,9 @@ from protocol.adapters.wire.conventions import Desk
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import STATE_BYTES, encode_state
 from protocol.spec.containers import StateHeader
+from protocol.spec.drawing import RANKS
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import StatementRef
@@ -177,9 +183,11 @@ async def show_wanted(party: Party, wanted: tuple[int, int]) -> None:
     if start is None:
         return
     slot, segment = divmod(place, party.game.terms.segment_count)
-    work = (keep_steps, party, (index, slot), segment, start)
-    headers = await party.task.retraining.compute(QUESTIONS, *work)
-    book, states = party.task.cases, tuple(map(encode_state, headers))
+    work, book = (keep_steps, party, (index, slot), segment, start), party.task.cases
+    asker = book.desk.wanted.get((party.task.task, index, place))
+    until = AUDITS if asker is not None and asker.is_auditor else QUESTIONS
+    headers = await party.task.retraining.compute(until, *work)
+    states = tuple(map(encode_state, headers))
     book.shown["wanted", states] = list_keys(headers)
     for old in book.desk.offer((party.task.task, index, place), states):
         await asyncio.to_thread(forget, party, ("wanted", old))
@@ -207,6 +215,16 @@ def is_served(party: Party, account: str) -> bool:
     )
 
 
+def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
+    """Whether an account was drawn for the segment in any rank, or is the solver that trained it."""
+    state = party.game
+    if find_solver(state, asked.round, asked.slot) == account:
+        return True
+    places = product(range(state.terms.draws + 1), range(RANKS))
+    drawn = (get_drawn(state, asked.round, asked.slot, *place) for place in places)
+    return any(one and (one.seat.account, one.segment) == (account, asked.segment) for one in drawn)
+
+
 async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
     """The states of a segment of this node's own. Where they are not at hand they are noted, and computed if
     they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
@@ -216,7 +234,8 @@ async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
         states = book.steps.get((asked.round, asked.slot, asked.segment))
         if states is not None:
             return StepsShown(states)
-        found = book.desk.find(account, asked.task, asked.round, place)
+        asker = Asker(account, is_auditor(party, account, asked))
+        found = book.desk.find(asker, asked.task, asked.round, place)
         if found is not None:
             pieces = range(0, len(found), STATE_BYTES)
             return StepsShown(tuple(found[at : at + STATE_BYTES] for at in pieces))

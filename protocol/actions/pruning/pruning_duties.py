@@ -77,8 +77,8 @@ class Prune:
 @dataclass(frozen=True)
 class RestoreBoundary:
     """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, or the
-    next claim goes on from its moments. until: the last block for it, in which the auditor's vote counts or
-    the next claim may be committed to."""
+    next claim goes on from its moments. until: the last block for it, in which the auditor still waits or the
+    next claim may be committed to."""
 
     round: int
     boundary: int
@@ -95,13 +95,13 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
     stages = (*list_stages(state, block - REORG_BLOCKS), party.task.pruning.begun)
     if stages != party.task.pruning.done:
         yield Prune(stages)
-    yield from _list_carried(party, state)
+    yield from _list_carried(party, state, block)
     for game_round in state.rounds.values():
         if is_answerable(state, game_round, block):
             yield from _list_restored(party, state, game_round, block)
 
 
-def _list_carried(party: Party, state: GameState) -> Iterator[Duty]:
+def _list_carried(party: Party, state: GameState, block: int) -> Iterator[Duty]:
     """The state whose moments the next claim goes on from: after a fall that of an older round, which was
     pruned."""
     seat = find_seat(state, party.account)
@@ -112,8 +112,9 @@ def _list_carried(party: Party, state: GameState) -> Iterator[Duty]:
     if index is not None and boundaries and not has_state(party, boundaries[max(boundaries)]):
         newest = state.rounds.get(state.next_round - 1)
         began = None if newest is None else newest.trained_from
-        until = AUDITS if began is None else began + state.terms.windows.train_min
-        yield RestoreBoundary(index, max(boundaries), until)
+        until = 0 if began is None else began + state.terms.windows.train_min
+        # A round may run longer than that. What has no clock any more goes before no answer that has one.
+        yield RestoreBoundary(index, max(boundaries), until if until > block else AUDITS)
 
 
 def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty]:
@@ -139,11 +140,11 @@ def _list_restored(party: Party, state: GameState, game_round: GameRound, block:
 def forget_steps(party: Party, state: GameState, block: int) -> None:
     """Stop showing steps that a peer asked for, once their round is over."""
     desk = party.task.cases.desk
-    for place, states in list(desk.shown.items()):
+    for place, steps in list(desk.shown.items()):
         game_round = state.rounds.get(place[1])
         if game_round is None or not is_answerable(state, game_round, block):
             del desk.shown[place]
-            forget(party, ("wanted", states))
+            forget(party, ("wanted", steps.roots))
 
 
 # --- Deciding -----------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from protocol.actions.merge.merge_records import ClaimBook, MergeKey
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.journal import Journal
 from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.drawing import RANKS
+from protocol.spec.game.auditing import compute_serving_until, get_drawn
 from protocol.spec.game.fates import get_drawn_segment
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
 from protocol.spec.game.timing import get_ask_until, get_duty_until, get_statement_until, get_votes_from
@@ -106,11 +108,14 @@ def list_shown_segments(state: GameState, game_round: GameRound, slot: int, bloc
 
 
 def find_shown_until(state: GameState, game_round: GameRound, slot: int, block: int) -> int | None:
-    """The last block in which an auditor may want ends that `list_shown_segments` names, of the draw that is
-    over first; None where there is none."""
-    refs = (StatementRef(game_round.index, slot, draw) for draw in range(state.terms.draws + 1))
-    untils = (find_votes_until(state, ref) for ref in refs)
-    return min((until for until in untils if until is not None and block <= until), default=None)
+    """The last block in which an auditor waits for ends that `list_shown_segments` names, of the one that
+    gives up first; where none waits any more the last one in which a vote counts, None where none does."""
+    places = [(draw, rank) for draw in range(state.terms.draws + 1) for rank in range(RANKS)]
+    refs = [StatementRef(game_round.index, slot, draw, rank) for draw, rank in places]
+    votes = [until for until in (find_votes_until(state, ref) for ref in refs) if until and block <= until]
+    drawn = [get_drawn(state, game_round.index, slot, *place) for place in places] if votes else []
+    waits = [compute_serving_until(state, one.place, block) for one in drawn if one is not None]
+    return min((until for until in waits if block <= until), default=min(votes, default=None))
 
 
 def list_asked_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:

@@ -143,13 +143,13 @@ def compute_excess(
     return excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
 
 
-def rank_excess(
+def gather_excess(
     claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
 ) -> Tensor:
-    """What `compute_excess` says of all elements, the largest first: float32, one number for each element.
-    Works on a part of the states at a time."""
+    """What `compute_excess` says of all elements, in their order: float32, one number for each element. Works
+    on a part of the states at a time."""
     parts = _iterate_excess(claimed, replayed, learning_rate_sum, limits)
-    return torch.cat([excess.float() for _, excess in parts]).sort(descending=True).values
+    return torch.cat([excess.float() for _, excess in parts])
 
 
 def compute_allowances(

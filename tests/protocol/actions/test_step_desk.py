@@ -1,43 +1,105 @@
 """Requests for step states: noted, bounded by account and in all, answered from memory."""
 
-from protocol.actions.dispute.casebook import MAX_GRANTED, MAX_SHOWN, MAX_WANTED, StepDesk
+import asyncio
+
+from protocol.actions.dispute.casebook import (
+    MAX_GRANTED,
+    MAX_GRANTED_OTHERS,
+    MAX_SHOWN,
+    MAX_WANTED,
+    Asker,
+    StepDesk,
+)
+from protocol.actions.retraining import AUDITS, QUESTIONS, Retraining
 
 TASK = bytes(32)
 
 
+def auditor(name: str) -> Asker:
+    return Asker(name, is_auditor=True)
+
+
+def member(name: str) -> Asker:
+    return Asker(name, is_auditor=False)
+
+
+def serve(desk: StepDesk) -> None:
+    for place in list(desk.wanted):
+        desk.offer(place, (bytes(32),))
+
+
 def test_find_notes_what_is_not_at_hand_and_gives_what_is() -> None:
     desk = StepDesk()
-    assert desk.find("alice", TASK, 0, 1) is None and list(desk.wanted) == [(TASK, 0, 1)]
+    assert desk.find(auditor("alice"), TASK, 0, 1) is None and list(desk.wanted) == [(TASK, 0, 1)]
     desk.offer((TASK, 0, 1), (b"a" * 32, b"b" * 32))
-    assert desk.find("bob", TASK, 0, 1) == b"a" * 32 + b"b" * 32 and not desk.wanted
+    assert desk.find(member("bob"), TASK, 0, 1) == b"a" * 32 + b"b" * 32 and not desk.wanted
 
 
 def test_find_what_waits_is_bounded_by_account_and_in_all() -> None:
     desk = StepDesk()
     for segment in range(5):
-        desk.find("alice", TASK, 0, segment)
+        desk.find(member("alice"), TASK, 0, segment)
     assert len(desk.wanted) == 1
     for number in range(3 * MAX_WANTED):
-        desk.find(f"account {number}", TASK, 0, number + 10)
+        desk.find(member(f"account {number}"), TASK, 0, number + 10)
     assert len(desk.wanted) == MAX_WANTED
     desk.drop((TASK, 0, 0))
     assert len(desk.wanted) == MAX_WANTED - 1
 
 
-def test_offer_an_account_has_its_share_a_round() -> None:
+def test_find_an_auditor_goes_before_all_others_though_they_fill_the_desk() -> None:
+    desk = StepDesk()
+    for number in range(MAX_WANTED):
+        desk.find(member(f"evil {number}"), TASK, 0, 10 + number)
+    desk.find(auditor("drawn"), TASK, 0, 3)
+    desk.find(auditor("drawn too"), TASK, 0, 12)
+    assert list(desk.wanted)[:2] == [(TASK, 0, 12), (TASK, 0, 3)]
+    assert desk.wanted[TASK, 0, 12] == auditor("drawn too"), "what a member asked for is the auditor's now"
+
+
+def test_offer_an_auditor_has_its_share_a_round_and_all_others_one_together() -> None:
     desk = StepDesk()
     for segment in range(MAX_GRANTED):
-        desk.find("alice", TASK, 0, segment)
-        desk.offer((TASK, 0, segment), (b"a" * 32,))
-    desk.find("alice", TASK, 0, 9)
+        desk.find(auditor("alice"), TASK, 0, segment)
+        serve(desk)
+    desk.find(auditor("alice"), TASK, 0, 99)
     assert not desk.wanted, "its share of this round is used"
-    desk.find("alice", TASK, 1, 9)
-    assert list(desk.wanted) == [(TASK, 1, 9)]
+    desk.find(auditor("alice"), TASK, 1, 99)
+    assert list(desk.wanted) == [(TASK, 1, 99)]
+    serve(desk)
+    for segment in range(MAX_GRANTED_OTHERS + 2):
+        desk.find(member(f"member {segment}"), TASK, 0, 10 + segment)
+        assert bool(desk.wanted) == (segment < MAX_GRANTED_OTHERS)
+        serve(desk)
 
 
 def test_offer_only_the_last_segments_stay() -> None:
-    desk, gone = StepDesk(), []
-    for segment in range(MAX_SHOWN + 2):
-        gone += desk.offer((TASK, 0, segment), (bytes([segment]) * 32,))
-    assert gone == [(bytes([segment]) * 32,) for segment in range(2)]
-    assert len(desk.shown) == MAX_SHOWN
+    for is_auditor, most in MAX_SHOWN.items():
+        desk, gone = StepDesk(), []
+        for segment in range(most + 2):
+            desk.find(Asker(f"account {segment}", is_auditor), TASK, 0, segment)
+            gone += desk.offer((TASK, 0, segment), (bytes([segment]) * 32,))
+        assert gone == [(bytes([segment]) * 32,) for segment in range(2)]
+        assert len(desk.shown) == most
+
+
+def test_offer_what_an_auditor_looks_at_stays_whatever_others_ask_for() -> None:
+    desk = StepDesk()
+    desk.find(member("early"), TASK, 0, 3)
+    serve(desk)
+    assert desk.find(auditor("honest"), TASK, 0, 3) is not None, "now it fetches the states"
+    for number in range(MAX_GRANTED_OTHERS):
+        desk.find(member(f"evil {number}"), TASK, 0, 10 + number)
+        serve(desk)
+    assert desk.find(auditor("honest"), TASK, 0, 3) is not None
+
+
+async def test_what_members_ask_for_waits_for_the_own_claim_and_what_auditors_ask_for_does_not() -> None:
+    retraining, done = Retraining(), list[str]()
+    await retraining.let_own_go(lambda: 0, 180, 18)
+    asked = asyncio.create_task(retraining.compute(QUESTIONS, done.append, "member"))
+    await asyncio.wait_for(retraining.compute(AUDITS, done.append, "auditor"), 5)
+    assert done == ["auditor"]
+    retraining.end_own()
+    await asyncio.wait_for(asked, 5)
+    retraining.close()

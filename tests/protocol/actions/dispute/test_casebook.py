@@ -23,7 +23,7 @@ VOTED = Sentence(StatementRef(3, 1, 0, 2), 2, b"v" * 64)
 
 
 def make_case(sentence: Sentence, task: bytes = TASK) -> CaseMade:
-    return CaseMade(task, *list_fields(sentence), NO_STEP, SALT)
+    return CaseMade(task, *list_fields(sentence), NO_STEP, b"", b"", SALT)
 
 
 def test_what_was_written_is_known_after_a_restart(tmp_path: Path) -> None:

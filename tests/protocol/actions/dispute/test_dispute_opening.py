@@ -18,9 +18,9 @@ from protocol.actions.dispute.casebook import (
     name_vote,
 )
 from protocol.actions.dispute.dispute_opening import (
-    ASKED_SHARE,
     OPENING_BLOCKS,
     Suspicion,
+    compute_patience,
     judge_case,
     list_suspicions,
     list_unopened,
@@ -102,8 +102,10 @@ async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
 ) -> None:
     """It is dropped for ever, also after a restart. With one step beyond it is a case."""
 
+    states = [make_header(str(step)) for step in range(3)]
+
     async def show(*arguments: Any) -> list[Any]:
-        return []
+        return states
 
     async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
         found += [Verdict(False, 0, 0.1), Verdict(beyond == 1, 0, 2.0)]
@@ -114,7 +116,9 @@ async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
         await judge_case(party, FOUND)
         again = CaseBook(party.journal, TASK)
         assert again.dropped == (set() if beyond else {CLAIMED})
-        assert {one: case.step for one, case in again.cases.items()} == ({CLAIMED: beyond} if beyond else {})
+        made = {one: (case.step, case.before, case.after) for one, case in again.cases.items()}
+        around = map(compute_state_root, states[1:])
+        assert made == ({CLAIMED: (beyond, *around)} if beyond else {})
 
 
 async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
@@ -125,7 +129,9 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
 
     monkeypatch.setattr(dispute_opening, "ask_headers", show_nothing)
     with open_party(tmp_path) as party:
-        since, share = party.state.head_block, party.game.terms.windows.audit_max // ASKED_SHARE
+        since, share = party.state.head_block, compute_patience(party.game.terms)
+        train_min, count = party.game.terms.windows.train_min, party.game.terms.segment_count
+        assert share * count > 2 * train_min, "the slowest machine can train the segment meanwhile"
         for block in (since, since + share):
             party.state.head_block = block
             with pytest.raises(EnvironmentFault, match="silent"):
@@ -138,7 +144,7 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
 
 # --- Opening ----------------------------------------------------------------------------------------------
 def make_case(step: int = 1) -> CaseMade:
-    return CaseMade(TASK, *list_fields(CLAIMED), step, b"c" * 32)
+    return CaseMade(TASK, *list_fields(CLAIMED), step, b"", b"", b"c" * 32)
 
 
 def is_due(party: Party, **changes: Any) -> bool:

@@ -66,3 +66,40 @@ async def test_noise_in_one_element_excuses_no_other_one(
         await judge_steps(party, claim, [header, keep_state(party, claimed)], found_list)
         assert found_list[0].excess == pytest.approx(off, rel=0.1)
         assert find_false_step(found_list) == 0, "all but a few weights are thirty limits off: not disputed"
+
+
+async def test_elements_that_wander_excuse_no_others_at_another_place(tmp_path: Path) -> None:
+    """The elements that wander are right to the bit in the claim. As many elements that this machine knows to
+    a tenth of a limit are off by five times what the others wander."""
+    async with open_stage(tmp_path, 1) as stage:
+        await stage.commit(1)
+        party, slot = stage.parties[1], stage.get_slot(1)
+        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        spec, header = party.task.spec, get_finished(party, 0).boundaries[0]
+        start, batches = load_state(party, header), get_batches(party, 0, slot)
+        own = train_segment(start, spec.training, batches, 0, 1)[0]
+        rate = compute_learning_rate_sum(
+            spec.training.schedule, header.global_step, 1, spec.terms.inner_steps
+        )
+        noises, limits = [], spec.terms.limits
+        for seed in range(4):
+            shaken = train_segment(shake(start, seed), spec.training, batches, 0, 1)[0]
+            noises.append(compute_excess(unshake(shaken, start, seed), own, rate, limits))
+        noise = torch.stack(noises).amax(0)
+        calm = (noise < 0.05).nonzero().flatten()
+        # A cheat does not know the node's seeds: it takes half of what its own shakes show.
+        size = (5 * noise.sort(descending=True).values)[: len(calm)].clamp(max=90)
+        count = int((size > 1.5).sum())
+        # A row of its choice: the calm elements with the lowest numbers (of one matrix).
+        chosen, off = calm[:count], size[:count]
+        assert count > 0
+        room = compute_allowances(own, rate, limits)[0]
+        moved = own.weights.double()
+        moved[chosen] += off * room[chosen]
+        claimed = replace(own, weights=moved.float())
+        found: list[Any] = []
+        claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
+        await judge_steps(party, claim, [header, keep_state(party, claimed)], found)
+        assert found[0].excess > 1.4
+        assert find_false_step(found) == 0

@@ -29,7 +29,7 @@ def make_party() -> Any:
     state.inner[TASK] = InnerBook(10, {opened.name: opened})
     cases = SimpleNamespace(steps={}, desk=StepDesk())
     task_ = SimpleNamespace(task=TASK, cases=cases)
-    game = SimpleNamespace(terms=SimpleNamespace(segment_count=4))
+    game = SimpleNamespace(terms=SimpleNamespace(segment_count=4, draws=2), rounds={})
     return SimpleNamespace(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
 
 

@@ -19,7 +19,13 @@ from protocol.actions.dispute.answering import post_roots
 from protocol.actions.dispute.casebook import CaseBook, Compute, OwnReplay
 from protocol.actions.dispute.judging_work import get_openings, make_delta
 from protocol.actions.dispute.segments import restore_boundary
-from protocol.actions.dispute.step_serving import StepsAsked, answer_steps, list_wanted, show_wanted
+from protocol.actions.dispute.step_serving import (
+    StepsAsked,
+    answer_steps,
+    is_auditor,
+    list_wanted,
+    show_wanted,
+)
 from protocol.actions.merge.work import get_finished, open_boundary
 from protocol.actions.pruning import pruning_duties
 from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune, RestoreBoundary
@@ -30,6 +36,7 @@ from protocol.adapters.messages import encode_message
 from protocol.compute.program.step import train_segment
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import compute_serving_until, get_drawn
 from protocol.spec.game.fates import get_late_draw, get_segments
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
 from protocol.spec.game.state import GameState, RoundPhase, StatementRef
@@ -226,6 +233,30 @@ async def test_steps_that_a_member_asks_for_are_trained_from_a_start_on_disk(tmp
         jump(stage, until + REORG_BLOCKS + 1)
         await Prune(()).perform(party)
         assert not party.task.cases.shown and len(party.store.list_keys(BlobKind.TENSOR)) <= 2
+
+
+async def test_a_boundary_is_due_while_its_auditors_still_wait_for_it(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party):
+        draw_late(stage)
+        game, slot = party.game, stage.get_slot(1)
+        due = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        drawn = [get_drawn(game, 0, slot, game.terms.draws, rank) for rank in range(3)]
+        waits = [compute_serving_until(game, one.place, stage.world.block) for one in drawn if one]
+        assert due and max(one.until for one in due) <= min(waits)
+
+
+async def test_who_was_drawn_for_a_segment_is_an_auditor_of_it(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party):
+        draw_late(stage)
+        game, slot = party.game, stage.get_slot(1)
+        drawn = get_drawn(game, 0, slot, game.terms.draws, 1)
+        assert drawn is not None
+        here, account = StepsAsked(TASK, 0, slot, drawn.segment), drawn.seat.account
+        assert is_auditor(party, account, here) and is_auditor(party, party.account, here)
+        assert not is_auditor(party, account, StepsAsked(TASK, 0, slot, drawn.segment + 1))
+        assert not is_auditor(party, account, StepsAsked(TASK, 1, slot, drawn.segment))
+        others = {seat.account for seat in game.seats.values()} - {party.account}
+        assert any(not is_auditor(party, one, here) for one in others)
 
 
 def draw_nothing_late(stage: Stage) -> None:
