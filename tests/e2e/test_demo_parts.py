@@ -16,6 +16,7 @@ from node.submit import build_task
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.event_logs import Event, LogBatch
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.inner_dispute import AskEnding
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.state import GameRound, Pool, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
@@ -44,6 +45,15 @@ def make_events(*said: tuple[int, str, dict[str, Any]]) -> list[Event]:
         Event("Purse", name, values, number, i, bytes(32), bytes([number]) * 32)
         for i, (number, name, values) in enumerate(said)
     ]
+
+
+def test_books_count_what_asks_cost_that_were_answered() -> None:
+    def end(ask: int, ending: int) -> tuple[int, str, dict[str, Any]]:
+        return 9, "AskEnded", {"id": bytes([ask]), "ending": ending}
+
+    opened = [(n, "AskOpened", {"id": bytes([n]), "asker": FINDER, "bond_wei": n}) for n in (1, 2, 4)]
+    books = fold_books(TASK, make_events(*opened, end(1, AskEnding.CLEARED), end(2, AskEnding.CONVICTED)))
+    assert books.asked == {FINDER: 1}
 
 
 def test_books_tell_why_money_moved() -> None:
@@ -94,7 +104,7 @@ def make_report() -> dict[str, Any]:
         honest = name != CHEAT
         return {
             "name": name, "role": role, "is_honest": honest, "is_convicted": not honest, "change": change,
-            "moved": moved,
+            "moved": moved, "asked": 0,
         }  # fmt: skip
 
     claim = {"round": 0, "solver": CHEAT, "is_merged": False}
@@ -153,6 +163,18 @@ def test_each_wrong_is_seen_and_said(path: tuple[str | int, ...], value: object,
         place = place[key]
     place[last] = value
     assert any(word in sentence for sentence in find_wrong(report))
+
+
+def test_the_bond_of_an_answered_ask_is_no_fault_and_is_told() -> None:
+    """One ACCEPT in 64 is asked about by chance; more than the bond must not be missing."""
+    report = make_report()
+    report["parties"][2].update(change=-36, asked=40, moved={"pay": 4, "bonds": -40})
+    report["burned"] += 40
+    assert find_wrong(report) == []
+    told = [finding.sentence for finding in judge_run(report)]
+    assert any("verifier-1 paid" in sentence and "for answered asks" in sentence for sentence in told)
+    report["parties"][2].update(change=-41, moved={"pay": -1, "bonds": -40})
+    assert any("lost money" in sentence for sentence in find_wrong(report))
 
 
 def test_without_a_cheat_nobody_has_to_fall() -> None:

@@ -8,6 +8,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from protocol.adapters.chain.event_logs import Event
+from protocol.spec.game.inner_dispute import AskEnding
 
 POTS = ("escrow", "stakes", "bonds")
 """As the library `Pots` names them."""
@@ -18,10 +19,13 @@ REASONS = (PAY, REWARD, STAKE, BOND, ESCROW)
 
 @dataclass(frozen=True)
 class Books:
-    """accounts: wei by reason of each account; burned: wei that nobody has any more."""
+    """accounts: wei by reason of each account; burned: wei that no account has any more; asked: bonds in wei,
+    by account, of asks that were answered. One in 64 ACCEPTs is asked about by chance, so an honest node pays
+    such a bond now and then."""
 
     accounts: dict[str, Counter[str]] = field(default_factory=dict)
     burned: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
 
     def get_change(self, account: str) -> int:
         """What an account has more than before, in wei."""
@@ -46,7 +50,20 @@ def fold_books(task: bytes, events: Sequence[Event]) -> Books:
             reason = _find_reason(pots.get(values["pot"], ""), event.name, names)
             sign = 1 if event.name == "Given" else -1
             books.setdefault(values["account"], Counter())[reason] += sign * values["wei_"]
-    return Books(books, burned)
+    return Books(books, burned, _fold_asks(events))
+
+
+def _fold_asks(events: Iterable[Event]) -> Counter[str]:
+    """What each account paid for asks that ended with an answer."""
+    opened, found = dict[bytes, tuple[str, int]](), Counter[str]()
+    for event in events:
+        values = event.arguments
+        if event.name == "AskOpened":
+            opened[values["id"]] = (values["asker"], values["bond_wei"])
+        elif event.name == "AskEnded" and values["ending"] == AskEnding.CLEARED:
+            asker, bond_wei = opened[values["id"]]
+            found[asker] += bond_wei
+    return found
 
 
 def _group(events: Iterable[Event]) -> dict[bytes, set[str]]:

@@ -84,6 +84,7 @@ def _show_party(run: Run, name: str) -> Json:
         "account": account,
         "moved": dict(run.books.accounts.get(account, Counter())),
         "change": run.changes[account],
+        "asked": run.books.asked[account],
         "is_convicted": account in closed,
     }
 

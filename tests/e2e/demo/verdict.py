@@ -64,9 +64,10 @@ def _judge_cheats(report: Report) -> Iterator[Finding]:
 
 def _judge_honest(report: Report) -> Iterator[Finding]:
     honest = [p for p in report["parties"] if p["is_honest"] and p["role"] != "submitter"]
-    losers = [f"{p['name']} {show_wei(p['change'])}" for p in honest if p["change"] < 0]
+    losers = [f"{p['name']} {show_wei(p['change'])}" for p in honest if p["change"] + p["asked"] < 0]
     said = f"lost money: {', '.join(losers)}" if losers else "lost nothing"
-    yield Finding(not losers, f"{len(honest)} honest parties {said}")
+    spent = [f"{p['name']} paid {show_wei(p['asked'])} for answered asks" for p in honest if p["asked"]]
+    yield Finding(not losers, "; ".join([f"{len(honest)} honest parties {said}", *spent]))
     unpaid = [p["name"] for p in honest if p["role"] == "solver" and p["moved"].get("pay", 0) <= 0]
     yield Finding(not unpaid, f"every honest solver was paid{': not ' if unpaid else ''}{', '.join(unpaid)}")
 
