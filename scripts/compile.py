@@ -114,7 +114,7 @@ def compile_contracts(root: Path = ROOT, folder: str = "contracts") -> list[Arti
         for settings, paths in _group_by_settings(root, own)
         for output in [_run_solc(sources, settings, paths)]
         for path in paths
-        for name in _published_names(output["sources"][path]["ast"])
+        for name in list_published_names(output["sources"][path]["ast"])
     ]
     _refuse_clashes(artifacts)
     return sorted(artifacts, key=lambda artifact: artifact.name)
@@ -239,7 +239,7 @@ def _run_solc(sources: dict[str, str], settings: dict[str, Any], own: list[str])
     return output
 
 
-def _published_names(tree: dict[str, Any]) -> Iterator[str]:
+def list_published_names(tree: dict[str, Any]) -> Iterator[str]:
     """Yield what can be called or deployed: libraries and abstract contracts live inside others' code."""
     for node in tree["nodes"]:
         if (

@@ -2,46 +2,24 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {
-    EPOCH_ROUNDS,
-    FALLS_MAX,
-    GameTerms,
-    Member,
-    NO_DRAW,
-    Proof,
-    Phase,
-    Seat,
-    SeatRole,
-    SeatStatus,
-    StatementRef
-} from "./GameTypes.sol";
+import {Convictions} from "./Convictions.sol";
+import {EPOCH_ROUNDS, GameTerms, Member, SeatRole, SeatStatus} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
+import {Silence} from "./Silence.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {ISettlement} from "./interfaces/ISettlement.sol";
 import {IVotes} from "./interfaces/IVotes.sol";
 import {Members} from "./libraries/Members.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
-import {Pots} from "./libraries/Pots.sol";
 import {Slots} from "./libraries/Slots.sol";
 import {StructLists} from "./libraries/StructLists.sol";
-import {LibBit} from "solady/utils/LibBit.sol";
 
-/// @title Money of rounds. Twin of `protocol/spec/game/settling.py`, `convicting.py` and `silence.py`.
+/// @title Settles what each seat is paid and charged for its rounds.
 /// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up in buckets of 16 rounds, so a
 /// seat settles up to a round after which no opened round of the same 16 holds it.
-contract Settlement is Module, ISettlement {
-    /// @notice Missed rounds or primary draws after which a seat is silent.
-    uint256 public constant SILENCES_MAX = 3;
-
-    /// @dev What the signers of a fallen root owe to the rounds first .. last, as far as no earlier fall undid them.
-    struct Fall {
-        uint32 first;
-        uint32 last;
-        uint128 owedWei;
-        uint128 heldWei;
-    }
-
+/// @dev Twin of `protocol/spec/game/settling.py`.
+contract Settlement is Convictions, Silence {
     /// @dev What the seats of one call share. facts: of the rounds first .. end, the last opened one of the epoch; held: those of them in which a seat
     /// that they hold cannot settle yet; key and words: the pool of auditors that was looked at last.
     struct Page {
@@ -74,8 +52,6 @@ contract Settlement is Module, ISettlement {
         NOT_YET,
         CONTESTED
     }
-
-    mapping(TaskId => Fall[]) private _falls;
 
     constructor(Modules memory modules) Module(modules) {}
 
@@ -182,6 +158,7 @@ contract Settlement is Module, ISettlement {
         tasks.bookSettlement(page.task, seat, page.last, money.paidWei, money.burnedWei, money.feeWei);
     }
 
+    // Pay and fees ----------------------------------------------------------------------------------------------------
     function _auditorMoney(Page memory page, uint256 seat, Member memory record)
         private
         returns (Money memory money)
@@ -253,179 +230,5 @@ contract Settlement is Module, ISettlement {
         bool isRejectedLate = end.lateRejected >> slot & 1 == 1;
         if (isAccepted && !isRejectedLate && !isUnserved) money.paidWei += payWei;
         else if (!isUnserved && !isRestored && end.convicted >> slot & 1 == 0) money.burnedWei += payWei;
-    }
-
-    /// @dev A claim's share of the segments, rounded down.
-    function _payOf(TaskId task, GameTerms memory terms, uint256 round, uint256 slot, bool isShort)
-        private
-        view
-        returns (uint256)
-    {
-        if (!isShort) return terms.amounts.solverPay;
-        (,, uint256 segments) = rounds.claimOf(task, round, slot);
-        return uint256(terms.amounts.solverPay) * segments / (terms.innerSteps / terms.segmentSteps);
-    }
-
-    // Falls -----------------------------------------------------------------------------------------------------------
-    /// @inheritdoc ISettlement
-    function fall(TaskId task, uint256 round, address finder) external only(address(contests)) {
-        uint256 number = _falls[task].length;
-        (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
-        uint256 restWei = tasks.convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
-        uint256 owedWei = first > last ? 0 : _owedIn(task, first, last);
-        uint256 heldWei = _min(owedWei, restWei);
-        _falls[task].push(Fall(uint32(first), uint32(last), uint128(owedWei), uint128(heldWei)));
-        emit RestitutionHeld(task, number, first, last, owedWei, heldWei);
-        purse.move(Pots.stakes(task), Pots.restitution(task, number), heldWei);
-        purse.discard(Pots.stakes(task), restWei - heldWei);
-    }
-
-    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a whole one: to read the
-    /// segments of 128 rounds would not fit a transaction, and then no root could fall.
-    function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
-        GameTerms memory terms = _terms(task);
-        IRounds.Facts[] memory facts = StructLists.loadFacts(rounds, task, first, last);
-        IVotes.Ends[] memory ends = StructLists.loadEnds(votes, task, first, last);
-        uint256 closed = tasks.closedSolvers(task);
-        for (uint256 i = 0; i < facts.length; ++i) {
-            if (_fallOf(task, first + i) != _falls[task].length) continue;
-            uint256 owed = ends[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | ends[i].restored);
-            owedWei += LibBit.popCount(owed) * uint256(terms.amounts.solverPay);
-        }
-    }
-
-    /// @dev The number of the first fall that undid a round; how many there are where none did.
-    function _fallOf(TaskId task, uint256 round) private view returns (uint256 number) {
-        Fall[] storage falls = _falls[task];
-        for (; number < falls.length; ++number) {
-            if (falls[number].first <= round && round <= falls[number].last) return number;
-        }
-    }
-
-    /// @dev Who was convicted gets nothing: what is owed may not count its claims, so the whole pot is others'. What is left is burned at the end.
-    function _payRestitution(TaskId task, Member memory record, uint256 round, uint256 payWei)
-        private
-        returns (uint256 shareWei)
-    {
-        uint256 number = _fallOf(task, round);
-        Fall memory fallen = _falls[task][number];
-        if (fallen.owedWei == 0 || record.status == SeatStatus.CLOSED) return 0;
-        shareWei = payWei * fallen.heldWei / fallen.owedWei;
-        purse.give(Pots.restitution(task, number), record.account, shareWei);
-    }
-
-    /// @inheritdoc ISettlement
-    function burnRest(TaskId task) external only(address(tasks)) {
-        for (uint256 i = 0; i < _falls[task].length; ++i) {
-            bytes32 pot = Pots.restitution(task, i);
-            purse.discard(pot, purse.potOf(pot));
-        }
-    }
-
-    // Convictions -----------------------------------------------------------------------------------------------------
-    /// @inheritdoc ISettlement
-    function punish(TaskId task, uint256 seat, address finder, Proof proof, StatementRef calldata statement)
-        external
-    {
-        bool isModule = msg.sender == address(asks) || msg.sender == address(disputes) || msg.sender == evidence;
-        if (!isModule) revert IRefusals.NotModule(msg.sender);
-        rounds.sync(task);
-        (address owed, uint256 owedWei, uint256 keptWei) = (address(0), 0, 0);
-        if (statement.draw == NO_DRAW) votes.markConvicted(task, statement.round, statement.slot);
-        else (owed, owedWei, keptWei) = _voidedBy(task, seat, statement);
-        uint256[] memory seats = new uint256[](1);
-        seats[0] = seat;
-        uint256 restWei = tasks.convict(task, seats, finder, proof);
-        owedWei = _min(owedWei, restWei);
-        emit StatementConvicted(task, seat, proof, statement, finder);
-        if (owed != address(0)) emit PayRestored(task, statement.round, statement.slot, owed, owedWei);
-        purse.give(Pots.stakes(task), owed, owedWei);
-        purse.discard(Pots.stakes(task), restWei - owedWei);
-        purse.discard(Pots.escrow(task), keptWei);
-    }
-
-    /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost.
-    /// @return account of the solver
-    /// @return payWei what it lost
-    /// @return keptWei what the escrow still has of it: settlement has burned it where the solver was first, but for an undone round
-    function _voidedBy(TaskId task, uint256 seat, StatementRef calldata statement)
-        private
-        returns (address account, uint256 payWei, uint256 keptWei)
-    {
-        (uint256 solver,,) = rounds.claimOf(task, statement.round, statement.slot);
-        Seat memory record = tasks.seatAt(task, solver);
-        bool isOwed = solver != 0 && record.status != SeatStatus.CLOSED && record.joined <= statement.round;
-        if (!isOwed || !votes.markRestored(task, statement, seat)) return (address(0), 0, 0);
-        payWei = _payOf(task, _terms(task), statement.round, statement.slot, true);
-        account = record.account;
-        bool isUndone = rounds.roundOf(task, statement.round).phase == Phase.UNDONE;
-        if (isUndone || record.settled <= statement.round) keptWei = payWei;
-    }
-
-    // Silence ---------------------------------------------------------------------------------------------------------
-    /// @inheritdoc ISettlement
-    function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external {
-        rounds.sync(task);
-        Seat memory record = tasks.seatAt(task, seat);
-        if (record.status == SeatStatus.NONE) revert IRefusals.SeatUnknown(seat);
-        if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
-        bool isSolver = seat >> 16 == uint256(SeatRole.SOLVER);
-        bool isSilent = missed.length >= SILENCES_MAX
-            && (isSolver ? _isMissing(task, seat, record, missed) : _isMute(task, seat, record, missed));
-        if (!isSilent) revert IRefusals.NotSilent(seat);
-        tasks.retire(task, seat);
-    }
-
-    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and `respond` after one was lost, no solver is silent: an honest one
-    /// does not train on a wrong root, and contests it itself where another's contest was lost.
-    function _isMissing(TaskId task, uint256 seat, Seat memory record, MissedPlace[] calldata missed)
-        private
-        view
-        returns (bool)
-    {
-        (uint256 first, uint256 next) = (missed[0].round, rounds.nextRound(task));
-        bool isKept = record.settled <= first && first < next;
-        bool isContested = contests.openOf(task) != 0 || block.number <= contests.contestedUntil(task);
-        if (!isKept || isContested) return false;
-        (IRounds.Facts[] memory facts, uint256 found) = (rounds.factsOf(task, first, next - 1), 0);
-        for (uint256 i = 0; i < facts.length; ++i) {
-            (uint256 pool, uint256 number) = (facts[i].pool, seat & type(uint16).max);
-            if (pool >> number & 1 == 0) continue;
-            uint256 slot = Slots.slotOf(pool, number);
-            if (facts[i].committed >> slot & 1 == 1) return false;
-            bool isNamed = found < missed.length && _keyOf(missed[found]) == first + i << 64;
-            if (isNamed && facts[i].missing >> slot & 1 == 1) ++found;
-        }
-        return found == missed.length;
-    }
-
-    /// @dev Primary draws that are over without the seat's vote, in rounds after its last vote.
-    function _isMute(TaskId task, uint256 seat, Seat memory record, MissedPlace[] calldata missed)
-        private
-        view
-        returns (bool)
-    {
-        uint256 from = _max(record.settled, votes.lastVotedOf(task, seat));
-        (uint256 next, uint256 before) = (rounds.nextRound(task), 0);
-        for (uint256 i = 0; i < missed.length; ++i) {
-            MissedPlace calldata place = missed[i];
-            uint256 key = _keyOf(place);
-            if (place.round < from || place.round >= next || i != 0 && key <= before) return false;
-            if (!_isUnvoted(task, seat, place)) return false;
-            before = key;
-        }
-        return true;
-    }
-
-    /// @dev Places in their order.
-    function _keyOf(MissedPlace calldata place) private pure returns (uint256) {
-        return uint256(place.round) << 64 | uint256(place.slot) << 32 | place.draw;
-    }
-
-    function _isUnvoted(TaskId task, uint256 seat, MissedPlace calldata place) private view returns (bool) {
-        if (rounds.roundOf(task, place.round).phase == Phase.UNDONE) return false;
-        (uint256 drawn,) = votes.drawnOf(task, place.round, place.slot, place.draw, 0);
-        if (drawn != seat || !votes.isDrawOver(task, place.round, place.slot, place.draw)) return false;
-        return votes.votesOf(task, place.round, place.slot, place.draw)[0] == 0;
     }
 }

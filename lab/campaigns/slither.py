@@ -61,11 +61,13 @@ WAIVERS = (
         "The first round of an epoch.",
     ),
     Waiver("divide-before-multiply", r"^AuditDraw\.place", "Whole steps between the ranks of a draw."),
-    Waiver("incorrect-equality", r"^Rounds\._count", "The contract counts commitments itself, one a seat."),
+    Waiver(
+        "incorrect-equality", r"^RoundOpening\._count", "The contract counts commitments itself, one a seat."
+    ),
     Waiver(
         "reentrancy-no-eth",
-        r"^Reentrancy in (Rounds\.|Tasks\.(payOut|topUp|leave|bookSettlement|join)\(|Settlement\.fall"
-        r"|Asks\.ask|Disputes\._openDispute)",
+        r"^Reentrancy in (Round\w*\.|SeatMembership\.(payOut|topUp|leave|join)\(|SeatLedger\.bookSettlement\("
+        r"|Convictions\.fall|Asks\.ask|DisputeOpening\._openDispute)",
         "It calls only modules, fixed at construction; on these paths none of them calls a token or anybody "
         "else.",
     ),

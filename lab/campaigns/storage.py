@@ -11,7 +11,7 @@ from typing import Any
 
 import solcx
 
-from scripts.compile import CompileError, read_settings, read_sources
+from scripts.compile import CompileError, list_published_names, read_settings, read_sources
 from scripts.toolchain import ROOT, ToolMissing, solc_shim_path
 
 LAYOUT = ROOT / "tests" / "contracts" / "storage.txt"
@@ -37,7 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def read_layouts() -> dict[str, Any]:
-    """Return solc's storage layout of each contract of contracts/ by its name; it takes seconds.
+    """Return solc's storage layout of each contract of contracts/ by its name, without abstract ones: what
+    these declare is in the contract that they are part of. It takes seconds.
 
     Raises CompileError."""
     sources = read_sources()
@@ -46,7 +47,7 @@ def read_layouts() -> dict[str, Any]:
         "language": "Solidity",
         "settings": {
             **read_settings(),
-            "outputSelection": dict.fromkeys(own, {"*": ["storageLayout"]}),
+            "outputSelection": dict.fromkeys(own, {"*": ["storageLayout"], "": ["ast"]}),
         },
         "sources": {path: {"content": text} for path, text in sources.items()},
     }
@@ -55,10 +56,10 @@ def read_layouts() -> dict[str, Any]:
     except solcx.exceptions.SolcError as error:
         raise CompileError(f"solc refused the contracts:\n{error.message}") from None
     return {
-        name: contract["storageLayout"]
+        name: layout
         for path in own
-        for name, contract in output.get("contracts", {}).get(path, {}).items()
-        if contract.get("storageLayout", {}).get("storage")
+        for name in list_published_names(output["sources"][path]["ast"])
+        if (layout := output["contracts"][path][name]["storageLayout"])["storage"]
     }
 
 

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {BoundaryProof, StateHeader, TaskId} from "../Types.sol";
+import {Hashing} from "../libraries/Hashing.sol";
+import {Statements} from "../libraries/Statements.sol";
+import {DisputeTurns} from "./DisputeTurns.sol";
+import {Audit, GameTerms} from "./GameTypes.sol";
+import {SignedVote} from "./StatementTypes.sol";
+import {IDisputes} from "./interfaces/IDisputes.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+
+/// @title Opens a dispute of a claim or a vote, and narrows it down to one step.
+/// @notice What does not bind cannot be posted, so there is nothing to prove about it: who cannot bind is silent.
+abstract contract DisputeOpening is DisputeTurns {
+    // Opening ---------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputes
+    function disputeClaim(
+        TaskId task,
+        uint256 round,
+        uint256 slot,
+        uint256 segment,
+        uint256 bondLimitWei,
+        bytes32 salt
+    ) external returns (bytes32) {
+        rounds.sync(task);
+        Statement memory s = _readClaim(task, round, slot);
+        if (segment >= s.claim.segments) revert IRefusals.StatementUnknown(round, slot);
+        return _openDispute(task, s, segment, 0, bondLimitWei, salt);
+    }
+
+    /// @inheritdoc IDisputes
+    /// @dev Who was not served, or abstains, claims no state.
+    function disputeVote(TaskId task, SignedVote calldata signed, uint256 bondLimitWei, bytes32 salt)
+        external
+        returns (bytes32)
+    {
+        Audit memory audit = _auditOf(task, signed);
+        (Statement memory s,) = _readBareVote(task, signed, audit);
+        if (signed.vote.word >= Statements.Word.UNSERVED) {
+            revert IRefusals.StatementUnknown(s.ref.round, s.ref.slot);
+        }
+        address solver = _seatAt(task, s.claim.seat).account;
+        bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver);
+        return _openDispute(task, s, signed.vote.segment, origin, bondLimitWei, salt);
+    }
+
+    function _openDispute(
+        TaskId task,
+        Statement memory s,
+        uint256 segment,
+        bytes32 origin,
+        uint256 bondLimitWei,
+        bytes32 salt
+    ) private returns (bytes32 id) {
+        _requireAccused(s);
+        _requireWindow(0, _statementUntil(s));
+        _requireDecided(task, s);
+        id = keccak256(abi.encode(task, msg.sender, salt));
+        Dispute storage d = _disputes[task][id];
+        if (d.stage != Stage.NONE) revert DisputeExists(id);
+        (d.stage, d.seat, d.opener) = (Stage.ROOTS, uint24(s.seat), msg.sender);
+        d.clockBlock = uint40(block.number + s.audit.respond);
+        _keepStatement(d, s.ref, segment);
+        if (origin != 0) d.origin = origin;
+        (uint256 number, uint256 bondWei) = _openQuestion(task, s.seat, s.ref.round, bondLimitWei);
+        d.number = uint24(number);
+        emit DisputeOpened(task, id, s.seat, s.ref, segment, msg.sender, bondWei, d.clockBlock);
+    }
+
+    /// @dev Two auditMax after the close every claim is decided: then nobody needs to be asked.
+    function _requireDecided(TaskId task, Statement memory s) private view {
+        uint256 closed = s.audit.closed;
+        unchecked {
+            // A window has 23 bits.
+            if (closed != 0 && block.number > closed + 2 * s.audit.auditMax) return;
+        }
+        if (rounds.fatesOf(task, s.ref.round).open >> s.ref.slot & 1 == 1) {
+            revert IRefusals.ClaimUndecided(s.ref.round, s.ref.slot);
+        }
+    }
+
+    /// @dev The solver's account too: until the window ends it cannot have settled the round, but later its seat's number may be another's.
+    function _originOf(bytes32 startLeaf, bytes32 seal, address solver) private pure returns (bytes32) {
+        return keccak256(abi.encode(startLeaf, seal, solver));
+    }
+
+    // Roots -----------------------------------------------------------------------------------------------------------
+    /// @inheritdoc IDisputes
+    function postClaimRoots(
+        TaskId task,
+        bytes32 id,
+        bytes32[] calldata roots,
+        BoundaryProof calldata start,
+        BoundaryProof calldata end_
+    ) external {
+        (Dispute storage d,) = _claimantsTurn(task, id, Stage.ROOTS);
+        if (d.draw != CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
+        GameTerms memory terms = _termsOfRoots(task, roots);
+        Claim memory claim = _claimOf(task, d.round, d.slot);
+        _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
+        _requireBound("end", _openBoundary(claim, d.segment + 1, end_), roots[roots.length - 1]);
+        uint256 globalStep = uint256(d.round) * terms.innerSteps + uint256(d.segment) * terms.segmentSteps;
+        _requireSteps(start.header, start.header.localStep, globalStep);
+        _keepRoots(task, id, d, roots, start.header, terms.windows.respond);
+    }
+
+    /// @inheritdoc IDisputes
+    /// @dev The start is another's state, so its step numbers are taken as they come: an auditor must be able to show what it was given.
+    function postVoteRoots(
+        TaskId task,
+        bytes32 id,
+        bytes32[] calldata roots,
+        address solver,
+        StateHeader calldata start,
+        bytes32 boundarySalt,
+        bytes32 sealSalt
+    ) external {
+        (Dispute storage d, address auditor) = _claimantsTurn(task, id, Stage.ROOTS);
+        if (d.draw == CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
+        GameTerms memory terms = _termsOfRoots(task, roots);
+        _requireBound("start", Hashing.stateRoot(start), roots[0]);
+        Statements.Vote memory vote;
+        (vote.domain, vote.round, vote.slot) = (_domain(task), d.round, d.slot);
+        (vote.draw, vote.rank) = (d.draw, d.rank);
+        vote.startLeaf = Hashing.boundaryLeaf(vote.domain, d.round, solver, d.segment, boundarySalt, roots[0]);
+        bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
+        _requireBound("vote", d.origin, _originOf(vote.startLeaf, seal, solver));
+        _keepRoots(task, id, d, roots, start, terms.windows.respond);
+    }
+
+    /// @dev The terms, if there is a root for each state of a segment.
+    function _termsOfRoots(TaskId task, bytes32[] calldata roots) private view returns (GameTerms memory terms) {
+        terms = _terms(task);
+        _requireBound("count", terms.segmentSteps + 1, roots.length);
+    }
+
+    function _keepRoots(
+        TaskId task,
+        bytes32 id,
+        Dispute storage d,
+        bytes32[] calldata roots,
+        StateHeader calldata start,
+        uint256 respond
+    ) private {
+        d.origin = _hashOf(roots);
+        (d.localStep, d.globalStep) = (start.localStep, start.globalStep);
+        emit StepRootsPosted(task, id, roots, _turnTo(d, Stage.NAME, respond));
+    }
+
+    /// @dev The bias corrections go by the local step, learning rate and data by the global one.
+    function _requireSteps(StateHeader calldata header, uint256 local, uint256 global) internal pure {
+        if (header.localStep != local || header.globalStep != global) {
+            revert WrongSteps(local, header.localStep, global, header.globalStep);
+        }
+    }
+
+    /// @inheritdoc IDisputes
+    function nameStep(TaskId task, bytes32 id, uint256 step, bytes32[] calldata roots) external {
+        Dispute storage d = _openersTurn(task, id, Stage.NAME);
+        _requireBound("roots", d.origin, _hashOf(roots));
+        _requireBelow("step", roots.length - 1, step);
+        (d.origin, d.result, d.step) = (roots[step], roots[step + 1], uint8(step));
+        emit StepNamed(task, id, step, _turnTo(d, Stage.TRACE, _terms(task).windows.respond));
+    }
+}

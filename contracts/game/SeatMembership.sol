@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../Types.sol";
+import {GameTerms, SeatRole, SeatStatus} from "./GameTypes.sol";
+import {SeatPools} from "./SeatPools.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+import {ITasks} from "./interfaces/ITasks.sol";
+import {GameTermsCheck} from "./libraries/GameTermsCheck.sol";
+import {Pots} from "./libraries/Pots.sol";
+import {LibBit} from "solady/utils/LibBit.sol";
+
+/// @title Lets accounts join a task with a stake, add to it, leave, and be paid out.
+/// @dev Twin of `protocol/spec/game/seats.py`.
+abstract contract SeatMembership is SeatPools {
+    // Joining ---------------------------------------------------------------------------------------------------------
+    /// @inheritdoc ITasks
+    function join(TaskId task, SeatRole role, uint256 stakeWei) external returns (uint256 seat) {
+        Task storage entry = _open(task);
+        GameTerms memory terms = _termsOf(entry);
+        rounds.sync(task);
+        rounds.requireJoinable(task);
+        if (entry.seatOf[msg.sender] != 0) revert IRefusals.AlreadySeated(msg.sender);
+        (uint256 least, uint256 most) = (_required(terms, role), _limits.amountMax);
+        if (stakeWei < least || stakeWei > most) revert IRefusals.StakeWrong(least, most, stakeWei);
+        if (role == SeatRole.SOLVER) _requirePlace(entry, stakeWei);
+        seat = _takeNumber(entry.members[uint256(role)], role);
+        uint16 next = uint16(rounds.nextRound(task));
+        entry.seatAt[seat] = Record(msg.sender, uint96(stakeWei), SeatStatus.OPEN, next, next, 0, 0);
+        entry.seatOf[msg.sender] = seat;
+        unchecked {
+            ++entry.seats;
+        }
+        if (role == SeatRole.SOLVER) entry.openSolvers |= uint64(1 << (seat & NUMBER));
+        emit SeatJoined(task, seat, msg.sender, stakeWei);
+        _seatOrNot(entry, terms, seat);
+        purse.take(msg.sender, Pots.stakes(task), stakeWei);
+    }
+
+    /// @dev The lowest free number of a role.
+    function _takeNumber(Members storage members, SeatRole role) private returns (uint256 seat) {
+        uint256 most = role == SeatRole.SOLVER
+            ? GameTermsCheck.SOLVER_SEATS_MAX
+            : GameTermsCheck.AUDITOR_SEATS_MAX;
+        uint256 word;
+        uint256 taken = members.taken[0];
+        unchecked {
+            while (taken == type(uint256).max) taken = members.taken[++word];
+            uint256 number = word << 8 | LibBit.ffs(~taken);
+            if (number >= most) revert IRefusals.SeatsTaken(0);
+            members.taken[word] = taken | 1 << (number % 256);
+            if (word >= members.span) members.span = uint16(word + 1);
+            seat = uint256(role) << 16 | number;
+        }
+    }
+
+    /// @dev Where all places are taken a solver needs a larger stake than the smallest. Nobody is pushed out before a freeze: who joins and leaves
+    /// before it would do it for nothing.
+    function _requirePlace(Task storage entry, uint256 stakeWei) private view {
+        uint256 open = entry.openSolvers;
+        if (LibBit.popCount(open) < entry.solverSeats) return;
+        (, uint256 heldWei) = _largest(entry, open);
+        if (stakeWei <= heldWei) revert IRefusals.SeatsTaken(heldWei + 1);
+    }
+
+    /// @inheritdoc ITasks
+    function topUp(TaskId task, uint256 seat, uint256 wei_) external {
+        Task storage entry = _open(task);
+        rounds.sync(task);
+        Record storage record = _ownOpen(entry, seat);
+        uint256 most = _limits.amountMax - record.stakeWei;
+        if (wei_ == 0 || wei_ > most) revert IRefusals.StakeWrong(1, most, wei_);
+        record.stakeWei += uint96(wei_);
+        emit SeatToppedUp(task, seat, wei_);
+        _seatOrNot(entry, _termsOf(entry), seat);
+        purse.take(msg.sender, Pots.stakes(task), wei_);
+    }
+
+    // Leaving ---------------------------------------------------------------------------------------------------------
+    /// @inheritdoc ITasks
+    function leave(TaskId task, uint256 seat) external {
+        Task storage entry = _open(task);
+        rounds.sync(task);
+        _ownOpen(entry, seat);
+        _retire(task, entry, seat);
+    }
+
+    function _ownOpen(Task storage entry, uint256 seat) private view returns (Record storage record) {
+        record = _taken(entry, seat);
+        if (record.account != msg.sender) revert IRefusals.NotHolder(record.account, msg.sender);
+        if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
+    }
+
+    /// @inheritdoc ITasks
+    function payOut(TaskId task, uint256 seat) external {
+        Task storage entry = _open(task);
+        rounds.sync(task);
+        Record storage record = _taken(entry, seat);
+        if (record.status == SeatStatus.OPEN && !rounds.isOver(task) && !_isCrowdedOut(entry, seat)) {
+            revert IRefusals.TaskRuns(TaskId.unwrap(task));
+        }
+        bool isAsked = record.asks | record.disputes != 0;
+        if (isAsked || _isHeld(task, seat, record.settled)) revert IRefusals.SeatBusy(seat);
+        if (record.status == SeatStatus.OPEN) _retire(task, entry, seat);
+        _free(task, entry, seat, record);
+    }
+
+    /// @dev Whether an open seat waits where no number is left for a larger stake.
+    function _isCrowdedOut(Task storage entry, uint256 seat) private view returns (bool) {
+        uint256 numbers = (1 << GameTermsCheck.SOLVER_SEATS_MAX) - 1;
+        bool isSolver = seat >> 16 == uint256(SeatRole.SOLVER);
+        if (!isSolver || entry.members[uint256(SeatRole.SOLVER)].taken[0] != numbers) return false;
+        (uint256 chosen,) = _largest(entry, entry.openSolvers);
+        return chosen >> (seat & NUMBER) & 1 == 0;
+    }
+
+    function _isHeld(TaskId task, uint256 seat, uint256 fromRound) private view returns (bool) {
+        uint256 until = rounds.heldTo(task);
+        return fromRound < until && heldRounds(task, seat, fromRound, until - 1) != 0;
+    }
+
+    /// @dev The record stays until the number is taken again: a claim of it may still be owed something. Of a convicted seat nothing is.
+    function _free(TaskId task, Task storage entry, uint256 seat, Record storage record) private {
+        Members storage members = entry.members[seat >> 16];
+        (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
+        members.taken[word] &= ~bit;
+        if (record.status == SeatStatus.CLOSED) {
+            members.closed[word] &= ~bit;
+            unchecked {
+                --entry.closedSeats;
+            }
+            record.joined = type(uint16).max;
+        }
+        uint256 stakeWei = record.stakeWei;
+        (record.status, record.stakeWei) = (SeatStatus.NONE, 0);
+        delete entry.seatOf[record.account];
+        unchecked {
+            --entry.seats;
+        }
+        emit SeatFreed(task, seat, stakeWei);
+        purse.give(Pots.stakes(task), record.account, stakeWei);
+    }
+}
