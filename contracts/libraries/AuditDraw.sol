@@ -5,7 +5,7 @@ import {Draw} from "./Draw.sol";
 import {Hashing} from "./Hashing.sol";
 
 /// @title Who audits what in a round: all of it follows from one seed a round.
-/// @dev Twin of `protocol/spec/audit_draw.py`. The shard of a slot is `Draw.shard` of the round's beacon.
+/// @dev Twin of `protocol/spec/drawing.py`. The shard of a slot is `Draw.shard` of the round's beacon.
 library AuditDraw {
     bytes32 internal constant VERIFIER_POOL = "touchstone.verifiers";
     bytes32 internal constant WHISTLEBLOWER_POOL = "touchstone.whistleblowers";

@@ -1,5 +1,6 @@
 """Whatever of the contracts others can call, read or catch says in NatSpec what it is for."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.architecture.solidity import (
     read_bases,
     read_declarations,
 )
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import ROOT, list_sources
 
 PUBLIC = frozenset({"external", "public"})
 SHARED = frozenset({"contracts/Types.sol"})
@@ -85,6 +86,14 @@ def test_everything_that_others_see_is_documented(path: Path) -> None:
         if (found := find_gaps(one, interfaces, ancestors.get(one.unit, ())))
     }
     assert not gaps
+
+
+@pytest.mark.parametrize("path", list_files(), ids=lambda path: path.name)
+def test_files_that_comments_name_exist(path: Path) -> None:
+    names = re.findall(r"[\w/]+/[\w.-]+\.(?:py|md|toml)\b|`\w+\.py`", path.read_text())
+    twins = {source.name for source in list_sources("protocol")}
+    lost = [name for name in names if name.strip("`") not in twins and not (ROOT / name).is_file()]
+    assert not lost
 
 
 def test_there_is_something_to_document() -> None:
