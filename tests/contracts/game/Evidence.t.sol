@@ -1,175 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {LeafProof} from "../../../contracts/Types.sol";
-import {EXACT_FORMAT, GameTerms, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
-import {Modules} from "../../../contracts/game/Module.sol";
-import {SignedSealed, SignedVote, WorkProof} from "../../../contracts/game/StatementTypes.sol";
+import {EXACT_FORMAT, GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {SignedVote, WorkProof} from "../../../contracts/game/StatementTypes.sol";
 import {IEvidence} from "../../../contracts/game/interfaces/IEvidence.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
-import {StatementWorld} from "./StatementWorld.sol";
-
-abstract contract EvidenceWorld is StatementWorld {
-    function makeEvidence(Modules memory m) internal virtual override returns (address) {
-        return create("Evidence.sol:Evidence", abi.encode(m));
-    }
-
-    function court() internal view returns (IEvidence) {
-        return IEvidence(evidence);
-    }
-
-    /// @dev Members join, then one claim becomes false, all commit, the audits are drawn.
-    function play(GameTerms memory t, Twist twist) internal {
-        begin(t, 3, 6, 3);
-        twists[solverSeat(0)] = twist;
-        playToDraw(0);
-    }
-
-    function play(Twist twist) internal {
-        play(soundTerms(), twist);
-    }
-
-    function seal_(address finder, bytes memory data) internal {
-        bytes32 digest = court().digestOf(finder, data);
-        vm.prank(finder);
-        court().sealProof(digest);
-    }
-
-    /// @dev Sealed by a stranger, brought one block later.
-    function bring(bytes memory data) internal {
-        seal_(stranger, data);
-        pass(1);
-        bringSealed(stranger, data, "");
-    }
-
-    /// @dev The same, refused with these bytes.
-    function bringVainly(bytes memory data, bytes memory refusal) internal {
-        seal_(stranger, data);
-        pass(1);
-        bringSealed(stranger, data, refusal);
-    }
-
-    function bringInvalid(bytes memory data, bytes32 what) internal {
-        bringVainly(data, abi.encodeWithSelector(IRefusals.ProofInvalid.selector, what));
-    }
-
-    function bringSealed(address finder, bytes memory data, bytes memory refusal) internal {
-        vm.prank(finder);
-        (bool isDone, bytes memory answer) = evidence.call(data);
-        assertEq(isDone ? bytes("") : answer, refusal, "what the court says");
-    }
-
-    function isConvicted(uint256 seat) internal view returns (bool) {
-        return tasks.seatAt(task, seat).status == SeatStatus.CLOSED;
-    }
-
-    /// @dev What the court says to whom brings these bytes unsealed.
-    function missingSeal(address finder, bytes memory data) internal view returns (bytes memory) {
-        return abi.encodeWithSelector(IRefusals.SealMissing.selector, court().digestOf(finder, data));
-    }
-
-    /// @dev Brings it, refused as long as it is not sealed, and the seat is closed.
-    function assertConvicts(uint256 seat, bytes memory data) internal {
-        assertTrue(!isConvicted(seat), "open before");
-        bringSealed(stranger, data, missingSeal(stranger, data));
-        bring(data);
-        assertTrue(isConvicted(seat), "convicted");
-        assertTrue(purse.creditOf(stranger) != 0, "the finder's share");
-        bringVainly(data, abi.encodeWithSelector(IRefusals.SeatClosed.selector, seat));
-        assertBooks();
-    }
-
-    function claim(uint256 round, uint256 seat) internal view returns (IEvidence.ClaimAt memory) {
-        return IEvidence.ClaimAt(uint32(round), uint32(slotOf(round, seat)));
-    }
-
-    // Proofs on claims ----------------------------------------------------------------------------------------------
-    function startProof(uint256 round, uint256 seat)
-        internal
-        view
-        returns (IEvidence.StartProof memory proof)
-    {
-        (proof.first, proof.base) = (boundaryProof(round, seat, 0), outerOpening(round));
-    }
-
-    function startOf(uint256 round, uint256 seat) internal view returns (bytes memory) {
-        return abi.encodeCall(IEvidence.proveStart, (task, claim(round, seat), startProof(round, seat)));
-    }
-
-    function deltaProofOf(uint256 seat, uint256 leaf)
-        internal
-        view
-        returns (IEvidence.DeltaProof memory proof)
-    {
-        (proof.work, proof.base) = (workProof(0, seat), outerOpening(0));
-        proof.last = boundaryProof(0, seat, segmentsOf(0, seat));
-        proof.globalLeaf = leafProof(0, 0, WEIGHTS, leaf);
-        proof.finalLeaf = leafProof(seat, segmentsOf(0, seat), WEIGHTS, leaf);
-        proof.deltaLeaf = deltaProof(seat, leaf);
-    }
-
-    function deltaAt(uint256 seat, uint256 leaf) internal view returns (bytes memory) {
-        return abi.encodeCall(IEvidence.proveDelta, (task, claim(0, seat), leaf, deltaProofOf(seat, leaf)));
-    }
-
-    function scaleAt(uint256 seat, uint256 leaf) internal view returns (bytes memory) {
-        return abi.encodeCall(
-            IEvidence.proveScale, (task, claim(0, seat), leaf, workProof(0, seat), deltaProof(seat, leaf))
-        );
-    }
-
-    function carriedOf(uint256 round, uint256 seat) internal view returns (bytes memory) {
-        return abi.encodeCall(
-            IEvidence.proveCarried,
-            (
-                task,
-                claim(round, seat),
-                workProof(round, seat),
-                boundaryProof(round, seat, segmentsOf(round, seat))
-            )
-        );
-    }
-
-    // Proofs on votes -----------------------------------------------------------------------------------------------
-    function auditorOf(uint256 slot) internal view returns (uint256) {
-        return drawnSeat(0, slot, 0, 0);
-    }
-
-    function said(Statements.Vote memory vote) internal view returns (SignedVote memory) {
-        return sign(vote, accountOf(drawnSeat(vote.round, vote.slot, 0, 0)));
-    }
-
-    function voteWith(uint256 slot, uint256 word, uint32 named) internal view returns (SignedVote memory) {
-        Statements.Vote memory vote = voteOf(0, slot, 0, 0, word);
-        vote.namedLeaf = named;
-        return said(vote);
-    }
-
-    function voteLeafOf(SignedVote memory vote, uint256 boundary) internal view returns (bytes memory) {
-        bytes32[] memory leaves = claimLeaves(0, seatIn(0, vote.vote.slot));
-        return abi.encodeCall(
-            IEvidence.proveVoteLeaf, (task, vote, boundary, leaves[boundary], Trees.path(leaves, boundary))
-        );
-    }
-
-    function twoVotes(SignedVote memory a, SignedVote memory b) internal view returns (bytes memory) {
-        return abi.encodeCall(IEvidence.proveTwoVotes, (task, a, b));
-    }
-
-    function twoSeals(SignedSealed memory a, SignedSealed memory b) internal view returns (bytes memory) {
-        return abi.encodeCall(IEvidence.proveTwoSeals, (task, a, b));
-    }
-
-    function voteAndSeal(SignedVote memory a, SignedSealed memory b) internal view returns (bytes memory) {
-        return abi.encodeCall(IEvidence.proveVoteAndSeal, (task, a, b));
-    }
-
-    function unknown(uint256 round, uint256 slot) internal pure returns (bytes memory) {
-        return abi.encodeWithSelector(IRefusals.StatementUnknown.selector, round, slot);
-    }
-}
+import {EvidenceWorld} from "./EvidenceWorld.sol";
 
 /// @dev Seals, windows, and who answers.
 contract EvidenceSealTest is EvidenceWorld {
@@ -202,72 +40,6 @@ contract EvidenceSealTest is EvidenceWorld {
         bringSealed(stranger, data, missingSeal(stranger, data));
         vm.roll(since + tasks.limits().proofSealBlocks);
         bringSealed(stranger, data, "");
-    }
-
-    function test_proof_ownStatement_isRefused() public {
-        play(Twist.START_WEIGHTS);
-        address own = accountOf(solverSeat(0));
-        bytes memory data = startOf(0, solverSeat(0));
-        seal_(own, data);
-        pass(1);
-        bringSealed(own, data, abi.encodeWithSelector(IRefusals.OwnStatement.selector, own));
-    }
-
-    /// @dev While a round runs its claims are open to proof; then until the end of `dispute`.
-    function test_proof_window_endsWithDispute() public {
-        begin(3, 6, 3);
-        twists[solverSeat(0)] = Twist.START_WEIGHTS;
-        commit(0, solverSeat(0));
-        uint256 open = vm.snapshotState();
-        assertConvicts(solverSeat(0), startOf(0, solverSeat(0)));
-        vm.revertToState(open);
-        commit(0, solverSeat(1));
-        commit(0, solverSeat(2));
-        bytes memory data = startOf(0, solverSeat(0));
-        uint256 until = close(0) + terms.windows.dispute;
-        roll(until);
-        seal_(stranger, data);
-        roll(until + 1);
-        bringSealed(
-            stranger, data, abi.encodeWithSelector(IRefusals.OutsideWindow.selector, 0, until, until + 1)
-        );
-        vm.roll(until - 1);
-        seal_(stranger, data);
-        vm.roll(until);
-        bringSealed(stranger, data, "");
-        assertTrue(isConvicted(solverSeat(0)), "in the last block");
-    }
-
-    /// @dev Nobody has called since the closing block: the window counts from it all the same.
-    function test_proof_roundNotSynced_isSyncedFirst() public {
-        begin(3, 6, 3);
-        twists[solverSeat(0)] = Twist.START_WEIGHTS;
-        commit(0, solverSeat(0));
-        uint256 closing = roundOf(0).opened + terms.windows.trainMax;
-        bytes memory data = startOf(0, solverSeat(0));
-        roll(closing + terms.windows.dispute);
-        seal_(stranger, data);
-        pass(1);
-        bringSealed(
-            stranger,
-            data,
-            abi.encodeWithSelector(
-                IRefusals.OutsideWindow.selector, 0, closing + terms.windows.dispute, now_()
-            )
-        );
-    }
-
-    function test_proof_noClaim_isUnknown() public {
-        begin(3, 6, 3);
-        twists[solverSeat(0)] = Twist.START_WEIGHTS;
-        bytes memory data = startOf(0, solverSeat(0));
-        bringVainly(data, unknown(0, 0));
-        IEvidence.ClaimAt memory at = IEvidence.ClaimAt(1, 0);
-        data = abi.encodeCall(IEvidence.proveStart, (task, at, startProof(0, solverSeat(0))));
-        bringVainly(data, abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 1));
-        at = IEvidence.ClaimAt(0, type(uint32).max);
-        data = abi.encodeCall(IEvidence.proveStart, (task, at, startProof(0, solverSeat(0))));
-        bringVainly(data, unknown(0, type(uint32).max));
     }
 }
 
@@ -673,10 +445,6 @@ contract EvidenceVotesTest is EvidenceWorld {
     }
 
     /// @dev A copy: `Statements.sealedOf` gives the vote's own memory.
-    function sealOfVote(Statements.Vote memory vote) private pure returns (Statements.Sealed memory) {
-        return abi.decode(abi.encode(Statements.sealedOf(vote)), (Statements.Sealed));
-    }
-
     function test_voteAndSeal_thatDiffer_areConvicted() public {
         play(Twist.NONE);
         address auditor = accountOf(auditorOf(0));
@@ -690,16 +458,6 @@ contract EvidenceVotesTest is EvidenceWorld {
         SignedVote memory unserved = voteWith(0, UNSERVED, 0);
         bringInvalid(voteAndSeal(unserved, sign(sealed_, auditor)), "two statements");
         assertConvicts(auditorOf(0), voteAndSeal(accept, sign(sealed_, auditor)));
-    }
-
-    /// @dev The digest of a seal is none of a vote: each is signed by its own type.
-    function test_seal_signedAsVote_isUnknown() public {
-        play(Twist.NONE);
-        SignedVote memory accept = voteWith(0, ACCEPT, 0);
-        SignedSealed memory copied;
-        (copied.said, copied.r, copied.vs) = (sealOfVote(accept.vote), accept.r, accept.vs);
-        copied.said.seal = "other";
-        bringInvalid(voteAndSeal(accept, copied), "two statements");
     }
 
     function test_noLeaf_isConvicted() public {
@@ -800,27 +558,5 @@ contract EvidenceVotesTest is EvidenceWorld {
         apart = INSIDE;
         play(Twist.NONE);
         bringInvalid(_ends(voteWith(0, ACCEPT, 0)), "ends");
-    }
-
-    /// @dev A vote's window is that of the round; a seat that signed for nothing it was drawn for answers all the same.
-    function test_vote_notDrawn_answers() public {
-        play(Twist.NONE);
-        uint256 other = drawnSeat(0, 1, 0, 0);
-        assertTrue(other != auditorOf(0), "another seat");
-        Statements.Vote memory vote = voteOf(0, 0, 0, 0, ACCEPT);
-        vote.endLeaf = "other";
-        assertConvicts(other, voteLeafOf(sign(vote, accountOf(other)), vote.segment + 1));
-    }
-
-    function test_vote_window_endsWithDispute() public {
-        play(Twist.NONE);
-        bytes memory data = twoVotes(voteWith(0, ACCEPT, 0), said(voteOf(0, 0, 0, 0, REJECT_DELTA)));
-        uint256 until = roundOf(0).closed + terms.windows.dispute;
-        roll(until);
-        seal_(stranger, data);
-        roll(until + 1);
-        bringSealed(
-            stranger, data, abi.encodeWithSelector(IRefusals.OutsideWindow.selector, 0, until, until + 1)
-        );
     }
 }

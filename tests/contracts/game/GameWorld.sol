@@ -280,6 +280,10 @@ abstract contract GameWorld is Test {
         return purse.creditOf(accountOf(seat));
     }
 
+    function requireStatus(uint256 seat, SeatStatus expected) internal view {
+        assertEq(uint256(tasks.seatAt(task, seat).status), uint256(expected), "status");
+    }
+
     function asSeat(uint256 seat) internal {
         vm.prank(accountOf(seat));
     }
@@ -328,6 +332,11 @@ abstract contract GameWorld is Test {
         (,,,, uint256 startBlock,,) = lineNow();
         roll(startBlock + 1);
         rounds.sealStart(task, PROOF);
+    }
+
+    function haltTask() internal {
+        vm.prank(submitter);
+        rounds.halt(task);
     }
 
     function roundOf(uint256 round) internal view returns (RoundView memory) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Proof} from "../../../contracts/game/GameTypes.sol";
+import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
+import {Vm} from "../Vm.sol";
+import {GameWorld} from "./GameWorld.sol";
+
+/// @title What only other contracts may do to a seat.
+contract SeatLedgerTest is GameWorld {
+    // Modules ----------------------------------------------------------------------------------------------------
+    function test_modulesOnly() public {
+        begin(2, 6, 3);
+        bytes memory error_ = abi.encodeWithSelector(IRefusals.NotModule.selector, address(this));
+        uint256[] memory seats = new uint256[](1);
+        vm.expectRevert(error_);
+        tasks.freezePools(task);
+        vm.expectRevert(error_);
+        tasks.retire(task, solverSeat(0));
+        vm.expectRevert(error_);
+        tasks.bookSettlement(task, solverSeat(0), 0, 0, 0, 0);
+        vm.expectRevert(error_);
+        tasks.convict(task, seats, stranger, Proof.ASKED);
+    }
+
+    /// @dev Two rounds that fall may name the same seat.
+    function test_convict_twice_closesOnce() public {
+        begin(2, 6, 3);
+        uint256[] memory seats = new uint256[](2);
+        (seats[0], seats[1]) = (solverSeat(0), solverSeat(0));
+        vm.recordLogs();
+        vm.startPrank(address(settlement));
+        uint256 restWei = tasks.convict(task, seats, stranger, Proof.ASKED);
+        assertEq(tasks.convict(task, seats, stranger, Proof.ASKED), 0, "nothing is left");
+        vm.stopPrank();
+        Vm.Entry[] memory entries = vm.getRecordedLogs();
+        uint256 told;
+        for (uint256 i = 0; i < entries.length; ++i) {
+            if (entries[i].topics[0] == ITasks.SeatConvicted.selector) ++told;
+        }
+        assertEq(told, 1, "told once");
+        assertEq(restWei + purse.creditOf(stranger) + purse.creditOf(submitter), 1000, "one stake");
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {GameTerms} from "../../../contracts/game/GameTypes.sol";
+import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
+import {AuditDraw} from "../../../contracts/libraries/AuditDraw.sol";
+import {VoteWorld} from "./VoteWorld.sol";
+
+/// @title Which seat and segment the place of a vote names.
+contract VoteDrawsTest is VoteWorld {
+    // Counting ---------------------------------------------------------------------------------------------------
+    /// @dev Three segments have room for one draw, though the terms say two: a vote in the second counts nothing, and stops no other.
+    function test_judge_drawThatClaimsLack_isSkipped() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.innerSteps = 15;
+        begin(wanted, 3, 6, 3);
+        playToDraw(0);
+        IVotes.HandedVote[] memory all = new IVotes.HandedVote[](2);
+        (all[0], all[1]) = (hand(0, 2, 0, 0, ACCEPT, true), hand(0, 2, 0, 0, ACCEPT, true));
+        all[0].place += 1 << 56;
+        votes.judge(task, 0, all);
+        _codes(2, 0, 5, 0, 0);
+        _codes(2, 1, 0, 0, 0);
+        assertEq(rounds.fatesOf(task, 0).accepted, 4, "the one draw decides");
+        assertEq(drawnSeat(0, 2, 1, 0), 0, "nobody is drawn");
+        assertTrue(!votes.isDrawOver(task, 0, 2, 1), "nor is it over");
+    }
+
+    // Drawing ----------------------------------------------------------------------------------------------------
+    /// @dev Against the library: six draws in a pool of seven.
+    function test_drawnOf_everyRank_isTheLibrarys() public {
+        begin(3, 7, 3);
+        playToDraw(0);
+        bytes32 seed = roundOf(0).seed;
+        bytes32 value = randomness.valueAt(drawBlock(roundOf(0).closed));
+        assertEq(seed, AuditDraw.roundSeed(tasks.domainOf(task), 0, value), "seed");
+        uint256[] memory order = AuditDraw.permutation(seed, AuditDraw.VERIFIER_POOL, 7, 7);
+        for (uint256 slot = 0; slot < 3; ++slot) {
+            uint256[] memory segments = AuditDraw.circleSegments(seed, slot, 2, 4);
+            for (uint256 draw = 0; draw < 2; ++draw) {
+                for (uint256 rank = 0; rank < 3; ++rank) {
+                    (uint256 seat, uint256 segment) = votes.drawnOf(task, 0, slot, draw, rank);
+                    uint256 place = (2 * slot + draw + 2 * rank) % 7;
+                    assertEq(seat, verifierSeat(order[place]), "seat");
+                    assertEq(segment, segments[draw], "segment");
+                }
+            }
+        }
+        assertEq(drawnSeat(0, 0, 2, 0), 0, "no late draw");
+        assertEq(drawnSeat(0, 3, 0, 0), 0, "no such slot");
+        assertEq(drawnSeat(0, 0, 3, 0), 0, "no such draw");
+        assertEq(drawnSeat(0, 0, 0, 3), 0, "no such rank");
+        assertEq(drawnSeat(0, 0, 256, 0), 0, "nor one cut short");
+        assertEq(drawnSeat(0, 0, 0, 256), 0, "nor here");
+        assertTrue(!votes.isDrawOver(task, 0, 0, 256), "nor over");
+        assertTrue(!votes.isDrawOver(task, 0, 3, 0), "nor here");
+    }
+
+    /// @dev With chance one half; and none in a pool of two.
+    function test_drawnOf_late_isTheLibrarys() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.lateChance = 32_768;
+        begin(wanted, 4, 6, 5);
+        playRound(0);
+        playToDraw(1);
+        bytes32 seed = roundOf(0).lateSeed;
+        uint256[] memory order = AuditDraw.permutation(seed, AuditDraw.WHISTLEBLOWER_POOL, 5, 5);
+        uint256 found;
+        for (uint256 slot = 0; slot < 4; ++slot) {
+            uint256[] memory first = AuditDraw.circleSegments(roundOf(0).seed, slot, 2, 4);
+            (bool isDue, uint256 expected) = AuditDraw.late(seed, slot, 32_768, first, 4);
+            (uint256 seat, uint256 segment) = votes.drawnOf(task, 0, slot, 2, 1);
+            assertEq(seat != 0, isDue, "due");
+            if (!isDue) continue;
+            ++found;
+            assertEq(segment, expected, "segment");
+            assertEq(seat, whistleblowerSeat(order[(slot + 1) % 5]), "a step of one");
+        }
+        assertTrue(found != 0 && found != 4, "some of four");
+    }
+
+    // Modules ----------------------------------------------------------------------------------------------------
+    function test_unknownRound_reverts() public {
+        begin(3, 6, 3);
+        bytes memory error_ = abi.encodeWithSelector(IRefusals.RoundUnknown.selector, 1);
+        IVotes.HandedVote[] memory none = new IVotes.HandedVote[](0);
+        vm.expectRevert(error_);
+        votes.judge(task, 1, none);
+        vm.expectRevert(error_);
+        rounds.fatesOf(task, 1);
+        votes.judge(task, 0, none);
+    }
+}
