@@ -7,9 +7,11 @@ A newer one is for accounts with a seat and for the task's submitter, and may st
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from errno import ENOSPC
 from functools import partial
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -203,8 +205,14 @@ async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list
 
 
 def write_model(folder: Path, weights: Tensor, model: ModelConfig) -> None:
-    """The folder: weights and configuration. Tokens are the bytes of a text, so there is no tokenizer."""
+    """The folder: weights and configuration. Tokens are the bytes of a text, so there is no tokenizer. Raises
+    OSError, also where the disk has no room for the weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(export_tensors(weights, model), folder / SAFETENSORS_NAME, SAFETENSORS_METADATA)
+    path = folder / SAFETENSORS_NAME
+    try:
+        save_file(export_tensors(weights, model), path, SAFETENSORS_METADATA)
+    except SafetensorError as error:
+        path.unlink(missing_ok=True)
+        raise OSError(ENOSPC, str(error), str(path)) from error
     for name, text in export_texts(model).items():
         (folder / name).write_text(text, encoding="utf-8")

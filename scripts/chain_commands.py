@@ -16,6 +16,7 @@ from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.keys import read_new_password
 from protocol.adapters.wire.conventions import choose_endpoint
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.pools import find_seat, get_required_stake
 from protocol.spec.game.purse import ESCROW
@@ -23,7 +24,7 @@ from protocol.spec.game.state import SeatRole
 from scripts import devnet
 from scripts.clock import NEVER
 from scripts.console import Console
-from scripts.home import HomeConfig, create_home, read_config
+from scripts.home import HomeConfig, create_home, is_whole, read_config
 from scripts.money_commands import Holding, Pace, find_holding, read_pace, tell_release
 from scripts.tasks import (
     DIGITS,
@@ -167,6 +168,8 @@ def run_init(options: argparse.Namespace) -> None:
 async def make_home(options: argparse.Namespace, console: Console) -> None:
     """The same at a console. Raises InvalidInput where an endpoint, a deployment or a home is not usable."""
     choose_endpoint(options.listen_host, options.listen_port, options.public_url)
+    if options.devnet and is_whole(options.home):
+        return await _fund_again(read_config(options.home), console)
     config = HomeConfig(
         rpc_url=options.rpc_url,
         deployment=str(options.deployment.absolute()),
@@ -189,6 +192,22 @@ async def make_home(options: argparse.Namespace, console: Console) -> None:
         "Next: touchstone solve TASK, verify, watch, or task create"
         + ("" if options.devnet else " (after sending it coin and tokens)")
     )
+
+
+async def _fund_again(config: HomeConfig, console: Console) -> None:
+    """Finish a home of a test network whose account got nothing, since the chain did not answer. Raises
+    InvalidInput where it has money."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+        has_wei = await chain.token.balance_of(config.account)
+    if has_wei:
+        raise InvalidInput(
+            what="this home is made already, and its account has money",
+            expected="an account without tokens",
+            actual=f"{format_tokens(has_wei)} in {config.account}",
+            remedy="Use the home as it is, or choose another --home.",
+        )
+    await _fund(config, config.account)
+    console.say(f"funded {config.account} with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
 
 
 async def _fund(config: HomeConfig, address: str) -> None:

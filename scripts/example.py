@@ -5,6 +5,7 @@ import sysconfig
 from hashlib import sha256
 from pathlib import Path
 
+from protocol.adapters.files import replace_private_file
 from protocol.spec.errors import InvalidInput
 from scripts.console import Console
 
@@ -27,7 +28,7 @@ def run_task_example(options: argparse.Namespace) -> None:
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        (folder / name).write_bytes(data)
+        replace_private_file(folder / name, data)
     console = Console()
     console.say(
         f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"

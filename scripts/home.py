@@ -44,19 +44,20 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: bool) -> AccountKey:
-    """Make keystore, certificate and configuration in `home`. Raises InvalidInput where a keystore is there
-    already: a key is never overwritten. is_devnet: a quick key derivation, for play money only."""
-    if (home / KEYSTORE_FILE).exists():
+    """Make keystore, certificate and configuration in `home`. A key is never overwritten: a half-made home
+    that has one and no configuration is finished with it, if the password is right. Raises InvalidInput where
+    the home is whole. is_devnet: a quick key derivation, for play money only."""
+    if is_whole(home):
         raise InvalidInput(
-            what="this home has a key already",
-            expected="a folder without one",
-            actual=KEYSTORE_FILE,
+            what="this home is made already",
+            expected=f"a folder without {KEYSTORE_FILE} and {CONFIG_FILE}",
+            actual="both are there",
             where=str(home),
-            remedy="Choose another --home, or keep this one: `touchstone devnet --fund ADDRESS` gives its "
-            "account money of a test network.",
+            remedy="Use it as it is, or choose another --home.",
         )
     create = create_devnet_keystore if is_devnet else create_keystore
-    key = create(home / KEYSTORE_FILE, password)
+    is_half = (home / KEYSTORE_FILE).exists()
+    key = (load_keystore if is_half else create)(home / KEYSTORE_FILE, password)
     load_or_create_identity(home)
     # JSON's strings and integers are TOML's.
     lines = [
@@ -68,23 +69,45 @@ def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: boo
     return key
 
 
+def is_whole(home: Path) -> bool:
+    """Whether a home has both a key and a configuration."""
+    return (home / KEYSTORE_FILE).exists() and (home / CONFIG_FILE).exists()
+
+
 def read_config(home: Path) -> HomeConfig:
     """The configuration in `home`. Raises InvalidInput where it is missing or malformed, with the key."""
     path = home / CONFIG_FILE
-    try:
-        return toml.decode(path.read_bytes(), type=HomeConfig)
-    except (OSError, ValueError) as error:
+    if not path.is_file():
         raise InvalidInput(
-            what="this home folder has no usable configuration",
-            expected=f"keys {', '.join(HomeConfig.__struct_fields__)}",
-            actual=f"{type(error).__name__}: {error}",
+            what="this folder is no home, or a half-made one",
+            expected=f"{CONFIG_FILE}, written by `touchstone init`",
+            actual="no such file",
             where=str(path),
             remedy="Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME.",
+        )
+    try:
+        return toml.decode(path.read_bytes(), type=HomeConfig)
+    except ValueError as error:
+        raise InvalidInput(
+            what="the configuration is malformed",
+            expected=f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type",
+            actual=str(error),
+            where=str(path),
+            remedy="Correct this key in the file.",
         ) from error
 
 
 def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
-    """The key of `home`, unlocked by `password_file`, the configured one, or a prompt."""
+    """The key of `home`, unlocked by `password_file`, the configured one, or a prompt. Raises InvalidInput
+    where there is none, or the password is another one."""
     configured = read_config(home).password_file
     path = password_file or (Path(configured) if configured else None)
+    if not (home / KEYSTORE_FILE).exists():
+        raise InvalidInput(
+            what="this home has no key",
+            expected=KEYSTORE_FILE,
+            actual="no such file",
+            where=str(home),
+            remedy=f"Put it back; for a new key remove {CONFIG_FILE} and run `touchstone init`.",
+        )
     return load_keystore(home / KEYSTORE_FILE, read_password(path))

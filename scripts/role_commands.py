@@ -28,7 +28,7 @@ from scripts.console import Console, parse_tokens, show_progress
 from scripts.figures import read_figures
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
-from scripts.tasks import find_game, read_state, show_seat, tell_missing
+from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
 from scripts.wallet import require_agreement, require_tokens
 
 ROLES = {
@@ -89,6 +89,7 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
     async with open_game_chain(config.rpc_url, deployment) as chain:
         state = await read_state(chain, account)
         task, game = find_game(state, name)
+        refuse_closed(task, game)
         if offer.role is SeatRole.SOLVER:
             for line in tell_solver(game.terms, state.task_terms[task].parameter_count):
                 console.say(line)
@@ -96,6 +97,18 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
         run = resolve_name(ROLES[offer.role])
         await with_company(run(config, task, wish), show_progress(chain, task, console))
     console.say("the task is closed; your pay and your stake are credit: touchstone withdraw")
+
+
+def refuse_closed(task: bytes, game: LoggedGame) -> None:
+    """Raises InvalidInput where a task takes no seats any more."""
+    if game.is_closed:
+        raise InvalidInput(
+            what="the task is closed",
+            expected="a task that takes seats",
+            actual="closed",
+            where=show_task(task),
+            remedy="Choose another one: `touchstone status` lists them.",
+        )
 
 
 def tell_solver(terms: GameTerms, count: int) -> Iterator[str]:

@@ -4,6 +4,7 @@ Each subcommand names the function that does it, imported only when it runs: `--
 """
 
 import argparse
+import errno
 import logging
 import os
 import signal
@@ -17,13 +18,28 @@ from types import FrameType
 from typing import Any
 
 from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
-from protocol.spec.errors import TouchstoneError
+from protocol.spec.errors import EnvironmentFault, TouchstoneError
 
 DEFAULT_HOME = Path.home() / ".touchstone"
 EXIT_ERROR = 2
 EXIT_BUG = 70
 """EX_SOFTWARE of sysexits.h: not the operator's fault."""
 EXIT_INTERRUPTED = 130
+DISK_ERRORS = frozenset(
+    {
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+    }  # fmt: skip
+)
+"""What a disk answers to a path; other errors of the system are none of the operator's."""
 
 Act = Callable[[argparse.Namespace], None]
 
@@ -48,8 +64,13 @@ class Command:
     options: tuple[Option, ...] = ()
 
 
-HOME = Option("--home", "folder of key, certificate, journal and blobs", {"type": Path})
-PASSWORD = Option("--password-file", "file with the keystore's password instead of a prompt", {"type": Path})
+def read_path(text: str) -> Path:
+    """A path as it was typed; `~` is the operator's home folder also where no shell has replaced it."""
+    return Path(text).expanduser()
+
+
+HOME = Option("--home", "folder of key, certificate, journal and blobs", {"type": read_path})
+PASSWORD = Option("--password-file", "file with the password of the keystore", {"type": read_path})
 TASK = Option(
     "task", "id of a task, or the first digits of it, as `touchstone status` shows it", {"metavar": "TASK"}
 )
@@ -68,7 +89,7 @@ COMMANDS = (
             Option(
                 "--port", "port of the JSON-RPC endpoint; 0 takes a free one", {"type": int, "default": 0}
             ),
-            Option("--out", "deployment file to write", {"type": Path}),
+            Option("--out", "deployment file to write", {"type": read_path}),
             Option(
                 "--fund",
                 "address to give coin and tokens (may be repeated)",
@@ -94,7 +115,7 @@ COMMANDS = (
             Option(
                 "--deployment",
                 "file with the contracts' addresses",
-                {"type": Path, "default": Path("deployments/31337.json")},
+                {"type": read_path, "default": Path("deployments/31337.json")},
             ),
             Option(
                 "--listen-host",
@@ -162,7 +183,7 @@ COMMANDS = (
             Option(
                 "--config",
                 "task file (TOML): dataset, model, schedule, windows, amounts",
-                {"type": Path, "required": True},
+                {"type": read_path, "required": True},
             ),
             YES,
             *PARTY,
@@ -177,7 +198,7 @@ COMMANDS = (
             Option(
                 "--out",
                 "folder for task.toml and corpus.bin; ./example unless told otherwise",
-                {"type": Path, "default": Path("example")},
+                {"type": read_path, "default": Path("example")},
             ),
         ),
     ),
@@ -202,7 +223,7 @@ COMMANDS = (
         "scripts.calibrate_commands:run_calibrate",
         (
             Option("task", "a task file (TOML), or the id of a posted task", {"metavar": "TASK"}),
-            Option("--out", "profile to write", {"type": Path, "required": True}),
+            Option("--out", "profile to write", {"type": read_path, "required": True}),
             Option(
                 "--segments", "start states to replay, at least", {"type": int, "default": DEFAULT_SEGMENTS}
             ),
@@ -219,9 +240,9 @@ COMMANDS = (
             Option(
                 "profiles",
                 "files that `touchstone calibrate` wrote",
-                {"type": Path, "nargs": "+", "metavar": "PROFILES"},
+                {"type": read_path, "nargs": "+", "metavar": "PROFILES"},
             ),
-            Option("--out", "file to write the tables to as well", {"type": Path}),
+            Option("--out", "file to write the tables to as well", {"type": read_path}),
         ),
     ),
     Command(
@@ -257,7 +278,7 @@ COMMANDS = (
         "write the trained model as a folder that transformers loads",
         "touchstone export 0x3fa9 --out build/model --home ~/alice",
         "scripts.role_commands:run_export",
-        (TASK, Option("--out", "folder to write", {"type": Path, "required": True}), *PARTY),
+        (TASK, Option("--out", "folder to write", {"type": read_path, "required": True}), *PARTY),
     ),
 )
 
@@ -288,6 +309,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         act(options)
     except TouchstoneError as error:
         return _fail(render_error(error), EXIT_ERROR, options.debug)
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            return _fail(render_bug(error), EXIT_BUG, options.debug)
+        return _fail(render_error(explain_disk(error)), EXIT_ERROR, options.debug)
     except KeyboardInterrupt:
         return _fail("stopped", EXIT_INTERRUPTED, options.debug)
     except Exception as error:
@@ -297,7 +322,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def find_home() -> Path:
     """$TOUCHSTONE_HOME, else ~/.touchstone."""
-    return Path(os.environ.get("TOUCHSTONE_HOME", DEFAULT_HOME))
+    return read_path(os.environ.get("TOUCHSTONE_HOME", str(DEFAULT_HOME)))
+
+
+def explain_disk(error: OSError) -> EnvironmentFault:
+    """The error of a file or folder that cannot be read or written, naming it where the system does."""
+    return EnvironmentFault(
+        what="the disk refuses a file or folder",
+        expected="a readable and writable place with room",
+        actual=error.strerror,
+        where=str(error.filename or ""),
+        remedy="Make room or mend its rights, or choose another --home or --out.",
+        retryable=False,
+    )
 
 
 def render_error(error: TouchstoneError) -> str:

@@ -7,6 +7,7 @@ other users see both.
 
 import getpass
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -122,8 +123,11 @@ def read_new_password(path: Path | None, prompt: str) -> str:
 
 def _ask_password(prompt: str) -> str:
     try:
-        return getpass.getpass(prompt)
-    except EOFError:
+        with warnings.catch_warnings():
+            # Without a terminal getpass warns, and would read with echo.
+            warnings.simplefilter("error", getpass.GetPassWarning)
+            return getpass.getpass(prompt)
+    except (EOFError, getpass.GetPassWarning):
         raise InvalidInput(
             what="no password was typed",
             expected="a password, typed at a terminal or in a file",

@@ -1,8 +1,17 @@
 """Which model an account may export, and what it is told where it may have none."""
 
 from dataclasses import replace
+from errno import ENOSPC
+from pathlib import Path
 
+import pytest
+import torch
+from safetensors import SafetensorError
+
+from node import export
 from node.export import choose, choose_newest, choose_settled, explain_refusal
+from protocol.compute.model.reference_model import parameter_count
+from protocol.spec.containers import ModelConfig
 from protocol.spec.game import calls
 from protocol.spec.game.state import RoundPhase
 from tests.protocol.spec.game.test_posting import make_judged
@@ -70,3 +79,17 @@ def test_a_stranger_is_told_what_to_do() -> None:
     assert "a root is posted" in explain_refusal(make_judged().state, 10).remedy
     closed = replace(make_judged().state, is_closed=True)
     assert "Nothing" in explain_refusal(closed, 10).remedy
+
+
+def test_a_full_disk_is_an_error_of_the_disk_and_leaves_no_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tensors: object, path: Path, metadata: object) -> None:
+        path.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device")
+
+    monkeypatch.setattr(export, "save_file", fail)
+    model = ModelConfig(256, 16, 32, 1, 2, 2, 8)
+    with pytest.raises(OSError, match="No space left") as error:
+        export.write_model(tmp_path / "model", torch.zeros(parameter_count(model)), model)
+    assert error.value.errno == ENOSPC and not list((tmp_path / "model").iterdir())

@@ -33,8 +33,22 @@ def test_a_home_is_not_made_twice(
 ) -> None:
     before = (home / "keystore.json").read_bytes()
     assert init(network, home, password) == 2
-    assert "this home has a key already" in capsys.readouterr().err
+    assert "this home is made already" in capsys.readouterr().err
     assert (home / "keystore.json").read_bytes() == before
+
+
+def test_a_home_whose_account_got_nothing_is_funded_by_init_again(
+    network: Network, tmp_path: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The chain did not answer when it was made."""
+    home, url = tmp_path / "poor", network.rpc_url
+    deployment = ["--deployment", str(network.deployment), "--password-file", str(password)]
+    there = ["init", "--home", str(home), "--devnet", *deployment, "--rpc-url"]
+    assert main([*there, "http://127.0.0.1:1"]) == 2
+    edit_config(home, "rpc_url", url)
+    assert main([*there, url]) == 0
+    assert "funded" in capsys.readouterr().out
+    assert main(["status", "--home", str(home)]) == 0 and "100000 tokens" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -51,17 +51,37 @@ def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        None,
-        "rpc_url = ",
-        'rpc_url = "u"',
-        'rpc_url = "u"\ndeployment = 5',
-        'rpc_url="u"\ndeployment="d"\nlisten_port="1"',
-        'rpc_url="u"\ndeployment="d"\nnonsense=1',
+        ("rpc_url = ", "TOML"),
+        ('rpc_url = "u"', "deployment"),
+        ('rpc_url = "u"\ndeployment = 5', "deployment"),
+        ('rpc_url="u"\ndeployment="d"\nlisten_port="1"', "listen_port"),
+        ('rpc_url="u"\ndeployment="d"\nnonsense=1', "nonsense"),
     ],
 )
-def test_a_bad_configuration_is_said_with_its_path(tmp_path: Path, text: str | None) -> None:
-    if text is not None:
-        (tmp_path / CONFIG_FILE).write_text(text)
+def test_a_bad_configuration_is_said_with_its_path_and_key(tmp_path: Path, text: tuple[str, str]) -> None:
+    (tmp_path / CONFIG_FILE).write_text(text[0])
+    with pytest.raises(InvalidInput, match="Correct this key") as error:
+        read_config(tmp_path)
+    assert error.value.where == str(tmp_path / CONFIG_FILE)
+    assert text[1] in str(error.value.actual) or text[1] == "TOML"
+
+
+def test_a_folder_that_is_no_home_sends_to_init(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="touchstone init") as error:
         read_config(tmp_path)
     assert error.value.where == str(tmp_path / CONFIG_FILE)
+
+
+def test_a_half_made_home_is_finished_with_its_key_or_says_what_it_lacks(
+    tmp_path: Path, password_file: Path
+) -> None:
+    home = tmp_path / "home"
+    key = create_home(home, CONFIG, "secret", is_devnet=True)
+    (home / CONFIG_FILE).unlink()
+    with pytest.raises(InvalidInput):
+        create_home(home, CONFIG, "another", is_devnet=True)
+    assert create_home(home, CONFIG, "secret", is_devnet=True).address == key.address
+    assert unlock_key(home, password_file).address == key.address
+    (home / KEYSTORE_FILE).unlink()
+    with pytest.raises(InvalidInput, match="has no key"):
+        unlock_key(home, password_file)

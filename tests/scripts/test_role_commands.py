@@ -14,10 +14,13 @@ import pytest
 
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import WINDOWS_12S, GameAmounts
+from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
 from scripts.example import TASK_FILE
-from scripts.role_commands import ROLES, tell_solver
+from scripts.role_commands import ROLES, refuse_closed, tell_solver
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms
@@ -30,6 +33,14 @@ def test_an_unknown_task(home: Path, command: str, capsys: pytest.CaptureFixture
     more = ["--out", str(home / "model")] if command == "export" else []
     lines = fail(capsys, command, "0x3fa9", "--home", str(home), *more)
     assert "unknown task" in lines[0] and "touchstone status" in lines[3]
+
+
+def test_a_closed_task_takes_no_seat() -> None:
+    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
+    refuse_closed(bytes(32), game)
+    with pytest.raises(InvalidInput, match="the task is closed") as error:
+        refuse_closed(b"\xab" * 32, replace(game, is_closed=True))
+    assert error.value.where == "0xabababababab" and error.value.expected == "a task that takes seats"
 
 
 def test_a_malformed_task_file(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

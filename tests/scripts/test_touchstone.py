@@ -1,6 +1,7 @@
 """Every subcommand explains itself, is in the manual, and fails in four lines."""
 
 import argparse
+import errno
 import io
 import os
 import signal
@@ -52,6 +53,30 @@ def run(*arguments: str) -> tuple[int, str, str]:
         except SystemExit as exit:
             status = exit.code if isinstance(exit.code, int) else 1
     return status, out.getvalue(), err.getvalue()
+
+
+def test_a_disk_that_refuses_is_said_with_its_path_and_is_no_bug(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    status, _, err = run("task", "example", "--out", str(tmp_path / "file" / "example"))
+    assert status == 2 and "the disk refuses" in err and str(tmp_path / "file") in err
+    assert len(err.splitlines()) == 4
+
+
+def test_a_full_disk_leaves_no_part_of_an_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    status, _, err = run("task", "example", "--out", str(tmp_path / "example"))
+    assert status == 2 and "No space left" in err
+    assert not list((tmp_path / "example").iterdir())
+
+
+def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    monkeypatch.setenv("TOUCHSTONE_HOME", "~/other")
+    options = make_parser().parse_args(["status", "--home", "~/alice"])
+    assert options.home == Path("/somewhere/alice") and find_home() == Path("/somewhere/other")
 
 
 def test_the_subcommands_are_those_of_the_manual() -> None:

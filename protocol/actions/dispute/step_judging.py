@@ -59,8 +59,8 @@ SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
 most lie far apart (docs/decisions/0037-drift.md)."""
 OWN_MARGIN = 100.0
-"""Times what an element wanders in own results. Two results of one element may part a hundred times as far as
-four others do, by chance; by 100 times MARGIN none did (0037)."""
+"""Times what an element wanders in own results. One element may by chance move little in four results and
+far in a fifth; none moved farther than this in 338 steps that noise explained (0037)."""
 NOISE_CAP = 100.0
 """In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
 UNDONE_SHARE = 0.5

@@ -4,6 +4,8 @@ import io
 import json
 import multiprocessing.reduction
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,11 @@ def test_without_a_terminal_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(getpass, "getpass", fail)
     with pytest.raises(InvalidInput, match="--password-file"):
         read_password(None)
+
+
+def test_without_a_terminal_python_warns_nobody_of_an_echo(tmp_path: Path) -> None:
+    code = "from protocol.adapters.keys import read_password; read_password(None)"
+    command = [sys.executable, "-c", code]
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "start_new_session": True}
+    result = subprocess.run(command, **options)  # type: ignore[call-overload]
+    assert "--password-file" in result.stderr and "echo" not in result.stderr
