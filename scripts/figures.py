@@ -21,10 +21,14 @@ from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 from scripts.console import parse_tokens
+from scripts.home import CONFIG_FILE
 
 Container = TypeVar("Container")
 ToUnits = Callable[[type, Mapping[str, Any]], Mapping[str, Any]]
 """(kind, table): the values of a table in the units of its dataclass."""
+
+
+REMEDY = "Correct it there; `touchstone task example` writes a whole file."
 
 
 def keep_units(kind: type, table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -34,6 +38,8 @@ def keep_units(kind: type, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """A whole file. Raises InvalidInput."""
+    if not path.is_file():
+        raise malformed(path, "", "a TOML file", "no such file")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -59,13 +65,33 @@ def build_container(
     for name in values:
         if name not in known:
             raise malformed(path, where + name, f"one of {', '.join(known)}", "an unknown key")
-    table, arguments = to_units(kind, values), {}
+    table, arguments = _convert_units(kind, values, path, where, to_units), {}
     for name, field in known.items():
         if name in table:
             arguments[name] = _convert(types[name], table[name], path, where + name, to_units)
         elif not _has_default(field):
-            raise malformed(path, where + name, types[name].__name__, "nothing")
+            raise malformed(path, where + name, _describe(types[name]), "nothing")
     return kind(**arguments)
+
+
+def _convert_units(
+    kind: type, values: Mapping[str, Any], path: Path, where: str, to_units: ToUnits
+) -> dict[str, Any]:
+    """As `to_units`, one key at a time. Raises InvalidInput naming the key."""
+    found = dict[str, Any]()
+    for name, value in values.items():
+        try:
+            found |= to_units(kind, {name: value})
+        except InvalidInput as refusal:
+            raise malformed(path, where + name, str(refusal.expected), str(refusal.actual)) from refusal
+    return found
+
+
+def _describe(kind: type) -> str:
+    """A type in words."""
+    if is_dataclass(kind):
+        return f"a table with {', '.join(field.name for field in fields(kind))}"
+    return {int: "an integer", float: "a number", str: "text in quotes"}.get(kind, kind.__name__)
 
 
 def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
@@ -75,7 +101,7 @@ def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
         expected=expected,
         actual=actual,
         where=f"{path}, {key}" if key else str(path),
-        remedy="Correct the file; `touchstone task example` writes a whole one.",
+        remedy="Correct it there." if path.name == CONFIG_FILE else REMEDY,
     )
 
 
@@ -86,7 +112,7 @@ def _convert(kind: Any, value: Any, path: Path, where: str, to_units: ToUnits) -
         return nearest(float(value))
     # bool is an int in Python, never in a file of ours.
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise malformed(path, where, kind.__name__, repr(value))
+        raise malformed(path, where, _describe(kind), repr(value))
     return value
 
 
@@ -145,6 +171,11 @@ def read_figures(table: Any, terms: GameTerms, path: Path) -> Figures:
         raise malformed(path, "economics", "a table", repr(table))
     whole = {**asdict(assume(terms)), **table}
     stated = build_container(Stated, whole, path, "economics.", _to_wei)
+    for name, value in asdict(stated).items():
+        most = 100 if name.endswith("_percent") else None
+        if value < 0 or (most is not None and value > most):
+            bounds = "0 or more" if most is None else f"0 to {most}"
+            raise malformed(path, f"economics.{name}", bounds, str(value))
     try:
         return _make_figures(stated, terms)
     except InvalidInput as refusal:

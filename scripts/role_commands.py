@@ -29,7 +29,7 @@ from scripts.figures import read_figures
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
-from scripts.wallet import require_agreement, require_tokens
+from scripts.wallet import require_agreement, require_journal, require_tokens
 
 ROLES = {
     SeatRole.SOLVER: "node.solver:run",
@@ -78,6 +78,7 @@ async def _export(config: PartyConfig, name: str, out: Path) -> None:
 
 def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
     console, home = Console(), read_config(options.home)
+    require_journal(options.home)
     config = open_config(options, console)
     offer = Offer(role, parse_tokens(options.stake) if options.stake else 0, options.yes)
     asyncio.run(play_role(config, home, options.task, offer, console))

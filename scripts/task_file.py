@@ -22,7 +22,7 @@ refused.
 `touchstone task example` writes a whole one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from math import ceil, isfinite
@@ -34,10 +34,12 @@ from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.analysis.amounts import derive_amounts
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import Limits
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.referee import FORMATS
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import build_container, malformed, read_figures, read_toml
@@ -48,6 +50,8 @@ BYTES_PER_TENSOR_ELEMENT = 4
 BYTES_PER_DELTA_ELEMENT = 65 / 64
 """A pseudo-gradient is 65 bytes for 64 elements."""
 GIVEN, DERIVED = "given", "derived"
+TOP_KEYS = ("dataset", "preset", "economics")
+"""Beside those of a plan."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ class TaskFile:
 def read_task_file(path: Path) -> TaskFile:
     """Read a task file. Raises InvalidInput naming the first key that is missing, unknown or misshapen."""
     document = read_toml(path)
+    known = {*TOP_KEYS, *(one.name for one in fields(RoundPlan))}
+    for name in document:
+        if name not in known:
+            raise malformed(path, name, f"one of {', '.join(sorted(known))}", "an unknown key")
     dataset, economics = document.pop("dataset", None), document.pop("economics", {})
     if not isinstance(dataset, str) or not (path.parent / dataset).is_file():
         raise malformed(path, "dataset", "the path of a file", repr(dataset))
@@ -72,13 +80,43 @@ def read_task_file(path: Path) -> TaskFile:
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
+    refuse_bad_plan(path, plan, (path.parent / dataset).stat().st_size)
     terms = sketch_terms(plan)
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
         # Nothing follows from impossible numbers. No deployment allows more than a local one.
-        refuse_bad_terms(terms, LIMITS_LOCAL, "Correct the file.")
+        refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
         plan = replace(plan, amounts=derive_amounts(terms, figures).amounts)
     return TaskFile(path, plan, path.parent / dataset, figures)
+
+
+def refuse_bad_plan(path: Path, plan: RoundPlan, dataset_bytes: int) -> None:
+    """Raises InvalidInput for the first number of a plan that no task can have, or that does not fit the
+    dataset, one byte a token."""
+    for key, value, holds, expected in _list_plan_rules(plan, dataset_bytes):
+        if not holds:
+            raise malformed(path, key, expected, repr(value))
+
+
+def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[tuple[str, object, bool, str]]:
+    """(key, value, whether it holds, what is expected), each rule after those that it rests on."""
+    yield "dataset", f"{dataset_bytes} bytes", dataset_bytes > 0, "a file with tokens"
+    for name in ("rounds", "inner_steps", "segment_steps", "sequences_per_step", "sequence_tokens"):
+        yield name, getattr(plan, name), getattr(plan, name) >= 1, "1 or more"
+    divides = plan.inner_steps % plan.segment_steps == 0
+    yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
+    known = plan.numeric_format in FORMATS
+    yield "numeric_format", plan.numeric_format, known, f"one of {', '.join(FORMATS)}"
+    context, length = plan.model.context_tokens, plan.sequence_tokens
+    yield "sequence_tokens", length, length <= context, f"at most model.context_tokens, {context}"
+    # Each row has one token more than it predicts from, in training and held out.
+    most, held = dataset_bytes - length - 1, plan.heldout_tokens
+    fits = length < held <= most
+    yield "heldout_tokens", held, fits, f"{length + 1} to {most} of the dataset's {dataset_bytes} tokens"
+    steps, total = plan.rounds * plan.inner_steps, plan.schedule.total_steps
+    yield "schedule.total_steps", total, total >= steps, f"rounds * inner_steps = {steps} or more"
+    for name, limit in asdict(plan.limits).items():
+        yield f"limits.{name}", limit, limit > 0, "more than 0"
 
 
 def _fill_windows(document: dict[str, Any], path: Path) -> Any:
@@ -95,6 +133,8 @@ def _fill_amounts(stated: Any, wanted: str, path: Path) -> Any:
     """Where amounts are derived the file may say solver_pay alone."""
     if wanted == GIVEN or not isinstance(stated, Mapping):
         return stated
+    if "solver_pay" not in stated:
+        raise malformed(path, "amounts.solver_pay", "the pay of a round", "nothing")
     more = set(stated) - {"solver_pay"}
     if more:
         key = f"amounts.{min(more)}"
@@ -154,7 +194,14 @@ def _to_wei(value: Any) -> Any:
 
 
 def _to_limit(name: str, value: Any) -> Any:
-    if not isinstance(value, float) or not isfinite(value):
+    if isinstance(value, int):
         return value
+    if not isinstance(value, float) or not isfinite(value):
+        raise InvalidInput(
+            what="not a limit",
+            expected="a number such as 1.9e-4, or an integer of its units",
+            actual=repr(value),
+            remedy="Correct it.",
+        )
     bits = TAU_FRACTION_BITS if name.startswith("tau_") else -UNIT_EXPONENT
     return ceil(Fraction(value) * (1 << bits))

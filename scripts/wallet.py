@@ -99,12 +99,18 @@ async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool)
         await act(chain)
 
 
+def require_journal(home: Path) -> None:
+    """Open the journal of a home, if there is one, and close it: before the operator is asked for money.
+    Raises InvalidInput where another version wrote it, EnvironmentFault where it is damaged or in use."""
+    path = home / FILE_NAME
+    if path.exists():
+        Journal(path, RECORDS).close()
+
+
 def is_node_running(home: Path) -> bool:
     """Whether a node of this home runs, or may: its journal cannot be opened."""
-    path = home / FILE_NAME
     try:
-        if path.exists():
-            Journal(path, RECORDS).close()
+        require_journal(home)
     except TouchstoneError:
         return True
     return False

@@ -136,7 +136,7 @@ class Journal:
         self._ask("PRAGMA locking_mode = EXCLUSIVE")
         found = (self._ask("PRAGMA application_id"), self._ask("PRAGMA user_version"))
         if found != (APPLICATION_ID, FORMAT):
-            raise _no_journal(self.path, f"application {found[0]:#x}, format {found[1]}")
+            raise _no_journal(self.path, f"journal format {found[1]} (application {found[0]:#x})")
         if (verdict := self._ask("PRAGMA quick_check(1)")) != "ok":
             raise _damaged(self.path, "whole pages", verdict)
         self._ask("PRAGMA journal_mode = WAL")
@@ -266,7 +266,7 @@ def _bad_record(expected: str, actual: str, where: str) -> InvalidInput:
 def _no_journal(path: Path, actual: str) -> InvalidInput:
     return InvalidInput(
         what="the file is no journal of this version",
-        expected=f"application {APPLICATION_ID:#x}, format {FORMAT}",
+        expected=f"journal format {FORMAT} (application {APPLICATION_ID:#x})",
         actual=actual,
         where=str(path),
         remedy="Run the version of Touchstone that wrote it, or restore the file from a backup.",

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.opening import RECORDS
+from protocol.adapters.journal import Journal
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.purse import Purse
@@ -41,6 +44,20 @@ def test_a_closed_task_takes_no_seat() -> None:
     with pytest.raises(InvalidInput, match="the task is closed") as error:
         refuse_closed(b"\xab" * 32, replace(game, is_closed=True))
     assert error.value.where == "0xabababababab" and error.value.expected == "a task that takes seats"
+
+
+def test_an_older_journal_is_refused_before_any_question(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home / JOURNAL_FILE
+    Journal(path, RECORDS).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    lines = fail(capsys, "solve", "0x3fa9", "--home", str(home))
+    assert "journal" in lines[0] and "journal format 2" in lines[2] and "version of Touchstone" in lines[3]
+    for one in home.glob(f"{JOURNAL_FILE}*"):
+        one.unlink()
 
 
 def test_a_malformed_task_file(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

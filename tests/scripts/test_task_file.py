@@ -76,6 +76,21 @@ def test_windows_come_from_the_preset(tmp_path: Path, example: str) -> None:
         ("gas_price = 100_000_000_000", 'gas_price = "1"', "economics.gas_price"),
         ("owned_percent = 50", "owned_percent = 100", "economics"),
         ("owned_percent = 50", "owned = 50", "economics.owned"),
+        ("owned_percent = 50", "owned_percent = 150", "economics.owned_percent"),
+        ("gas_price = 100_000_000_000", "gas_price = -1", "economics.gas_price"),
+        ("segment_steps = 10", "segment_steps = 0", "segment_steps"),
+        ("segment_steps = 10", "segment_steps = 7", "a divisor of inner_steps, 40"),
+        ("rounds = 4", "rounds = -4", "rounds"),
+        ("rounds = 4", 'rounds = 4\nnumeric_format = "fp8"', "numeric_format"),
+        ("sequence_tokens = 128", "sequence_tokens = 256", "at most model.context_tokens, 128"),
+        ("heldout_tokens = 100000", "heldout_tokens = 100000000", "heldout_tokens"),
+        ("heldout_tokens = 100000", "heldout_tokens = -1", "heldout_tokens"),
+        ("total_steps = 160", "total_steps = 10", "schedule.total_steps"),
+        ("tau_m = 1.9e-4", "tau_m = -1.9e-4", "limits.tau_m"),
+        ("tau_m = 1.9e-4", 'tau_m = "1.9e-4"', "a number such as 1.9e-4"),
+        ('solver_pay = "10"', 'solver_pay = "ten"', "amounts.solver_pay"),
+        ('solver_pay = "10"', "", "amounts.solver_pay"),
+        ("rounds = 4", "rounds = 4\ncolor = 1", "dataset"),
     ],
 )
 def test_a_wrong_key_is_named(tmp_path: Path, example: str, old: str, new: str, key: str) -> None:
@@ -108,8 +123,18 @@ def test_derived_amounts_can_be_given_and_are_the_same(tmp_path: Path, example: 
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="task.toml"):
+    with pytest.raises(InvalidInput, match=r"task\.toml.*no such file"):
         read_task_file(tmp_path / "task.toml")
+
+
+def test_an_empty_dataset_and_a_missing_table_are_said_by_name(tmp_path: Path, example: str) -> None:
+    path = write(tmp_path, example)
+    (tmp_path / "corpus.bin").write_bytes(b"")
+    with pytest.raises(InvalidInput, match="a file with tokens"):
+        read_task_file(path)
+    start, end = example.index("[model]"), example.index("[schedule]")
+    with pytest.raises(InvalidInput, match="a table with vocabulary_size, hidden_size"):
+        read_task_file(write(tmp_path, example[:start] + example[end:]))
 
 
 def test_disk_counts_what_is_whole_and_a_start_of_each_that_can_be_asked_about(
