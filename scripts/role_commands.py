@@ -13,11 +13,12 @@ from pkgutil import resolve_name
 from typing import Any
 
 from node import export
-from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.journal import require_free
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.pools import find_seat, get_required_stake
@@ -29,7 +30,7 @@ from scripts.figures import read_figures
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
-from scripts.wallet import require_agreement, require_journal, require_tokens
+from scripts.wallet import require_agreement, require_tokens
 
 ROLES = {
     SeatRole.SOLVER: "node.solver:run",
@@ -78,7 +79,7 @@ async def _export(config: PartyConfig, name: str, out: Path) -> None:
 
 def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
     console, home = Console(), read_config(options.home)
-    require_journal(options.home)
+    require_free(options.home / JOURNAL_FILE)
     config = open_config(options, console)
     offer = Offer(role, parse_tokens(options.stake) if options.stake else 0, options.yes)
     asyncio.run(play_role(config, home, options.task, offer, console))

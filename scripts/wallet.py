@@ -9,17 +9,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from protocol.actions.runtime.opening import RECORDS
-from protocol.actions.runtime.upkeep_duties import SETTLE_SEATS
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.contract import Receipt
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
-from protocol.adapters.journal import FILE_NAME, Journal
+from protocol.adapters.journal import FILE_NAME, require_free
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
-from protocol.spec.game.upkeep import list_upkeep
+from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from scripts.console import Console
 from scripts.home import HomeConfig, read_config, unlock_key
 from scripts.tasks import read_state
@@ -99,18 +97,10 @@ async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool)
         await act(chain)
 
 
-def require_journal(home: Path) -> None:
-    """Open the journal of a home, if there is one, and close it: before the operator is asked for money.
-    Raises InvalidInput where another version wrote it, EnvironmentFault where it is damaged or in use."""
-    path = home / FILE_NAME
-    if path.exists():
-        Journal(path, RECORDS).close()
-
-
 def is_node_running(home: Path) -> bool:
     """Whether a node of this home runs, or may: its journal cannot be opened."""
     try:
-        require_journal(home)
+        require_free(home / FILE_NAME)
     except TouchstoneError:
         return True
     return False

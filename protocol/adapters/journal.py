@@ -81,7 +81,7 @@ class Journal:
         _require_no_older_journal(path)
         with ExitStack() as stack, _tell_faults(path):
             self._connection = stack.enter_context(closing(self._connect()))
-            self._prepare()
+            _prepare(path, self._connection)
             self._count, self._checksum = self._verify()
             self._last = os.open(self._last_path, os.O_RDWR)
             stack.callback(os.close, self._last)
@@ -126,30 +126,13 @@ class Journal:
                 raise _records_missing(self.path, "no database")
             with suppress(InvalidInput):  # Raised where another process has just made it.
                 write_private_file(self.path, _make_empty_database())
-        for suffix in ("", "-wal", "-shm", "-last"):
-            if (path := self.path.with_name(self.path.name + suffix)).exists():
-                require_private_file(path)
-        return sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
-
-    def _prepare(self) -> None:
-        # The lock is taken by the first reading and held until the end. It also spares the -shm file.
-        self._ask("PRAGMA locking_mode = EXCLUSIVE")
-        found = (self._ask("PRAGMA application_id"), self._ask("PRAGMA user_version"))
-        if found != (APPLICATION_ID, FORMAT):
-            raise _no_journal(self.path, f"journal format {found[1]} (application {found[0]:#x})")
-        if (verdict := self._ask("PRAGMA quick_check(1)")) != "ok":
-            raise _damaged(self.path, "whole pages", verdict)
-        self._ask("PRAGMA journal_mode = WAL")
-        self._ask("PRAGMA synchronous = FULL")
-
-    def _ask(self, query: str) -> Any:
-        row = self._connection.execute(query).fetchone()
-        return row and row[0]
+        return _open_database(self.path)
 
     def _verify(self) -> tuple[int, bytes]:
         """Number and checksum of the last record, when all are there."""
         checksums = [FIRST_CHECKSUM, *(checksum for _, checksum in self._read())]
-        count, given = len(checksums) - 1, self._ask("SELECT seq FROM sqlite_sequence") or 0
+        count = len(checksums) - 1
+        given = _ask(self._connection, "SELECT seq FROM sqlite_sequence") or 0
         if given != count:
             raise _records_missing(self.path, f"{count} of {given}")
         if not (count or self._last_path.exists()):
@@ -199,6 +182,39 @@ class Journal:
         if msgspec.json.encode(record) != fields:
             raise _bad_record(f"the fields of {kind}", "others besides", where)
         return record
+
+
+def require_free(path: Path) -> None:
+    """Raises as `Journal` does where the file at `path` is none of this format, damaged or in use. A missing
+    one is free; records are not looked at, so no kinds are needed."""
+    _require_no_older_journal(path)
+    if path.exists():
+        with _tell_faults(path), closing(_open_database(path)) as connection:
+            _prepare(path, connection)
+
+
+def _open_database(path: Path) -> sqlite3.Connection:
+    for suffix in ("", "-wal", "-shm", "-last"):
+        if (file := path.with_name(path.name + suffix)).exists():
+            require_private_file(file)
+    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+
+
+def _prepare(path: Path, connection: sqlite3.Connection) -> None:
+    # The lock is taken by the first reading and held until the end. It also spares the -shm file.
+    _ask(connection, "PRAGMA locking_mode = EXCLUSIVE")
+    found = (_ask(connection, "PRAGMA application_id"), _ask(connection, "PRAGMA user_version"))
+    if found != (APPLICATION_ID, FORMAT):
+        raise _no_journal(path, f"journal format {found[1]} (application {found[0]:#x})")
+    if (verdict := _ask(connection, "PRAGMA quick_check(1)")) != "ok":
+        raise _damaged(path, "whole pages", verdict)
+    _ask(connection, "PRAGMA journal_mode = WAL")
+    _ask(connection, "PRAGMA synchronous = FULL")
+
+
+def _ask(connection: sqlite3.Connection, query: str) -> Any:
+    row = connection.execute(query).fetchone()
+    return row and row[0]
 
 
 def _make_empty_database() -> bytes:

@@ -23,7 +23,13 @@ from protocol.spec.game.inner_dispute import InnerAsk
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.state import GameState
-from protocol.spec.game.upkeep import find_turn, get_next_block, get_seal_window, list_upkeep
+from protocol.spec.game.upkeep import (
+    SETTLE_SEATS,
+    find_turn,
+    get_next_block,
+    get_seal_window,
+    list_upkeep,
+)
 
 
 def get_question(opened: InnerAsk) -> dict[str, Any]:
@@ -129,10 +135,6 @@ _WRITERS: Mapping[type[GameCall], Writer] = {
     calls.EndAsk: _end_ask,
     calls.EndDispute: _end_dispute,
 }
-
-
-SETTLE_SEATS = 24
-"""Seats that are settled in one transaction."""
 
 
 @dataclass(frozen=True)

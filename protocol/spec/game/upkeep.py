@@ -40,6 +40,9 @@ OUTSIDERS_ROUNDS = 4
 
 Window = tuple[int, int]
 
+SETTLE_SEATS = 24
+"""Seats that are settled in one transaction."""
+
 
 def get_seal_window(state: GameState, call: GameCall, block: int) -> Window | None:
     """First and last block in which a seal counts; None where the call is no seal, or nothing is to be

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.adapters.journal import Journal
+from protocol.adapters.journal import Journal, require_free
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.journalled import RECORDS, AccusationMade, ClaimMade, SaltsDrawn
 
@@ -24,7 +24,7 @@ TASK = b"t" * 32
 OPENER = """
 import sys
 from pathlib import Path
-from protocol.adapters.journal import Journal
+from protocol.adapters.journal import Journal, require_free
 from tests.protocol.adapters.journalled import RECORDS
 from protocol.spec.errors import EnvironmentFault
 try:
@@ -234,3 +234,18 @@ def test_a_kind_whose_fields_have_changed_is_refused(path: Path, names: list[str
     changed = make_dataclass("SaltsDrawn", [(name, types[name]) for name in names], frozen=True)
     with pytest.raises(InvalidInput, match="the fields of SaltsDrawn"):
         Journal(path, [changed])
+
+
+def test_a_free_journal_is_told_without_knowing_its_records(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    require_free(path)
+    assert not path.exists(), "it only looks"
+    with Journal(path, RECORDS) as journal:
+        with pytest.raises(EnvironmentFault, match="use"):
+            require_free(path)
+        assert list(journal.replay()) == []
+    require_free(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with pytest.raises(InvalidInput, match="journal format 2"):
+        require_free(path)

@@ -1,6 +1,7 @@
+import aiohttp
 import pytest
 
-from protocol.adapters.wire.session import Patience, Peer, PeerSession, show
+from protocol.adapters.wire.session import Patience, Peer, PeerSession, _sorted_errors, show
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 PIN = bytes(32)
@@ -81,3 +82,11 @@ async def test_progress_renews_patience() -> None:
 
 def test_a_strangers_text_is_made_harmless() -> None:
     assert show("ok\x1b[31m\n\u202ex" + "y" * 1000) == ("ok?[31m??x" + "y" * 1000)[:297] + "yyy"[: 300 - 297]
+
+
+async def test_a_peer_that_is_down_is_told_in_words_of_the_system() -> None:
+    peer = Peer("0x" + "1" * 40, "https://127.0.0.1:1", bytes(32))
+    with pytest.raises(EnvironmentFault, match="down or slow") as fault, _sorted_errors(peer, "/status"):
+        async with aiohttp.ClientSession() as session:
+            await session.get("https://127.0.0.1:1/status", ssl=aiohttp.Fingerprint(bytes(32)))
+    assert "Connect call failed" in str(fault.value.actual) and "object at" not in str(fault.value)
