@@ -266,7 +266,8 @@ class CaseBook:
     first found false; traces: of this node's own disputed steps, by dispute; steps: states of its own
     disputed segments, by round, slot and segment; shown: what is served, by the reason for it; searched:
     disputes whose trace has no fault; read: votes that were looked for on chain; desk: steps that accounts
-    want before a dispute; now: the state at a block; dice: secret random bytes for spot asks."""
+    want before a dispute; borrowed: how many looks at others' states need a blob just now; fetched: those of
+    them that were fetched for a look; now: the state at a block; dice: secret random bytes for spot asks."""
 
     journal: Journal
     task: bytes
@@ -280,6 +281,8 @@ class CaseBook:
     searched: set[bytes] = field(default_factory=set)
     read: set[object] = field(default_factory=set)
     desk: StepDesk = field(default_factory=StepDesk)
+    borrowed: Counter[BlobKey] = field(default_factory=Counter)
+    fetched: set[BlobKey] = field(default_factory=set)
     now: tuple[GameState, int, GameState] | None = None
     dice: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     searchers: ThreadPoolExecutor = field(

@@ -43,7 +43,7 @@ from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, load_state, open_state
 from protocol.actions.stored_tensors import StoredState
-from protocol.adapters.blobs import refer_state
+from protocol.adapters.blobs import BlobKey, refer_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.audit.compare import Verdict, gather_excess, judge_state, shake, unshake
 from protocol.compute.digest import state_header
@@ -119,7 +119,7 @@ async def judge_steps(
     """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
     before it, up to the first one beyond the limits. until: the last block for it, as in `Retraining`. Raises
     as `ask_headers` does."""
-    # What one look borrows another one must not give back.
+    # A statement is judged once, however many duties want to know.
     async with party.task.locks["steps", (claimed.round, claimed.slot, claimed.segment)]:
         for step in range(len(headers) - 1):
             found.append(await _judge_step(party, claimed, headers, step, until))
@@ -207,18 +207,26 @@ def _take_step(
 
 @asynccontextmanager
 async def borrow_state(party: Party, peer: Peer, header: StateHeader) -> AsyncIterator[StoredState]:
-    """A state of the peer inside the block, looked at piece by piece; what was fetched for it is gone
-    afterwards."""
-    refs = refer_state(header, party.task.spec.terms.parameter_count)
-    borrowed = [ref for ref in refs if not party.store.has(ref)]
+    """A state of the peer inside the block, looked at piece by piece. What was fetched for it is gone once no
+    other look at it is under way: neighbouring segments, and votes of other nodes, have the same states."""
+    refs, book = refer_state(header, party.task.spec.terms.parameter_count), party.task.cases
+    book.fetched |= {ref.key for ref in refs if not party.store.has(ref)}
+    book.borrowed.update(ref.key for ref in refs)
     try:
         await fetch_tensors(party, [peer], header)
         yield await asyncio.to_thread(open_state, party, header)
     finally:
-        kept = list_kept(party)
-        for ref in borrowed:
-            if ref.key not in kept:  # An audit may have come to need it meanwhile.
-                party.store.delete(ref.key)
+        _give_back(party, [ref.key for ref in refs])
+
+
+def _give_back(party: Party, keys: Sequence[BlobKey]) -> None:
+    book, kept = party.task.cases, list_kept(party)
+    book.borrowed.subtract(keys)
+    for key in {key for key in keys if book.borrowed[key] <= 0}:
+        del book.borrowed[key]
+        if key in book.fetched and key not in kept:  # An audit may have come to need it meanwhile.
+            party.store.delete(key)
+        book.fetched.discard(key)
 
 
 async def name_step(party: Party, dispute: InnerDispute) -> None:

@@ -10,18 +10,20 @@ import pytest
 import torch
 
 from protocol.actions.audit.audit_records import AuditBook
+from protocol.actions.dispute import step_judging
 from protocol.actions.dispute.casebook import CaseBook, Compute
 from protocol.actions.dispute.segments import get_batches
 from protocol.actions.dispute.step_judging import (
     SHAKES,
     Claimed,
+    borrow_state,
     compute_cap,
     find_false_step,
     is_explained,
     judge_steps,
 )
 from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.states import keep_state, load_state
+from protocol.actions.runtime.states import has_state, keep_state, load_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.audit.compare import Verdict, judge_state
 from protocol.compute.program.step import TrainingState, train_segment
@@ -102,3 +104,28 @@ async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, ch
         assert found[0].excess == pytest.approx(5, rel=0.1)
         assert find_false_step(found) == (0 if chaotic is None else None)
         assert shakes == (chaotic or SHAKES), "it stops where it is explained"
+
+
+async def test_what_one_look_has_fetched_stays_until_the_last_look_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a segment is the start of the next one, and both may be judged at once."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1)
+        owner, party = stage.parties[1], stage.parties[2]
+        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        header = get_finished(owner, 0).boundaries[1]
+        peer = Peer(owner.account, "https://127.0.0.1:1", bytes(32))
+
+        async def fetch(*_: Any) -> None:
+            keep_state(party, load_state(owner, header))
+
+        monkeypatch.setattr(step_judging, "fetch_tensors", fetch)
+        first, second = borrow_state(party, peer, header), borrow_state(party, peer, header)
+        await first.__aenter__()
+        await second.__aenter__()
+        await first.__aexit__(None, None, None)
+        assert has_state(party, header), "the second look still needs it"
+        await second.__aexit__(None, None, None)
+        assert not has_state(party, header) and not party.task.cases.borrowed
