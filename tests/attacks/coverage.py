@@ -12,8 +12,9 @@ MACHINE, CONTRACTS, ACTIONS = "tests/protocol/spec/game", "tests/contracts/game"
 ASKS = f"{CONTRACTS}/Asks.t.sol"
 DISPUTES = f"{CONTRACTS}/Disputes.t.sol"
 EVIDENCE = f"{CONTRACTS}/Evidence.t.sol"
+CONVICTIONS = f"{CONTRACTS}/Convictions.t.sol"
+STATEMENT_MODULE = f"{CONTRACTS}/StatementModule.t.sol"
 PURSE = f"{CONTRACTS}/Purse.t.sol"
-SETTLEMENT = f"{CONTRACTS}/Settlement.t.sol"
 TERMS = f"{CONTRACTS}/libraries/GameTermsCheck.t.sol"
 VOTES = f"{CONTRACTS}/Votes.t.sol"
 DECIDING = f"{MACHINE}/test_deciding.py"
@@ -51,6 +52,7 @@ REHEARSAL = "tests/protocol/compute/bounds/test_rehearsal.py"
 TORCH = "tests/assumptions/test_torch.py"
 CALLS = "tests/architecture/test_forbidden_calls.py"
 REFEREE = "tests/contracts/Referee.t.sol"
+OPENINGS = "tests/contracts/libraries/Openings.t.sol"
 NODES = "tests/contracts/libraries/StepNode.t.sol"
 ADMIN = "tests/attacks/test_admin.py"
 
@@ -153,7 +155,7 @@ ENTRIES = (
            MONEY="test_challenging_oneself_costs"),
     _entry("32", "rejecting honest work to void it", SETTLING="test_the_pay_of_a_rejected_claim_is_burned",
            QUESTIONS="test_a_solver_is_paid_out_of_the_slash_at_once_where_a_rejection_falls",
-           SETTLEMENT="test_punish_falseReject_restoresThePay"),
+           CONVICTIONS="test_punish_falseReject_restoresThePay"),
     _entry("33", "silence after the draw", SILENT="test_an_auditor_is_silent_after_three_draws_that_are_over",
            DECIDING="test_reserves_count_after_another_word_of_the_primary_or_a_third_of_audit_max"),
     _entry("33b", "a broken trace posted on purpose",
@@ -174,7 +176,7 @@ ENTRIES = (
            "test_a_beacon_that_nobody_seals_closes_the_round_and_charges_nobody",
            LOGS="test_a_reorg_is_noticed_and_read_again_from_the_fork",
            TRANSACTIONS="test_a_reorg_that_drops_a_transaction_blocks_no_later_one"),
-    _entry("38", "oversized leaves", REFEREE="test_judge_openingsOfAnotherLength_isRefused",
+    _entry("38", "oversized leaves", OPENINGS="test_judge_openingsOfAnotherLength_isRefused",
            NODES="test_read_tooManyTerms_isRefused", ASKS="test_answer_leafOfOtherLength_isRefused",
            EVIDENCE="test_delta_otherLength_isConvicted"),
     _entry("39", "Merkle second preimage, position", TREES="test_leafHash_nodeMessage_differs "
@@ -182,7 +184,7 @@ ENTRIES = (
            MERKLE="test_a_node_is_no_leaf test_padding_is_no_leaf"),
     _entry("40", "replayed signatures", AUTH="test_a_replay_is_refused "
            "test_a_signature_for_another_deployment_is_refused",
-           ASKS="test_ask_voteOfAnotherChain_isRefused", EVIDENCE="test_seal_signedAsVote_isUnknown"),
+           ASKS="test_ask_voteOfAnotherChain_isRefused", STATEMENT_MODULE="test_seal_signedAsVote_isUnknown"),
     _entry("41", "admin keys", ADMIN="test_no_contract_has_a_call_for_an_owner"),
     _entry("42", "a cheating submitter", JOINING="test_what_could_hurt_is_refused_by_name",
            FACTS="test_another_task_needs_another_step_root",

@@ -57,7 +57,7 @@ def read_deal(task_file: Path = TASK_FILE) -> Deal:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "task.toml")
         path.write_text(task_file.read_text())
-        Path(folder, "corpus.bin").write_bytes(b"")
+        Path(folder, "corpus.bin").write_bytes(bytes(200_000))
         read = read_task_file(path)
     return Deal(sketch_terms(read.plan), read.figures)
 
