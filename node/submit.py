@@ -16,14 +16,25 @@ from protocol.compute.model.liveness import require_live_parameters
 from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.compute.program.task_program import with_program, with_step_root
 from protocol.spec.codec import encode_training
-from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import (
+    Limits,
+    ModelConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    TaskSpec,
+    TrainingSpec,
+)
 from protocol.spec.float32 import float_to_bits
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
 from protocol.spec.params import FORMAT_NUMBERS, PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from protocol.spec.task_rules import count_parameters
 from protocol.spec.typed_data import SigningDomain
+
+STAND_IN = bytes(31) + b"\1"
+"""For a root that is not computed yet."""
 
 
 @dataclass(frozen=True)
@@ -69,35 +80,58 @@ def build_task(
     return replace(terms, step_root=stepped.terms.step_root), training
 
 
-def _build_training(plan: RoundPlan, dataset: bytes) -> TrainingSpec:
-    training = TrainingSpec(
+def sketch_task(plan: RoundPlan, dataset_bytes: int) -> TaskSpec:
+    """The task of a plan as far as sizes and numbers go; all its roots are `STAND_IN`."""
+    sizes = [value for value in vars(plan.model).values() if isinstance(value, int)]
+    count = count_parameters(plan.model) if min(sizes) >= 1 else 0
+    return make_spec(_sketch_terms(plan, count), _sketch_training(plan, dataset_bytes))
+
+
+def _sketch_training(plan: RoundPlan, dataset_bytes: int) -> TrainingSpec:
+    return TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
         architecture="llama",
         numeric_format=plan.numeric_format,
         chunk_terms=plan.chunk_terms,
-        program_root=bytes(32),
+        program_root=STAND_IN,
         model=plan.model,
         optimizer=plan.optimizer,
         schedule=plan.schedule,
         sequences_per_step=plan.sequences_per_step,
         sequence_tokens=plan.sequence_tokens,
         initial_seed=plan.initial_seed,
-        dataset_root=dataset_root(dataset),
-        token_count=len(dataset) - plan.heldout_tokens,
+        dataset_root=STAND_IN,
+        token_count=dataset_bytes - plan.heldout_tokens,
         heldout_tokens=plan.heldout_tokens,
     )
-    return with_program(training)
+
+
+def _build_training(plan: RoundPlan, dataset: bytes) -> TrainingSpec:
+    sketch = _sketch_training(plan, len(dataset))
+    return with_program(replace(sketch, dataset_root=dataset_root(dataset), program_root=bytes(32)))
 
 
 def _build_terms(plan: RoundPlan, training: TrainingSpec, submitter: str, salt: bytes) -> PostedTerms:
     count = parameter_count(training.model)
-    return PostedTerms(
+    return replace(
+        _sketch_terms(plan, count),
         submitter=submitter,
         salt=salt,
         initial_weights_root=tensor_root(init_parameters(training.model, training.initial_seed)),
         zero_root=zero_root(count),
         schedule_root=bytes(32),
         step_root=bytes(32),
+    )
+
+
+def _sketch_terms(plan: RoundPlan, count: int) -> PostedTerms:
+    return PostedTerms(
+        submitter="",
+        salt=bytes(32),
+        initial_weights_root=STAND_IN,
+        zero_root=STAND_IN,
+        schedule_root=STAND_IN,
+        step_root=STAND_IN,
         format=FORMAT_NUMBERS[plan.numeric_format],
         weighting=0,
         parameter_count=count,

@@ -109,11 +109,18 @@ def _convert(kind: Any, value: Any, path: Path, where: str, to_units: ToUnits) -
     if is_dataclass(kind) and isinstance(kind, type):
         return build_container(kind, value, path, where + ".", to_units)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return nearest(float(value))
+        return _to_float32(value, path, where)
     # bool is an int in Python, never in a file of ours.
     if not isinstance(value, kind) or isinstance(value, bool):
         raise malformed(path, where, _describe(kind), repr(value))
     return value
+
+
+def _to_float32(value: float, path: Path, where: str) -> float:
+    try:
+        return nearest(float(value))
+    except (ValueError, OverflowError, InvalidInput) as error:
+        raise malformed(path, where, "a number that float32 holds", repr(value)) from error
 
 
 def _has_default(field: "Field[Any]") -> bool:
@@ -128,6 +135,14 @@ GAS_PRICE_WEI = 10**11
 """wei of the task's token for one gas: a million gas is a tenth of a token."""
 MONEY = ("compute_cost", "outside_gain", "refused_gain", "drift_gain", "proof_cost")
 """Keys that may be in whole tokens, in quotes. 0 is no amount of tokens: without quotes it is wei."""
+
+BOUNDS: Mapping[str, tuple[int, int | None]] = {
+    "owned_percent": (0, 99),
+    "detected_percent": (1, 100),
+    "voided_percent": (0, 99),
+    "round_blocks": (1, None),
+}
+"""Least and greatest value of a key; of all others the least is 0."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +187,9 @@ def read_figures(table: Any, terms: GameTerms, path: Path) -> Figures:
     whole = {**asdict(assume(terms)), **table}
     stated = build_container(Stated, whole, path, "economics.", _to_wei)
     for name, value in asdict(stated).items():
-        most = 100 if name.endswith("_percent") else None
-        if value < 0 or (most is not None and value > most):
-            bounds = "0 or more" if most is None else f"0 to {most}"
+        least, most = BOUNDS.get(name, (0, None))
+        if value < least or (most is not None and value > most):
+            bounds = f"{least} or more" if most is None else f"{least} to {most}"
             raise malformed(path, f"economics.{name}", bounds, str(value))
     try:
         return _make_figures(stated, terms)

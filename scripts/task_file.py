@@ -29,7 +29,7 @@ from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
-from node.submit import RoundPlan
+from node.submit import RoundPlan, sketch_task
 from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.analysis.amounts import derive_amounts
 from protocol.compute.model.reference_model import parameter_count
@@ -40,6 +40,7 @@ from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, GameAmounts, GameTerms
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
 from protocol.spec.referee import FORMATS
+from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import build_container, malformed, read_figures, read_toml
@@ -52,6 +53,17 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 GIVEN, DERIVED = "given", "derived"
 TOP_KEYS = ("dataset", "preset", "economics")
 """Beside those of a plan."""
+TABLES = ("model", "schedule", "optimizer")
+RULE_KEYS = {
+    "betas": "optimizer",
+    "model_constants": "model",
+    "model_too_large": "model",
+    "task_segments": "rounds",
+    "token_count": "dataset",
+}
+"""Rule of a task -> what of a task file it is about, where they do not share a name."""
+MAX_NUMBER = (1 << 32) - 1
+MAX_SEED = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -73,8 +85,10 @@ def read_task_file(path: Path) -> TaskFile:
             raise malformed(path, name, f"one of {', '.join(sorted(known))}", "an unknown key")
     dataset, economics = document.pop("dataset", None), document.pop("economics", {})
     if not isinstance(dataset, str) or not (path.parent / dataset).is_file():
-        raise malformed(path, "dataset", "the path of a file", repr(dataset))
-    wanted = economics.pop("amounts", GIVEN) if isinstance(economics, dict) else GIVEN
+        raise malformed(path, "dataset", "the path of a file, relative to this one", repr(dataset))
+    if not isinstance(economics, dict):
+        raise malformed(path, "economics", "a table", repr(economics))
+    wanted = economics.pop("amounts", GIVEN)
     if wanted not in (GIVEN, DERIVED):
         raise malformed(path, "economics.amounts", f"{GIVEN} or {DERIVED}", repr(wanted))
     document["windows"] = _fill_windows(document, path)
@@ -82,12 +96,26 @@ def read_task_file(path: Path) -> TaskFile:
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
     refuse_bad_plan(path, plan, (path.parent / dataset).stat().st_size)
     terms = sketch_terms(plan)
+    # Nothing follows from impossible numbers. No deployment allows more than a local one.
+    refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
-        # Nothing follows from impossible numbers. No deployment allows more than a local one.
-        refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
-        plan = replace(plan, amounts=derive_amounts(terms, figures).amounts)
+        plan = replace(plan, amounts=_derive_amounts(terms, figures, path))
     return TaskFile(path, plan, path.parent / dataset, figures)
+
+
+def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmounts:
+    """As `derive_amounts`; an error names the table of the file."""
+    try:
+        return derive_amounts(terms, figures).amounts
+    except InvalidInput as refusal:
+        raise InvalidInput(
+            what=refusal.what,
+            expected=refusal.expected,
+            actual=refusal.actual,
+            where=f"{path}, economics",
+            remedy="Change the figures there: a cheat that owns less, for instance (owned_percent).",
+        ) from refusal
 
 
 def refuse_bad_plan(path: Path, plan: RoundPlan, dataset_bytes: int) -> None:
@@ -96,13 +124,30 @@ def refuse_bad_plan(path: Path, plan: RoundPlan, dataset_bytes: int) -> None:
     for key, value, holds, expected in _list_plan_rules(plan, dataset_bytes):
         if not holds:
             raise malformed(path, key, expected, repr(value))
+    for rule in find_size_malformations(sketch_task(plan, dataset_bytes)):
+        key, value = _find_key(plan, rule)
+        raise malformed(path, key, rule.expected, repr(value))
 
 
-def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[tuple[str, object, bool, str]]:
-    """(key, value, whether it holds, what is expected), each rule after those that it rests on."""
+def _find_key(plan: RoundPlan, rule: Malformation) -> tuple[str, object]:
+    """The key that a rule is about and its value in the plan; else the table, and what the rule found."""
+    if hasattr(plan, rule.name):
+        return rule.name, rule.actual if rule.name == "limits" else getattr(plan, rule.name)
+    for name in TABLES:
+        if hasattr(table := getattr(plan, name), rule.name):
+            return f"{name}.{rule.name}", getattr(table, rule.name)
+    return RULE_KEYS.get(rule.name, rule.name), rule.actual
+
+
+PlanRule = tuple[str, object, bool, str]
+"""Key, value, whether it holds, what is expected."""
+
+
+def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[PlanRule]:
+    """What the rules of a task take for granted, and how the plan fits the dataset; each rule after those
+    that it rests on."""
     yield "dataset", f"{dataset_bytes} bytes", dataset_bytes > 0, "a file with tokens"
-    for name in ("rounds", "inner_steps", "segment_steps", "sequences_per_step", "sequence_tokens"):
-        yield name, getattr(plan, name), getattr(plan, name) >= 1, "1 or more"
+    yield from _list_number_rules(plan)
     divides = plan.inner_steps % plan.segment_steps == 0
     yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
     known = plan.numeric_format in FORMATS
@@ -114,9 +159,21 @@ def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[tuple[str,
     fits = length < held <= most
     yield "heldout_tokens", held, fits, f"{length + 1} to {most} of the dataset's {dataset_bytes} tokens"
     steps, total = plan.rounds * plan.inner_steps, plan.schedule.total_steps
-    yield "schedule.total_steps", total, total >= steps, f"rounds * inner_steps = {steps} or more"
-    for name, limit in asdict(plan.limits).items():
-        yield f"limits.{name}", limit, limit > 0, "more than 0"
+    yield "schedule.total_steps", total, total == steps, f"rounds * inner_steps, {steps}"
+
+
+def _list_number_rules(plan: RoundPlan) -> Iterator[PlanRule]:
+    """Each integer fits where it is written, and each size is a size."""
+    sizes = ("rounds", "inner_steps", "segment_steps", "sequences_per_step", "sequence_tokens")
+    tables = ("", plan), ("model.", plan.model), ("schedule.", plan.schedule), ("windows.", plan.windows)
+    for where, table in tables:
+        for name, value in vars(table).items():
+            if isinstance(value, int):
+                least = int(where == "model." or name in sizes)
+                most = MAX_SEED if name == "initial_seed" else MAX_NUMBER
+                yield where + name, value, least <= value <= most, f"{least} to {most}"
+    for name, value in vars(plan.limits).items():
+        yield f"limits.{name}", value, value >= 0, "0 or more"
 
 
 def _fill_windows(document: dict[str, Any], path: Path) -> Any:

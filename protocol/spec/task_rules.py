@@ -4,7 +4,7 @@ A node looks before it stakes, a submitter before it pays. The rules of members,
 `game.terms.check_terms` and `game.money.check_money`. What depends on a node's own speed it measures itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
@@ -41,16 +41,23 @@ Rule = tuple[bool, str, str, object]
 
 
 def _range(name: str, value: float, least: float, most: float) -> Rule:
-    return least <= value <= most, name, f"{least} .. {most}", value
+    return least <= value <= most, name, f"{least} .. {most}" if least < most else f"{least}", value
 
 
 def find_training_malformations(spec: TaskSpec) -> list[Malformation]:
     """Every rule that a task breaks; empty for one that is safe to serve. Never raises on a decoded task."""
-    cheap = [*_version_rules(spec), *_model_rules(spec), *_optimizer_rules(spec), *_schedule_rules(spec)]
-    cheap += [*_step_rules(spec), *_data_rules(spec), *_limit_rules(spec)]
-    broken = [Malformation(name, expected, actual) for holds, name, expected, actual in cheap if not holds]
     # Roots are recomputed last, once the sizes are known to be harmless.
-    return broken or [Malformation(*rule[1:]) for rule in _root_rules(spec) if not rule[0]]
+    return find_size_malformations(spec) or _list_broken(_root_rules(spec))
+
+
+def find_size_malformations(spec: TaskSpec) -> list[Malformation]:
+    """The same for sizes and numbers alone: roots need not be the task's own, only not zero."""
+    cheap = [*_version_rules(spec), *_model_rules(spec), *_optimizer_rules(spec), *_schedule_rules(spec)]
+    return _list_broken([*cheap, *_step_rules(spec), *_data_rules(spec), *_limit_rules(spec)])
+
+
+def _list_broken(rules: Iterable[Rule]) -> list[Malformation]:
+    return [Malformation(name, expected, actual) for holds, name, expected, actual in rules if not holds]
 
 
 def refuse_broken(broken: list[Malformation]) -> None:

@@ -41,8 +41,8 @@ def test_money_is_in_tokens_or_in_wei(terms: GameTerms) -> None:
     [
         ({"colour": 1}, "economics.colour"),
         ({"gas_price": "1"}, "economics.gas_price"),
-        ({"voided_percent": 100}, "economics"),
-        ({"round_blocks": 0}, "economics"),
+        ({"voided_percent": 100}, "economics.voided_percent"),
+        ({"round_blocks": 0}, "economics.round_blocks"),
         (["compute_cost"], "economics"),
     ],
 )

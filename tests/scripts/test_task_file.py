@@ -74,7 +74,7 @@ def test_windows_come_from_the_preset(tmp_path: Path, example: str) -> None:
         ('amounts = "derived"', 'amounts = "given"', "amounts.solver_stake"),
         ('solver_pay = "10" ', 'solver_pay = "10"\naudit_pay = "1" ', "amounts.audit_pay"),
         ("gas_price = 100_000_000_000", 'gas_price = "1"', "economics.gas_price"),
-        ("owned_percent = 50", "owned_percent = 100", "economics"),
+        ("owned_percent = 50", "owned_percent = 100", "economics.owned_percent"),
         ("owned_percent = 50", "owned = 50", "economics.owned"),
         ("owned_percent = 50", "owned_percent = 150", "economics.owned_percent"),
         ("gas_price = 100_000_000_000", "gas_price = -1", "economics.gas_price"),
@@ -91,12 +91,36 @@ def test_windows_come_from_the_preset(tmp_path: Path, example: str) -> None:
         ('solver_pay = "10"', 'solver_pay = "ten"', "amounts.solver_pay"),
         ('solver_pay = "10"', "", "amounts.solver_pay"),
         ("rounds = 4", "rounds = 4\ncolor = 1", "dataset"),
+        ("segment_steps = 10", "segment_steps = 40", "segment_steps"),
+        ("\nleast_solvers = 1", "\nleast_solvers = 0", "least_solvers"),
+        ("outer_momentum = 0.6", "outer_momentum = nan", "outer_momentum"),
+        ("outer_learning_rate = 0.7", "outer_learning_rate = -1", "outer_learning_rate"),
+        ("carry_moments = 0", "carry_moments = -1", "carry_moments"),
+        ("initial_seed = 1", "initial_seed = -1", "initial_seed"),
+        ("sequences_per_step = 8", "sequences_per_step = 4294967296", "sequences_per_step"),
+        ("\nhead_count = 4", "\nhead_count = 0", "model.head_count"),
+        ("\nhead_count = 4", "\nhead_count = 3", "model.head_count"),
+        ("layer_count = 4", "layer_count = 1000000000", "model"),
+        ("peak_learning_rate = 0.002", "peak_learning_rate = 2", "schedule.peak_learning_rate"),
+        ("total_steps = 160", "total_steps = 200", "schedule.total_steps"),
+        ("tau_m = 1.9e-4", "tau_m = 1", "limits"),
+        ("[schedule]", "[optimizer]\nbeta1 = 1\n[schedule]", "optimizer"),
+        ("[schedule]", "[optimizer]\nclip_norm = 0\n[schedule]", "optimizer.clip_norm"),
+        ("[economics]", "[[economics]]", "economics"),
+        ("owned_percent = 50", "owned_percent = 99", "economics"),
+        ("owned_percent = 50", "owned_percent = 50\nround_blocks = 0", "economics.round_blocks"),
+        ("owned_percent = 50", "owned_percent = 50\ndetected_percent = 0", "economics.detected_percent"),
     ],
 )
-def test_a_wrong_key_is_named(tmp_path: Path, example: str, old: str, new: str, key: str) -> None:
+def test_a_wrong_key_is_named_with_its_file(
+    tmp_path: Path, example: str, old: str, new: str, key: str
+) -> None:
     assert old in example
-    with pytest.raises(InvalidInput, match=key):
-        read_task_file(write(tmp_path, example.replace(old, new, 1)))
+    path = write(tmp_path, example.replace(old, new, 1))
+    with pytest.raises(InvalidInput, match=key) as error:
+        read_task_file(path)
+    assert str(path) in error.value.where + error.value.remedy, "the author is told where to correct it"
+    assert "stake" not in error.value.remedy
 
 
 def test_amounts_are_checked_against_what_the_file_states(tmp_path: Path, example: str) -> None:

@@ -9,7 +9,13 @@ from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.task_rules import count_parameters, find_training_malformations, refuse_broken
+from protocol.spec.task_rules import (
+    Malformation,
+    count_parameters,
+    find_size_malformations,
+    find_training_malformations,
+    refuse_broken,
+)
 from tests.protocol.spec.sample import sample_task
 
 TASK = sample_task()
@@ -142,6 +148,13 @@ def test_an_inner_warm_up_is_refused_where_moments_carry_over() -> None:
     schedule = replace(TASK.training.schedule, inner_warmup_steps=2)
     spoiled = replace(carried, training=replace(TASK.training, schedule=schedule))
     assert [item.name for item in find_training_malformations(spoiled)] == ["inner_warmup_steps"]
+
+
+def test_sizes_are_judged_without_roots() -> None:
+    terms = replace(TASK.terms, schedule_root=b"r" * 32, zero_root=b"r" * 32)
+    assert find_size_malformations(replace(TASK, terms=terms)) == []
+    [broken] = find_size_malformations(replace(TASK, terms=replace(terms, carry_moments=2)))
+    assert broken == Malformation("carry_moments", "0 .. 1", 2)
 
 
 def test_another_schedule_needs_another_root() -> None:
