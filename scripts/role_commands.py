@@ -14,14 +14,16 @@ from typing import Any
 
 from node import export
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.pools import find_seat, get_required_stake
+from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS, GameTerms
 from scripts.checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
@@ -91,7 +93,7 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
     async with open_game_chain(config.rpc_url, deployment) as chain:
         state = await read_state(chain, account)
         task, game = find_game(state, name)
-        refuse_closed(task, game)
+        refuse_seat(task, game, account, offer, state.head_block + 1)
         if offer.role is SeatRole.SOLVER:
             for line in tell_solver(game.terms, state.task_terms[task].parameter_count):
                 console.say(line)
@@ -101,15 +103,32 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
     console.say("the task is closed; your pay and your stake are credit: touchstone withdraw")
 
 
-def refuse_closed(task: bytes, game: LoggedGame) -> None:
-    """Raises InvalidInput where a task takes no seats any more."""
+def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
+    """Raises InvalidInput where the task does not take the seat, so that the operator is not asked for it.
+    block: the next one."""
+    _refuse_closed(task, game)
+    if find_seat(game, account) is not None:
+        return
+    try:
+        require_joinable(game, JoinSeat(offer.role, _choose_stake(game, offer)), account, block)
+    except GameRefusal as refusal:
+        raise InvalidInput(
+            what=f"the task does not take this seat ({refusal.name})",
+            expected=refusal.expected,
+            actual=refusal.actual,
+            where=show_task(task),
+            remedy=refusal.remedy,
+        ) from refusal
+
+
+def _refuse_closed(task: bytes, game: LoggedGame) -> None:
     if game.is_closed:
         raise InvalidInput(
             what="the task is closed",
             expected="a task that takes seats",
             actual="closed",
             where=show_task(task),
-            remedy="Choose another one: `touchstone status` lists them.",
+            remedy="Choose another task: `touchstone status` lists them.",
         )
 
 

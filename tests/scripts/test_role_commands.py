@@ -23,7 +23,7 @@ from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
 from scripts.example import TASK_FILE
-from scripts.role_commands import ROLES, refuse_closed, tell_solver
+from scripts.role_commands import ROLES, Offer, refuse_seat, tell_solver
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms
@@ -38,12 +38,22 @@ def test_an_unknown_task(home: Path, command: str, capsys: pytest.CaptureFixture
     assert "unknown task" in lines[0] and "touchstone status" in lines[3]
 
 
+TASK, OFFER = b"\xab" * 32, Offer(SeatRole.SOLVER, 0, is_agreed=False)
+
+
 def test_a_closed_task_takes_no_seat() -> None:
     game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
-    refuse_closed(bytes(32), game)
+    refuse_seat(TASK, game, "stranger", OFFER, 1)
     with pytest.raises(InvalidInput, match="the task is closed") as error:
-        refuse_closed(b"\xab" * 32, replace(game, is_closed=True))
+        refuse_seat(TASK, replace(game, is_closed=True), "stranger", OFFER, 1)
     assert error.value.where == "0xabababababab" and error.value.expected == "a task that takes seats"
+
+
+def test_a_seat_that_the_contracts_would_refuse_is_refused_without_a_question() -> None:
+    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
+    with pytest.raises(InvalidInput, match="TaskHalted") as error:
+        refuse_seat(TASK, replace(game, is_halted=True), "stranger", OFFER, 1)
+    assert error.value.where == "0xabababababab" and error.value.expected and error.value.actual
 
 
 def test_an_older_journal_is_refused_before_any_question(

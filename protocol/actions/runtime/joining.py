@@ -37,7 +37,7 @@ from protocol.spec.game.money import check_money
 from protocol.spec.game.pools import find_seat, get_required_stake
 from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.refusing import Figures
-from protocol.spec.game.state import SeatRole
+from protocol.spec.game.state import GameState, SeatRole
 from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
 from protocol.spec.hashing import hash_words
 from protocol.spec.params import FORMAT_NUMBERS
@@ -161,23 +161,23 @@ async def take_seat(party: Party, wish: SeatWish) -> None:
     where the task takes no such seat; no token is moved then."""
     require_records(party)
     stake_wei = wish.stake_wei or get_required_stake(party.game, wish.role)
-    is_new = find_seat(party.game, party.account) is None
+    is_new, call = find_seat(party.game, party.account) is None, JoinSeat(wish.role, stake_wei)
     if is_new:
-        _require_joinable(party, JoinSeat(wish.role, stake_wei))
+        require_joinable(party.game, call, party.account, party.state.head_block + 1)
     await check_machine(party)
     if not is_new:
         return
-    _require_joinable(party, JoinSeat(wish.role, stake_wei))
+    require_joinable(party.game, call, party.account, party.state.head_block + 1)
     await deposit_missing(party, stake_wei)
     await party.chain.tasks.join(party.task.task, wish.role, stake_wei)
     party.say(f"took a seat as {wish.role.name.lower()}; it works once enough others sit in the task")
 
 
-def _require_joinable(party: Party, call: JoinSeat) -> None:
+def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) -> None:
     """Raises GameRefusal where the machine refuses the seat for anything but the credit, which is deposited
-    next."""
+    next. block: the next one."""
     try:
-        apply(party.game, call, party.account, party.state.head_block + 1)
+        apply(game, call, account, block)
     except GameRefusal as refusal:
         if refusal.name != "CreditTooSmall":
             raise

@@ -15,7 +15,7 @@ REMEDIES = {
     "ClaimUndecided": "Wait until the claim is decided.",
     "ContestRuns": "Wait until the contest has ended.",
     "CreditTooSmall": "Deposit more first: stakes and bonds are taken from the sender's credit.",
-    "GameOver": "The task is closed: nobody joins, leaves or is paid out any more.",
+    "GameOver": "The task is closed: there is no seat to take, to leave or to pay out any more.",
     "LeafNotAsked": "Ask about a leaf that exists; a REJECT about the one that it names.",
     "NoMajority": "Bring merge signatures of more than half of the round's seats that are not closed.",
     "NotCommitter": "Use the account of a seat in this round's pool.",
@@ -63,11 +63,17 @@ contracts' own: ContestExists and DisputeExists (a bond's number is new here, a 
 (more than 2,047 at once about one epoch)."""
 
 
+EXPECTED = "a call that the contracts take now"
+"""Where a rule has no value of its own."""
+
+
 class GameRefusal(InvalidInput):
-    """The machine refuses a call; the state is as before. name: that of the contract's error."""
+    """The machine refuses a call; the state is as before. name: that of the contract's error, which stands in
+    for what was found where nothing is said."""
 
     def __init__(self, *, name: str, expected: object = "", actual: object = "") -> None:
         self.name = name
+        expected, actual = expected if expected != "" else EXPECTED, actual if actual != "" else name
         super().__init__(what=name, expected=expected, actual=actual, remedy=REMEDIES[name])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -96,3 +96,4 @@ def test_every_error_of_the_package_becomes_a_sentence(entry: Entry) -> None:
     data = entry.selector + encode_values(entry.inputs, values)
     refusal = load_book().explain(data, "here")
     assert refusal.name == entry.name and "{" not in str(refusal)
+    assert refusal.expected and refusal.actual and refusal.remedy

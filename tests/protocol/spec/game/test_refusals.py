@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.refusals import REMEDIES, GameRefusal, require, require_window
+from protocol.spec.game.refusals import EXPECTED, REMEDIES, GameRefusal, require, require_window
 from tests.architecture.solidity import list_files, read_declarations
 
 
@@ -45,7 +45,9 @@ def test_a_window_is_open_in_its_first_and_its_last_block(
     assert (refusal.value.expected, refusal.value.actual) == (f"blocks {first} to {last}", block)
 
 
-@pytest.mark.parametrize(("facts", "said"), [({}, ("", "")), ({"expected": 3, "actual": 2}, (3, 2))])
+@pytest.mark.parametrize(
+    ("facts", "said"), [({}, (EXPECTED, "NoMajority")), ({"expected": 3, "actual": 0}, (3, 0))]
+)
 def test_what_does_not_hold_is_refused_by_name(facts: dict[str, Any], said: tuple[object, object]) -> None:
     require(True, "NoMajority", **facts)
     with pytest.raises(GameRefusal) as refusal:
