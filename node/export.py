@@ -21,6 +21,7 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
+from protocol.adapters.files import replace_file
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
@@ -206,13 +207,17 @@ async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list
 
 def write_model(folder: Path, weights: Tensor, model: ModelConfig) -> None:
     """The folder: weights and configuration. Tokens are the bytes of a text, so there is no tokenizer. Raises
-    OSError, also where the disk has no room for the weights."""
+    OSError where the disk refuses one of its files."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / SAFETENSORS_NAME
+    save_tensors(folder / SAFETENSORS_NAME, export_tensors(weights, model), SAFETENSORS_METADATA)
+    for name, text in export_texts(model).items():
+        replace_file(folder / name, text.encode())
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """A safetensors file. Raises OSError, and leaves nothing behind, where the disk has no room."""
     try:
-        save_file(export_tensors(weights, model), path, SAFETENSORS_METADATA)
+        save_file(tensors, path, metadata)
     except SafetensorError as error:
         path.unlink(missing_ok=True)
         raise OSError(ENOSPC, str(error), str(path)) from error
-    for name, text in export_texts(model).items():
-        (folder / name).write_text(text, encoding="utf-8")

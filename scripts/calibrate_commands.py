@@ -24,12 +24,14 @@ from hashlib import sha256
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from node.export import save_tensors
 from node.submit import build_task
 from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
 from protocol.actions.runtime.opening import open_party
+from protocol.adapters.files import replace_file
 from protocol.adapters.operator_profiles import read_profile, write_profile
 from protocol.compute.audit.calibrate import (
     FLOORS,
@@ -122,7 +124,7 @@ class Workplace:
     def save(self, name: str, segment: Segment, state: TrainingState) -> None:
         """Write a state's vectors."""
         vectors = {"w": state.weights, "m": state.first_moment, "v": state.second_moment}
-        save_file(vectors, self.folder / f"{name}-{segment.name}")
+        save_tensors(self.folder / f"{name}-{segment.name}", vectors)
 
     def load(self, name: str, segment: Segment, done: int) -> TrainingState:
         """Read a state `done` steps into the segment. Moments are reset at each round's start."""
@@ -299,7 +301,7 @@ def compare_all(
 def describe_machine() -> str:
     """The kind of processor, and of accelerator where there is one: what tells machines apart whose kernels
     may differ."""
-    parts = [platform.machine(), _read_processor(), *map(_name_device, list_devices())]
+    parts = [platform.machine(), _read_processor(), *map(torch.cuda.get_device_name, list_devices())]
     text = ", ".join(part for part in parts if part)
     return "".join(c for c in text if c.isascii() and c.isprintable())[:120]
 
@@ -314,10 +316,6 @@ def _read_processor() -> str:
     names = {key.strip(): value.strip() for key, value in fields.items()}
     family = " ".join(names.get(key, "") for key in ("cpu family", "model", "stepping")).strip()
     return f"{names.get('model name', platform.processor())} ({family})"
-
-
-def _name_device(device: str) -> str:
-    return torch.cuda.get_device_name(device)
 
 
 def main() -> None:
@@ -370,7 +368,7 @@ def run_policy(options: argparse.Namespace) -> None:
     profiles = [read_profile(path) for path in options.profiles]
     text = render_policy(profiles, merge_profiles(profiles))
     if options.out:
-        options.out.write_text(text, encoding="utf-8")
+        replace_file(options.out, text.encode())
     print(text, end="")
 
 

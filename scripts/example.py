@@ -5,7 +5,7 @@ import sysconfig
 from hashlib import sha256
 from pathlib import Path
 
-from protocol.adapters.files import replace_private_file
+from protocol.adapters.files import replace_file
 from protocol.spec.errors import InvalidInput
 from scripts.console import Console
 
@@ -27,8 +27,14 @@ def run_task_example(options: argparse.Namespace) -> None:
             remedy="Choose another folder with --out.",
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        replace_private_file(folder / name, data)
+    try:
+        for name, data in files.items():
+            replace_file(folder / name, data)
+    except OSError:
+        # One of the two alone would only keep the next try from writing both.
+        for name in files:
+            (folder / name).unlink(missing_ok=True)
+        raise
     console = Console()
     console.say(
         f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs, toml
 
+from protocol.adapters.files import replace_private_file
 from protocol.adapters.keys import (
     AccountKey,
     create_devnet_keystore,
@@ -65,7 +66,7 @@ def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: boo
         for name, value in structs.asdict(structs.replace(config, account=key.address)).items()
         if name != "economics"
     ]
-    (home / CONFIG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    replace_private_file(home / CONFIG_FILE, ("\n".join(lines) + "\n").encode())
     return key
 
 

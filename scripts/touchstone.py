@@ -4,7 +4,6 @@ Each subcommand names the function that does it, imported only when it runs: `--
 """
 
 import argparse
-import errno
 import logging
 import os
 import signal
@@ -18,29 +17,14 @@ from types import FrameType
 from typing import Any
 
 from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
-from protocol.spec.errors import EnvironmentFault, TouchstoneError
+from protocol.spec.errors import TouchstoneError
+from scripts.failures import explain_disk, is_of_disk, render_bug, render_error
 
 DEFAULT_HOME = Path.home() / ".touchstone"
 EXIT_ERROR = 2
 EXIT_BUG = 70
 """EX_SOFTWARE of sysexits.h: not the operator's fault."""
 EXIT_INTERRUPTED = 130
-DISK_ERRORS = frozenset(
-    {
-        errno.EACCES,
-        errno.EDQUOT,
-        errno.EEXIST,
-        errno.EISDIR,
-        errno.ENAMETOOLONG,
-        errno.ENOENT,
-        errno.ENOSPC,
-        errno.ENOTDIR,
-        errno.EPERM,
-        errno.EROFS,
-    }  # fmt: skip
-)
-"""What a disk answers to a path; other errors of the system are none of the operator's."""
-
 Act = Callable[[argparse.Namespace], None]
 
 
@@ -309,13 +293,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         act(options)
     except TouchstoneError as error:
         return _fail(render_error(error), EXIT_ERROR, options.debug)
-    except OSError as error:
-        if error.errno not in DISK_ERRORS:
-            return _fail(render_bug(error), EXIT_BUG, options.debug)
-        return _fail(render_error(explain_disk(error)), EXIT_ERROR, options.debug)
     except KeyboardInterrupt:
         return _fail("stopped", EXIT_INTERRUPTED, options.debug)
     except Exception as error:
+        if isinstance(error, OSError) and is_of_disk(error):
+            return _fail(render_error(explain_disk(error)), EXIT_ERROR, options.debug)
         return _fail(render_bug(error), EXIT_BUG, options.debug)
     return 0
 
@@ -323,43 +305,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def find_home() -> Path:
     """$TOUCHSTONE_HOME, else ~/.touchstone."""
     return read_path(os.environ.get("TOUCHSTONE_HOME", str(DEFAULT_HOME)))
-
-
-def explain_disk(error: OSError) -> EnvironmentFault:
-    """The error of a file or folder that cannot be read or written, naming it where the system does."""
-    return EnvironmentFault(
-        what="the disk refuses a file or folder",
-        expected="a readable and writable place with room",
-        actual=error.strerror,
-        where=str(error.filename or ""),
-        remedy="Make room or mend its rights, or choose another --home or --out.",
-        retryable=False,
-    )
-
-
-def render_error(error: TouchstoneError) -> str:
-    """Four lines: what, expected, actual, what to do."""
-    where = f" ({error.where})" if error.where else ""
-    return "\n".join(
-        (
-            f"error:    {error.what}{where}",
-            f"expected: {error.expected}",
-            f"actual:   {error.actual}",
-            f"do:       {error.remedy}",
-        )
-    )
-
-
-def render_bug(error: Exception) -> str:
-    """The same four lines for an error that the code did not foresee."""
-    return "\n".join(
-        (
-            "error:    this is a bug of Touchstone",
-            "expected: a result, or an error that says what to do",
-            f"actual:   {type(error).__name__}: {error}",
-            "do:       Run again with --debug and report the traceback.",
-        )
-    )
 
 
 def _fail(text: str, status: int, is_debug: bool) -> int:

@@ -8,6 +8,8 @@ damaged or missing note costs one self-test.
 import os
 import platform
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -77,37 +79,62 @@ def require_private_file(path: Path) -> None:
 
 
 def write_private_file(path: Path, data: bytes) -> None:
-    """Make a file of mode 0600, whole or not at all. Raises InvalidInput when `path` exists."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # A link, unlike a rename, never replaces what is there.
-        os.link(temporary, path)
-    except FileExistsError:
-        raise _wrong_file(path, "a new path", "a file is there", "Choose another path.") from None
-    finally:
-        os.unlink(temporary)
-    sync_folder(path.parent)
+    """Make a file of mode 0600, whole or not at all. Raises InvalidInput when `path` exists, OSError naming
+    it where the disk does not take it."""
+    with _naming(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            _fill(handle, data)
+            # A link, unlike a rename, never replaces what is there.
+            os.link(temporary, path)
+        except FileExistsError:
+            raise _wrong_file(path, "a new path", "a file is there", "Choose another path.") from None
+        finally:
+            os.unlink(temporary)
+        sync_folder(path.parent)
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """The same, in place of what `path` was before. Raises OSError, and leaves nothing behind, where the disk
-    does not take it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    """The same, in place of what `path` was before."""
+    with _naming(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        _replace(path, handle, temporary, data)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """A file that others may read, whole or not at all: a reader finds the old one or the new one. Raises
+    OSError naming it, and leaves nothing behind, where the disk does not take it."""
+    temporary = path.with_name(path.name + ".partial")
+    with _naming(path):
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        _replace(path, handle, str(temporary), data)
+
+
+def _replace(path: Path, handle: int, temporary: str, data: bytes) -> None:
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _fill(handle, data)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:
         os.unlink(temporary)
         raise
     sync_folder(path.parent)
+
+
+def _fill(handle: int, data: bytes) -> None:
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """A full disk names no file, and a temporary file's name tells an operator nothing."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def sync_folder(folder: Path) -> None:

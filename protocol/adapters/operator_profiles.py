@@ -9,6 +9,7 @@ true.
 
 from pathlib import Path
 
+from protocol.adapters.files import replace_file
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.messages import Form, Message, Signature, encode_message
 from protocol.adapters.signing import recover_signer, sign_statement
@@ -37,11 +38,9 @@ def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
     if key.address.lower() != profile.operator:
         raise _refuse(path, f"the key of {profile.operator}", key.address.lower())
     signature = sign_statement(key, Calibration(compute_profile_digest(profile)), ANYWHERE)
-    try:
-        with path.open("xb") as file:
-            file.write(encode_message(SignedProfile(profile, signature)))
-    except FileExistsError:
-        raise _refuse(path, "a new path", "a file is there") from None
+    if path.exists():
+        raise _refuse(path, "a new path", "a file is there")
+    replace_file(path, encode_message(SignedProfile(profile, signature)))
 
 
 def read_profile(path: Path) -> Profile:

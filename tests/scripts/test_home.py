@@ -1,5 +1,6 @@
 """A home holds a key that is never overwritten, a certificate and a configuration without secrets."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,20 @@ def test_a_half_made_home_is_finished_with_its_key_or_says_what_it_lacks(
     (home / KEYSTORE_FILE).unlink()
     with pytest.raises(InvalidInput, match="has no key"):
         unlock_key(home, password_file)
+
+
+def test_a_full_disk_leaves_no_half_of_a_configuration(
+    tmp_path: Path, password_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would pass for a whole home, which init does not touch."""
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    home = tmp_path / "home"
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left.*config\.toml"):
+        patch.setattr("scripts.home.replace_private_file", refuse)
+        create_home(home, CONFIG, "secret", is_devnet=True)
+    assert not (home / CONFIG_FILE).exists()
+    key = create_home(home, CONFIG, "secret", is_devnet=True)
+    assert unlock_key(home, password_file).address == key.address

@@ -16,6 +16,7 @@ import pytest
 
 from protocol.spec.errors import InvalidInput
 from scripts import touchstone
+from scripts.example import CORPUS_BYTES
 from scripts.touchstone import COMMANDS, Command, find_home, main, make_parser
 from tests.scripts.network import DEADLINE_S, ROOT
 
@@ -63,12 +64,17 @@ def test_a_disk_that_refuses_is_said_with_its_path_and_is_no_bug(tmp_path: Path)
 
 
 def test_a_full_disk_leaves_no_part_of_an_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first file has room, the second one has not."""
+    sync = os.fsync
+
     def refuse(handle: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if os.fstat(handle).st_size == CORPUS_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
 
     monkeypatch.setattr(os, "fsync", refuse)
     status, _, err = run("task", "example", "--out", str(tmp_path / "example"))
-    assert status == 2 and "No space left" in err
+    assert status == 2 and "No space left" in err and str(tmp_path / "example" / "corpus.bin") in err
     assert not list((tmp_path / "example").iterdir())
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, json, structs
 
+from protocol.adapters.files import replace_file
 from protocol.adapters.messages import Count, Form, Message, encode_message
 
 AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
@@ -38,14 +39,6 @@ class Addresses(Protocol):
 def format_file(deployment: Message) -> str:
     """The text of a deployment file."""
     return json.format(encode_message(deployment), indent=2).decode() + "\n"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader finds either all of the old one or all of the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    partial.replace(path)
 
 
 GAME_CONTRACTS = {
@@ -106,4 +99,5 @@ def read_game_deployment(path: Path) -> GameDeployment:
 
 def write_game_deployment(path: Path, deployment: GameDeployment) -> None:
     """Write the file whole or not at all: a node may be reading it."""
-    write_whole(path, deployment.to_json())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, deployment.to_json().encode())
