@@ -1,6 +1,6 @@
-"""Subcommands about limits: `calibrate` measures this machine, `policy` merges what operators measured.
+"""`touchstone calibrate`: how far the kernel configurations of this machine differ on a task.
 
-A calibration runs a task's own segments on every kernel configuration of this machine, a process each.
+It runs a task's own segments on every kernel configuration of this machine, a process each.
 
     starts (trained here once) --> each process: replay every segment --> ends on disk --> all pairs compared
 
@@ -31,8 +31,7 @@ from node.export import save_tensors
 from node.submit import build_task
 from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
 from protocol.actions.runtime.opening import open_party
-from protocol.adapters.files import replace_file
-from protocol.adapters.operator_profiles import read_profile, write_profile
+from protocol.adapters.operator_profiles import write_profile
 from protocol.compute.audit.calibrate import (
     FLOORS,
     KernelConfiguration,
@@ -58,19 +57,17 @@ from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merg
 from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.calibration_rules import (
     DEFAULT_SEGMENTS,
-    MARGIN,
     PROFILE_VERSION,
     QUANTITIES,
     Profile,
     compute_maxima,
     compute_subject,
-    merge_profiles,
 )
 from protocol.spec.codec import decode_training, encode_training
-from protocol.spec.containers import Limits, TaskSpec, TrainingSpec
+from protocol.spec.containers import TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.terms import make_spec
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS
 from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.console import Console
@@ -361,37 +358,3 @@ async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[Ta
         spec = read_spec(party, task)
         refuse_broken(find_training_malformations(spec))
         return spec, await fetch_dataset(party, task, spec)
-
-
-def run_policy(options: argparse.Namespace) -> None:
-    """Merge signed profiles into limits, in the form of a task file."""
-    profiles = [read_profile(path) for path in options.profiles]
-    text = render_policy(profiles, merge_profiles(profiles))
-    if options.out:
-        replace_file(options.out, text.encode())
-    print(text, end="")
-
-
-def render_policy(profiles: list[Profile], limits: Limits) -> str:
-    """The table `[limits]`, and above it what it rests on."""
-    subject, lines = profiles[0].subject, []
-    lines.append(f"# {MARGIN} times the largest honest distance of these profiles")
-    lines.append(f"# training {subject.training}, {subject.numeric_format}, k = {subject.segment_steps}")
-    for profile in profiles:
-        maxima = ", ".join(f"{float(value):.3g}" for value in compute_maxima(profile))
-        counts = f"{profile.segments} segments, {len(profile.configurations)} configurations"
-        lines.append(f"# {profile.operator}: {counts}, maxima {maxima} ({profile.machine})")
-    lines += ["", "[limits]", *_render_limits(limits)]
-    return "\n".join(lines) + "\n"
-
-
-def _render_limits(limits: Limits) -> list[str]:
-    """As integers in the units of docs/spec.md, section 6, where nothing is rounded; a comment says how much
-    that is. TOML's integers have 64 bits with the sign, Python's reader takes them of any size."""
-    return [
-        f"{name} = {value}  # {value * 2.0 ** _get_unit(name):.3g}" for name, value in vars(limits).items()
-    ]
-
-
-def _get_unit(name: str) -> int:
-    return -TAU_FRACTION_BITS if name.startswith("tau_") else UNIT_EXPONENT

@@ -1,34 +1,17 @@
-"""Subcommands that begin and end a task: `task create`, `task close` and `task halt`.
-
-`touchstone task create` says what a task costs and why its amounts are what they are. It posts the task, and
-serves its dataset until the task is closed.
-"""
+"""Subcommands that end a task: `task close` and `task halt`."""
 
 import argparse
-import asyncio
-import secrets
 
-from node.submit import build_task, post_task, refuse_bad_task
-from protocol.actions.runtime import upkeep_duties
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import play
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat
-from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from protocol.spec.game.timing import is_over
-from scripts.checks import refuse_bad_money, refuse_bad_terms
-from scripts.console import Console, show_progress
-from scripts.home import read_config
+from scripts.console import Console
 from scripts.money_commands import Pace, find_holding, read_pace, tell_release
-from scripts.role_commands import open_config, with_company
-from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
 from scripts.tasks import find_game, is_task_closable, list_open, read_state, show_seat, show_task
-from scripts.wallet import require_agreement, require_tokens, run_with_chain, send, send_dues
+from scripts.wallet import require_agreement, run_with_chain, send, send_dues
 
 SHOWN_SEATS = 3
 """Named in an error; `touchstone status` shows one's own."""
@@ -110,56 +93,3 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
     console.say(f"halted {show_task(task)}; `touchstone task close` when all is settled")
-
-
-REMEDY = "Correct the task file."
-
-
-def run_task_create(options: argparse.Namespace) -> None:
-    """Say what a task costs, post it, and serve its dataset until it is closed."""
-    file, console = read_task_file(options.config), Console()
-    asyncio.run(create_task(open_config(options, console), file, console, is_agreed=options.yes))
-
-
-def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> None:
-    """Show why each amount is what it is. Raises InvalidInput naming the key of a number, a window or an
-    amount under which nodes would not stake: a deployment with these limits refuses it, cheating would pay,
-    or honest work would not."""
-    terms = sketch_terms(file.plan)
-    refuse_bad_terms(terms, limits, REMEDY)
-    refuse_bad_money(terms, file.figures, console, f'{REMEDY} `amounts = "derived"` finds the least.')
-
-
-async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool) -> None:
-    """Judge a task, post it with the operator's agreement, and serve it to its end."""
-    justify(file, LIMITS[read_config(config.home).limits], console)
-    dataset, salt = file.dataset.read_bytes(), secrets.token_bytes(32)
-    async with open_party(config) as party:
-        refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
-        terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt)
-        escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
-        _tell_price(file, terms, escrow_wei, len(dataset), console)
-        await require_tokens(party.chain, party.account, escrow_wei)
-        require_agreement(console, [], "Post it?", is_agreed)
-        task = await post_task(party, file.plan, dataset, salt)
-        console.say(
-            f"posted 0x{task.hex()}; serving its dataset to the end. Ctrl-C stops that: run again, this "
-            "command posts another task with another escrow"
-        )
-        await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
-
-
-def _tell_price(
-    file: TaskFile, terms: PostedTerms, escrow_wei: int, dataset_bytes: int, console: Console
-) -> None:
-    count = terms.parameter_count
-    disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, dataset_bytes)
-    console.say(f"{count:,} parameters, {terms.rounds} rounds")
-    console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
-    console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
-
-
-async def _follow(party: Party, task: bytes, console: Console) -> None:
-    """Serve the task to its end, and send the upkeep calls that no other node sends, closing it included."""
-    await play(party, task, (upkeep_duties.list_duties,))
-    console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

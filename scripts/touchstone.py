@@ -162,7 +162,7 @@ COMMANDS = (
         "task create",
         "post a task with its escrow and serve its dataset until it is closed",
         "touchstone task create --config task.toml --home ~/submitter",
-        "scripts.closing_commands:run_task_create",
+        "scripts.task_creation:run_task_create",
         (
             Option(
                 "--config",
@@ -219,7 +219,7 @@ COMMANDS = (
         "policy",
         "merge signed profiles of several operators into the limits of a task",
         "touchstone policy alice.json bob.json carol.json",
-        "scripts.calibrate_commands:run_policy",
+        "scripts.limit_policy:run_policy",
         (
             Option(
                 "profiles",

@@ -30,12 +30,12 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from scripts import devnet
 from scripts.chain_commands import make_home, tell_status
-from scripts.closing_commands import create_task
 from scripts.console import Console
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
 from scripts.money_commands import withdraw
 from scripts.role_commands import Offer, open_config, play_role
+from scripts.task_creation import create_task
 from scripts.task_file import read_task_file
 from scripts.tasks import read_state
 from tests.e2e.world import TINY_PLAN, make_dataset

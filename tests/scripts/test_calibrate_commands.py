@@ -1,16 +1,12 @@
-"""From a task over signed profiles to the limits of a task file."""
+"""From a task to a signed profile of this machine."""
 
-import tomllib
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from eth_account import Account
 
 from node.submit import build_task
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.operator_profiles import read_profile, write_profile
+from protocol.adapters.operator_profiles import read_profile
 from protocol.compute.audit.calibrate import KernelConfiguration
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.calibration_rules import (
@@ -19,19 +15,16 @@ from protocol.spec.calibration_rules import (
     compute_maxima,
     compute_subject,
     encode_profile,
-    merge_profiles,
 )
-from protocol.spec.containers import Limits, TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.containers import TaskSpec
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.terms import make_spec
 from scripts import calibrate_commands
-from scripts.calibrate_commands import list_segments, measure, require_disk, run_policy
-from scripts.figures import build_container
+from scripts.calibrate_commands import list_segments, measure, require_disk
 from scripts.home import HomeConfig, create_home
 from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
-from tests.scripts.network import fail
 
 OPERATOR = "0x" + "12" * 20
 
@@ -121,40 +114,3 @@ def test_run_calibrate_signs_what_it_measured(
     assert main(["calibrate", str(task), *options]) == 0
     assert asked == [(spec, dataset, 8)] and read_profile(out).operator == key.address.lower()
     assert main(["calibrate", str(task), *options]) == 2, "a profile is not written over"
-
-
-# --- Merging ------------------------------------------------------------------------------------------------
-def write_three(folder: Path, **changes: object) -> tuple[list[Path], list[Profile]]:
-    paths, profiles = [], []
-    for number in (1, 2, 3):
-        key = AccountKey(Account.from_key(bytes(31) + bytes([number])))
-        change = changes if number == 3 else {}
-        profiles.append(make_profile(number, operator=key.address.lower(), **change))
-        paths.append(folder / f"{number}.json")
-        write_profile(paths[-1], profiles[-1], key)
-    return paths, profiles
-
-
-def test_run_policy_writes_the_tables_of_a_task_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths, profiles = write_three(tmp_path)
-    run_policy(Namespace(profiles=paths, out=tmp_path / "limits.toml"))
-    text = (tmp_path / "limits.toml").read_text()
-    assert text == capsys.readouterr().out and all(p.operator in text for p in profiles)
-    tables, merged = tomllib.loads(text), merge_profiles(profiles)
-    assert set(tables) == {"limits"}
-    assert build_container(Limits, tables["limits"], tmp_path) == merged
-
-
-def test_run_policy_refuses_in_four_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths, profiles = write_three(tmp_path, subject=replace(make_profile().subject, segment_steps=5))
-    lines = fail(capsys, "policy", *map(str, paths))
-    assert "profiles of different tasks" in lines[0] and profiles[2].operator in lines[0]
-
-
-def test_run_policy_wants_every_signature(tmp_path: Path) -> None:
-    paths, _ = write_three(tmp_path)
-    paths[1].write_text(paths[1].read_text().replace('"segments":32', '"segments":33'))
-    with pytest.raises(InvalidInput, match="the signature of"):
-        run_policy(Namespace(profiles=paths, out=None))

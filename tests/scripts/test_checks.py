@@ -12,9 +12,9 @@ from node.submit import RoundPlan
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL
 from scripts.checks import refuse_other_limits
-from scripts.closing_commands import justify
 from scripts.console import Console
 from scripts.example import TASK_FILE
+from scripts.task_creation import justify
 from scripts.task_file import TaskFile, read_task_file
 from tests.scripts.test_task_file import write
 

@@ -85,7 +85,9 @@ def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) 
     assert options.home == Path("/somewhere/alice") and find_home() == Path("/somewhere/other")
 
 
-@pytest.mark.parametrize("module", ["money_commands", "chain_commands", "example"])
+@pytest.mark.parametrize(
+    "module", ["money_commands", "chain_commands", "closing_commands", "example", "limit_policy"]
+)
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
     code = f"import scripts.{module}, sys; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

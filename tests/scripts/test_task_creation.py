@@ -1,0 +1,96 @@
+"""A task posted from the command line: what is refused before anything is sent, and what is served."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.terms import LIMITS_LOCAL
+from scripts import task_creation
+from scripts.task_creation import create_task
+from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.scripts.test_closing_commands import Terminal
+from tests.scripts.test_wallet import TASK
+
+ESCROW_WEI = 7
+
+
+@dataclass
+class Creation:
+    """What `task create` does, step by step. wealth_wei: what its account has."""
+
+    wealth_wei: int = ESCROW_WEI
+    steps: list[tuple[Any, ...]] = field(default_factory=list)
+
+    async def credit_of(self, account: str) -> int:
+        return self.wealth_wei
+
+    async def balance_of(self, account: str) -> int:
+        return 0
+
+    def build(self, plan: Any, dataset: bytes, account: str, salt: bytes) -> Any:
+        self.steps.append(("build", dataset, salt))
+        return SimpleNamespace(parameter_count=9, rounds=3), None
+
+    async def post(self, party: Any, plan: Any, dataset: bytes, salt: bytes) -> bytes:
+        self.steps.append(("post", dataset, salt))
+        return TASK
+
+    async def play(self, party: Any, task: bytes, rooms: Any) -> None:
+        self.steps.append(("play", task))
+
+
+async def create(
+    creation: Creation, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`touchstone task create`, up to a chain and a node that do nothing."""
+    path = folder / "dataset"
+    path.write_bytes(make_dataset())
+
+    @asynccontextmanager
+    async def open_party(config: Any) -> AsyncIterator[Any]:
+        chain = SimpleNamespace(purse=creation, token=creation, limits=LIMITS_LOCAL)
+        yield SimpleNamespace(account="operator", chain=chain)
+
+    for name, stand_in in (
+        ("open_party", open_party),
+        ("justify", lambda file, limits, console: None),
+        ("read_config", lambda home: SimpleNamespace(limits="2s")),
+        ("build_task", creation.build),
+        ("refuse_bad_task", lambda party, terms, training: ESCROW_WEI),
+        ("post_task", creation.post),
+        ("play", creation.play),
+    ):
+        monkeypatch.setattr(task_creation, name, stand_in)
+    file, config = SimpleNamespace(plan=TINY_PLAN, dataset=path), SimpleNamespace(home=folder)
+    await create_task(cast(Any, config), cast(Any, file), terminal, is_agreed=False)
+
+
+async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id follows from the salt: with another one it would be a task that was not judged."""
+    creation, terminal = Creation(), Terminal(is_agreed=True)
+    await create(creation, terminal, tmp_path, monkeypatch)
+    build, post, play = creation.steps
+    assert build[1:] == post[1:] and build[1] == make_dataset() and len(build[2]) == 32
+    assert play == ("play", TASK)
+    price, question = (terminal.said.index(text) for text in ("it costs at most", "Post it?"))
+    assert price < question < terminal.said.index(f"posted 0x{TASK.hex()}")
+    assert terminal.said.rstrip().endswith("touchstone withdraw")
+
+
+@pytest.mark.parametrize("is_poor", [False, True])
+async def test_who_cannot_pay_is_not_asked_and_who_does_not_agree_posts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_poor: bool
+) -> None:
+    creation, terminal = Creation(ESCROW_WEI - is_poor), Terminal(is_agreed=is_poor)
+    with pytest.raises(InvalidInput, match="too few tokens" if is_poor else "nothing was done"):
+        await create(creation, terminal, tmp_path, monkeypatch)
+    assert [step[0] for step in creation.steps] == ["build"]
+    assert ("Post it?" in terminal.said) != is_poor and "it costs at most" in terminal.said
