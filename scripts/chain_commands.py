@@ -14,9 +14,9 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.keys import read_new_password
+from protocol.adapters.keys import read_new_password, read_password
 from protocol.adapters.wire.conventions import choose_endpoint
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.pools import find_seat, get_required_stake
 from protocol.spec.game.purse import ESCROW
@@ -24,7 +24,7 @@ from protocol.spec.game.state import SeatRole
 from scripts import devnet
 from scripts.clock import NEVER
 from scripts.console import Console
-from scripts.home import HomeConfig, create_home, is_whole, read_config
+from scripts.home import CONFIG_FILE, HomeConfig, create_home, has_key, is_whole, read_config, refuse_whole
 from scripts.money_commands import Holding, Pace, find_holding, read_pace, tell_release
 from scripts.tasks import (
     DIGITS,
@@ -37,6 +37,8 @@ from scripts.tasks import (
     tell_missing,
     tell_phase,
 )
+
+NO_ACCOUNT = "0x" + 40 * "0"
 
 
 async def tell_status(chain: GameChain, account: str, console: Console) -> None:
@@ -169,8 +171,26 @@ async def make_home(options: argparse.Namespace, console: Console) -> None:
     """The same at a console. Raises InvalidInput where an endpoint, a deployment or a home is not usable."""
     choose_endpoint(options.listen_host, options.listen_port, options.public_url)
     if options.devnet and is_whole(options.home):
-        return await _fund_again(read_config(options.home), console)
-    config = HomeConfig(
+        return await _fund_again(options.home, console)
+    refuse_whole(options.home)
+    config = _make_config(options)
+    read_game_deployment(options.deployment)
+    if options.devnet:
+        # First of all: a wrong --rpc-url must not get into the configuration.
+        await _read_balance(config, NO_ACCOUNT)
+    password = _ask_password(options)
+    key = create_home(options.home, config, password, is_devnet=options.devnet)
+    console.say(f"account {key.address} in {options.home}")
+    if options.devnet:
+        await _fund(config, key.address, console)
+    console.say(
+        "Next: touchstone solve TASK, verify, watch, or task create"
+        + ("" if options.devnet else " (after sending it coin and tokens)")
+    )
+
+
+def _make_config(options: argparse.Namespace) -> HomeConfig:
+    return HomeConfig(
         rpc_url=options.rpc_url,
         deployment=str(options.deployment.absolute()),
         listen_host=options.listen_host,
@@ -181,38 +201,57 @@ async def make_home(options: argparse.Namespace, console: Console) -> None:
         password_file=str(options.password_file.absolute()) if options.password_file else "",
         limits=options.limits or ("local" if options.devnet else "12s"),
     )
-    read_game_deployment(options.deployment)
-    password = read_new_password(options.password_file, "Password for the new keystore: ")
-    key = create_home(options.home, config, password, is_devnet=options.devnet)
-    console.say(f"account {key.address} in {options.home}")
-    if options.devnet:
-        await _fund(config, key.address)
-        console.say(f"funded with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
-    console.say(
-        "Next: touchstone solve TASK, verify, watch, or task create"
-        + ("" if options.devnet else " (after sending it coin and tokens)")
-    )
 
 
-async def _fund_again(config: HomeConfig, console: Console) -> None:
+def _ask_password(options: argparse.Namespace) -> str:
+    if has_key(options.home):
+        return read_password(options.password_file)
+    return read_new_password(options.password_file, "Password for the new keystore: ")
+
+
+async def _fund_again(home: Path, console: Console) -> None:
     """Finish a home of a test network whose account got nothing, since the chain did not answer. Raises
     InvalidInput where it has money."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
-        has_wei = await chain.token.balance_of(config.account)
+    config = read_config(home)
+    has_wei = await _read_own_balance(config, home / CONFIG_FILE)
     if has_wei:
         raise InvalidInput(
             what="this home is made already, and its account has money",
             expected="an account without tokens",
             actual=f"{format_tokens(has_wei)} in {config.account}",
+            where=str(home),
             remedy="Use the home as it is, or choose another --home.",
         )
-    await _fund(config, config.account)
-    console.say(f"funded {config.account} with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
+    await _fund(config, config.account, console)
 
 
-async def _fund(config: HomeConfig, address: str) -> None:
+async def _read_own_balance(config: HomeConfig, path: Path) -> int:
+    try:
+        return await _read_balance(config, config.account)
+    except EnvironmentFault as fault:
+        raise EnvironmentFault(
+            what=fault.what,
+            expected=fault.expected,
+            actual=fault.actual,
+            where=fault.where,
+            remedy=f"Start that chain, or correct rpc_url in {path}: a home that is made keeps its own.",
+            retryable=fault.retryable,
+        ) from fault
+
+
+async def _read_balance(config: HomeConfig, address: str) -> int:
+    """Tokens of an account in wei, by the chain and the deployment that a configuration names."""
     async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+        return int(await chain.token.balance_of(address))
+
+
+async def _fund(config: HomeConfig, address: str, console: Console) -> None:
+    """Give an account of a test network money, unless it has some."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+        if await chain.token.balance_of(address):
+            return
         await devnet.fund(chain.connection, chain.deployment, [address])
+    console.say(f"funded with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
 
 
 def run_status(options: argparse.Namespace) -> None:

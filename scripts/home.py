@@ -48,17 +48,9 @@ def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: boo
     """Make keystore, certificate and configuration in `home`. A key is never overwritten: a half-made home
     that has one and no configuration is finished with it, if the password is right. Raises InvalidInput where
     the home is whole. is_devnet: a quick key derivation, for play money only."""
-    if is_whole(home):
-        raise InvalidInput(
-            what="this home is made already",
-            expected=f"a folder without {KEYSTORE_FILE} and {CONFIG_FILE}",
-            actual="both are there",
-            where=str(home),
-            remedy="Use it as it is, or choose another --home.",
-        )
+    refuse_whole(home)
     create = create_devnet_keystore if is_devnet else create_keystore
-    is_half = (home / KEYSTORE_FILE).exists()
-    key = (load_keystore if is_half else create)(home / KEYSTORE_FILE, password)
+    key = (load_keystore if has_key(home) else create)(home / KEYSTORE_FILE, password)
     load_or_create_identity(home)
     # JSON's strings and integers are TOML's.
     lines = [
@@ -70,9 +62,26 @@ def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: boo
     return key
 
 
+def has_key(home: Path) -> bool:
+    """Whether a home has a key, whole or half-made as it may be."""
+    return (home / KEYSTORE_FILE).exists()
+
+
 def is_whole(home: Path) -> bool:
     """Whether a home has both a key and a configuration."""
-    return (home / KEYSTORE_FILE).exists() and (home / CONFIG_FILE).exists()
+    return has_key(home) and (home / CONFIG_FILE).exists()
+
+
+def refuse_whole(home: Path) -> None:
+    """Raises InvalidInput where there is nothing left to make of a home."""
+    if is_whole(home):
+        raise InvalidInput(
+            what="this home is made already",
+            expected=f"a folder without {KEYSTORE_FILE} and {CONFIG_FILE}",
+            actual="both are there",
+            where=str(home),
+            remedy="Use it as it is, or choose another --home.",
+        )
 
 
 def read_config(home: Path) -> HomeConfig:
@@ -103,12 +112,12 @@ def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
     where there is none, or the password is another one."""
     configured = read_config(home).password_file
     path = password_file or (Path(configured) if configured else None)
-    if not (home / KEYSTORE_FILE).exists():
+    if not has_key(home):
         raise InvalidInput(
             what="this home has no key",
             expected=KEYSTORE_FILE,
             actual="no such file",
             where=str(home),
-            remedy=f"Put it back; for a new key remove {CONFIG_FILE} and run `touchstone init`.",
+            remedy=f"Put it back; or `touchstone init` makes a new key and writes {CONFIG_FILE} anew.",
         )
     return load_keystore(home / KEYSTORE_FILE, read_password(path))

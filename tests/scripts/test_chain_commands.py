@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from scripts.devnet import claim_port
-from scripts.home import read_config
+from scripts.home import HomeConfig, create_home, read_config
 from scripts.touchstone import main
 from tests.scripts.network import Network, edit_config, fail, init
+
+NOWHERE = "http://127.0.0.1:1"
 
 
 def test_a_party_gets_money(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,18 +39,51 @@ def test_a_home_is_not_made_twice(
     assert (home / "keystore.json").read_bytes() == before
 
 
+def init_with(url: str, network: Network, home: Path, password: Path) -> int:
+    arguments = ["--deployment", str(network.deployment), "--password-file", str(password)]
+    return main(["init", "--home", str(home), "--devnet", *arguments, "--rpc-url", url])
+
+
+def test_where_no_chain_answers_no_home_is_made(network: Network, tmp_path: Path, password: Path) -> None:
+    """Else the wrong URL would stay in its configuration."""
+    assert init_with(NOWHERE, network, tmp_path / "home", password) == 2
+    assert not (tmp_path / "home").exists()
+    assert init_with(network.rpc_url, network, tmp_path / "home", password) == 0
+
+
 def test_a_home_whose_account_got_nothing_is_funded_by_init_again(
     network: Network, tmp_path: Path, password: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The chain did not answer when it was made."""
+    """The chain went away while it was made."""
     home, url = tmp_path / "poor", network.rpc_url
-    deployment = ["--deployment", str(network.deployment), "--password-file", str(password)]
-    there = ["init", "--home", str(home), "--devnet", *deployment, "--rpc-url"]
-    assert main([*there, "http://127.0.0.1:1"]) == 2
+    config = HomeConfig(rpc_url=NOWHERE, deployment=str(network.deployment), limits="local")
+    create_home(home, config, "secret", is_devnet=True)
+    assert init_with(url, network, home, password) == 2
+    assert f"correct rpc_url in {home / 'config.toml'}" in capsys.readouterr().err
     edit_config(home, "rpc_url", url)
-    assert main([*there, url]) == 0
+    assert init_with(url, network, home, password) == 0
     assert "funded" in capsys.readouterr().out
     assert main(["status", "--home", str(home)]) == 0 and "100000 tokens" in capsys.readouterr().out
+    assert init_with(url, network, home, password) == 2
+    assert f"its account has money ({home})" in capsys.readouterr().err
+
+
+def test_a_half_made_home_is_finished_with_its_key(
+    network: Network, home: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.toml").unlink()
+    before = (home / "keystore.json").read_bytes()
+    assert init(network, home, password) == 0
+    assert "funded" not in capsys.readouterr().out, "it had money before"
+    assert (home / "keystore.json").read_bytes() == before
+    assert main(["status", "--home", str(home)]) == 0 and "100000 tokens" in capsys.readouterr().out
+
+
+def test_a_home_that_is_whole_is_told_before_a_password_is_asked_for(
+    network: Network, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = fail(capsys, "init", "--home", str(home), "--deployment", str(network.deployment))
+    assert "this home is made already" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,10 @@ def test_a_half_made_home_is_finished_with_its_key_or_says_what_it_lacks(
     assert create_home(home, CONFIG, "secret", is_devnet=True).address == key.address
     assert unlock_key(home, password_file).address == key.address
     (home / KEYSTORE_FILE).unlink()
-    with pytest.raises(InvalidInput, match="has no key"):
+    with pytest.raises(InvalidInput, match="has no key.*touchstone init"):
         unlock_key(home, password_file)
+    another = create_home(home, CONFIG, "secret", is_devnet=True).address
+    assert another != key.address and read_config(home).account == another
 
 
 def test_a_full_disk_leaves_no_half_of_a_configuration(
