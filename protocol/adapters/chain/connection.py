@@ -31,6 +31,7 @@ from web3.types import RPCEndpoint, RPCResponse
 
 from protocol.adapters.chain.deployment import Addresses
 from protocol.adapters.chain.refusal_words import explain_revert
+from protocol.adapters.wire.session import tell_reason
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 ATTEMPTS = 3
@@ -243,7 +244,9 @@ class Connection:
                 raise
             raise _fault(self.rpc_url, "a result", str(error), retryable=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _fault(self.rpc_url, "a chain that answers", f"{type(error).__name__}: {error}") from error
+            raise _fault(
+                self.rpc_url, "a chain that answers", f"{type(error).__name__}: {tell_reason(error)}"
+            ) from error
 
 
 async def check_deployment(connection: Connection, deployment: Addresses) -> None:

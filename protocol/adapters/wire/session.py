@@ -298,10 +298,10 @@ def _sorted_errors(peer: Peer, path: str) -> Iterator[None]:
     except TimeoutError as error:
         raise _no_answer(peer, path, "no timely answer") from error
     except (aiohttp.ClientError, ConnectionError) as error:
-        raise _no_answer(peer, path, _tell_reason(error)) from error
+        raise _no_answer(peer, path, tell_reason(error)) from error
 
 
-def _tell_reason(error: Exception) -> str:
+def tell_reason(error: Exception) -> str:
     """Why no connection came about, in words of the system: aiohttp's own text has objects in it."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__

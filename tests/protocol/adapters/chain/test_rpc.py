@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 from web3.types import RPCEndpoint
 
-from protocol.adapters.chain.connection import ATTEMPTS, HttpProvider
+from protocol.adapters.chain.connection import ATTEMPTS, Connection, HttpProvider
+from protocol.spec.errors import EnvironmentFault
 
 TIMEOUT_S = 5.0
 
@@ -96,3 +97,13 @@ async def test_a_disconnected_provider_connects_again(provider: HttpProvider) ->
     assert await ask(provider) == await ask(provider)
     await provider.disconnect()
     assert await ask(provider) == "eth_blockNumber"
+
+
+async def test_a_chain_that_is_down_is_told_in_words_of_the_system() -> None:
+    connection = Connection("http://127.0.0.1:1")
+    try:
+        with pytest.raises(EnvironmentFault, match="chain does not answer") as fault:
+            await connection.chain_id()
+    finally:
+        await connection.close()
+    assert "Connect call failed" in str(fault.value.actual) and "ssl:" not in str(fault.value)
