@@ -72,6 +72,7 @@ from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.console import Console
 from scripts.home import unlock_key
+from scripts.paths import read_path
 from scripts.role_commands import open_config
 from scripts.task_file import read_task_file
 from scripts.tasks import find_game
@@ -329,8 +330,8 @@ def run_calibrate(options: argparse.Namespace) -> None:
     """Measure a task on this machine's kernels and write the signed profile."""
     console, key = Console(), unlock_key(options.home, options.password_file)
     operator = key.address.lower()
-    if Path(options.task).is_file():
-        spec, data = _read_task(Path(options.task), operator)
+    if read_path(options.task).is_file():
+        spec, data = _read_task(read_path(options.task), operator)
     else:
         spec, data = asyncio.run(_fetch_task(options, console))
     pin_kernels(1)

@@ -32,6 +32,7 @@ from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
+from scripts.paths import read_path
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
 SAMPLE_BLOCKS = 16
@@ -266,12 +267,12 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="Example: python -m scripts.deploy --rpc-url https://rpc.example --keystore key.json",
     )
     parser.add_argument("--rpc-url", required=True, help="JSON-RPC endpoint of the chain")
-    parser.add_argument("--keystore", type=Path, required=True, help="of the account that pays")
-    parser.add_argument("--password-file", type=Path, help="instead of a prompt")
+    parser.add_argument("--keystore", type=read_path, required=True, help="of the account that pays")
+    parser.add_argument("--password-file", type=read_path, help="instead of a prompt")
     parser.add_argument("--token", default="", help="ERC-20 of all money; left out: a worthless DevToken")
     parser.add_argument("--drand", action="store_true", help="draws take a round of drand as well")
     parser.add_argument("--limits", choices=sorted(LIMITS), default="12s", help="for this time of a block")
-    parser.add_argument("--out", type=Path, help="file to write; default deployments/<chainId>.json")
+    parser.add_argument("--out", type=read_path, help="file to write; default deployments/<chainId>.json")
     options = parser.parse_args(arguments)
     try:
         return asyncio.run(_run(options))

@@ -44,6 +44,7 @@ from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import build_container, malformed, read_figures, read_toml
+from scripts.paths import read_path
 
 BYTES_PER_STATE_ELEMENT = 12
 """W, m and v in float32."""
@@ -84,7 +85,7 @@ def read_task_file(path: Path) -> TaskFile:
         if name not in known:
             raise malformed(path, name, f"one of {', '.join(sorted(known))}", "an unknown key")
     dataset, economics = document.pop("dataset", None), document.pop("economics", {})
-    if not isinstance(dataset, str) or not (path.parent / dataset).is_file():
+    if not isinstance(dataset, str) or not (path.parent / read_path(dataset)).is_file():
         raise malformed(path, "dataset", "the path of a file, relative to this one", repr(dataset))
     if not isinstance(economics, dict):
         raise malformed(path, "economics", "a table", repr(economics))
@@ -94,14 +95,15 @@ def read_task_file(path: Path) -> TaskFile:
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
-    refuse_bad_plan(path, plan, (path.parent / dataset).stat().st_size)
+    source = path.parent / read_path(dataset)
+    refuse_bad_plan(path, plan, source.stat().st_size)
     terms = sketch_terms(plan)
     # Nothing follows from impossible numbers. No deployment allows more than a local one.
     refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
         plan = replace(plan, amounts=_derive_amounts(terms, figures, path))
-    return TaskFile(path, plan, path.parent / dataset, figures)
+    return TaskFile(path, plan, source, figures)
 
 
 def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmounts:

@@ -19,8 +19,9 @@ from typing import Any
 from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
 from protocol.spec.errors import TouchstoneError
 from scripts.failures import explain_disk, is_of_disk, render_bug, render_error
+from scripts.paths import read_path
 
-DEFAULT_HOME = Path.home() / ".touchstone"
+DEFAULT_HOME = "~/.touchstone"
 EXIT_ERROR = 2
 EXIT_BUG = 70
 """EX_SOFTWARE of sysexits.h: not the operator's fault."""
@@ -46,11 +47,6 @@ class Command:
     example: str
     act: str
     options: tuple[Option, ...] = ()
-
-
-def read_path(text: str) -> Path:
-    """A path as it was typed; `~` is the operator's home folder also where no shell has replaced it."""
-    return Path(text).expanduser()
 
 
 HOME = Option("--home", "folder of key, certificate, journal and blobs", {"type": read_path})
@@ -304,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def find_home() -> Path:
     """$TOUCHSTONE_HOME, else ~/.touchstone."""
-    return read_path(os.environ.get("TOUCHSTONE_HOME", str(DEFAULT_HOME)))
+    return read_path(os.environ.get("TOUCHSTONE_HOME", DEFAULT_HOME))
 
 
 def _fail(text: str, status: int, is_debug: bool) -> int:
