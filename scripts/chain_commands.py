@@ -24,7 +24,16 @@ from protocol.spec.game.state import SeatRole
 from scripts import devnet
 from scripts.clock import NEVER
 from scripts.console import Console
-from scripts.home import CONFIG_FILE, HomeConfig, create_home, has_key, is_whole, read_config, refuse_whole
+from scripts.home import (
+    CONFIG_FILE,
+    HomeConfig,
+    check_config,
+    create_home,
+    has_key,
+    is_whole,
+    read_config,
+    refuse_whole,
+)
 from scripts.money_commands import Holding, Pace, find_holding, read_pace, tell_release
 from scripts.tasks import (
     DIGITS,
@@ -190,7 +199,7 @@ async def make_home(options: argparse.Namespace, console: Console) -> None:
 
 
 def _make_config(options: argparse.Namespace) -> HomeConfig:
-    return HomeConfig(
+    config = HomeConfig(
         rpc_url=options.rpc_url,
         deployment=str(options.deployment.absolute()),
         listen_host=options.listen_host,
@@ -201,6 +210,7 @@ def _make_config(options: argparse.Namespace) -> HomeConfig:
         password_file=str(options.password_file.absolute()) if options.password_file else "",
         limits=options.limits or ("local" if options.devnet else "12s"),
     )
+    return check_config(config)
 
 
 def _ask_password(options: argparse.Namespace) -> str:

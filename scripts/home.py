@@ -4,10 +4,11 @@ The configuration holds no secret; a password file is named there, never read in
 """
 
 import json
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, structs, toml
+from msgspec import Meta, Struct, ValidationError, convert, structs, toml
 
 from protocol.adapters.files import replace_private_file
 from protocol.adapters.keys import (
@@ -19,11 +20,15 @@ from protocol.adapters.keys import (
 )
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.spec.errors import InvalidInput
+from scripts.paths import read_path
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
+PATHS = ("deployment", "password_file")
 Limits = Literal["12s", "2s", "local"]
 """Presets of a deployment's limits, by the time of a block."""
+Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
+"""Empty before there is a key."""
 
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,12 +38,12 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     rpc_url: str
     deployment: str
-    account: str = ""
+    account: Account = ""
     listen_host: str = "127.0.0.1"
-    listen_port: int = 0
+    listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     public_url: str = ""
-    threads: int = 1
-    memory_mb: int = 0
+    threads: Annotated[int, Meta(ge=1)] = 1
+    memory_mb: Annotated[int, Meta(ge=0)] = 0
     password_file: str = ""
     limits: Limits = "12s"
     economics: dict[str, Any] = {}
@@ -96,15 +101,35 @@ def read_config(home: Path) -> HomeConfig:
             remedy="Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME.",
         )
     try:
-        return toml.decode(path.read_bytes(), type=HomeConfig)
+        config = toml.decode(path.read_bytes(), type=HomeConfig)
     except ValueError as error:
-        raise InvalidInput(
-            what="the configuration is malformed",
-            expected=f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type",
-            actual=str(error),
-            where=str(path),
-            remedy="Correct this key in the file.",
-        ) from error
+        raise _malformed(str(path), str(error)) from error
+    if not config.account:
+        raise _malformed(str(path), "Object missing required field `account`")
+    places = {name: str(read_path(text)) for name in PATHS if (text := getattr(config, name))}
+    return structs.replace(config, **places)
+
+
+def check_config(config: HomeConfig) -> HomeConfig:
+    """The same values. Raises InvalidInput naming the option of `init` that could not be read again."""
+    try:
+        return convert(structs.asdict(config), HomeConfig)
+    except ValidationError as error:
+        raise _malformed("", str(error)) from error
+
+
+def _malformed(path: str, actual: str) -> InvalidInput:
+    """The error of a key: what is said of it ends with its name in back quotes, where it is of one key."""
+    named = re.search(r"`(?:\$\.)?(\w+)[^`]*`$", actual)
+    key = named[1] if named else ""
+    option, this = f"--{key.replace('_', '-')}", "this key" if key else "the file"
+    return InvalidInput(
+        what="the configuration is malformed" if path else "this option is not usable",
+        expected=f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type",
+        actual=actual,
+        where=", ".join(filter(None, (path, key))) if path else option,
+        remedy=f"Correct {this}." if path else "Correct this option.",
+    )
 
 
 def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:

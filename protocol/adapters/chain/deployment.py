@@ -14,7 +14,10 @@ from protocol.adapters.messages import Count, Form, Message, encode_message
 
 AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
 """As people write it, in any case."""
-REMEDY = "Copy the file from whoever deployed the contracts, or run `touchstone devnet`."
+REMEDY = (
+    "Run `touchstone devnet`, or get the file from the account that deployed the contracts; --deployment "
+    "names it to `init`, `deployment` in config.toml to a home that is made."
+)
 
 
 class Addresses(Protocol):
