@@ -148,7 +148,7 @@ async def load_weights(
     if choice.after < 0:
         training = spec.training
         return await asyncio.to_thread(init_parameters, training.model, training.initial_seed)
-    peers, last = list(reader.state.network.peers.values()), "nobody is there"
+    peers, last = list(reader.state.network.peers.values()), "no peer is there"
     own = await asyncio.to_thread(find_own_header, config.home, task, choice.root)
     asks = [] if own is None else [partial(_answer_self, own)]
     asks += [partial(_ask_header, reader, task, choice.root, peer) for peer in peers]
@@ -158,7 +158,7 @@ async def load_weights(
         except (ProtocolFault, EnvironmentFault, InvalidInput) as fault:
             last = str(fault)
     raise EnvironmentFault(
-        what=f"nobody serves {choice}",
+        what=f"no peer serves {choice}",
         expected=f"its bytes from one of {len(peers)} announced nodes",
         actual=last,
         remedy="Try again while nodes of the task are up: each that took part serves its models.",

@@ -46,7 +46,7 @@ def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
             expected="a task that this version can fold",
             actual=state.refused[task],
             where=show_task(task),
-            remedy="Nobody should stake on it; its submitter has to post a corrected one.",
+            remedy="Do not stake on it; its submitter has to post a corrected one.",
         )
     return task, state.games[task]
 
@@ -61,7 +61,7 @@ def pick_task(known: Sequence[bytes], name: str) -> bytes:
             what="unknown task" if not found else "several tasks start like that",
             expected=f"one of: {', '.join(map(show_task, known)) or 'none was ever posted'}",
             actual=repr(name),
-            remedy="Copy the id from `touchstone status` or from whoever posted it.",
+            remedy="Copy the id from `touchstone status` or from its submitter.",
         )
     return found[0]
 

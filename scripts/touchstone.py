@@ -184,7 +184,7 @@ COMMANDS = (
     ),
     Command(
         "task close",
-        "pay out everybody in a task that is over, and close it; the rest of its escrow becomes credit",
+        "pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit",
         "touchstone task close 0x3fa9 --home ~/submitter",
         "scripts.closing_commands:run_close",
         (TASK, *PARTY),

@@ -58,7 +58,7 @@ class Form(Generic[T]):
                 actual=_tell(error),
                 where=where,
                 culprit=culprit,
-                remedy="Leave it out, or ask somebody else.",
+                remedy="Leave it out, or ask another peer.",
             ) from error
 
     def read_file(self, path: Path, remedy: str) -> T:

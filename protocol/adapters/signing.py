@@ -80,5 +80,5 @@ def _refuse(expected: str, actual: str, source: str) -> ProtocolFault:
         expected=expected,
         actual=actual,
         culprit=source,
-        remedy="Leave the statement out: nobody can be held to it.",
+        remedy="Leave the statement out: no account can be held to it.",
     )

@@ -195,7 +195,7 @@ def _begin(party: Party) -> OuterState:
 
 def _make_unknown(root: bytes) -> EnvironmentFault:
     return EnvironmentFault(
-        what="nobody here knows what stands behind an outer root",
+        what="no peer here knows what stands behind an outer root",
         expected=f"the two roots under {root.hex()}",
         actual="none",
         remedy="Ask a peer that merged the round.",

@@ -98,7 +98,7 @@ class HandVotes:
                 what="no vote that was handed in counted",
                 expected=f"{len(votes)} votes of round {self.round}",
                 actual="none of them",
-                remedy="Somebody was faster, or a reorg made them void: it is tried again later.",
+                remedy="Another node was faster, or a reorg made them void: it is tried again later.",
             )
 
 

@@ -89,7 +89,7 @@ async def require_referee(party: Party) -> None:
             expected=named,
             actual=asked,
             where=f"Disputes {party.chain.deployment.disputes}",
-            remedy="Do not stake on this chain; get the deployment file from whoever deployed the contracts.",
+            remedy="Do not stake on this chain; ask the account that deployed it for its file.",
         )
 
 

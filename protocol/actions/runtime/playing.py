@@ -123,7 +123,7 @@ class Loop:
             self._fail(duty, error, logging.WARNING)
         except Exception as error:
             # A bug of ours: the node stays up for its other duties, and says where.
-            log.exception("%s failed for a reason that nobody foresaw", duty)
+            log.exception("%s failed for a reason that was not foreseen", duty)
             self._fail(duty, error, logging.ERROR)
         finally:
             self.running.pop(duty, None)

@@ -64,7 +64,7 @@ async def _prove(party: Party, call: GameCall) -> bytes:
             what="there is nothing to seal any more",
             expected="a seal that is due",
             actual=call,
-            remedy="Nothing is to be done: somebody was faster.",
+            remedy="Nothing is to be done: another node was faster.",
         )
     return await party.chain.prove_header(window[0] - 1)
 
@@ -77,7 +77,7 @@ def _find_name(party: Party, number: int) -> bytes:
             what="what is to be ended has ended",
             expected="an open contest, ask or dispute",
             actual=number,
-            remedy="Nothing is to be done: somebody was faster.",
+            remedy="Nothing is to be done: another node was faster.",
         )
     return name
 

@@ -17,7 +17,7 @@ from eth_utils.crypto import keccak
 
 from protocol.adapters.chain.contract import Contract
 from protocol.adapters.messages import Form
-from protocol.adapters.wire.session import read_at_most
+from protocol.adapters.wire.session import read_at_most, tell_reason
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.quicknet import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s, expand_point
 
@@ -109,7 +109,7 @@ async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -
             try:
                 return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
             except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
-                failures.append(f"{server}: {type(error).__name__} {error}")
+                failures.append(f"{server}: {type(error).__name__} {tell_reason(error)}")
     raise EnvironmentFault(
         what="no server of drand gives the round's signature",
         expected=f"round {round_number} of quicknet",

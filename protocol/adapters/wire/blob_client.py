@@ -165,7 +165,7 @@ def _require_body(
 
 def _no_peer(ref: BlobRef) -> InvalidInput:
     return InvalidInput(
-        what="nobody to fetch from",
+        what="no peer to fetch from",
         expected=f"at least one peer that may have {ref.key}",
         actual="none",
         remedy="Wait until a peer has registered its endpoint.",

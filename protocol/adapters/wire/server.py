@@ -169,7 +169,7 @@ class BlobServer:
         account = self._verify(request)
         desk = self._policy.find_desk(request.match_info["name"])
         if desk is None:
-            return _refuse_body(404, "nobody answers such messages here", "Ask another peer.")
+            return _refuse_body(404, "such messages are not answered here", "Ask another peer.")
         if not self._try_take(account):
             return _refuse_body(429, "too many requests", "Wait, then ask less often.")
         messages = self._messages if self._policy.is_member(account) else self._strange_messages

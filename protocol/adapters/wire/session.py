@@ -95,7 +95,7 @@ async def ask_in_turn(
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-    assert last is not None, "somebody has to be asked"
+    assert last is not None, "a peer has to be asked"
     raise last
 
 

@@ -154,7 +154,7 @@ def test_without_a_terminal_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch)
         read_password(None)
 
 
-def test_without_a_terminal_python_warns_nobody_of_an_echo(tmp_path: Path) -> None:
+def test_without_a_terminal_python_does_not_warn_of_an_echo(tmp_path: Path) -> None:
     code = "from protocol.adapters.keys import read_password; read_password(None)"
     command = [sys.executable, "-c", code]
     options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "start_new_session": True}

@@ -214,7 +214,7 @@ async def test_a_request_that_is_broken_off_at_once_is_no_silence(
 
 async def test_without_peers_nothing_is_fetched(auditor: Party) -> None:
     async with auditor.make_client() as client:
-        with pytest.raises(InvalidInput, match="nobody to fetch from"):
+        with pytest.raises(InvalidInput, match="no peer to fetch from"):
             await client.fetch_from_any([], refer_tensor(bytes(32), 1))
 
 

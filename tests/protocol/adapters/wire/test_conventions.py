@@ -74,9 +74,9 @@ async def test_refusals_say_whether_to_ask_again(solver: Party, auditor: Party) 
             await client.ask(peer, "echo", Said("later"), SAID)
         with pytest.raises(EnvironmentFault, match="malformed") as wrong:
             await client.ask(peer, "echo", Counted(1), SAID)
-        with pytest.raises(EnvironmentFault, match="nobody answers") as nobody:
+        with pytest.raises(EnvironmentFault, match="not answered here") as unknown:
             await client.ask(peer, "other", Said("hello"), SAID)
-    assert [later.value.retryable, wrong.value.retryable, nobody.value.retryable] == [True, False, False]
+    assert [later.value.retryable, wrong.value.retryable, unknown.value.retryable] == [True, False, False]
 
 
 async def test_a_body_that_was_not_signed_is_refused(solver: Party, auditor: Party) -> None:
