@@ -115,21 +115,30 @@ def check_config(config: HomeConfig) -> HomeConfig:
     try:
         return convert(structs.asdict(config), HomeConfig)
     except ValidationError as error:
-        raise _malformed("", str(error)) from error
+        raise InvalidInput(
+            what="this option is not usable",
+            expected="a value within the bounds of its key in config.toml",
+            actual=str(error),
+            where=f"--{_find_key(str(error)).replace('_', '-')}",
+            remedy="Correct this option.",
+        ) from error
 
 
 def _malformed(path: str, actual: str) -> InvalidInput:
-    """The error of a key: what is said of it ends with its name in back quotes, where it is of one key."""
-    named = re.search(r"`(?:\$\.)?(\w+)[^`]*`$", actual)
-    key = named[1] if named else ""
-    option, this = f"--{key.replace('_', '-')}", "this key" if key else "the file"
+    key = _find_key(actual)
     return InvalidInput(
-        what="the configuration is malformed" if path else "this option is not usable",
+        what="the configuration is malformed",
         expected=f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type",
         actual=actual,
-        where=", ".join(filter(None, (path, key))) if path else option,
-        remedy=f"Correct {this}." if path else "Correct this option.",
+        where=f"{path}, {key}" if key else path,
+        remedy="Correct this key." if key else "Correct the file.",
     )
+
+
+def _find_key(said: str) -> str:
+    """The key that an error is about: it ends with its name in back quotes; else empty."""
+    named = re.search(r"`(?:\$\.)?(\w+)[^`]*`$", said)
+    return named[1] if named else ""
 
 
 def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:

@@ -64,7 +64,9 @@ RULE_KEYS = {
 }
 """Rule of a task -> what of a task file it is about, where they do not share a name."""
 MAX_NUMBER = (1 << 32) - 1
-MAX_SEED = (1 << 64) - 1
+MAX_SEED = MAX_TAU = (1 << 64) - 1
+MAX_UNITS = (1 << 160) - 1
+BYTE_TOKENS = 256
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def read_task_file(path: Path) -> TaskFile:
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
     source = path.parent / read_path(dataset)
     refuse_bad_plan(path, plan, source.stat().st_size)
+    _refuse_other_tokens(path, source, plan.model.vocabulary_size)
     terms = sketch_terms(plan)
     # Nothing follows from impossible numbers. No deployment allows more than a local one.
     refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
@@ -131,6 +134,15 @@ def refuse_bad_plan(path: Path, plan: RoundPlan, dataset_bytes: int) -> None:
         raise malformed(path, key, rule.expected, repr(value))
 
 
+def _refuse_other_tokens(path: Path, dataset: Path, vocabulary: int) -> None:
+    """Raises InvalidInput where a byte of the dataset is no token: no node could open it."""
+    largest = max(dataset.read_bytes()) if vocabulary < BYTE_TOKENS else 0
+    if largest >= vocabulary:
+        raise malformed(
+            path, "model.vocabulary_size", f"above {largest}, a token of the dataset", str(vocabulary)
+        )
+
+
 def _find_key(plan: RoundPlan, rule: Malformation) -> tuple[str, object]:
     """The key that a rule is about and its value in the plan; else the table, and what the rule found."""
     if hasattr(plan, rule.name):
@@ -150,6 +162,9 @@ def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[PlanRule]:
     that it rests on."""
     yield "dataset", f"{dataset_bytes} bytes", dataset_bytes > 0, "a file with tokens"
     yield from _list_number_rules(plan)
+    vocabulary = plan.model.vocabulary_size
+    is_byte = vocabulary <= BYTE_TOKENS
+    yield "model.vocabulary_size", vocabulary, is_byte, f"at most {BYTE_TOKENS}: a token is a byte"
     divides = plan.inner_steps % plan.segment_steps == 0
     yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
     known = plan.numeric_format in FORMATS
@@ -175,7 +190,8 @@ def _list_number_rules(plan: RoundPlan) -> Iterator[PlanRule]:
                 most = MAX_SEED if name == "initial_seed" else MAX_NUMBER
                 yield where + name, value, least <= value <= most, f"{least} to {most}"
     for name, value in vars(plan.limits).items():
-        yield f"limits.{name}", value, value >= 0, "0 or more"
+        most = MAX_TAU if name.startswith("tau_") else MAX_UNITS
+        yield f"limits.{name}", value, 0 <= value <= most, f"0 to {most}"
 
 
 def _fill_windows(document: dict[str, Any], path: Path) -> Any:
