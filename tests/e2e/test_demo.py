@@ -53,7 +53,7 @@ def _check_shown(text: str) -> None:
         r"Money, in tokens",
         r"All of it holds",
     ]
-    at = 0
+    at, text = 0, re.sub(r"\n {20,}", " ", text)  # Long lines go on in the next one.
     for pattern in story:
         found = re.compile(pattern).search(text, at)
         assert found, f"not told: {pattern}"
