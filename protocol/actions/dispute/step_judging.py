@@ -60,7 +60,8 @@ SHAKES = 4
 most lie far apart (docs/decisions/0037-drift.md)."""
 OWN_MARGIN = 100.0
 """Times what an element wanders in own results. One element may by chance move little in four results and
-far in a fifth; none moved farther than this in 338 steps that noise explained (0037)."""
+far in a fifth. Of honest steps beyond the limits, 338 in the measurement, none had an element farther off
+(0037)."""
 NOISE_CAP = 100.0
 """In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
 UNDONE_SHARE = 0.5
