@@ -29,6 +29,7 @@ from protocol.actions.dispute.step_serving import (
 from protocol.actions.merge.work import get_finished, open_boundary
 from protocol.actions.pruning import pruning_duties
 from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune, RestoreBoundary
+from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
@@ -315,3 +316,20 @@ async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
         await asking.answer_own(party, opened)
         (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
         assert call == "asks.answer" and words[2]["claimed_end"] == end.header
+
+
+@pytest.mark.parametrize(("block", "until"), [(149, 150), (150, AUDITS), (400, AUDITS)])
+def test_carried_moments_whose_clock_is_over_go_after_all_answers(
+    monkeypatch: pytest.MonkeyPatch, block: int, until: int
+) -> None:
+    """A round may run longer than `train_min`: a clock in the past would be the most urgent of all."""
+    claims = SimpleNamespace(find=lambda _: SimpleNamespace(boundaries={4: object()}))
+    spec = SimpleNamespace(terms=SimpleNamespace(carry_moments=1))
+    party: Any = SimpleNamespace(account="solver", task=SimpleNamespace(spec=spec, claims=claims))
+    terms = SimpleNamespace(windows=SimpleNamespace(train_min=50))
+    rounds = {0: None, 1: SimpleNamespace(trained_from=100)}
+    state: Any = SimpleNamespace(rounds=rounds, next_round=2, terms=terms)
+    for name, answer in (("find_seat", object()), ("find_carried_round", 0), ("has_state", False)):
+        monkeypatch.setattr(pruning_duties, name, lambda *_, answer=answer: answer)
+    (due,) = pruning_duties._list_carried(party, state, block)
+    assert (due.boundary, due.until) == (4, until)
