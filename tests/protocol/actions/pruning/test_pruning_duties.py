@@ -332,4 +332,4 @@ def test_carried_moments_whose_clock_is_over_go_after_all_answers(
     for name, answer in (("find_seat", object()), ("find_carried_round", 0), ("has_state", False)):
         monkeypatch.setattr(pruning_duties, name, lambda *_, answer=answer: answer)
     (due,) = pruning_duties._list_carried(party, state, block)
-    assert (due.boundary, due.until) == (4, until)
+    assert isinstance(due, RestoreBoundary) and (due.boundary, due.until) == (4, until)
