@@ -151,6 +151,11 @@ contract EvidenceClaimsTest is EvidenceWorld {
         bringInvalid(
             abi.encodeCall(IEvidence.proveScale, (task, at, 1, work, deltaProof(solverSeat(0), 1))), "work"
         );
+        // Nor does a leaf that this claim's pseudo-gradient does not hold.
+        work = workProof(0, solverSeat(1));
+        bringInvalid(
+            abi.encodeCall(IEvidence.proveScale, (task, at, 1, work, deltaProof(solverSeat(0), 1))), "leaf"
+        );
         assertConvicts(solverSeat(0), scaleAt(solverSeat(0), 1));
     }
 
@@ -222,6 +227,16 @@ contract EvidenceCarryTest is EvidenceWorld {
         playRound(0);
         playToDraw(1);
         assertConvicts(solverSeat(0), _withWork(1, solverSeat(0), 0));
+    }
+
+    /// @dev Where the task carries no moments, what the merged claim ended with says nothing of the next start.
+    function test_start_nothingIsCarried_isZero() public {
+        GameTerms memory t = soundTerms();
+        begin(t, 3, 6, 3);
+        playRound(0);
+        playToDraw(1);
+        bringInvalid(startOf(1, solverSeat(0)), "start");
+        bringInvalid(_withWork(1, solverSeat(0), 0), "start");
     }
 
     /// @dev The claim of round 0 was not merged: the next one starts with zeros.

@@ -118,7 +118,9 @@ contract PurseTest is Test, ITokenHook {
         vm.expectRevert(abi.encodeWithSelector(IPurse.PotTooSmall.selector, bytes32("pot"), 181, 180));
         purse.give("pot", ALICE, 181);
         purse.give("pot", ALICE, 180);
+        vm.recordLogs();
         purse.give("pot", ALICE, 0);
+        assertEq(vm.getRecordedLogs().length, 0, "nothing was given, and nothing says so");
         _check(400, 0, 0);
     }
 

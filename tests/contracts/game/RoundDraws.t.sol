@@ -63,6 +63,7 @@ contract RoundDrawsTest is RoundWorld {
         rounds.sealClosing(task, PROOF);
         haltTask();
         playRound(0);
+        assertEq(roundOf(0).lateSeed, 0, "not drawn yet");
         uint256 from = roundOf(0).closed + 30;
         uint256 first = drawBlock(from) + 1;
         expectOutside(first, from + 9);

@@ -212,6 +212,21 @@ contract SeatMembershipTest is GameWorld {
         windUp();
     }
 
+    /// @dev A seat that has never sat is paid out while a round runs. The call records the close that nobody has recorded.
+    function test_payOut_afterAClose_recordsIt() public {
+        begin(3, 6, 3);
+        uint256 seat = join(SeatRole.WHISTLEBLOWER, "late", 600);
+        asSeat(seat);
+        tasks.leave(task, seat);
+        commit(0, solverSeat(0));
+        commit(0, solverSeat(1));
+        roll(roundOf(0).opened + 42);
+        assertEq(roundOf(0).closed, 0, "no call has recorded that it is closed");
+        tasks.payOut(task, seat);
+        assertEq(roundOf(0).closed, roundOf(0).opened + 40, "its closing block");
+        requireStatus(seat, SeatStatus.NONE);
+    }
+
     /// @dev Pools of a start hold a seat as long as it can be sealed.
     function test_payOut_pendingStart_holdsUntilItLapses() public {
         postTask(soundTerms());

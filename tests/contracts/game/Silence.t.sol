@@ -68,6 +68,29 @@ contract SilenceTest is GameWorld {
         windUp();
     }
 
+    /// @dev The pool after next is as it was in the closing block: a seat that is retired later still sits in it.
+    function test_markSilent_afterAClose_freezesThePoolFirst() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.rounds = 8;
+        begin(wanted, 3, 6, 3);
+        for (uint256 round = 0; round < 4; ++round) {
+            commit(round, solverSeat(0));
+            commit(round, solverSeat(1));
+            roll(roundOf(round).opened + 41);
+            if (round == 3) break;
+            sealAudits(round);
+            acceptAll(round);
+            postAll(round);
+        }
+        assertEq(roundOf(3).closed, 0, "no call has recorded that it is closed");
+        settlement.markSilent(task, solverSeat(2), _missed(3));
+        sealAudits(3);
+        acceptAll(3);
+        postAll(3);
+        (uint256 pool,,) = rounds.poolsOf(task, 5);
+        assertEq(pool, 7, "frozen before");
+    }
+
     /// @dev A round whose pool does not hold the seat says nothing about it: there its slot is another's.
     function test_markSilent_solver_waitingSince() public {
         GameTerms memory wanted = soundTerms();
