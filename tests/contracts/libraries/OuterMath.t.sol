@@ -3,13 +3,11 @@ pragma solidity ^0.8.28;
 
 import {Float32} from "../../../contracts/libraries/Float32.sol";
 import {OuterMath} from "../../../contracts/libraries/OuterMath.sol";
+import {OuterLeaves} from "../OuterLeaves.sol";
 import {Test} from "../Test.sol";
 
 contract OuterMathTest is Test {
     using Float32 for uint32;
-
-    /// @dev The dearest leaf (64 claims) must fit one transaction of 16.78 M gas with 48 KB of proofs beside it.
-    uint256 private constant GAS_OF_DEAREST_LEAF = 8_000_000;
 
     function outerLeaf(bytes memory w, bytes memory m, bytes[] memory deltas, OuterMath.Rates memory rates)
         external
@@ -136,15 +134,17 @@ contract OuterMathTest is Test {
             zeros[1][j] = 0;
         }
         OuterMath.Rates memory rates = OuterMath.Rates(0x3f333333, 0x3f666666);
-        (bytes memory w, bytes memory m) = this.outerLeaf(_noise(1), _noise(2), broken, rates);
-        (bytes memory expectedW, bytes memory expectedM) = this.outerLeaf(_noise(1), _noise(2), zeros, rates);
+        (bytes memory w, bytes memory m) =
+            this.outerLeaf(OuterLeaves.noise(1), OuterLeaves.noise(2), broken, rates);
+        (bytes memory expectedW, bytes memory expectedM) =
+            this.outerLeaf(OuterLeaves.noise(1), OuterLeaves.noise(2), zeros, rates);
         assertEq(w, expectedW, "weights");
         assertEq(m, expectedM, "momentum");
         assertEq(OuterMath.valueAt(broken[1], 64), 0, "its elements");
     }
 
     function test_outerLeaf_noClaim_staysAsItIs() public view {
-        (bytes memory w, bytes memory m) = (_noise(1), _noise(2));
+        (bytes memory w, bytes memory m) = (OuterLeaves.noise(1), OuterLeaves.noise(2));
         (bytes memory newW, bytes memory newM) =
             this.outerLeaf(w, m, new bytes[](0), OuterMath.Rates(0x3f800000, 0x3f000000));
         assertEq(newW, w, "weights");
@@ -159,7 +159,7 @@ contract OuterMathTest is Test {
             Float32.store(momentum, i, Float32.SIGN_BIT);
         }
         (, bytes memory newM) =
-            this.outerLeaf(_noise(1), momentum, deltas, OuterMath.Rates(0x3f800000, 0x3f000000));
+            this.outerLeaf(OuterLeaves.noise(1), momentum, deltas, OuterMath.Rates(0x3f800000, 0x3f000000));
         assertEq(newM, new bytes(1024), "zeros without a sign");
     }
 
@@ -231,27 +231,13 @@ contract OuterMathTest is Test {
     /// @dev Every sum rounds: scales that rise by three or four bits, by one, and sums that cross a power of two up and down.
     function test_outerLeaf_everySumRounds_agrees() public view {
         for (uint256 kind = 0; kind < 3; ++kind) {
-            _assertElementwise(kind, _rounding(kind, 23));
+            _assertElementwise(kind, OuterLeaves.rounding(kind, 23));
         }
     }
 
     /// @dev Claims of which nearly every one makes the sum round. 0: scales rise over all that there are; 1: by one; 2: the sum stays about a power of two.
-    function _rounding(uint256 kind, uint256 claims) private pure returns (bytes[] memory deltas) {
-        deltas = new bytes[](claims);
-        for (uint256 i = 0; i < claims; ++i) {
-            uint256 scale = kind == 0 ? i * 220 / (claims - 1) : kind == 1 ? 100 + i : i == 0 ? 220 : 197;
-            deltas[i] = new bytes(OuterMath.DELTA_LEAF_BYTES);
-            for (uint256 j = 0; j < 260; ++j) {
-                int8 quantum = kind < 2
-                    ? int8(uint8(uint256(keccak256(abi.encode(i, j)))))
-                    : i == 0 ? int8(64) : i % 2 == 0 ? int8(127) : int8(-127);
-                deltas[i][j] = j % 65 == 0 ? bytes1(uint8(scale)) : bytes1(uint8(quantum));
-            }
-        }
-    }
-
     function _assertElementwise(uint256 seed, bytes[] memory deltas) private view {
-        (bytes memory w, bytes memory m) = (_noise(seed), _noise(~seed));
+        (bytes memory w, bytes memory m) = (OuterLeaves.noise(seed), OuterLeaves.noise(~seed));
         OuterMath.Rates memory rates = OuterMath.Rates(0x3f333333, 0x3f666666);
         (bytes memory newW, bytes memory newM) = this.outerLeaf(w, m, deltas, rates);
         for (uint256 i = seed % 7; i < 256; i += 7) {
@@ -286,50 +272,5 @@ contract OuterMathTest is Test {
         }
         (bool ok, uint32 d) = OuterMath.mean(values);
         return ok ? OuterMath.outerElement(w, m, d, rates) : (w, m);
-    }
-
-    function _noise(uint256 seed) private pure returns (bytes memory leaf) {
-        leaf = new bytes(1024);
-        for (uint256 i = 0; i < 256; ++i) {
-            uint256 word = uint256(keccak256(abi.encode(seed, i)));
-            Float32.store(
-                leaf,
-                i,
-                uint32(((110 + word % 20) << 23) | ((word >> 32) & 0x7fffff) | (((word >> 64) & 1) << 31))
-            );
-        }
-    }
-
-    /// @dev One claim far above the others, so that each later addition rounds, is the dearest that a single cheat can cause; several cheats can be as far
-    /// apart as scales go, or say what no encoding says, or make every sum round.
-    function test_outerLeaf_gasOf64Claims_fitsATransaction() public view {
-        for (uint256 kind = 0; kind < 3; ++kind) {
-            _assertGasOf(_rounding(kind, 64));
-        }
-        _assertGas(190, 120, 40);
-        _assertGas(220, 0, 1);
-        _assertGas(220, 0, 221);
-        _assertGas(255, 0, 221);
-    }
-
-    function _assertGas(uint256 first, uint256 least, uint256 spread) private view {
-        bytes[] memory deltas = new bytes[](64);
-        for (uint256 i = 0; i < 64; ++i) {
-            deltas[i] = new bytes(OuterMath.DELTA_LEAF_BYTES);
-            for (uint256 j = 0; j < 260; ++j) {
-                deltas[i][j] = j % 65 == 0
-                    ? bytes1(uint8(i == 0 ? first : least + (7 * i) % spread))
-                    : bytes1(uint8(uint256(keccak256(abi.encode(i, j)))));
-            }
-        }
-        _assertGasOf(deltas);
-    }
-
-    function _assertGasOf(bytes[] memory deltas) private view {
-        (bytes memory w, bytes memory m) = (_noise(1), _noise(2));
-        uint256 before = gasleft();
-        this.outerLeaf(w, m, deltas, OuterMath.Rates(0x3f333333, 0x3f666666));
-        uint256 used = before - gasleft();
-        assertTrue(used < GAS_OF_DEAREST_LEAF, string.concat("gas ", vm.toString(used)));
     }
 }

@@ -8,9 +8,6 @@ import {Tolerance} from "../../../contracts/libraries/Tolerance.sol";
 import {Test} from "../Test.sol";
 
 contract ToleranceTest is Test {
-    /// @dev Nine leaves of a comparison (`TermsCheck`) and their proofs must fit one transaction of 16.78 M gas.
-    uint256 private constant GAS_OF_LEAF = 900_000;
-
     uint256 private constant RATE = 1 << 60;
 
     function _limits(uint64 tau) private pure returns (Limits memory) {
@@ -127,15 +124,5 @@ contract ToleranceTest is Test {
             assertTrue(Tolerance.isLeafBeyond(short, whole, _limits(1), RATE), "claimed");
             assertTrue(Tolerance.isLeafBeyond(whole, short, _limits(1), RATE), "replayed");
         }
-    }
-
-    function test_isLeafBeyond_gas_staysInsideATransaction() public view {
-        Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
-        Tolerance.Leaf memory claimed = _leaf(0x3d000001, 0x3a000001, 0x33000001);
-        uint256 before = gasleft();
-        bool isBeyond = Tolerance.isLeafBeyond(claimed, replayed, _limits(1 << 50), RATE);
-        uint256 used = before - gasleft();
-        assertTrue(!isBeyond, "every number of every element differs, and is compared");
-        assertTrue(used < GAS_OF_LEAF, string.concat("gas ", vm.toString(used)));
     }
 }

@@ -5,7 +5,7 @@ import {Float32} from "../../../contracts/libraries/Float32.sol";
 import {Judge, Run} from "../../../contracts/libraries/Judge.sol";
 import {Test} from "../Test.sol";
 
-/// @dev What a verdict costs; -vv shows the figures.
+/// @dev What a verdict costs, compiled as the product is; -vv shows the figures.
 contract JudgeGasTest is Test {
     uint32 private constant ONE = 0x3f800000;
     uint32 private constant NOT_A_NUMBER = 0x7fc00000;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {Limits} from "../../../contracts/Types.sol";
+import {Float32} from "../../../contracts/libraries/Float32.sol";
+import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
+import {Tolerance} from "../../../contracts/libraries/Tolerance.sol";
+import {Test} from "../Test.sol";
+
+/// @dev What it costs to compare a leaf, compiled as the product is.
+contract ToleranceGasTest is Test {
+    /// @dev Nine leaves of a comparison (`TermsCheck`) and their proofs must fit one transaction of 16.78 M gas.
+    uint256 private constant GAS_OF_LEAF = 900_000;
+
+    uint256 private constant RATE = 1 << 60;
+
+    function _leaf(uint32 weight, uint32 first, uint32 second)
+        private
+        pure
+        returns (Tolerance.Leaf memory leaf)
+    {
+        leaf = Tolerance.Leaf(new bytes(1024), new bytes(1024), new bytes(1024));
+        for (uint256 i = 0; i < PositionalMerkle.LEAF_ELEMENTS; ++i) {
+            Float32.store(leaf.weights, i, weight);
+            Float32.store(leaf.firstMoment, i, first);
+            Float32.store(leaf.secondMoment, i, second);
+        }
+    }
+
+    function test_isLeafBeyond_gas_staysInsideATransaction() public view {
+        Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
+        Tolerance.Leaf memory claimed = _leaf(0x3d000001, 0x3a000001, 0x33000001);
+        uint256 before = gasleft();
+        bool isBeyond =
+            Tolerance.isLeafBeyond(claimed, replayed, Limits(1 << 50, 1, 1 << 50, 1, 1 << 50, 1), RATE);
+        uint256 used = before - gasleft();
+        assertTrue(!isBeyond, "every number of every element differs, and is compared");
+        assertTrue(used < GAS_OF_LEAF, string.concat("gas ", vm.toString(used)));
+    }
+}
