@@ -39,7 +39,14 @@ from protocol.adapters.messages import Message
 from protocol.adapters.wire.conventions import Desk
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.auditing import AuditPlace, DrawnAudit, find_drawn, get_heard_until, get_place
+from protocol.spec.game.auditing import (
+    AuditPlace,
+    DrawnAudit,
+    find_drawn,
+    find_stated,
+    get_heard_until,
+    get_place,
+)
 from protocol.spec.game.state import StatementRef
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Sealed, VoteWord
@@ -279,5 +286,5 @@ class Audits:
 
     def _find_auditor(self, said: Sealed) -> str | None:
         """The account that a statement is of; None where it is not of the chain."""
-        drawn = find_drawn(self.room.get_game(), get_place(said))
-        return None if drawn is None else drawn.seat.account
+        stated = find_stated(self.room.get_game(), get_place(said))
+        return None if stated is None else stated.seat.account

@@ -86,10 +86,9 @@ def find_claim(state: GameState, index: int, slot: int) -> SlotClaim | None:
 
 
 def find_solver(state: GameState, index: int, slot: int) -> str | None:
-    """The account of a claim's solver, None where there is no claim or its seat's number is another's now."""
+    """The account of a claim's solver, which may have no seat any more; None where there is no claim."""
     claim = find_claim(state, index, slot)
-    holder = None if claim is None else state.seats.get(claim.seat) or state.former.get(claim.seat)
-    return holder.account if holder is not None and holder.joined <= index else None
+    return None if claim is None else claim.account
 
 
 def find_signer(state: GameState, said: Sealed, auditor: str) -> Seat | None:

@@ -74,6 +74,7 @@ class DrawnAudit:
     segments: int
     seat: Seat
     solver: str
+    """The account that made the claim. Its seat may be gone."""
 
 
 def get_place(said: Sealed) -> AuditPlace:
@@ -88,24 +89,40 @@ def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> 
     undone, or where the auditor was convicted. A convicted solver's claim is audited all the same: votes on
     it are paid, and a primary that is silent is missed."""
     game_round = state.rounds.get(index)
-    if game_round is None or game_round.phase == RoundPhase.UNDONE or slot not in game_round.claims:
+    if game_round is None or game_round.phase == RoundPhase.UNDONE:
+        return None
+    return _read_drawn(state, game_round, slot, draw, rank)
+
+
+def _read_drawn(
+    state: GameState, game_round: GameRound, slot: int, draw: int, rank: int
+) -> DrawnAudit | None:
+    if slot not in game_round.claims:
         return None
     number, claim = get_drawn_seat(state, game_round, slot, draw, rank), game_round.claims[slot]
-    seat, solver = state.seats.get(number or 0), state.seats.get(claim.seat)
-    segment = get_drawn_segment(state, game_round, slot, draw)
+    seat, segment = state.seats.get(number or 0), get_drawn_segment(state, game_round, slot, draw)
     seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
-    if seat is None or solver is None or segment is None or seed is None:
+    if seat is None or seat.status == SeatStatus.CLOSED or segment is None or seed is None:
         return None
-    if seat.status == SeatStatus.CLOSED:
-        return None
-    where = (state.terms.domain, index, game_round.base_root, seed, slot, claim.claim_root, draw, rank)
-    return DrawnAudit(AuditPlace(*where), segment, claim.segments, seat, solver.account)
+    claimed = (game_round.base_root, seed, slot, claim.claim_root)
+    place = AuditPlace(state.terms.domain, game_round.index, *claimed, draw, rank)
+    return DrawnAudit(place, segment, claim.segments, seat, claim.account)
 
 
 def find_drawn(state: GameState, place: AuditPlace) -> DrawnAudit | None:
     """The audit of a place that is the chain's; None for any other."""
     drawn = get_drawn(state, place.round, place.slot, place.draw, place.rank)
     return drawn if drawn is not None and drawn.place == place else None
+
+
+def find_stated(state: GameState, place: AuditPlace) -> DrawnAudit | None:
+    """The audit that a seal or a vote is of. Unlike `find_drawn`, also in a round that is undone: what an
+    auditor said there can still be asked about and disputed, and it answers."""
+    game_round = state.rounds.get(place.round)
+    if game_round is None:
+        return None
+    stated = _read_drawn(state, game_round, place.slot, place.draw, place.rank)
+    return stated if stated is not None and stated.place == place else None
 
 
 def list_drawn(state: GameState, account: str, block: int) -> Iterator[DrawnAudit]:
@@ -197,8 +214,8 @@ def find_last_merged(state: GameState, place: AuditPlace) -> tuple[int, int] | N
     """(round, slot) of the solver's last merged claim before this one in the same epoch: what its moments
     carry over from. None where there is none. Raises KeyError where a round that may be it is forgotten.
     Twin: `Evidence._lastMerged`."""
-    number = state.rounds[place.round].claims[place.slot].seat
-    first = max(state.seats[number].joined, get_epoch_start(get_epoch(place.round)))
+    claim = state.rounds[place.round].claims[place.slot]
+    number, first = claim.seat, max(claim.joined, get_epoch_start(get_epoch(place.round)))
     for index in range(place.round - 1, first - 1, -1):
         before: GameRound = state.rounds[index]
         if before.phase == RoundPhase.POSTED and number in before.pool.solvers:

@@ -154,7 +154,8 @@ def _fold_dealt(state: GameState, event: events.RoundDealt, block: int) -> GameS
 def _fold_claim(state: GameState, event: events.ClaimTaken, block: int) -> GameState:
     game_round = state.rounds[event.round]
     seat = game_round.pool.solvers[event.slot]
-    claim = SlotClaim(seat, event.claim_root, event.segments)
+    holder = state.seats[seat]
+    claim = SlotClaim(seat, holder.account, holder.joined, event.claim_root, event.segments)
     claims = _with(game_round.claims, event.slot, claim)
     changes: dict[str, Any] = {"claims": claims}
     if game_round.two_thirds is None and 3 * len(claims) >= 2 * game_round.counted:

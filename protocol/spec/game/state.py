@@ -148,10 +148,13 @@ class Pool:
 
 @dataclass(frozen=True)
 class SlotClaim:
-    """What a seat committed. is_void: it was undecided when its seat was convicted of something else;
-    is_convicted: a fault was proven in this very claim."""
+    """What a seat committed. account, joined: of the seat then; its number may be another's later. is_void:
+    it was undecided when its seat was convicted of something else; is_convicted: a fault was proven in this
+    very claim."""
 
     seat: int
+    account: str
+    joined: int
     claim_root: bytes
     segments: int
     is_void: bool = False

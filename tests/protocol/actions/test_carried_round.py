@@ -23,7 +23,7 @@ SEAT = Seat(NUMBER, SeatRole.SOLVER, "solver0", joined=2, settled=2, last_commit
 
 def make_state(*merged: int) -> GameState:
     """Rounds 0 to 40 whose roots are posted; of those in `merged` the seat's claim is part of it."""
-    claims = {0: SlotClaim(NUMBER, b"root", 4)}
+    claims = {0: SlotClaim(NUMBER, "solver0", 2, b"root", 4)}
     one = GameRound(0, Pool((NUMBER,)), b"base", 0, 1, claims=claims, phase=RoundPhase.POSTED)
     rounds = {i: replace(one, index=i, merged=(0,) if i in merged else ()) for i in range(41)}
     return replace(make_world().state, rounds=rounds, next_round=41)

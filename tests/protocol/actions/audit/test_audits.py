@@ -1,5 +1,6 @@
 """What the other rooms are told of audits, and what a server answers before there is a task."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +12,7 @@ from protocol.actions.audit.audit_messages import SEAL, START, VOTES
 from protocol.actions.audit.replaying import audit
 from protocol.adapters.blobs import BlobKind
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import RoundPhase, StatementRef
 from tests.protocol.actions.audit.stage import Node, Twist, make_solver, make_stage
 
 
@@ -38,6 +39,14 @@ async def test_a_dispute_is_told_what_a_replay_found_and_what_was_shown(tmp_path
     assert vars(shown.work) == vars(claim.open_work(0)) and shown.last == claim.open_boundary(0, 4)
     assert auditor.audits.get_openings(0, 1 - stage.slot).work is None
     assert not list(auditor.audits.list_replays(1)) and not list(auditor.audits.list_votes(1))
+    state = stage.world.state
+    solver_seat = state.rounds[0].claims[stage.slot].seat
+    paid_out = {number: seat for number, seat in state.seats.items() if number != solver_seat}
+    undone = {0: replace(state.rounds[0], phase=RoundPhase.UNDONE)}
+    for later in (replace(state, seats=paid_out), replace(state, rounds=undone)):
+        stage.world.state = later
+        assert list(auditor.audits.list_replays(0)) == [replay], "it can be disputed still, and answered"
+        assert list(auditor.audits.list_votes(0)) == [known]
 
 
 async def test_before_a_task_is_joined_nothing_is_answered_or_shown() -> None:

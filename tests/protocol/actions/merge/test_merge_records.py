@@ -26,7 +26,10 @@ NUMBERS = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(4))
 
 
 def make_round(index: int = 3, **changes: object) -> GameRound:
-    claims = {slot: SlotClaim(number, make_word(index, slot), 4) for slot, number in enumerate(NUMBERS)}
+    claims = {
+        slot: SlotClaim(number, f"solver{slot}", 0, make_word(index, slot), 4)
+        for slot, number in enumerate(NUMBERS)
+    }
     game_round = GameRound(index, Pool(NUMBERS), make_word("base"), 100, 4, claims=claims)
     changes = {"beacon": make_word("beacon"), **changes}
     return replace(game_round, **changes)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from protocol.spec.game.auditing import (
     compute_serving_until,
     find_drawn,
     find_last_merged,
+    find_stated,
     get_drawn,
     get_due_block,
     get_heard_until,
@@ -75,6 +76,21 @@ def test_another_fork_is_not_drawn(world: World) -> None:
     assert find_drawn(replace(game, rounds={0: undone}), drawn.place) is None
 
 
+def test_what_an_auditor_said_stays_its_own_after_the_solver_is_gone(world: World) -> None:
+    """An auditor that does not find its own statement answers no dispute on it, and is convicted."""
+    game = world.get_now()
+    drawn = get_drawn(game, 0, 0, 0, 0)
+    assert drawn is not None
+    number = game.rounds[0].claims[0].seat
+    paid_out = {one: seat for one, seat in game.seats.items() if one != number}
+    taken = {**paid_out, number: replace(game.seats[number], account="other", joined=9)}
+    undone = {0: replace(game.rounds[0], phase=RoundPhase.UNDONE)}
+    for later in (replace(game, seats=paid_out), replace(game, seats=taken), replace(game, rounds=undone)):
+        assert find_stated(later, drawn.place) == drawn and drawn.solver == "solver0"
+    assert find_stated(replace(game, rounds={}), drawn.place) is None
+    assert find_stated(game, replace(drawn.place, seed=bytes(32))) is None
+
+
 def test_windows_of_an_audit_by_hand(world: World) -> None:
     """Windows of a local chain: delay 1, a grid of 2, audit_max 30."""
     game, closed = world.get_now(), world.get_now().rounds[0].closed
@@ -127,9 +143,11 @@ def test_moments_carry_over_from_the_last_merged_claim() -> None:
     assert find_last_merged(with_rounds(game, unmerged), place) == (0, before)
     standing = replace(game.rounds[0], phase=RoundPhase.STANDING)
     assert find_last_merged(with_rounds(game, unmerged, standing), place) is None
-    young = replace(game.seats[number], joined=1)
-    grown = replace(with_rounds(game, unmerged), seats={**game.seats, number: young})
-    assert find_last_merged(grown, place) is None
+    claim = replace(game.rounds[2].claims[slot], joined=1)
+    young = replace(game.rounds[2], claims={**game.rounds[2].claims, slot: claim})
+    assert find_last_merged(with_rounds(game, unmerged, young), place) is None
+    gone = {one: seat for one, seat in game.seats.items() if one != number}
+    assert find_last_merged(replace(game, seats=gone), place) == (1, before), "its solver was paid out"
     with pytest.raises(KeyError):
         find_last_merged(replace(game, rounds={2: game.rounds[2]}), place)
 
@@ -144,7 +162,7 @@ def test_moments_carry_over_within_an_epoch_only(
     """An auditor that expects moments of the epoch before rejects right starts, and is convicted of it."""
     world = make_world(late_chance=0)
     number = compute_seat_id(SeatRole.SOLVER, 0)
-    claims = {0: SlotClaim(number, b"root", 4)}
+    claims = {0: SlotClaim(number, "solver0", 0, b"root", 4)}
     one = GameRound(0, Pool((number,)), b"base", 0, 1, claims=claims, phase=RoundPhase.POSTED)
     rounds = {i: replace(one, index=i, merged=(0,) if i in merged else ()) for i in range(40)}
     game = replace(world.state, rounds=rounds, next_round=40)

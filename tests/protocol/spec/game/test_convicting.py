@@ -147,7 +147,7 @@ def get_signer(world: World, rank: int) -> int:
 @pytest.mark.parametrize(("segments", "wei"), [(6, 100), (5, 83), (4, 66), (1, 16), (0, 0)])
 def test_a_claim_earns_its_share_of_the_segments_rounded_down(segments: int, wei: int) -> None:
     state = make_quiet_world().state
-    game_round = replace(state.rounds[0], claims={2: SlotClaim(solver(2), b"", segments)})
+    game_round = replace(state.rounds[0], claims={2: SlotClaim(solver(2), "solver2", 0, b"", segments)})
     assert convicting.compute_claim_pay(state, game_round, 2) == wei
 
 
@@ -166,7 +166,7 @@ def test_a_claimant_is_found_after_it_left_and_never_taken_for_the_next_one(
     rest = {number: one for number, one in state.seats.items() if number != solver(0)}
     held = {"seats": rest, "former": {solver(0): seat}} if is_former else {"seats": {**rest, solver(0): seat}}
     state = replace(state, **held)  # type: ignore[arg-type]
-    found = convicting.find_claimant(state, state.rounds[0], SlotClaim(solver(0), b"", 6))
+    found = convicting.find_claimant(state, state.rounds[0], SlotClaim(solver(0), "solver0", 0, b"", 6))
     assert found == (seat if is_found else None)
 
 

@@ -38,7 +38,9 @@ def make_round(verifiers: int = 7, whistleblowers: int = 4, **changes: Any) -> G
     pool = Pool(
         solvers, list_ids(SeatRole.VERIFIER, verifiers), list_ids(SeatRole.WHISTLEBLOWER, whistleblowers)
     )
-    claims = {slot: SlotClaim(seat, make_word(slot), 6) for slot, seat in enumerate(solvers)}
+    claims = {
+        slot: SlotClaim(seat, f"solver{slot}", 0, make_word(slot), 6) for slot, seat in enumerate(solvers)
+    }
     base = GameRound(
         0, pool, b"base", opened=100, counted=3, trained_from=100, claims=claims, closed=103,
         seed=make_word("seed"), late_seed=make_word("late"), late_slots=frozenset(range(3)), late_from=290,

@@ -130,7 +130,7 @@ def test_a_round_is_live_until_it_has_a_root_or_is_undone(phase: RoundPhase) -> 
     assert live == (last if phase in (RoundPhase.RUNNING, RoundPhase.FALLEN) else None)
 
 
-CLAIMED = {"claims": {0: SlotClaim(1, b"root", 6)}, "closed": 103, "phase": RoundPhase.POSTED}
+CLAIMED = {"claims": {0: SlotClaim(1, "solver0", 0, b"root", 6)}, "closed": 103, "phase": RoundPhase.POSTED}
 
 
 @pytest.mark.parametrize(
