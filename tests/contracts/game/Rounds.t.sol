@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {RoundWorld} from "./RoundWorld.sol";
 
@@ -24,6 +24,18 @@ contract RoundsTest is RoundWorld {
         startRounds();
         assertTrue(!rounds.isOver(task), "a round runs");
         assertEq(roundOf(0).pool, 3, "round 0");
+    }
+
+    /// @dev Seats are paid out at once after the last round, not `dispute` later.
+    function test_isOver_afterTheLastRound() public {
+        GameTerms memory wanted = soundTerms();
+        wanted.rounds = 2;
+        begin(wanted, 2, 6, 3);
+        playRound(0);
+        assertTrue(!rounds.isOver(task), "one is to come");
+        playRound(1);
+        assertTrue(rounds.isOver(task), "no round is to come");
+        windUp();
     }
 
     // Views ------------------------------------------------------------------------------------------------------

@@ -128,9 +128,15 @@ contract Float32Test is Test {
         this.div(1, Float32.SIGN_BIT);
     }
 
+    function decode(uint32 bits) external pure returns (bool, uint256, uint256) {
+        return bits.decode();
+    }
+
     function testFuzz_operations_notFinite_revert(uint32 fraction, bool negative, uint256 seed) public {
         uint32 bits = Float32.INFINITY | (fraction & 0x7fffff) | (negative ? Float32.SIGN_BIT : 0);
         bytes memory error_ = abi.encodeWithSelector(Float32.NotFinite.selector, bits);
+        vm.expectRevert(error_);
+        this.decode(bits);
         vm.expectRevert(error_);
         this.add(bits, _finite(seed));
         vm.expectRevert(error_);
