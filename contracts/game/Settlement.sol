@@ -14,6 +14,7 @@ import {Members} from "./libraries/Members.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Slots} from "./libraries/Slots.sol";
 import {StructLists} from "./libraries/StructLists.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Settles what each seat is paid and charged for its rounds.
 /// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up in buckets of 16 rounds, so a
@@ -144,8 +145,8 @@ contract Settlement is Convictions, Silence {
     /// @dev Whether anything is open up to the last epoch of the page. The ring holds eight epochs up to the newest: nothing is open about older ones, and
     /// their places are those of later ones.
     function _isOpen(Page memory page, uint256 counts) private pure returns (bool) {
-        uint256 newest = page.newest / EPOCH_ROUNDS;
-        return OpenCounts.isAnyIn(counts, newest < 7 ? 0 : newest - 7, page.last / EPOCH_ROUNDS);
+        uint256 oldest = FixedPointMathLib.zeroFloorSub(page.newest / EPOCH_ROUNDS, 7);
+        return OpenCounts.isAnyIn(counts, oldest, page.last / EPOCH_ROUNDS);
     }
 
     function _settle(Page memory page, uint256 seat, Member memory record) private {

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Draw} from "./Draw.sol";
 import {Hashing} from "./Hashing.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Who audits what in a round: all of it follows from one seed a round.
 /// @dev Twin of `protocol/spec/drawing.py`. The shard of a slot is `Draw.shard` of the round's beacon.
@@ -57,8 +58,7 @@ library AuditDraw {
     /// @notice How many segments of a claim are audited: fewer where the claim is short.
     function countDraws(uint256 draws, uint256 segments) internal pure returns (uint256) {
         if (draws == 0 || segments == 0) revert NothingToAudit(draws, segments);
-        uint256 most = (segments + 2) / 3;
-        return draws < most ? draws : most;
+        return FixedPointMathLib.min(draws, (segments + 2) / 3);
     }
 
     /// @notice The audited segments of a claim in the order drawn; no two touch on the circle of all.
@@ -98,10 +98,10 @@ library AuditDraw {
     {
         uint256 next = 2;
         for (uint256 i = 1; i < count; ++i) {
-            if (distances[i] > next) free += distances[i] - 1 - next;
+            free += FixedPointMathLib.zeroFloorSub(distances[i], next + 1);
             next = distances[i] + 2;
         }
-        if (end > next) free += end - next;
+        free += FixedPointMathLib.zeroFloorSub(end, next);
     }
 
     /// @dev The `position`-th of them, from 0.
@@ -112,7 +112,7 @@ library AuditDraw {
     {
         uint256 next = 2;
         for (uint256 i = 1; i < count; ++i) {
-            uint256 gap = distances[i] > next ? distances[i] - 1 - next : 0;
+            uint256 gap = FixedPointMathLib.zeroFloorSub(distances[i], next + 1);
             if (position < gap) break;
             position -= gap;
             next = distances[i] + 2;
@@ -132,7 +132,7 @@ library AuditDraw {
     /// @notice How many places of a pool's order the draws of a round reach.
     /// @param draws of the whole round
     function countPlaces(uint256 size, uint256 draws) internal pure returns (uint256) {
-        return RANKS * draws < size ? RANKS * draws : size;
+        return FixedPointMathLib.min(RANKS * draws, size);
     }
 
     /// @notice The first `count` positions of a frozen pool, mixed: Fisher-Yates, cut short, a hash for each.
@@ -179,7 +179,7 @@ library AuditDraw {
         if (size < RANKS * draws) revert TooFewAuditors(RANKS * draws, size);
         unchecked {
             uint256 all = draws * slots;
-            uint256 step = all < size / RANKS ? all : size / RANKS;
+            uint256 step = FixedPointMathLib.min(all, size / RANKS);
             return (draws * slot + draw + rank * step) % countPlaces(size, all);
         }
     }

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IRandomness} from "../interfaces/IRandomness.sol";
 import {Blockhash} from "@openzeppelin/contracts/utils/Blockhash.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title What a past block says of itself, from its header proven against its hash.
 /// @dev Fields of a header in order: Ethereum Yellow Paper, section 4.4; EIP-4399 puts prevrandao where mixHash was; later forks append. Two fields
@@ -60,7 +61,7 @@ library BlockHeader {
     function _behind(bytes calldata header, uint256 at) private pure returns (uint256) {
         uint256 head = _byteAt(header, at);
         _require(head <= LONGEST, at);
-        return at + 1 + (head < EMPTY ? 0 : head - EMPTY);
+        return at + 1 + FixedPointMathLib.zeroFloorSub(head, EMPTY);
     }
 
     function _number(bytes calldata header, uint256 at, uint256 end) private pure returns (uint256) {

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Float32} from "./Float32.sol";
 import {Run, Runs} from "./Runs.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Sums of float32 products, exact, and how far a claimed sum may lie off (docs/spec.md, section 9).
 /// @notice Everything counts 2^-300. A finite float32 is m * 2^(e - 150), m < 2^24, e = 1 .. 254 (1 for subnormals, too), so a product
@@ -137,7 +138,7 @@ library ExactSum {
         }
         unchecked {
             if (exponent <= BELOW) return 1;
-            return exponent - BELOW > LAST_WINDOW ? LAST_WINDOW : exponent - BELOW;
+            return FixedPointMathLib.min(exponent - BELOW, LAST_WINDOW);
         }
     }
 

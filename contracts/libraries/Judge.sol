@@ -173,7 +173,7 @@ library Judge {
         for (uint256 j = 0; j < operands.length; ++j) {
             (bool isSound, uint256 rank, bool isFound) = operands[j].rankHighest(terms, claimed, isLeast);
             if (!isSound) return false;
-            if (rank > best) best = rank;
+            best = FixedPointMathLib.max(rank, best);
             if (isFound) isClaimFound = true;
         }
         uint32 exact = Runs.unrank(best, isLeast);

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Float32} from "./Float32.sol";
 import {PositionalMerkle} from "./PositionalMerkle.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title The pseudo-gradient and the outer step of one leaf, bit for bit (docs/spec.md, section 5).
@@ -80,7 +81,7 @@ library OuterMath {
         uint32 largest = 0;
         for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
             uint32 magnitude = differences[i] & ~Float32.SIGN_BIT;
-            if (magnitude > largest) largest = magnitude;
+            largest = uint32(FixedPointMathLib.max(magnitude, largest));
         }
         if (!largest.isFinite()) return false;
         uint256 scale = scaleOf(largest);
@@ -126,8 +127,7 @@ library OuterMath {
         uint256 offset = (index / BLOCK_ELEMENTS) * BLOCK_BYTES;
         if (uint8(delta[offset]) > SCALE_MAX) return 0;
         int256 quantum = int8(uint8(delta[offset + 1 + index % BLOCK_ELEMENTS]));
-        uint256 magnitude = uint256(quantum < 0 ? -quantum : quantum);
-        return Float32.round(quantum < 0, magnitude, int256(uint256(uint8(delta[offset]))));
+        return Float32.round(quantum < 0, FixedPointMathLib.abs(quantum), int256(uint256(uint8(delta[offset]))));
     }
 
     // Outer step --------------------------------------------------------------------------------------------------
@@ -173,8 +173,7 @@ library OuterMath {
     function _gather(bytes[] memory deltas, uint256 index, Blocks memory blocks) private pure {
         (bytes memory rows, uint256 offset, uint256 least) = (blocks.rows, index * BLOCK_BYTES, SCALE_MAX);
         for (uint256 i = 0; i < deltas.length; ++i) {
-            uint256 scale = _copyRow(deltas[i], offset, rows, i);
-            if (scale < least) least = scale;
+            least = FixedPointMathLib.min(_copyRow(deltas[i], offset, rows, i), least);
         }
         blocks.base = least;
         assembly ("memory-safe") {
@@ -208,7 +207,7 @@ library OuterMath {
     /// @dev D of element `index` of the block: the sum over the number of claims. It stays far below overflow.
     function _meanOf(Blocks memory blocks, uint256 index, uint32 claims) private pure returns (uint32) {
         int256 total = _sumOf(blocks.rows, index);
-        uint32 sum = Float32.round(total < 0, _abs(total), int256(blocks.base));
+        uint32 sum = Float32.round(total < 0, FixedPointMathLib.abs(total), int256(blocks.base));
         return sum.div(claims);
     }
 
@@ -257,12 +256,6 @@ library OuterMath {
                 }
                 place := add(place, ROW_BYTES)
             }
-        }
-    }
-
-    function _abs(int256 value) private pure returns (uint256) {
-        unchecked {
-            return uint256(value < 0 ? -value : value);
         }
     }
 

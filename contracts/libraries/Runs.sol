@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Float32} from "./Float32.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @notice Operands of one sum: element i is float32 number first + i of little-endian `data`, or number `first` always.
 struct Run {
@@ -75,7 +76,7 @@ library Runs {
                 found |= ~(((y & MAGNITUDES) + MAGNITUDES) | y) & _inside(SIGNS, left);
                 // Negative numbers with all bits turned, others with the sign's.
                 x = x ^ (((x >> 31) & ONES) * 0x7fffffff) ^ SIGNS ^ turn;
-                for (uint256 lanes = left < LANES ? left : LANES; lanes != 0; --lanes) {
+                for (uint256 lanes = FixedPointMathLib.min(left, LANES); lanes != 0; --lanes) {
                     if (x >> 224 > highest) highest = x >> 224;
                     x <<= 32;
                 }

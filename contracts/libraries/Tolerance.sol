@@ -174,7 +174,7 @@ library Tolerance {
         (uint256 x, uint256 y) = (magnitude(a), magnitude(b));
         unchecked {
             if ((a ^ b) & SIGN_BIT != 0) return x + y;
-            return x > y ? x - y : y - x;
+            return FixedPointMathLib.dist(x, y);
         }
     }
 
@@ -189,7 +189,7 @@ library Tolerance {
 
     /// @notice The part of the largest |dW| that all elements share: tauW * L, exact. The other is `scaled(tauR, |W'|)`.
     function rateAllowance(uint256 learningRateSum, uint256 tauW) internal pure returns (uint256) {
-        uint256 rate = learningRateSum < LEARNING_RATE_SUM_MAX ? learningRateSum : LEARNING_RATE_SUM_MAX;
+        uint256 rate = FixedPointMathLib.min(learningRateSum, LEARNING_RATE_SUM_MAX);
         unchecked {
             return tauW * rate << RATE_TO_UNITS_SHIFT;
         }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {EPOCH_ROUNDS} from "../GameTypes.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title What an auditor's votes earn and when it voted last: lanes of 32 bits, eight seats in a word; the lower half of a lane counts votes to be paid,
 /// the upper half is the last round of which a vote counted, plus one.
@@ -48,7 +49,7 @@ library Books {
         for (uint256 epoch = 0; epoch < EPOCHS; ++epoch) {
             uint256 key = epoch << 32 | seat;
             uint256 held = books[wordOf(key)] >> (_shift(key) + 16) & HALF;
-            if (held > last) last = held;
+            last = FixedPointMathLib.max(held, last);
         }
     }
 

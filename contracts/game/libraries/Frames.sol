@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {AuditDraw} from "../../libraries/AuditDraw.sol";
 import {Phase} from "../GameTypes.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @notice Where a task stands (`IRounds.Line`), and what of its terms nearly every call needs: one word. Numbers of rounds are at most 65,535.
 /// @param segments of a whole claim; 0: there is no such task
@@ -220,15 +221,12 @@ library Frames {
     /// @notice The closing block of a round whose shards are known, as far as the commitments so far decide it.
     function closingBlock(Frame memory f, Track memory t) internal pure returns (uint256 closing) {
         if (f.closed != 0) return at(f, f.closed);
-        uint256 early;
         unchecked {
             uint256 trained = at(f, f.trained);
             closing = trained + t.trainMax;
             if (f.enough == 0) return closing;
-            early = trained + t.trainMin;
+            return FixedPointMathLib.min(FixedPointMathLib.max(at(f, f.enough), trained + t.trainMin), closing);
         }
-        if (at(f, f.enough) > early) early = at(f, f.enough);
-        return early < closing ? early : closing;
     }
 
     /// @notice Whose randomness is the beacon of a round that was not dealt when it opened.
@@ -244,8 +242,7 @@ library Frames {
     {
         uint256 block_ = AuditDraw.gridBlock(fromBlock + plan.delay, plan.drawGrid);
         (first, last) = (block_ + 1, block_ + sealBlocks);
-        uint256 reserves = fromBlock + plan.auditMax / 3;
-        if (reserves - 1 < last) last = reserves - 1;
+        last = FixedPointMathLib.min(fromBlock + plan.auditMax / 3 - 1, last);
     }
 
     /// @notice The last block in which a statement of the round can cost or earn something; never while the round has no root.
@@ -261,14 +258,11 @@ library Frames {
         uint256 auditMax = plan.auditMax;
         unchecked {
             uint256 asked = 2 * auditMax + plan.ask;
-            until = _later(at(f, f.closed) + plan.dispute, rootUntil);
-            if (has(f, SEALED)) until = _later(until, at(f, f.closed) + asked);
+            until = FixedPointMathLib.max(at(f, f.closed) + plan.dispute, rootUntil);
+            if (has(f, SEALED)) until = FixedPointMathLib.max(until, at(f, f.closed) + asked);
             if (lateFrom == 0) return until;
-            return _later(until, lateFrom + _later(_later(3 * auditMax, plan.dispute), asked));
+            uint256 late = FixedPointMathLib.max(FixedPointMathLib.max(3 * auditMax, plan.dispute), asked);
+            return FixedPointMathLib.max(until, lateFrom + late);
         }
-    }
-
-    function _later(uint256 a, uint256 b) private pure returns (uint256) {
-        return a > b ? a : b;
     }
 }

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {DeploymentLimits, GameAmounts, GameTerms, GameWindows, EXACT_FORMAT, RANKS} from "../GameTypes.sol";
 import {IRefusals} from "../interfaces/IRefusals.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Whether the terms of a task keep the limits of the deployment and can be played to their end.
 /// @dev Twin of `check_terms` in `protocol/spec/game/terms.py`: nodes ask the same before they join.
@@ -65,7 +66,7 @@ library GameTermsCheck {
         _range("droppedFee", a.droppedFee, 0, most);
         _range("unservedFee", a.unservedFee, 0, most);
         // Who could take a seat can challenge.
-        uint256 seat = a.solverStake < a.auditorStake ? a.solverStake : a.auditorStake;
+        uint256 seat = FixedPointMathLib.min(a.solverStake, a.auditorStake);
         _range("contestBond", a.contestBond, least, seat);
         _range("askBond", a.askBond, least, seat);
         _range("disputeBond", a.disputeBond, least, seat);
