@@ -11,26 +11,52 @@ first. Meanwhile the node's own claim is trained where there is time. Silence co
 only a fee, but a dispute costs little, and must not buy the claims of an honest solver. An answer waits for
 the claim as long as its clock leaves room for both. That room counts a whole round of training for the claim,
 one for each answer that must be given, and one segment: what the claim trains when an answer becomes urgent.
-The clock is read anew whenever one of them goes on. The work has a thread of its own, so that asyncio's
-threads stay free: the server reads its files in them.
+The clock is read anew whenever one of them goes on, and so is until when others wait for a piece of work:
+that may change meanwhile, and who waits for nobody any more stops. The work has a thread of its own, so that
+asyncio's threads stay free: the server reads its files in them.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import TypeVar
 
 Result = TypeVar("Result")
-Turn = tuple[int, int]
-"""(the last block for it, which one came first): the least one goes first."""
+Until = int | Callable[[], int]
+"""The last block for a piece of work, or one of the names below; or what tells it now."""
 
 AUDITS = 1 << 61
 """In place of a block: after all answers."""
 QUESTIONS = 1 << 62
 """After all else."""
+NOBODY = 1 << 63
+"""Nobody waits for it any more."""
+
+
+class NotWanted(Exception):
+    """Nobody waits for this piece of work any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """A place among those that wait. number: which one came first; entered: set once it is at work."""
+
+    until: Until
+    number: int
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def find_until(self) -> int:
+        """The last block for it, as of now."""
+        return self.until() if callable(self.until) else self.until
+
+    def check(self) -> None:
+        """Raises NotWanted where nobody waits for it."""
+        if self.find_until() >= NOBODY:
+            raise NotWanted
 
 
 class Retraining:
@@ -39,15 +65,15 @@ class Retraining:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "retrain")
         self._numbers = count()
-        self._entered: dict[Turn, asyncio.Event] = {}
+        self._entered: list[Turn] = []
         self._holder: Turn | None = None
         self._changed = asyncio.Event()
         self._own: tuple[Callable[[], int], int, int] | None = None
 
     @asynccontextmanager
-    async def take_turn(self, until: int) -> AsyncIterator[Turn]:
-        """Be the one at work inside the block. until: the last block for the answer, or one of the above."""
-        turn = (until, next(self._numbers))
+    async def take_turn(self, until: Until) -> AsyncIterator[Turn]:
+        """Be the one at work inside the block. Raises NotWanted where nobody waits for it once it is."""
+        turn = Turn(until, next(self._numbers))
         try:
             await self._enter(turn)
             yield turn
@@ -55,8 +81,10 @@ class Retraining:
             self._leave(turn)
 
     async def give_way(self, turn: Turn) -> None:
-        """Between two pieces of work: let the others go first whose answers are due before."""
-        if min(self._entered) < turn or not self._may_go(turn):
+        """Between two pieces of work: let the others go first whose answers are due before. Raises NotWanted
+        where nobody waits for this one."""
+        turn.check()
+        if self._find_first() is not turn:
             self._leave(turn)
             await self._enter(turn)
 
@@ -64,7 +92,7 @@ class Retraining:
         """Work of the one whose turn it is."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
 
-    async def compute(self, until: int, work: Callable[..., Result], *arguments: object) -> Result:
+    async def compute(self, until: Until, work: Callable[..., Result], *arguments: object) -> Result:
         """One piece of work in a turn of its own."""
         async with self.take_turn(until):
             return await self.run(work, *arguments)
@@ -75,47 +103,56 @@ class Retraining:
         longest that training a round, or one of its segments, takes."""
         self._own = (get_block, round_blocks, segment_blocks)
         while True:
-            if not any(self._is_urgent(until) for until, _ in self._entered):
+            self.look_again()
+            if not any(self._is_urgent(turn.find_until()) for turn in self._entered):
                 return
-            self._pass_on()
             await self._changed.wait()
 
     def end_own(self) -> None:
         """The own claim is trained, or given up: nothing waits for it."""
         self._own = None
-        self._pass_on()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Let the first one go that may: until when others wait may be another block now."""
+        first = self._find_first()
+        if self._holder is None and first is not None:
+            self._holder = first
+            first.entered.set()
 
     def close(self) -> None:
         """Let the thread go."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _enter(self, turn: Turn) -> None:
-        self._entered[turn] = entered = asyncio.Event()
-        self._pass_on()
-        await entered.wait()
+        turn.entered.clear()
+        self._entered.append(turn)
+        self.look_again()
+        await turn.entered.wait()
+        turn.check()
 
     def _leave(self, turn: Turn) -> None:
-        self._entered.pop(turn, None)
-        if self._holder == turn:
+        if turn in self._entered:
+            self._entered.remove(turn)
+        if self._holder is turn:
             self._holder = None
-        self._pass_on()
+        self.look_again()
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _pass_on(self) -> None:
-        waiting = [turn for turn in self._entered if self._may_go(turn)]
-        if self._holder is None and waiting:
-            self._holder = min(waiting)
-            self._entered[self._holder].set()
+    def _find_first(self) -> Turn | None:
+        """Of those that may go the one whose last block comes first."""
+        untils = {turn: turn.find_until() for turn in self._entered}
+        may_go = [turn for turn, until in untils.items() if self._may_go(until)]
+        return min(may_go, key=lambda turn: (untils[turn], turn.number), default=None)
 
-    def _may_go(self, turn: Turn) -> bool:
+    def _may_go(self, until: int) -> bool:
         """What auditors wait for goes on beside the own claim: it is short."""
-        until, _ = turn
         return self._own is None or until == AUDITS or self._is_urgent(until)
 
     def _is_urgent(self, until: int) -> bool:
         """Whether the time until this block does not hold the own claim and all answers, a round each."""
         assert self._own is not None
         get_block, round_blocks, segment_blocks = self._own
-        answers = sum(until < AUDITS for until, _ in self._entered)
+        answers = sum(turn.find_until() < AUDITS for turn in self._entered)
         return until < get_block() + (1 + answers) * round_blocks + segment_blocks

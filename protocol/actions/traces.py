@@ -9,7 +9,7 @@ length before the first byte comes.
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -170,11 +170,6 @@ class RemoteTrace:
                 self._fetched.move_to_end(ref)
                 self._evict(self.limit_bytes, keep=1)
             return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
-
-    def make_provider(self) -> Callable[[int], Tensor]:
-        """`fetch` for a thread that looks at the trace while the running loop fetches for it."""
-        loop = asyncio.get_running_loop()
-        return lambda buffer: asyncio.run_coroutine_threadsafe(self.fetch(buffer), loop).result()
 
     def evict(self) -> None:
         """Remove everything that was fetched; it can be fetched again."""

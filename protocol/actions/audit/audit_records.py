@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from protocol.adapters.blobs import BlobKey
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.messages import Signature, Word
@@ -107,7 +108,8 @@ RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart)
 class AuditBook:
     """seals, votes: this node's own. taken_seals, taken_votes: what others handed to it, the first of each
     place and signer. second: of an auditor that said two things, the other one: evidence against it.
-    wrong_starts: evidence against a solver."""
+    wrong_starts: evidence against a solver; held: blobs that an audit under way has fetched, and no record
+    names yet."""
 
     journal: Journal
     task: bytes
@@ -119,6 +121,7 @@ class AuditBook:
     wrong_starts: dict[AuditPlace, WrongStart] = field(default_factory=dict)
     places: defaultdict[int, set[AuditPlace]] = field(default_factory=lambda: defaultdict(set))
     """Of which a statement is known, by round."""
+    held: dict[AuditPlace, frozenset[BlobKey]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for record in self.journal.replay():

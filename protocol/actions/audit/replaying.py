@@ -38,7 +38,7 @@ from protocol.actions.audit.audit_messages import (
 )
 from protocol.actions.audit.audit_records import EndsShown, SealMade, VoteMade, make_sealed
 from protocol.actions.audit.audit_room import AuditRoom, AuditTask, StateShelf
-from protocol.actions.audit.sealing import Diverged, NotServed, ask_until, make_seal
+from protocol.actions.audit.sealing import Diverged, NotServed, ask_until, hold, make_seal
 from protocol.actions.stored_tensors import StoredTensor, open_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.compute.audit.compare import judge_state
@@ -181,6 +181,7 @@ async def _fetch_ends(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: 
     EnvironmentFault; then the seal was handed in again: a solver that was restarted has forgotten to whom it
     shows what."""
     peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
+    hold(room, drawn, ends.end.header, ends.last.header)
     try:
         if ends.end.header != made.own_end:
             await room.states.fetch(room.client, peers, ends.end.header)
@@ -235,6 +236,8 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
             if room.block <= until:
                 raise
             return _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
+        finally:
+            room.book.held.pop(drawn.place, None)
 
 
 def _choose_unserved(room: AuditRoom, drawn: DrawnAudit) -> VoteWord:

@@ -108,6 +108,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
         """The headers of the first and the start state; if its numbers are right it is stored."""
         first, start = await _ask_start(room, drawn)
         if _are_numbers_right(room, drawn, first.header, start.header):
+            hold(room, drawn, start.header)
             await room.states.fetch(room.client, [room.find_peer(drawn.solver)], start.header)
         return first, start
 
@@ -122,6 +123,12 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     if find_drawn(room.get_game(), drawn.place) is None:
         return None
     return _write_seal(room, drawn, first, start, own)
+
+
+def hold(room: AuditRoom, drawn: DrawnAudit, *headers: StateHeader) -> None:
+    """Keep these states as long as the audit lasts: a node that judges steps deletes what no record names."""
+    refs = (ref for header in headers for ref in room.states.refer(header))
+    room.book.held[drawn.place] = frozenset(ref.key for ref in refs)
 
 
 async def _ask_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof, BoundaryProof]:

@@ -9,7 +9,8 @@ After a reorg it may still list a statement that the chain no longer has. So the
 it with `known_statements.py`.
 
 `StepDesk` notes for which segments peers have asked this node for step states, and which it has at hand.
-Both lists are bounded, however many accounts ask: recomputing a segment costs the training of k steps.
+Recomputing a segment costs the training of k steps. So what auditors ask for is bounded by what was drawn:
+each segment is recomputed once and stays as long as they may ask. What others ask for is bounded by number.
 
 `CaseBook` holds what this node opened, with which salt, and what it shows of its own steps. It is read from
 the journal at the start, then kept in step with every record written through it. Answers stand on chain
@@ -149,17 +150,15 @@ Place = tuple[bytes, int, int]
 """(task, round, segment of this node's claim)"""
 
 MAX_WANTED = 8
-"""Requests that wait, one of each account: so many of auditors, and so many of others."""
-MAX_SHOWN = {True: 4, False: 2}
-"""Segments whose step states are kept, of auditors and of others: the last ones asked for."""
-MAX_GRANTED = 2
-"""Segments that are recomputed for one account in a round."""
-MAX_GRANTED_OTHERS = 4
-"""Segments that are recomputed in a round for all accounts that are no auditors of the segment."""
+"""Requests that wait of accounts that are no auditors of the segment, one of each account."""
+MAX_SHOWN = 2
+"""Segments whose step states are kept for these: the last ones asked for."""
+MAX_GRANTED = 4
+"""Segments that are recomputed in a round for all of these together."""
 
 
 class Asker(NamedTuple):
-    """is_auditor: it was drawn for the segment, or trained it; its judgement hangs on the steps."""
+    """is_auditor: it was drawn for the segment, or trained it, and its judgement may hang on the steps."""
 
     account: str
     is_auditor: bool
@@ -174,28 +173,34 @@ class Steps(NamedTuple):
 
 @dataclass
 class StepDesk:
-    """Requests for step states, and their answers, from memory. Auditors of a segment go first, and what
-    others ask for takes none of their places. The caller of `find` has checked that the account may ask."""
+    """Requests for step states, and their answers, from memory. Auditors of a segment go first, and nobody
+    takes their places. The caller of `find` has checked that the account may ask.
+    What auditors asked for goes once they may ask no more (`pruning_duties.forget_steps`)."""
 
     wanted: OrderedDict[Place, Asker] = field(default_factory=OrderedDict)
-    """Who asked first, by segment; an auditor counts as the first."""
+    """Who asked, by segment; an auditor of it takes the place of another member."""
     shown: OrderedDict[Place, Steps] = field(default_factory=OrderedDict)
     """By segment."""
-    _granted: Counter[tuple[str, bytes, int]] = field(default_factory=Counter)
+    _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
 
     def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
         """The roots, one after the other; None where they are not at hand: then the request is noted, unless
-        the account has had its share."""
+        it is another's than an auditor's and these have had their share."""
         place = (task, index, segment)
         shown = self.shown.get(place)
         if shown is not None:
             self.shown[place] = Steps(shown.roots, shown.is_auditor or asker.is_auditor)
             return b"".join(shown.roots)
-        if self._may_ask(asker, place):
+        if asker.is_auditor:
             self.wanted[place] = asker
-            if asker.is_auditor:
-                self.wanted.move_to_end(place, last=False)
+            self.wanted.move_to_end(place, last=False)
+        elif self._may_ask(asker.account, place):
+            self.wanted[place] = asker
         return None
+
+    def is_urgent(self, place: Place) -> bool:
+        """Whether an auditor waits for a segment."""
+        return place in self.wanted and self.wanted[place].is_auditor
 
     def drop(self, place: Place) -> None:
         """Not to be shown."""
@@ -203,27 +208,19 @@ class StepDesk:
 
     def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
         """Show these from now on; what is returned is shown no more."""
-        asker = self.wanted.pop(place, Asker("", is_auditor=False))
-        self._granted[(_name_sharer(asker), *place[:2])] += 1
-        self.shown[place] = Steps(roots, asker.is_auditor)
-        alike = [one for one, steps in self.shown.items() if steps.is_auditor == asker.is_auditor]
-        return [
-            self.shown.pop(one).roots for one in alike[: max(0, len(alike) - MAX_SHOWN[asker.is_auditor])]
-        ]
+        is_auditor = self.is_urgent(place)
+        self.drop(place)
+        self._granted[place[:2]] += not is_auditor
+        self.shown[place] = Steps(roots, is_auditor)
+        others = [one for one, steps in self.shown.items() if not steps.is_auditor]
+        return [self.shown.pop(one).roots for one in others[: max(0, len(others) - MAX_SHOWN)]]
 
-    def _may_ask(self, asker: Asker, place: Place) -> bool:
-        before = self.wanted.get(place)
-        if before is not None and before.is_auditor >= asker.is_auditor:
-            return False
-        alike = [one.account for one in self.wanted.values() if one.is_auditor == asker.is_auditor]
-        share = MAX_GRANTED if asker.is_auditor else MAX_GRANTED_OTHERS
-        has_share = self._granted[(_name_sharer(asker), *place[:2])] < share
-        return has_share and asker.account not in alike and len(alike) < MAX_WANTED
-
-
-def _name_sharer(asker: Asker) -> str:
-    """Auditors have a share each, all others one together."""
-    return asker.account if asker.is_auditor else ""
+    def _may_ask(self, account: str, place: Place) -> bool:
+        """Whether another than an auditor may."""
+        waiting = [one.account for one in self.wanted.values() if not one.is_auditor]
+        has_share = self._granted[place[:2]] < MAX_GRANTED
+        is_new = place not in self.wanted and account not in waiting
+        return has_share and is_new and len(waiting) < MAX_WANTED
 
 
 SEARCHES_AT_ONCE = 4

@@ -39,6 +39,7 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
     sign_form,
 )
+from protocol.actions.dispute.patience import start_waiting
 from protocol.actions.dispute.step_judging import Claimed, ask_headers, find_false_step, judge_steps
 from protocol.actions.runtime.party import Party, fund_bonds
 from protocol.compute.audit.compare import Verdict
@@ -153,10 +154,11 @@ async def judge_case(party: Party, found: Suspicion) -> None:
     or EnvironmentFault while they are not shown and there is time."""
     book, sentence = party.task.cases, found.sentence
     since = book.first_seen.setdefault(sentence, party.state.head_block)
+    until = since + compute_patience(party.game.terms) + 1
     try:
-        step, around = await _find_false_step(party, found)
+        step, around = await _find_false_step(party, found, start_waiting(party, until))
     except (ProtocolFault, EnvironmentFault):
-        if party.state.head_block <= since + compute_patience(party.game.terms):
+        if party.state.head_block < until:
             raise
         step, around = NO_STEP, (b"", b"")
     name, fields = format_place(sentence), list_fields(sentence)
@@ -176,13 +178,15 @@ def compute_patience(terms: GameTerms) -> int:
     return terms.windows.audit_max // ASKED_SHARE + 2 * segment_blocks
 
 
-async def _find_false_step(party: Party, found: Suspicion) -> tuple[int | None, tuple[bytes, bytes]]:
-    """The step, None where all lie inside, and the roots of the states around it."""
+async def _find_false_step(
+    party: Party, found: Suspicion, until: int
+) -> tuple[int | None, tuple[bytes, bytes]]:
+    """The step, None where all lie inside, and the roots of the states around it. until: as of `Claimed`."""
     ref = found.sentence.ref
     accused = find_accused(get_now(party), ref, find_vote(party, found.sentence))
     assert accused is not None
     peer = party.state.network.find(accused.account)
-    claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment)
+    claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment, until)
     steps = party.task.spec.terms.segment_steps
     known = {step: root for step, root in zip((0, steps), found.ends, strict=True) if root}
     headers = await ask_headers(party, claimed, known)

@@ -17,6 +17,7 @@ from random import Random, SystemRandom
 from torch import Tensor
 
 from protocol.actions.dispute.known_statements import get_now
+from protocol.actions.dispute.patience import get_half_time, start_waiting, wait_for
 from protocol.actions.dispute.segments import compute_state, get_batches
 from protocol.actions.dispute.step_judging import find_start, format_name
 from protocol.actions.merge.merge_records import get_shards
@@ -139,7 +140,8 @@ Found = OperationFault | InputFault | Withheld | None
 
 async def prosecute(party: Party, dispute: InnerDispute) -> None:
     """Look for a fault in the trace of a dispute, and prove it. Says so where there is none. What is not
-    served is demanded on chain, once, and asked for again: raises ProtocolFault or EnvironmentFault."""
+    served, or not in half of the time, is demanded on chain, once, and asked for again: raises ProtocolFault
+    or EnvironmentFault."""
     trace, name = dispute.trace, format_name(dispute)
     assert trace is not None
     found = await find_fault(party, dispute, trace)
@@ -171,19 +173,27 @@ async def demand(party: Party, dispute: InnerDispute, withheld: int | None) -> N
 
 
 async def find_fault(party: Party, dispute: InnerDispute, trace: PostedTrace) -> Found:
-    """The first fault of the claimed step, or what the claimant does not serve of it."""
+    """The first fault of the claimed step, or what the claimant does not serve of it in time."""
     built = build_program(describe_program(party.task.spec.training))
     withheld: list[int] = []
+    until = _get_waited_until(party, dispute)
     try:
         peer = party.state.network.find(get_now(party).seats[dispute.seat].account)
-        start = await _find_step_start(party, dispute, peer, trace)
-        remote = await open_remote(party, built, peer, trace)
+        start = await _find_step_start(party, dispute, peer, trace, until)
+        remote = await wait_for(party, until, open_remote(party, built, peer, trace))
         try:
-            return await _search_remote(party, dispute, built, start, remote, withheld)
+            return await _search_remote(party, dispute, built, start, remote, withheld, until)
         finally:
             remote.evict()
     except (ProtocolFault, EnvironmentFault) as fault:
         return Withheld(withheld[0] if withheld else None, fault)
+
+
+def _get_waited_until(party: Party, dispute: InnerDispute) -> int:
+    """The block at which what still is on its way is given up. Leaves are demanded in PROVE alone; later
+    nothing is left to do but to find the fault."""
+    is_demandable = dispute.stage == DisputeStage.PROVE
+    return start_waiting(party, get_half_time(party, dispute) if is_demandable else dispute.clock)
 
 
 async def _search_remote(
@@ -193,13 +203,15 @@ async def _search_remote(
     start: TrainingState,
     remote: RemoteTrace,
     withheld: list[int],
+    until: int,
 ) -> OperationFault | InputFault | None:
-    fetch = remote.make_provider()
+    loop = asyncio.get_running_loop()
 
     def watch(buffer: int) -> Tensor:
-        """Fetch a buffer, and write down one that the claimant does not show."""
+        """Fetch a buffer for the searching thread, and write down one that the claimant does not show."""
+        fetching = wait_for(party, until, remote.fetch(buffer))
         try:
-            return fetch(buffer)
+            return asyncio.run_coroutine_threadsafe(fetching, loop).result()
         except (ProtocolFault, EnvironmentFault):
             withheld.append(buffer)
             raise
@@ -208,15 +220,15 @@ async def _search_remote(
         get_inner_step(party, dispute)
     )
     search = partial(_search, party, built, start, batch, ClaimedTrace(remote.roots, watch))
-    return await asyncio.get_running_loop().run_in_executor(party.task.cases.searchers, search)
+    return await loop.run_in_executor(party.task.cases.searchers, search)
 
 
 async def _find_step_start(
-    party: Party, dispute: InnerDispute, peer: Peer, trace: PostedTrace
+    party: Party, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
 ) -> TrainingState:
     """The state before the named step: the claimant's, or the own one where it is the same."""
     try:
-        return await fetch_state(party, [peer], trace.start)
+        return await wait_for(party, until, fetch_state(party, [peer], trace.start))
     except (ProtocolFault, EnvironmentFault):
         own = await asyncio.to_thread(_recompute_start, party, dispute, trace)
         if own is None:

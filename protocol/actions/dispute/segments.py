@@ -16,7 +16,7 @@ from protocol.actions.dispute.known_statements import find_solver, get_inner, ge
 from protocol.actions.merge.merge_records import find_carried_round, get_shards
 from protocol.actions.merge.training import begin_state, compute_start, find_carried
 from protocol.actions.merge.work import get_finished
-from protocol.actions.retraining import AUDITS, Turn
+from protocol.actions.retraining import AUDITS, Turn, Until
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, load_state
 from protocol.compute.digest import state_header
@@ -98,7 +98,7 @@ def find_replay(party: Party, ref: StatementRef) -> OwnReplay:
     return found
 
 
-async def restore_boundary(party: Party, index: int, boundary: int, until: int = AUDITS) -> StateHeader:
+async def restore_boundary(party: Party, index: int, boundary: int, until: Until = AUDITS) -> StateHeader:
     """A boundary of this node's own claim, trained again from the last one before it that is left. until: the
     last block for the answer that needs it."""
     boundaries = get_finished(party, index).boundaries

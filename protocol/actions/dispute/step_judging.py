@@ -37,6 +37,7 @@ from torch import Tensor
 
 from protocol.actions.dispute.casebook import NO_STEP
 from protocol.actions.dispute.known_statements import get_now
+from protocol.actions.dispute.patience import NEVER, get_half_time, start_waiting, wait_for
 from protocol.actions.dispute.segments import compute_roots, get_batches
 from protocol.actions.dispute.step_serving import SHOWN_FORM, STEPS, StepsAsked, list_kept
 from protocol.actions.retraining import AUDITS
@@ -68,14 +69,16 @@ UNDONE_SHARE = 0.5
 """Of the distance of a step that was not taken, where that is nearer than NOISE_CAP: limits may be wide."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Claimed:
-    """Whose steps of which segment: round and slot say whose data it is."""
+    """Whose steps of which segment: round and slot say whose data it is. until: the block from which on the
+    claimant is waited for no more; what this node computes meanwhile moves it."""
 
     peer: Peer
     round: int
     slot: int
     segment: int
+    until: int = NEVER
 
 
 async def ask_headers(party: Party, claimed: Claimed, known: Mapping[int, bytes]) -> list[StateHeader]:
@@ -84,7 +87,7 @@ async def ask_headers(party: Party, claimed: Claimed, known: Mapping[int, bytes]
     none."""
     peer, count = claimed.peer, party.task.spec.terms.segment_steps + 1
     asked = StepsAsked(party.task.task, claimed.round, claimed.slot, claimed.segment)
-    shown = await party.client.ask(peer, STEPS, asked, SHOWN_FORM)
+    shown = await wait_for(party, claimed.until, party.client.ask(peer, STEPS, asked, SHOWN_FORM))
     headers = [decode_state(state, peer.account) for state in shown.states]
     if len(headers) != count:
         raise _blame(peer, "another number of states", count, len(headers))
@@ -120,8 +123,9 @@ async def judge_steps(
     """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
     before it, up to the first one beyond the limits. until: the last block for it, as in `Retraining`. Raises
     as `ask_headers` does."""
-    # A statement is judged once, however many duties want to know.
-    async with party.task.locks["steps", (claimed.round, claimed.slot, claimed.segment)]:
+    # A statement is judged once, however many duties want to know. Who is slow holds up no others.
+    place = (claimed.peer.account, claimed.round, claimed.slot, claimed.segment)
+    async with party.task.locks["steps", place]:
         for step in range(len(headers) - 1):
             found.append(await _judge_step(party, claimed, headers, step, until))
             if found[-1].is_beyond:
@@ -138,9 +142,11 @@ async def _judge_step(
     party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
 ) -> Verdict:
     before, after = headers[step], headers[step + 1]
-    async with borrow_state(party, claimed.peer, before), borrow_state(party, claimed.peer, after) as end:
-        work = (_compare_step, party, claimed, (before, after), end, step)
-        return await party.task.retraining.compute(until, *work)
+    async with borrow_state(party, claimed, before), borrow_state(party, claimed, after) as end:
+        work, began = (_compare_step, party, claimed, (before, after), end, step), party.state.head_block
+        verdict = await party.task.retraining.compute(until, *work)
+        claimed.until += party.state.head_block - began
+        return verdict
 
 
 def _compare_step(
@@ -207,14 +213,15 @@ def _take_step(
 
 
 @asynccontextmanager
-async def borrow_state(party: Party, peer: Peer, header: StateHeader) -> AsyncIterator[StoredState]:
-    """A state of the peer inside the block, looked at piece by piece. What was fetched for it is gone once no
-    other look at it is under way: neighbouring segments, and votes of other nodes, have the same states."""
+async def borrow_state(party: Party, claimed: Claimed, header: StateHeader) -> AsyncIterator[StoredState]:
+    """A state of the claimant inside the block, looked at piece by piece. What was fetched for it is gone
+    once no other look at it is under way: neighbouring segments, and votes of other nodes, have the same
+    states. What an audit has fetched stays: the claimant chooses which states it names."""
     refs, book = refer_state(header, party.task.spec.terms.parameter_count), party.task.cases
     book.fetched |= {ref.key for ref in refs if not party.store.has(ref)}
     book.borrowed.update(ref.key for ref in refs)
     try:
-        await fetch_tensors(party, [peer], header)
+        await wait_for(party, claimed.until, fetch_tensors(party, [claimed.peer], header))
         yield await asyncio.to_thread(open_state, party, header)
     finally:
         _give_back(party, [ref.key for ref in refs])
@@ -241,8 +248,8 @@ async def name_step(party: Party, dispute: InnerDispute) -> None:
 async def find_step(party: Party, dispute: InnerDispute) -> int:
     """The step that this node has judged false before, if the posted roots around it are the judged ones.
     Else the first step that lies beyond the limits, from the claimant's own state before it; the one farthest
-    off where none does. Where the states are not shown in half of the time, the first one after which the
-    posted roots part from this node's own."""
+    off where none does. Where the states are not shown in half of the time, be it that they come slowly, the
+    first one after which the posted roots part from this node's own."""
     judged = _find_judged(party, dispute)
     if judged is not None:
         return judged
@@ -252,7 +259,7 @@ async def find_step(party: Party, dispute: InnerDispute) -> int:
         headers = await ask_headers(party, claimed, dict(enumerate(dispute.roots)))
         await judge_steps(party, claimed, headers, found, dispute.clock)
     except (ProtocolFault, EnvironmentFault) as fault:
-        if party.state.head_block < dispute.clock - party.game.terms.windows.respond // 2:
+        if party.state.head_block < get_half_time(party, dispute):
             raise
         party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
         if found:
@@ -274,7 +281,8 @@ def _find_judged(party: Party, dispute: InnerDispute) -> int | None:
 def make_claimed(party: Party, dispute: InnerDispute) -> Claimed:
     """Whose steps are disputed. Raises EnvironmentFault where the claimant has no endpoint."""
     peer = party.state.network.find(get_now(party).seats[dispute.seat].account)
-    return Claimed(peer, dispute.statement.round, dispute.statement.slot, dispute.segment)
+    place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
+    return Claimed(peer, *place, start_waiting(party, get_half_time(party, dispute)))
 
 
 def _find_by_roots(party: Party, dispute: InnerDispute) -> int:

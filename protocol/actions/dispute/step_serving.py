@@ -6,7 +6,7 @@
     StepsAsked --> noted --> the segment, recomputed from its start --> StepsShown --> W, m, v by their roots
 
 What an auditor of the segment asks for is computed beside the node's own claim, what another member asks for
-between two claims.
+between two claims. It is computed once for all of them: who asks later finds it at hand.
 
 The asker checks the answer against the roots that the statement has, or that were posted. It then fetches W,
 m and v by their roots. In a dispute the claimant recomputes the segment without being asked.
@@ -32,7 +32,7 @@ from protocol.actions.dispute.segments import (
     iterate_states,
     restore_own_start,
 )
-from protocol.actions.pruning.windows import list_named
+from protocol.actions.pruning.windows import find_asked_until, list_named
 from protocol.actions.retraining import AUDITS, QUESTIONS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state, keep_state
@@ -131,8 +131,10 @@ def forget(party: Party, name: object) -> None:
 
 
 def list_kept(party: Party) -> frozenset[BlobKey]:
-    """What a record names, and all that is shown. What is named and settled goes by pruning."""
-    return list_named(party.task.claims, party.task.audits.room.book).union(*party.task.cases.shown.values())
+    """What a record names, all that is shown, and what audits under way have fetched. What is named and
+    settled goes by pruning."""
+    book, shown = party.task.audits.room.book, party.task.cases.shown.values()
+    return list_named(party.task.claims, book).union(*shown, *book.held.values())
 
 
 # --- Before a dispute ---------------------------------------------------------------------------------------
@@ -177,19 +179,19 @@ def _find_own_statement(party: Party, index: int, place: int, block: int) -> Sta
 
 async def show_wanted(party: Party, wanted: tuple[int, int]) -> None:
     """Recompute a segment that was asked for, (round, place), and show the state after each step from now on;
-    of what was asked for before only the last segments stay."""
-    index, place = wanted
-    start = find_own_start(party, index, place, party.state.head_block + 1)
-    if start is None:
-        return
+    of what others than auditors asked for only the last segments stay. While it waits its turn an auditor may
+    come to ask for it too."""
+    (index, place), book, retraining = wanted, party.task.cases, party.task.retraining
+    asked = (party.task.task, index, place)
     slot, segment = divmod(place, party.game.terms.segment_count)
-    work, book = (keep_steps, party, (index, slot), segment, start), party.task.cases
-    asker = book.desk.wanted.get((party.task.task, index, place))
-    until = AUDITS if asker is not None and asker.is_auditor else QUESTIONS
-    headers = await party.task.retraining.compute(until, *work)
+    async with retraining.take_turn(lambda: AUDITS if book.desk.is_urgent(asked) else QUESTIONS):
+        start = find_own_start(party, index, place, party.state.head_block + 1)
+        if start is None:
+            return
+        headers = await retraining.run(keep_steps, party, (index, slot), segment, start)
     states = tuple(map(encode_state, headers))
     book.shown["wanted", states] = list_keys(headers)
-    for old in book.desk.offer((party.task.task, index, place), states):
+    for old in book.desk.offer(asked, states):
         await asyncio.to_thread(forget, party, ("wanted", old))
 
 
@@ -216,8 +218,14 @@ def is_served(party: Party, account: str) -> bool:
 
 
 def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
-    """Whether an account was drawn for the segment in any rank, or is the solver that trained it."""
-    state = party.game
+    """Whether an account was drawn for the segment in any rank, or is the solver that trained it. For both
+    only as long as they may have to judge it."""
+    state, game_round = party.game, party.game.rounds.get(asked.round)
+    if game_round is None or asked.slot not in game_round.claims:
+        return False
+    until = find_asked_until(state, game_round, asked.slot, asked.segment)
+    if until is None or party.state.head_block >= until:
+        return False
     if find_solver(state, asked.round, asked.slot) == account:
         return True
     places = product(range(state.terms.draws + 1), range(RANKS))
@@ -239,6 +247,7 @@ async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
         if found is not None:
             pieces = range(0, len(found), STATE_BYTES)
             return StepsShown(tuple(found[at : at + STATE_BYTES] for at in pieces))
+        party.task.retraining.look_again()
         party.wake()
     raise EnvironmentFault(
         what="the steps are not shown now",

@@ -14,8 +14,10 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
+from protocol.actions.dispute.casebook import Steps
 from protocol.actions.dispute.known_statements import get_inner, get_now
 from protocol.actions.dispute.segments import restore_boundary
 from protocol.actions.dispute.step_serving import forget
@@ -25,6 +27,7 @@ from protocol.actions.merge.work import find_work
 from protocol.actions.pruning.kept import Books, list_kept, list_unknown_works
 from protocol.actions.pruning.windows import (
     PruningMemory,
+    find_asked_until,
     find_shown_until,
     is_answerable,
     list_foreign,
@@ -33,7 +36,7 @@ from protocol.actions.pruning.windows import (
     list_stages,
     name_outer,
 )
-from protocol.actions.retraining import AUDITS
+from protocol.actions.retraining import AUDITS, NOBODY, NotWanted
 from protocol.actions.runtime.party import Duty, Party
 from protocol.actions.runtime.states import has_state
 from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
@@ -49,6 +52,10 @@ STRAY_AUDITS = 2
 PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_KINDS, key=str))
 """Kinds of blobs that are deleted at all: a dataset stays."""
 TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
+
+Restored = Iterator[tuple[tuple[int, int], int]]
+"""(round, boundary), and the last block for it: in which an auditor still waits, or the next claim may be
+committed to."""
 
 log = logging.getLogger(__name__)
 
@@ -77,16 +84,18 @@ class Prune:
 @dataclass(frozen=True)
 class RestoreBoundary:
     """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, or the
-    next claim goes on from its moments. until: the last block for it, in which the auditor still waits or the
-    next claim may be committed to."""
+    next claim goes on from its moments. It is left once it is not listed any more."""
 
     round: int
     boundary: int
-    until: int = field(default=AUDITS, compare=False)
 
     async def perform(self, party: Party) -> None:
         """Raises EnvironmentFault where this machine comes to another state than the journal has."""
-        await restore_boundary(party, self.round, self.boundary, self.until)
+        with suppress(NotWanted):
+            await restore_boundary(party, self.round, self.boundary, partial(self._find_until, party))
+
+    def _find_until(self, party: Party) -> int:
+        return party.task.pruning.due.get((self.round, self.boundary), NOBODY)
 
 
 def list_duties(party: Party, block: int) -> Iterator[Duty]:
@@ -95,13 +104,21 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
     stages = (*list_stages(state, block - REORG_BLOCKS), party.task.pruning.begun)
     if stages != party.task.pruning.done:
         yield Prune(stages)
+    due: dict[tuple[int, int], int] = {}
+    for place, until in _list_due(party, state, block):
+        due[place] = min(until, due.get(place, until))
+    party.task.pruning.due = due
+    yield from (RestoreBoundary(*place) for place in due)
+
+
+def _list_due(party: Party, state: GameState, block: int) -> Restored:
     yield from _list_carried(party, state, block)
     for game_round in state.rounds.values():
         if is_answerable(state, game_round, block):
             yield from _list_restored(party, state, game_round, block)
 
 
-def _list_carried(party: Party, state: GameState, block: int) -> Iterator[Duty]:
+def _list_carried(party: Party, state: GameState, block: int) -> Restored:
     """The state whose moments the next claim goes on from: after a fall that of an older round, which was
     pruned."""
     seat = find_seat(state, party.account)
@@ -114,10 +131,10 @@ def _list_carried(party: Party, state: GameState, block: int) -> Iterator[Duty]:
         began = None if newest is None else newest.trained_from
         until = 0 if began is None else began + state.terms.windows.train_min
         # A round may run longer than that. What has no clock any more goes before no answer that has one.
-        yield RestoreBoundary(index, max(boundaries), until if until > block else AUDITS)
+        yield (index, max(boundaries)), until if until > block else AUDITS
 
 
-def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty]:
+def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Restored:
     """Lowest first: each is trained on from the one before it. Of the last one an auditor wants the weights
     alone."""
     slot = find_own_slot(state, game_round, party.account)
@@ -131,20 +148,27 @@ def _list_restored(party: Party, state: GameState, game_round: GameRound, block:
     wanted = {boundary for segment in segments for boundary in (segment, segment + 1)}
     for boundary in sorted(wanted):
         if not has_state(party, work.boundaries[boundary]):
-            yield RestoreBoundary(game_round.index, boundary, until)
+            yield (game_round.index, boundary), until
     last, count = max(work.boundaries), party.task.spec.terms.parameter_count
     if not party.store.has(refer_tensor(work.boundaries[last].weights_root, count)):
-        yield RestoreBoundary(game_round.index, last, until)
+        yield (game_round.index, last), until
 
 
 def forget_steps(party: Party, state: GameState, block: int) -> None:
-    """Stop showing steps that a peer asked for, once their round is over."""
+    """Stop showing steps that a peer asked for, once their round is over, or auditors may ask no more."""
     desk = party.task.cases.desk
     for place, steps in list(desk.shown.items()):
         game_round = state.rounds.get(place[1])
-        if game_round is None or not is_answerable(state, game_round, block):
+        if game_round is None or not _is_asked(state, game_round, place[2], steps, block):
             del desk.shown[place]
             forget(party, ("wanted", steps.roots))
+
+
+def _is_asked(state: GameState, game_round: GameRound, place: int, steps: Steps, block: int) -> bool:
+    """Whether peers may still ask for steps that are shown."""
+    until = find_asked_until(state, game_round, *divmod(place, state.terms.segment_count))
+    is_over = steps.is_auditor and (until is None or until < block)
+    return is_answerable(state, game_round, block) and not is_over
 
 
 # --- Deciding -----------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ WHOLE_ROUNDS = 2
 """The rounds that were opened last: of these everything is kept."""
 NEWEST_GUESSES = 2
 """The newest guesses that a round to come is trained on: of these too."""
+ASKED_AUDITS = 4
+"""Auditors may ask for the steps of a segment for so many `audit_max` from when votes on it count: openings
+are heard for three of them (`get_heard_until`), and then there is time to look."""
 WHOLE_GUESSES = NEWEST_GUESSES + 1
 """And of the one that merges the most claims, among those that can still be right."""
 
@@ -124,6 +127,15 @@ def list_asked_segments(state: GameState, game_round: GameRound, slot: int, bloc
     return list_shown_segments(state, game_round, slot, block - state.terms.windows.audit_max)
 
 
+def find_asked_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
+    """The last block in which auditors of a segment may ask for its steps; None where it is not drawn."""
+    numbers = range(state.terms.draws + 1)
+    draws = [one for one in numbers if get_drawn_segment(state, game_round, slot, one) == segment]
+    starts = [get_votes_from(state, game_round, draw) for draw in draws]
+    lasts = [start + ASKED_AUDITS * state.terms.windows.audit_max for start in starts if start is not None]
+    return max(lasts, default=None)
+
+
 def find_settled(state: GameState, block: int) -> GameRound | None:
     """The newest round whose root nothing replaces any more; None where there is none."""
     found = None
@@ -147,7 +159,8 @@ def _list_round_stages(state: GameState, game_round: GameRound, block: int) -> t
     windows, stages = state.terms.windows, []
     for start in (game_round.closed, game_round.late_from):
         asked = 2 * windows.audit_max + windows.ask
-        lengths = (2 * windows.audit_max, 3 * windows.audit_max, windows.dispute, asked)
+        audits = [count * windows.audit_max for count in (2, 3, ASKED_AUDITS)]
+        lengths = (*audits, windows.dispute, asked)
         stages += [start is None or block <= start + length for length in lengths]
     is_inside = (is_contestable(state, game_round, block), is_answerable(state, game_round, block))
     dealt = (game_round.base_root, game_round.beacon, is_just_dealt(game_round, block))
@@ -221,8 +234,9 @@ class PruningMemory:
     the block in which each was first seen so; foreign: what other tasks of this home name, None until it was
     looked up; begun: (round, basis) of the last claims that were trained, the newest last; possible: slots
     of a closed round whose claims are or may become mergeable, as the votes that this node knows say; merged:
-    the merge that was computed last; unlike_until: up to this round claims and votes were computed with other
-    bits than this machine computes now, -1 where there are none."""
+    the merge that was computed last; due: (round, boundary) of what is to be trained again now, and the last
+    block for each; unlike_until: up to this round claims and votes were computed with other bits than this
+    machine computes now, -1 where there are none."""
 
     done: object = None
     strays: dict[BlobKey, int] = field(default_factory=dict)
@@ -230,6 +244,7 @@ class PruningMemory:
     begun: tuple[tuple[int, bytes], ...] = ()
     possible: tuple[int, frozenset[int]] | None = None
     merged: MergeKey | None = None
+    due: dict[tuple[int, int], int] = field(default_factory=dict)
     unlike_until: int = -1
 
     def note_work(self, index: int, basis: bytes) -> None:

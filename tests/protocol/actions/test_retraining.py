@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from protocol.actions.retraining import AUDITS, QUESTIONS, Retraining
+from protocol.actions.retraining import AUDITS, NOBODY, QUESTIONS, NotWanted, Retraining
 
 
 async def test_what_is_due_first_goes_first_also_between_two_pieces_of_work() -> None:
@@ -135,3 +135,37 @@ async def test_an_answer_that_comes_while_the_last_segment_is_trained_has_time_a
     retraining.end_own()
     retraining.close()
     assert done == [0]
+
+
+async def test_what_gets_a_clock_while_it_waits_goes_before_what_has_time() -> None:
+    """Nobody waited for the first one when it came; now an auditor does."""
+    retraining, done, until = Retraining(), list[str](), AUDITS
+    tasks = list[asyncio.Task[None]]()
+    async with retraining.take_turn(1):
+        for name, clock in (("raised", lambda: until), ("steps", AUDITS - 1)):
+            tasks.append(asyncio.create_task(retraining.compute(clock, done.append, name)))
+            await asyncio.sleep(0)
+        until = 9
+    await asyncio.gather(*tasks)
+    retraining.close()
+    assert done == ["raised", "steps"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_what_nobody_waits_for_any_more_stops_between_two_pieces(is_first: bool) -> None:
+    """Also where it becomes so while it gives way to an answer."""
+    retraining, until = Retraining(), AUDITS
+
+    def leave() -> None:
+        nonlocal until
+        until = NOBODY
+
+    with pytest.raises(NotWanted):
+        async with retraining.take_turn(lambda: until) as turn:
+            answering = asyncio.create_task(asyncio.sleep(0) if is_first else retraining.compute(9, leave))
+            await asyncio.sleep(0)
+            if is_first:
+                leave()
+            await retraining.give_way(turn)
+    await asyncio.wait_for(answering, 5)
+    retraining.close()

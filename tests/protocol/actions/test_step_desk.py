@@ -4,7 +4,6 @@ import asyncio
 
 from protocol.actions.dispute.casebook import (
     MAX_GRANTED,
-    MAX_GRANTED_OTHERS,
     MAX_SHOWN,
     MAX_WANTED,
     Asker,
@@ -57,41 +56,47 @@ def test_find_an_auditor_goes_before_all_others_though_they_fill_the_desk() -> N
     assert desk.wanted[TASK, 0, 12] == auditor("drawn too"), "what a member asked for is the auditor's now"
 
 
-def test_offer_an_auditor_has_its_share_a_round_and_all_others_one_together() -> None:
+def test_offer_others_have_one_share_a_round_together() -> None:
     desk = StepDesk()
-    for segment in range(MAX_GRANTED):
-        desk.find(auditor("alice"), TASK, 0, segment)
-        serve(desk)
-    desk.find(auditor("alice"), TASK, 0, 99)
-    assert not desk.wanted, "its share of this round is used"
-    desk.find(auditor("alice"), TASK, 1, 99)
-    assert list(desk.wanted) == [(TASK, 1, 99)]
-    serve(desk)
-    for segment in range(MAX_GRANTED_OTHERS + 2):
+    for segment in range(MAX_GRANTED + 2):
         desk.find(member(f"member {segment}"), TASK, 0, 10 + segment)
-        assert bool(desk.wanted) == (segment < MAX_GRANTED_OTHERS)
+        assert bool(desk.wanted) == (segment < MAX_GRANTED)
         serve(desk)
+    desk.find(member("member"), TASK, 1, 9)
+    assert list(desk.wanted) == [(TASK, 1, 9)]
 
 
-def test_offer_only_the_last_segments_stay() -> None:
-    for is_auditor, most in MAX_SHOWN.items():
-        desk, gone = StepDesk(), []
-        for segment in range(most + 2):
-            desk.find(Asker(f"account {segment}", is_auditor), TASK, 0, segment)
-            gone += desk.offer((TASK, 0, segment), (bytes([segment]) * 32,))
-        assert gone == [(bytes([segment]) * 32,) for segment in range(2)]
-        assert len(desk.shown) == most
+def test_offer_of_what_others_ask_for_only_the_last_segments_stay() -> None:
+    desk, gone = StepDesk(), []
+    for segment in range(MAX_SHOWN + 2):
+        desk.find(member(f"account {segment}"), TASK, 0, segment)
+        gone += desk.offer((TASK, 0, segment), (bytes([segment]) * 32,))
+    assert gone == [(bytes([segment]) * 32,) for segment in range(2)]
+    assert len(desk.shown) == MAX_SHOWN
 
 
 def test_offer_what_an_auditor_looks_at_stays_whatever_others_ask_for() -> None:
+    """It fetches the states. Members and auditors of other segments ask for more than ever was kept."""
     desk = StepDesk()
     desk.find(member("early"), TASK, 0, 3)
     serve(desk)
     assert desk.find(auditor("honest"), TASK, 0, 3) is not None, "now it fetches the states"
-    for number in range(MAX_GRANTED_OTHERS):
-        desk.find(member(f"evil {number}"), TASK, 0, 10 + number)
+    for number in range(12):
+        desk.find(member(f"member {number}"), TASK, 0, 10 + number)
+        desk.find(auditor(f"auditor {number}"), TASK, number % 3, 50 + number)
         serve(desk)
     assert desk.find(auditor("honest"), TASK, 0, 3) is not None
+
+
+def test_find_auditors_of_a_segment_share_one_computation() -> None:
+    """Two draws of three rounds: all three ranks ask for each of the six segments, twice."""
+    desk, trained = StepDesk(), list[object]()
+    for rank in (0, 1, 2) * 2:
+        for place in [(TASK, index, segment) for index in range(3) for segment in range(2)]:
+            if desk.find(auditor(f"rank {rank} of {place}"), *place) is None:
+                trained += list(desk.wanted)
+                serve(desk)
+    assert len(trained) == len(set(trained)) == 6
 
 
 async def test_what_members_ask_for_waits_for_the_own_claim_and_what_auditors_ask_for_does_not() -> None:

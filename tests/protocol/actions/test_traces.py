@@ -1,6 +1,5 @@
 """The trace of a step from the claimant's disk to a challenger's eyes, over real HTTPS."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -199,14 +198,6 @@ async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, c
             assert trace.received_bytes == received
         await trace.fetch(WIDE)
         assert trace.received_bytes == received, "what is here is not fetched again"
-
-
-async def test_make_provider_fetches_for_another_thread(claimant: Party, challenger: Party) -> None:
-    trace_root = keep(claimant.store)
-    async with look(claimant, challenger, trace_root) as trace:
-        get_buffer = trace.make_provider()
-        found = await asyncio.to_thread(lambda: [get_buffer(number) for number in (4, 1)])
-    assert is_same(found[0], 4) and is_same(found[1], 1)
 
 
 async def test_fetched_tensors_make_room_for_others(claimant: Party, challenger: Party) -> None:

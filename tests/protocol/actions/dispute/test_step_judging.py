@@ -116,13 +116,13 @@ async def test_what_one_look_has_fetched_stays_until_the_last_look_is_over(
         audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
         party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
         header = get_finished(owner, 0).boundaries[1]
-        peer = Peer(owner.account, "https://127.0.0.1:1", bytes(32))
+        claimed = Claimed(Peer(owner.account, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
 
         async def fetch(*_: Any) -> None:
             keep_state(party, load_state(owner, header))
 
         monkeypatch.setattr(step_judging, "fetch_tensors", fetch)
-        first, second = borrow_state(party, peer, header), borrow_state(party, peer, header)
+        first, second = borrow_state(party, claimed, header), borrow_state(party, claimed, header)
         await first.__aenter__()
         await second.__aenter__()
         await first.__aexit__(None, None, None)

@@ -148,7 +148,8 @@ async def test_what_an_auditor_waits_for_goes_before_answers_with_far_clocks(tmp
         dispute(stage, party, *((index, SEGMENTS - 1, CLOCK) for index in range(1, 5)))
         answering = asyncio.create_task(answer_all(party))
         await asyncio.sleep(0)
-        await RestoreBoundary(0, 1, until=party.state.head_block + 100).perform(party)
+        party.task.pruning.due = {(0, 1): party.state.head_block + 100}
+        await RestoreBoundary(0, 1).perform(party)
         assert has_state(party, get_finished(party, 0).boundaries[1])
         chain: Any = party.chain
         answered = len(chain.sent)

@@ -3,6 +3,7 @@ block of each; and an auditor that lost its ends answers an ask."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import torch
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute import asking
 from protocol.actions.dispute.answering import post_roots
-from protocol.actions.dispute.casebook import CaseBook, Compute, OwnReplay
+from protocol.actions.dispute.casebook import Asker, CaseBook, Compute, OwnReplay
 from protocol.actions.dispute.judging_work import get_openings, make_delta
 from protocol.actions.dispute.segments import restore_boundary
 from protocol.actions.dispute.step_serving import (
@@ -29,6 +30,7 @@ from protocol.actions.dispute.step_serving import (
 from protocol.actions.merge.work import get_finished, open_boundary
 from protocol.actions.pruning import pruning_duties
 from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune, RestoreBoundary
+from protocol.actions.pruning.windows import ASKED_AUDITS
 from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
@@ -236,14 +238,47 @@ async def test_steps_that_a_member_asks_for_are_trained_from_a_start_on_disk(tmp
         assert not party.task.cases.shown and len(party.store.list_keys(BlobKind.TENSOR)) <= 2
 
 
-async def test_a_boundary_is_due_while_its_auditors_still_wait_for_it(tmp_path: Path) -> None:
+async def test_a_boundary_is_due_while_its_auditors_still_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with open_solver(tmp_path) as (stage, party):
         draw_late(stage)
         game, slot = party.game, stage.get_slot(1)
-        due = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        list_due(party)
         drawn = [get_drawn(game, 0, slot, game.terms.draws, rank) for rank in range(3)]
         waits = [compute_serving_until(game, one.place, stage.world.block) for one in drawn if one]
-        assert due and max(one.until for one in due) <= min(waits)
+        due = party.task.pruning.due
+        assert due and max(due.values()) <= min(waits)
+        carried = [(place, AUDITS) for place in due]
+        monkeypatch.setattr(pruning_duties, "_list_carried", lambda *_: carried)
+        list_due(party)
+        assert party.task.pruning.due == due, "it waited without a clock, and an auditor has one"
+
+
+async def test_a_boundary_that_nobody_waits_for_any_more_is_left(tmp_path: Path) -> None:
+    """Its auditors gave up while it waited: their block is over, so it would go before each answer."""
+    async with open_solver(tmp_path) as (stage, party):
+        draw_late(stage)
+        done: list[str] = []
+
+        def train(*arguments: Any) -> Any:
+            done.append("boundary")
+            return train_segment(*arguments)
+
+        party.task.cases.compute = Compute(train=train)
+        *_, boundary = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+        retraining, windows = party.task.retraining, party.game.terms.windows
+        async with retraining.take_turn(0):
+            restoring = asyncio.create_task(boundary.perform(party))
+            while len(retraining._entered) < 2:
+                await asyncio.sleep(0)
+            jump(stage, stage.world.block + 2 * windows.audit_max + 1)
+            assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
+            clock = party.state.head_block + windows.train_min
+            answering = asyncio.create_task(retraining.compute(clock, done.append, "answer"))
+            await asyncio.sleep(0)
+        await asyncio.gather(restoring, answering)
+        assert done == ["answer"]
 
 
 async def test_who_was_drawn_for_a_segment_is_an_auditor_of_it(tmp_path: Path) -> None:
@@ -256,8 +291,28 @@ async def test_who_was_drawn_for_a_segment_is_an_auditor_of_it(tmp_path: Path) -
         assert is_auditor(party, account, here) and is_auditor(party, party.account, here)
         assert not is_auditor(party, account, StepsAsked(TASK, 0, slot, drawn.segment + 1))
         assert not is_auditor(party, account, StepsAsked(TASK, 1, slot, drawn.segment))
+        beyond = StepsAsked(TASK, 0, slot, SEGMENTS + drawn.segment)
+        assert not is_auditor(party, party.account, beyond), "it would be a segment of the next slot"
         others = {seat.account for seat in game.seats.values()} - {party.account}
         assert any(not is_auditor(party, one, here) for one in others)
+        jump(stage, stage.world.block + ASKED_AUDITS * game.terms.windows.audit_max + 2)
+        assert not is_auditor(party, account, here), "no judgement hangs on it any more"
+
+
+async def test_steps_for_an_auditor_stay_until_it_may_ask_no_more(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party):
+        draw_late(stage)
+        slot, desk, states = stage.get_slot(1), party.task.cases.desk, (b"s" * 32,)
+        place = slot * SEGMENTS + find_late_segment(party.game, slot)
+        until = stage.world.block + ASKED_AUDITS * party.game.terms.windows.audit_max
+        desk.find(Asker("auditor", is_auditor=True), TASK, 0, place)
+        desk.offer((TASK, 0, place), states)
+        party.task.cases.shown["wanted", states] = frozenset()
+        for block, is_shown in ((until + REORG_BLOCKS, True), (until + REORG_BLOCKS + 1, False)):
+            jump(stage, block)
+            (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
+            await prune.perform(party)
+            assert bool(desk.shown) == bool(party.task.cases.shown) == is_shown
 
 
 def draw_nothing_late(stage: Stage) -> None:
@@ -331,5 +386,4 @@ def test_carried_moments_whose_clock_is_over_go_after_all_answers(
     state: Any = SimpleNamespace(rounds=rounds, next_round=2, terms=terms)
     for name, answer in (("find_seat", object()), ("find_carried_round", 0), ("has_state", False)):
         monkeypatch.setattr(pruning_duties, name, lambda *_, answer=answer: answer)
-    (due,) = pruning_duties._list_carried(party, state, block)
-    assert isinstance(due, RestoreBoundary) and (due.boundary, due.until) == (4, until)
+    assert list(pruning_duties._list_carried(party, state, block)) == [((0, 4), until)]

@@ -1,0 +1,59 @@
+"""How long a claimant is waited for: until a block, however much of what it owes is on its way.
+
+A claimant that shows its states slowly raises no fault for hours, and what its opponent must do in a dispute
+is due by a block. So slow is what silent is: at that block the node gives up what still is on its way, and
+goes by what it knows.
+
+What this node itself computes meanwhile is not the claimant's to answer for. It is not cut off, and in the
+judging of steps it moves the block.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from protocol.actions.runtime.party import Party
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import InnerDispute
+
+LOOK_S = 0.25
+"""Between two looks at the chain. What is shown as fast counts at any block."""
+NEVER = 1 << 62
+"""A block that never comes."""
+
+Shown = TypeVar("Shown")
+
+
+async def wait_for(party: Party, until: int, asking: Awaitable[Shown]) -> Shown:
+    """What the claimant shows. Raises EnvironmentFault where it has not shown it when the chain is at block
+    `until`: then the asking has ended."""
+    task = asyncio.ensure_future(asking)
+    try:
+        while True:
+            await asyncio.wait({task}, timeout=LOOK_S)
+            if task.done():
+                return task.result()
+            if party.state.head_block >= until:
+                raise _make_slow(until)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _make_slow(until: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a claimant shows too slowly what it owes",
+        expected=f"all of it before block {until}",
+        actual="a part at most",
+        remedy="Nothing: it counts as not shown.",
+    )
+
+
+def get_half_time(party: Party, dispute: InnerDispute) -> int:
+    """The block from which on the opener goes by what it knows: half of its turn is left."""
+    return dispute.clock - party.game.terms.windows.respond // 2
+
+
+def start_waiting(party: Party, until: int) -> int:
+    """`until`, but one block more than now at least: a node may have been down."""
+    return max(until, party.state.head_block + 1)

@@ -1,0 +1,100 @@
+"""The inside states of a claimant's segment are what it says: they may be those of an audit under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from protocol.actions.audit.replaying import audit
+from protocol.actions.dispute import step_judging
+from protocol.actions.dispute.casebook import CaseBook
+from protocol.actions.dispute.step_judging import Claimed, borrow_state
+from protocol.actions.merge.merge_records import ClaimBook
+from protocol.actions.runtime.states import has_state
+from protocol.adapters.blobs import BlobKind
+from protocol.adapters.wire.session import Peer
+from protocol.compute.program.step import train_segment
+from protocol.spec.containers import StateHeader
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.statements import VoteWord
+from tests.protocol.actions.audit.stage import TASK, Node, Twist, make_solver, make_stage
+from tests.protocol.actions.merge.stage import get_corpus
+from tests.protocol.actions.specs import get_spec
+
+EndLook = Callable[[], Awaitable[None]]
+
+
+def make_party(node: Node) -> Any:
+    """What a look at a state needs of the node of an auditor."""
+    books = {"claims": ClaimBook(node.journal, TASK), "cases": CaseBook(node.journal, TASK)}
+    task = SimpleNamespace(spec=get_spec(), corpus=get_corpus(), audits=node.audits, **books)
+    return SimpleNamespace(store=node.store, task=task, state=SimpleNamespace(head_block=0))
+
+
+def end_while_replaying(node: Node, end_look: EndLook) -> None:
+    loop = asyncio.get_running_loop()
+
+    def train(*arguments: Any) -> Any:
+        asyncio.run_coroutine_threadsafe(end_look(), loop).result()  # type: ignore[arg-type]
+        return train_segment(*arguments)
+
+    node.room.train = train
+
+
+def end_while_comparing(node: Node, end_look: EndLook) -> None:
+    fetch: Any = node.client.fetch_from_any
+
+    async def fetch_later(peers: Any, ref: Any) -> Any:
+        if ref.key.kind is BlobKind.DELTA:
+            await end_look()
+        return await fetch(peers, ref)
+
+    node.client.fetch_from_any = fetch_later  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "end_when", "word"),
+    [(0, end_while_replaying, VoteWord.ACCEPT), (1, end_while_comparing, VoteWord.REJECT_STATE)],
+)
+async def test_what_an_audit_has_fetched_stays_when_a_look_at_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int, end_when: Any, word: VoteWord
+) -> None:
+    """ahead: 0 for the start of the drawn segment, 1 for its end, which is another one than the own."""
+    segment = make_stage().get_drawn().segment
+    stage = make_stage(Twist(boundary=segment + 1) if ahead else Twist())
+    drawn = stage.get_drawn()
+    solver = make_solver(stage, tmp_path)
+    auditor = Node(stage, stage.find_seed(drawn.seat.account), tmp_path / "auditor")
+    async with solver.run(), auditor.run():
+        party, header = make_party(auditor), stage.claim.headers[drawn.segment + ahead]
+        silence = asyncio.Event()
+
+        async def fetch(*_: Any) -> None:
+            await silence.wait()
+            raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
+
+        monkeypatch.setattr(step_judging, "fetch_tensors", fetch)
+        looking = asyncio.create_task(look(party, header))
+        while not party.task.cases.fetched:
+            await asyncio.sleep(0)
+
+        async def end_look() -> None:
+            silence.set()
+            with pytest.raises(EnvironmentFault, match="silent"):
+                await looking
+
+        end_when(auditor, end_look)
+        vote = await audit(auditor.room, drawn)
+        assert vote is not None and vote.word == word and looking.done()
+        assert has_state(party, header) and not auditor.room.book.held
+
+
+async def look(party: Any, header: StateHeader) -> None:
+    claimed = Claimed(Peer("0x" + "9" * 40, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
+    async with borrow_state(party, claimed, header):
+        raise AssertionError("it shows nothing")
