@@ -161,7 +161,8 @@ async def load_weights(
         what=f"no peer serves {choice}",
         expected=f"its bytes from one of {len(peers)} announced nodes",
         actual=last,
-        remedy="Try again while nodes of the task are up: each that took part serves its models.",
+        remedy="Try again while a solver or a whistleblower of the task is up: these keep its models. Where "
+        "a node of this home works on another task now, stop it first: then the home's own models are read.",
     )
 
 

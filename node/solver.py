@@ -26,7 +26,7 @@ ROOMS: tuple[ListDuties, ...] = (
 """What a solver does."""
 
 
-async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> None:
-    """Solve `task` until it is closed. Raises as `play` does."""
+async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> bool:
+    """Solve `task` until it is closed or the seat has left. Returns and raises as `play` does."""
     async with open_party(config) as party:
-        await play(party, task, ROOMS, wish or SeatWish(SeatRole.SOLVER))
+        return await play(party, task, ROOMS, wish or SeatWish(SeatRole.SOLVER))

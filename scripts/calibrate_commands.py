@@ -80,6 +80,8 @@ from scripts.tasks import find_game
 ROOT = Path(__file__).resolve().parents[1]
 BYTES_PER_ELEMENT = 12
 """W, m and v of a state."""
+LIMIT_KEYS = ("tau_m", "tau_v", "tau_w")
+"""Which limit each of QUANTITIES is compared with."""
 SEED = 1
 """Which way weights are shaken."""
 
@@ -182,11 +184,11 @@ def measure(
     configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
     workplace = write_workplace(folder, spec.training, data, segments)
-    say(f"{len(segments)} segments on {len(configurations)} kernel configurations")
+    say(f"segments: {len(segments)}; kernel configurations: {len(configurations)}")
     terms = spec.terms
     kept = keep_well_conditioned(make_starts(workplace, terms.outer_learning_rate, terms.outer_momentum))
     if len(kept) < len(segments):
-        say(f"{len(segments) - len(kept)} segments are ill-conditioned: left out")
+        say(f"ill-conditioned segments, left out: {len(segments) - len(kept)}")
     for configuration in configurations:
         say(configuration.name)
         start_worker(workplace, configuration)
@@ -339,8 +341,8 @@ def run_calibrate(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         profile = measure(Path(folder), spec, data, segments, operator, console.say)
     write_profile(options.out, profile, key)
-    for name, value in zip(QUANTITIES, compute_maxima(profile), strict=True):
-        console.say(f"largest distance of {name}: {float(value):.3g}")
+    for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, compute_maxima(profile), strict=True):
+        console.say(f"largest distance of {name}, to be compared with {limit}: {float(value):.3g}")
     console.say(f"signed by {operator}: {options.out}")
 
 

@@ -48,6 +48,10 @@ from scripts.tasks import (
 )
 
 NO_ACCOUNT = "0x" + 40 * "0"
+ROLE_NAMES = ("solvers", "verifiers", "whistleblowers")
+SHORT_NAMES = ("solve", "verify", "watch")
+"""The same by their commands, on a narrow terminal."""
+WIDE_COLUMNS = 100
 
 
 async def tell_status(chain: GameChain, account: str, console: Console) -> None:
@@ -55,7 +59,7 @@ async def tell_status(chain: GameChain, account: str, console: Console) -> None:
     account, pace = account.lower(), await read_pace(chain)
     state = await read_state(chain, account)
     show = console.rich.print
-    show(_make_task_table(state))
+    show(_make_task_table(state, ROLE_NAMES if console.rich.width >= WIDE_COLUMNS else SHORT_NAMES))
     for line in _list_notes(state):
         show(line, markup=False)
     show(await _make_money_table(chain, account, state))
@@ -71,11 +75,12 @@ async def tell_status(chain: GameChain, account: str, console: Console) -> None:
         show(_make_escrow_table(own, pace))
 
 
-def _make_task_table(state: ChainState) -> Table:
+def _make_task_table(state: ChainState, roles: Sequence[str]) -> Table:
+    """roles: headings of the columns that count seats."""
     table = Table(title=f"Tasks at block {state.head_block}", title_justify="left")
     # An id that is cut short names nothing.
     table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
-    for name in ("rounds", "status", "solve", "verify", "watch", "escrow left"):
+    for name in ("rounds opened", "status", *roles, "escrow left"):
         table.add_column(name, overflow="fold")
     for task, game in state.games.items():
         table.add_row(*_describe_task(task, game, state.head_block + 1))
@@ -186,7 +191,7 @@ async def make_home(options: argparse.Namespace, console: Console) -> None:
     read_game_deployment(options.deployment)
     if options.devnet:
         # First of all: a wrong --rpc-url must not get into the configuration.
-        await _read_balance(config, NO_ACCOUNT)
+        await _read_balances(config, NO_ACCOUNT)
     password = _ask_password(options)
     key = create_home(options.home, config, password, is_devnet=options.devnet)
     console.say(f"account {key.address} in {options.home}")
@@ -220,24 +225,24 @@ def _ask_password(options: argparse.Namespace) -> str:
 
 
 async def _fund_again(home: Path, console: Console) -> None:
-    """Finish a home of a test network whose account got nothing, since the chain did not answer. Raises
-    InvalidInput where it has money."""
+    """Give the account of a test network's home what it lacks: the chain did not answer when it was made, or
+    its coin is spent. Raises InvalidInput where it has money."""
     config = read_config(home)
-    has_wei = await _read_own_balance(config, home / CONFIG_FILE)
-    if has_wei:
+    coin_wei, token_wei = await _read_own_balances(config, home / CONFIG_FILE)
+    if coin_wei and token_wei:
         raise InvalidInput(
             what="this home is made already, and its account has money",
-            expected="an account without tokens",
-            actual=f"{format_tokens(has_wei)} in {config.account}",
+            expected="an account without coin or without tokens",
+            actual=f"{format_tokens(token_wei)} and coin in {config.account}",
             where=str(home),
             remedy="Use the home as it is, or choose another --home.",
         )
     await _fund(config, config.account, console)
 
 
-async def _read_own_balance(config: HomeConfig, path: Path) -> int:
+async def _read_own_balances(config: HomeConfig, path: Path) -> tuple[int, int]:
     try:
-        return await _read_balance(config, config.account)
+        return await _read_balances(config, config.account)
     except EnvironmentFault as fault:
         raise EnvironmentFault(
             what=fault.what,
@@ -249,19 +254,22 @@ async def _read_own_balance(config: HomeConfig, path: Path) -> int:
         ) from fault
 
 
-async def _read_balance(config: HomeConfig, address: str) -> int:
-    """Tokens of an account in wei, by the chain and the deployment that a configuration names."""
+async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:
+    """Coin and tokens of an account in wei, by the chain and the deployment that a configuration names."""
     async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
-        return int(await chain.token.balance_of(address))
+        return await chain.connection.balance_of(address), int(await chain.token.balance_of(address))
 
 
 async def _fund(config: HomeConfig, address: str, console: Console) -> None:
-    """Give an account of a test network money, unless it has some."""
+    """Give an account of a test network coin, and tokens where it has none; nothing where it has both."""
+    coin_wei, has_wei = await _read_balances(config, address)
+    if coin_wei and has_wei:
+        return
+    token_wei = 0 if has_wei else devnet.GRANT_TOKEN_WEI
     async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
-        if await chain.token.balance_of(address):
-            return
-        await devnet.fund(chain.connection, chain.deployment, [address])
-    console.say(f"funded with {format_tokens(devnet.GRANT_TOKEN_WEI)} and coin for gas")
+        await devnet.fund(chain.connection, chain.deployment, [address], token_wei=token_wei)
+    tokens = f"{format_tokens(token_wei)} and " if token_wei else ""
+    console.say(f"funded with {tokens}coin for gas")
 
 
 def run_status(options: argparse.Namespace) -> None:

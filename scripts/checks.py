@@ -26,7 +26,7 @@ def refuse_bad_terms(terms: GameTerms, limits: DeploymentLimits, remedy: str) ->
     if refusal is None:
         return
     raise InvalidInput(
-        what=f"the task breaks a limit of deployments of preset {limits.name} ({refusal.name})",
+        what=f"the task breaks a limit of deployments of preset {limits.name}",
         expected=refusal.expected,
         actual=refusal.actual,
         where=name_key(str(refusal.expected).split()[0]),

@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
 from protocol.adapters.chain.abi import Entry, Parameter, encode_values, load_abi, load_bytecode
+from protocol.adapters.chain.chain_client import GameChain, read_limits
 from protocol.adapters.chain.connection import Connection, check_deployment
 from protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
@@ -32,6 +33,7 @@ from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
+from scripts.failures import render_error
 from scripts.paths import read_path
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
@@ -243,15 +245,51 @@ async def deploy_game(
 async def deploy_game_once(
     connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
 ) -> GameDeployment:
-    """The deployment at `path` where it is there and stands on this chain, else a new one, written to
-    `path`."""
+    """The deployment at `path` where it is there and stands on this chain, else a new one, written to `path`.
+    Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
+    asked = {name: options[name] for name in ("token", "with_drand") if name in options}
+    found = await find_game(connection, path, limits, **asked)
+    if found is None:
+        found = await deploy_game(connection, signer, limits, **options)
+        write_game_deployment(path, found)
+    return found
+
+
+async def find_game(
+    connection: Connection, path: Path, limits: DeploymentLimits, *, token: str = "", with_drand: bool = False
+) -> GameDeployment | None:
+    """The deployment at `path`, None where it is not there or does not stand on this chain. Raises
+    InvalidInput where it is not the one that is asked for."""
     try:
         found = read_game_deployment(path)
         await check_deployment(connection, found)
     except InvalidInput:
-        found = await deploy_game(connection, signer, limits, **options)
-        write_game_deployment(path, found)
+        return None
+    await _refuse_other(GameChain(connection, found, None), path, limits, token, with_drand)
     return found
+
+
+async def _refuse_other(
+    chain: GameChain, path: Path, limits: DeploymentLimits, token: str, with_drand: bool
+) -> None:
+    """Raises InvalidInput where a deployment has other limits, another token or another randomness. token:
+    empty where it is of no weight which one."""
+    actual, own = await read_limits(chain.tasks), chain.deployment.token
+    has_drand = await chain.randomness.drand_round((await chain.head()).timestamp_s) != 0
+    words = {True: "draws with drand", False: "draws without drand"}
+    for is_same, expected, found in (
+        (replace(actual, name=limits.name) == limits, f"limits {limits.name}", f"limits {actual.name}"),
+        (token.lower() in ("", own), f"token {token}", f"token {own}"),
+        (with_drand == has_drand, words[with_drand], words[has_drand]),
+    ):
+        if not is_same:
+            raise InvalidInput(
+                what="the contracts are there already, and are not those that are asked for",
+                expected=expected,
+                actual=found,
+                where=str(path),
+                remedy="Nobody can change them: use them as they are, or name another file by --out.",
+            )
 
 
 def default_game_path(chain_id: int) -> Path:
@@ -277,7 +315,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return asyncio.run(_run(options))
     except TouchstoneError as error:
-        print(error, file=sys.stderr)
+        print(render_error(error), file=sys.stderr)
         return 2
 
 
@@ -287,11 +325,13 @@ async def _run(options: argparse.Namespace) -> int:
     try:
         path = options.out or default_game_path(await connection.chain_id())
         limits = LIMITS[options.limits]
-        asked = {"token": options.token, "with_drand": options.drand}
-        await deploy_game_once(connection, key, path, limits, **asked)
+        asked: dict[str, Any] = {"token": options.token, "with_drand": options.drand}
+        found = await find_game(connection, path, limits, **asked)
+        if found is None:
+            write_game_deployment(path, await deploy_game(connection, key, limits, **asked))
     finally:
         await connection.close()
-    print(f"wrote {path}")
+    print(f"wrote {path}" if found is None else f"found in {path}, nothing changed")
     return 0
 
 

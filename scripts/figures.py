@@ -28,6 +28,7 @@ ToUnits = Callable[[type, Mapping[str, Any]], Mapping[str, Any]]
 """(kind, table): the values of a table in the units of its dataclass."""
 
 
+MISSING_KEY = "the key is missing"
 REMEDY = "Correct it there; `touchstone task example` writes a whole file."
 
 
@@ -70,7 +71,7 @@ def build_container(
         if name in table:
             arguments[name] = _convert(types[name], table[name], path, where + name, to_units)
         elif not _has_default(field):
-            raise malformed(path, where + name, _describe(types[name]), "nothing")
+            raise malformed(path, where + name, _describe(types[name]), MISSING_KEY)
     return kind(**arguments)
 
 

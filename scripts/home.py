@@ -6,7 +6,7 @@ The configuration holds no secret; a password file is named there, never read in
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs, toml
 
@@ -29,6 +29,8 @@ Limits = Literal["12s", "2s", "local"]
 """Presets of a deployment's limits, by the time of a block."""
 Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
 """Empty before there is a key."""
+BEGIN = "Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME."
+FINISH = "Run `touchstone init` with the same --home: it goes on with the key that is there."
 
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +80,8 @@ def is_whole(home: Path) -> bool:
 
 
 def refuse_whole(home: Path) -> None:
-    """Raises InvalidInput where there is nothing left to make of a home."""
+    """Raises InvalidInput where there is nothing left to make of a home, or it can be none."""
+    _require_folder(home)
     if is_whole(home):
         raise InvalidInput(
             what="this home is made already",
@@ -92,13 +95,14 @@ def refuse_whole(home: Path) -> None:
 def read_config(home: Path) -> HomeConfig:
     """The configuration in `home`. Raises InvalidInput where it is missing or malformed, with the key."""
     path = home / CONFIG_FILE
+    _require_folder(home)
     if not path.is_file():
         raise InvalidInput(
-            what="this folder is no home, or a half-made one",
+            what="this home is half-made" if has_key(home) else "this folder is no home",
             expected=f"{CONFIG_FILE}, written by `touchstone init`",
             actual="no such file",
             where=str(path),
-            remedy="Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME.",
+            remedy=FINISH if has_key(home) else BEGIN,
         )
     try:
         config = toml.decode(path.read_bytes(), type=HomeConfig)
@@ -124,11 +128,25 @@ def check_config(config: HomeConfig) -> HomeConfig:
         ) from error
 
 
+def _require_folder(home: Path) -> None:
+    """Raises InvalidInput where something else has the home's path."""
+    if home.exists() and not home.is_dir():
+        raise InvalidInput(
+            what="the home is no folder",
+            expected="a folder",
+            actual="a file",
+            where=str(home),
+            remedy="Choose another --home.",
+        )
+
+
 def _malformed(path: str, actual: str) -> InvalidInput:
     key = _find_key(actual)
+    *others, last = get_args(Limits)
+    keys = f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type"
     return InvalidInput(
         what="the configuration is malformed",
-        expected=f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type",
+        expected=f"{', '.join(others)} or {last}" if key == "limits" else keys,
         actual=actual,
         where=f"{path}, {key}" if key else path,
         remedy="Correct this key." if key else "Correct the file.",

@@ -107,10 +107,10 @@ def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[
     yield from _list_roles(now, seat, block)
     yield from _list_rounds(now, seat, block, pace)
     for question in list_questions(now, seat.number):
-        yield f"a question on round {question.statement.round + 1}, until {pace.show_block(question.clock)}"
+        yield f"a question on round {question.statement.round}, until {pace.show_block(question.clock)}"
     for contest in now.contests.values():
         if contest.round >= seat.settled:
-            yield f"a contest of round {contest.round + 1}, until {pace.show_block(contest.clock)} or longer"
+            yield f"a contest of round {contest.round}, until {pace.show_block(contest.clock)} or longer"
 
 
 def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
@@ -127,13 +127,13 @@ def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator
             continue
         until = get_duty_until(now, game_round)
         if until is None:
-            yield f"round {index + 1} has no root yet"
+            yield f"round {index} has no root yet"
         elif until >= block:
-            yield f"round {index + 1}, until {pace.show_block(until)}"
+            yield f"round {index}, until {pace.show_block(until)}"
     may_open = get_live_round(now) is not None or is_start_alive(now, block)
     for index, pool in sorted(now.pools.items()):
         if may_open and now.next_round <= index < now.terms.rounds and is_held(pool, seat):
-            yield f"round {index + 1} is to come, and its pool is frozen"
+            yield f"round {index} is to come, and its pool is frozen"
 
 
 def tell_release(holding: Holding) -> str:
@@ -199,9 +199,9 @@ async def leave(chain: GameChain, name: str, console: Console, *, is_agreed: boo
     await send(chain.tasks.leave(task, seat.number))
     after = await read_state(chain, chain.address)
     holding = find_holding(after.games[task], seat, await read_pace(chain))
-    release = f"is held by {tell_release(holding)}" if holding.held_by else tell_release(holding)
+    release = f"is held by {tell_release(holding)}" if holding.held_by else "can be taken out now"
     console.say(f"{show_seat(seat)} leaves; its stake of {format_tokens(holding.stake_wei)} {release}")
-    console.say("Next: touchstone withdraw --wait")
+    console.say(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
 
 
 def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
@@ -230,14 +230,21 @@ def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
 # --- Out ----------------------------------------------------------------------------------------------------
 async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> None:
     """Take out all credit, and before that the stakes of own seats that nothing holds. is_waiting: wait for
-    those of seats that have left, and of tasks that are over. Raises InvalidInput where nothing comes out."""
+    those of seats that have left, and of tasks that are over; what is waited for is said once, and again when
+    it is something else. Raises InvalidInput where nothing comes out."""
+    told: list[str] = []
     while True:
         state, pace = await read_state(chain, chain.address), await read_pace(chain)
         await _pay_out_own(chain, state, pace)
-        waited = _list_leaving(await read_state(chain, chain.address), chain.address, pace)
+        after = await read_state(chain, chain.address)
+        waited = _list_leaving(after, chain.address, pace)
         if not is_waiting or not waited:
             break
-        console.say(f"waiting for the stake of {'; '.join(waited)}")
+        # Without the estimate of when, which changes with each look.
+        blocks = _list_leaving(after, chain.address, Pace(pace.head_block, None))
+        if blocks != told:
+            console.say(f"waiting for the stake of {'; '.join(waited)}")
+        told = blocks
         await chain.wait_for_block(pace.head_block + WAIT_BLOCKS)
     await _withdraw_credit(chain, console, waited)
 
@@ -275,7 +282,8 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
             "`touchstone status`.",
         )
     receipt = await send(chain.purse.withdraw())
-    console.say(f"withdrawn: {format_tokens(receipt.find('Withdrawn').arguments['wei_'])}")
+    amount = format_tokens(receipt.find("Withdrawn").arguments["wei_"])
+    console.say(f"withdrawn: {amount} to {chain.address}")
     for line in held:
         console.say(f"still held: {line}")
     await tell_wallet(chain, console)

@@ -10,15 +10,16 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeVar
 
 from node import export
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from protocol.actions.runtime.joining import SeatWish, require_joinable
+from protocol.actions.runtime.joining import SeatWish, compute_dataset_bytes, require_joinable
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
+from protocol.spec.codec import decode_training
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.logs import LoggedGame
@@ -32,14 +33,21 @@ from scripts.figures import read_figures
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
-from scripts.wallet import require_agreement, require_tokens
+from scripts.wallet import require_agreement, require_coin, require_tokens
+
+Result = TypeVar("Result")
 
 ROLES = {
     SeatRole.SOLVER: "node.solver:run",
     SeatRole.VERIFIER: "verifier.verifier:run",
     SeatRole.WHISTLEBLOWER: "whistleblower.watcher:run",
 }
-"""Long-running work: `async run(config, task, wish)`."""
+"""Long-running work: `async run(config, task, wish)`, whether it ended because the task is closed."""
+TASK_CLOSED = "the task is closed; your pay and your stake are credit: touchstone withdraw"
+SEAT_LEFT = (
+    "the seat has left and is paid out; this node is not needed any more. Its stake is credit: "
+    "touchstone withdraw"
+)
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."
 
 
@@ -88,19 +96,21 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
 
 
 async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console) -> None:
-    """Agree with the operator on a seat of the task called `name`, and play it until the task is closed."""
+    """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
+    the seat has left."""
     deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         state = await read_state(chain, account)
         task, game = find_game(state, name)
         refuse_seat(task, game, account, offer, state.head_block + 1)
         if offer.role is SeatRole.SOLVER:
-            for line in tell_solver(game.terms, state.task_terms[task].parameter_count):
+            dataset_bytes = compute_dataset_bytes(decode_training(state.texts[task]))
+            for line in tell_solver(game.terms, state.task_terms[task].parameter_count, dataset_bytes):
                 console.say(line)
         wish = await agree_on_seat(chain, game, home, config.home / CONFIG_FILE, account, offer, console)
         run = resolve_name(ROLES[offer.role])
-        await with_company(run(config, task, wish), show_progress(chain, task, console))
-    console.say("the task is closed; your pay and your stake are credit: touchstone withdraw")
+        is_closed = await with_company(run(config, task, wish), show_progress(chain, task, console))
+    console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
 
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
@@ -132,10 +142,10 @@ def _refuse_closed(task: bytes, game: LoggedGame) -> None:
         )
 
 
-def tell_solver(terms: GameTerms, count: int) -> Iterator[str]:
+def tell_solver(terms: GameTerms, count: int, dataset_bytes: int) -> Iterator[str]:
     """What a solver has to have: disk, and where `respond` is short, speed."""
-    disk_bytes = compute_disk_bytes(terms, count, 0)
-    yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk beside the dataset"
+    disk_bytes = compute_disk_bytes(terms, count, dataset_bytes)
+    yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
     respond, train_min = terms.windows.respond, terms.windows.train_min
     if respond < train_min:
         yield (
@@ -163,6 +173,7 @@ async def agree_on_seat(
         _refuse_other_role(seat, offer.role)
         console.say(f"going on as {show_seat(seat)}")
         return SeatWish(seat.role)
+    await require_coin(chain, account)
     limits = LIMITS[home.limits]
     refuse_other_limits(chain.limits, limits)
     refuse_bad_terms(game.terms, limits, REMEDY)
@@ -204,11 +215,11 @@ def _tell_company(game: LoggedGame) -> list[str]:
     return [f"before you join, the task lacks {missing}: its rounds wait for them"] if missing else []
 
 
-async def with_company(work: Coroutine[Any, Any, None], company: Coroutine[Any, Any, None]) -> None:
-    """Do `work` with `company` beside it, which ends with it and whose failure is of no weight."""
+async def with_company(work: Coroutine[Any, Any, Result], company: Coroutine[Any, Any, None]) -> Result:
+    """What `work` comes to, with `company` beside it: that ends with it, and its failure is of no weight."""
     beside = asyncio.create_task(company)
     try:
-        await work
+        return await work
     finally:
         beside.cancel()
         await asyncio.gather(beside, return_exceptions=True)

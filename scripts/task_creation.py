@@ -7,12 +7,15 @@ import argparse
 import asyncio
 import secrets
 
+from node import model_keeping
 from node.submit import build_task, post_task, refuse_bad_task
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import play
+from protocol.adapters.chain.chain_client import open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from scripts.checks import refuse_bad_money, refuse_bad_terms
@@ -20,7 +23,7 @@ from scripts.console import Console, show_progress
 from scripts.home import read_config
 from scripts.role_commands import open_config, with_company
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
-from scripts.wallet import require_agreement, require_tokens
+from scripts.wallet import require_agreement, require_coin, require_tokens
 
 REMEDY = "Correct the task file."
 
@@ -40,9 +43,16 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> None:
     refuse_bad_money(terms, file.figures, console, f'{REMEDY} `amounts = "derived"` finds the least.')
 
 
+async def require_own_coin(config: PartyConfig) -> None:
+    """Raises InvalidInput where the account cannot even say where its node is found."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        await require_coin(chain, config.key.address)
+
+
 async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool) -> None:
     """Judge a task, post it with the operator's agreement, and serve it to its end."""
     justify(file, LIMITS[read_config(config.home).limits], console)
+    await require_own_coin(config)
     dataset, salt = file.dataset.read_bytes(), secrets.token_bytes(32)
     async with open_party(config) as party:
         refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
@@ -70,6 +80,9 @@ def _tell_price(
 
 
 async def _follow(party: Party, task: bytes, console: Console) -> None:
-    """Serve the task to its end, and send the upkeep calls that no other node sends, closing it included."""
-    await play(party, task, (upkeep_duties.list_duties,))
+    """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
+    keep the last model."""
+    await play(party, task, (upkeep_duties.list_duties, model_keeping.list_duties))
+    for lacking in model_keeping.list_duties(party, party.state.head_block):
+        console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
     console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

@@ -14,7 +14,7 @@ refused.
     [amounts]
     solver_pay = "12.5"             # whole tokens; a number without quotes is wei
     [economics]                     # what the amounts are checked against; each has a default
-    amounts = "derived"             # all amounts but solver_pay follow from these figures
+    amounts = "derived"             # all amounts but solver_pay follow from these figures; it is never raised
     compute_cost = "3"              # tokens that the compute of one solver's round costs
     [limits]
     tau_m = 1e-4                    # as real numbers; an integer is in the units of docs/spec.md, section 6
@@ -31,19 +31,20 @@ from typing import Any
 
 from node.submit import RoundPlan, sketch_task
 from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.analysis.amounts import derive_amounts
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.refusing import Figures
-from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, GameAmounts, GameTerms
+from protocol.spec.game.terms import GAME_WINDOWS, LIMITS, LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
 from protocol.spec.referee import FORMATS
 from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
-from scripts.figures import build_container, malformed, read_figures, read_toml
+from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml
 from scripts.paths import read_path
 
 BYTES_PER_STATE_ELEMENT = 12
@@ -63,6 +64,8 @@ RULE_KEYS = {
     "token_count": "dataset",
 }
 """Rule of a task -> what of a task file it is about, where they do not share a name."""
+LEAST_PAY_LOOKS = 24
+"""At the default cost, three tenths of the pay, each look is three times as near as the last one."""
 MAX_NUMBER = (1 << 32) - 1
 MAX_SEED = MAX_TAU = (1 << 64) - 1
 MAX_UNITS = (1 << 160) - 1
@@ -94,11 +97,13 @@ def read_task_file(path: Path) -> TaskFile:
     wanted = economics.pop("amounts", GIVEN)
     if wanted not in (GIVEN, DERIVED):
         raise malformed(path, "economics.amounts", f"{GIVEN} or {DERIVED}", repr(wanted))
+    preset = str(document.get("preset", ""))
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
     source = path.parent / read_path(dataset)
     refuse_bad_plan(path, plan, source.stat().st_size)
+    _refuse_short_windows(path, preset, plan.windows)
     _refuse_other_tokens(path, source, plan.model.vocabulary_size)
     terms = sketch_terms(plan)
     # Nothing follows from impossible numbers. No deployment allows more than a local one.
@@ -106,6 +111,7 @@ def read_task_file(path: Path) -> TaskFile:
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
         plan = replace(plan, amounts=_derive_amounts(terms, figures, path))
+        _refuse_small_pay(terms, plan.amounts.solver_pay, economics, path)
     return TaskFile(path, plan, source, figures)
 
 
@@ -121,6 +127,26 @@ def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmoun
             where=f"{path}, economics",
             remedy="Change the figures there: a cheat that owns less, for instance (owned_percent).",
         ) from refusal
+
+
+def _refuse_small_pay(terms: GameTerms, least_wei: int, economics: Mapping[str, Any], path: Path) -> None:
+    """Raises InvalidInput where the pay is below its least: it is the submitter's own, and not raised for
+    it."""
+    stated_wei = terms.amounts.solver_pay
+    if least_wei <= stated_wei:
+        return
+    # A cost that the table leaves out grows with the pay, and the least pay with the cost.
+    for _ in range(LEAST_PAY_LOOKS):
+        terms = replace(terms, amounts=replace(terms.amounts, solver_pay=least_wei))
+        derived = _derive_amounts(terms, read_figures(economics, terms, path), path)
+        least_wei = max(least_wei, derived.solver_pay)
+    raise InvalidInput(
+        what="the pay of a solver's round is below what the task's figures ask for",
+        expected=f"at least {format_tokens(least_wei)}",
+        actual=format_tokens(stated_wei),
+        where=f"{path}, amounts.solver_pay",
+        remedy="Raise it there, or state smaller costs in [economics].",
+    )
 
 
 def refuse_bad_plan(path: Path, plan: RoundPlan, dataset_bytes: int) -> None:
@@ -181,12 +207,15 @@ def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[PlanRule]:
 
 def _list_number_rules(plan: RoundPlan) -> Iterator[PlanRule]:
     """Each integer fits where it is written, and each size is a size."""
-    sizes = ("rounds", "inner_steps", "segment_steps", "sequences_per_step", "sequence_tokens")
+    sizes = (
+        "rounds", "inner_steps", "segment_steps", "sequences_per_step", "sequence_tokens", "draws",
+        "solver_seats", "least_solvers", "least_verifiers",
+    )  # fmt: skip
     tables = ("", plan), ("model.", plan.model), ("schedule.", plan.schedule), ("windows.", plan.windows)
     for where, table in tables:
         for name, value in vars(table).items():
             if isinstance(value, int):
-                least = int(where == "model." or name in sizes)
+                least = int(where in ("model.", "windows.") or name in sizes)
                 most = MAX_SEED if name == "initial_seed" else MAX_NUMBER
                 yield where + name, value, least <= value <= most, f"{least} to {most}"
     for name, value in vars(plan.limits).items():
@@ -204,17 +233,37 @@ def _fill_windows(document: dict[str, Any], path: Path) -> Any:
     return {**asdict(GAME_WINDOWS[preset]), **stated}
 
 
+def _refuse_short_windows(path: Path, preset: str, windows: GameWindows) -> None:
+    """Raises InvalidInput for the first window of the file that is below the least of the preset it names."""
+    for name, least in asdict(LIMITS[preset].least).items():
+        actual = getattr(windows, name)
+        if actual < least:
+            raise malformed(
+                path, f"windows.{name}", f"{least} or more, the least of preset {preset}", str(actual)
+            )
+
+
 def _fill_amounts(stated: Any, wanted: str, path: Path) -> Any:
-    """Where amounts are derived the file may say solver_pay alone."""
-    if wanted == GIVEN or not isinstance(stated, Mapping):
+    """Where amounts are derived the file may say solver_pay alone, else it says all."""
+    if not isinstance(stated, Mapping):
+        return stated
+    if wanted == GIVEN:
+        _require_all_amounts(stated, path)
         return stated
     if "solver_pay" not in stated:
-        raise malformed(path, "amounts.solver_pay", "the pay of a round", "nothing")
+        raise malformed(path, "amounts.solver_pay", "the pay of a round", MISSING_KEY)
     more = set(stated) - {"solver_pay"}
     if more:
         key = f"amounts.{min(more)}"
         raise malformed(path, key, f"only solver_pay where economics.amounts is {DERIVED}", "a second amount")
     return {**{one.name: 1 for one in fields(GameAmounts)}, **stated}
+
+
+def _require_all_amounts(stated: Mapping[str, Any], path: Path) -> None:
+    missing = [one.name for one in fields(GameAmounts) if one.name not in stated]
+    if missing:
+        expected = f'all eleven amounts, or economics.amounts = "{DERIVED}"'
+        raise malformed(path, f"amounts.{missing[0]}", expected, MISSING_KEY)
 
 
 def sketch_terms(plan: RoundPlan) -> GameTerms:

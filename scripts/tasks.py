@@ -56,10 +56,17 @@ def pick_task(known: Sequence[bytes], name: str) -> bytes:
     several."""
     digits = name.lower().removeprefix("0x")
     found = [task for task in known if digits and task.hex().startswith(digits)]
+    if not known:
+        raise InvalidInput(
+            what="unknown task: none was ever posted",
+            expected="the id of a posted task",
+            actual=repr(name),
+            remedy="Post one with `touchstone task create`, or correct rpc_url in the home's config.toml.",
+        )
     if len(found) != 1:
         raise InvalidInput(
             what="unknown task" if not found else "several tasks start like that",
-            expected=f"one of: {', '.join(map(show_task, known)) or 'none was ever posted'}",
+            expected=f"one of: {', '.join(map(show_task, known))}",
             actual=repr(name),
             remedy="Copy the id from `touchstone status` or from its submitter.",
         )
@@ -94,7 +101,7 @@ def list_open(game: GameState, block: int) -> Iterator[str]:
     now, terms = get_state_at(game, block), game.terms
     live, left = get_live_round(now), terms.rounds - now.next_round
     if live is not None:
-        yield f"round {live.index + 1}/{terms.rounds}: {tell_phase(game, block)}"
+        yield f"round {live.index}: {tell_phase(game, block)}"
     if left and not is_over(now, block):
         yield f"rounds still to open: {left}"
     for count, what in (

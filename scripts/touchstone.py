@@ -337,6 +337,8 @@ def _find_group(groups: dict[str, Any], path: str) -> Any:
 def _add_command(group: Any, name: str, command: Command) -> None:
     parser = group.add_parser(
         name,
+        # A slip must not be taken for another option.
+        allow_abbrev=False,
         help=command.summary,
         description=command.summary[0].upper() + command.summary[1:] + ".",
         epilog=f"Example:\n  {command.example}",

@@ -13,6 +13,7 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.contract import Receipt
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
+from protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from protocol.adapters.journal import FILE_NAME, require_free
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
@@ -94,6 +95,7 @@ def run_with_chain(options: argparse.Namespace, act: Act) -> None:
 async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> None:
     deployment = read_game_deployment(Path(config.deployment))
     async with open_game_chain(config.rpc_url, deployment, key, is_alone=is_alone) as chain:
+        await require_coin(chain, chain.address)
         await act(chain)
 
 
@@ -104,6 +106,17 @@ def is_node_running(home: Path) -> bool:
     except TouchstoneError:
         return True
     return False
+
+
+async def require_coin(chain: GameChain, account: str) -> None:
+    """Raises InvalidInput where an account has nothing to pay gas with."""
+    if await chain.connection.balance_of(account) == 0:
+        raise InvalidInput(
+            what=NO_COIN,
+            expected=f"coin of the chain in {account}",
+            actual="none",
+            remedy=COIN_REMEDY,
+        )
 
 
 async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> None:

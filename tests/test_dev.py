@@ -52,6 +52,14 @@ def test_old_python_is_refused_with_advice(
     assert "Python 3.11 or later" in capsys.readouterr().err
 
 
+def test_a_set_up_that_has_nothing_to_do_says_so(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dev, "is_set_up", lambda: True)
+    assert dev.main(["setup"]) == 0
+    assert capsys.readouterr().out == "Everything is installed.\n"
+
+
 def test_digest_changes_with_each_input(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

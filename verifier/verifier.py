@@ -23,7 +23,7 @@ ROOMS: tuple[ListDuties, ...] = (
 """What a verifier does."""
 
 
-async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> None:
-    """Verify on `task` until it is closed. Raises as `play` does."""
+async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> bool:
+    """Verify on `task` until it is closed or the seat has left. Returns and raises as `play` does."""
     async with open_party(config) as party:
-        await play(party, task, ROOMS, wish or SeatWish(SeatRole.VERIFIER))
+        return await play(party, task, ROOMS, wish or SeatWish(SeatRole.VERIFIER))

@@ -39,12 +39,14 @@ def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
         raise _refuse(path, f"the key of {profile.operator}", key.address.lower())
     signature = sign_statement(key, Calibration(compute_profile_digest(profile)), ANYWHERE)
     if path.exists():
-        raise _refuse(path, "a new path", "a file is there")
+        raise _refuse(path, "a new path", "a file is there", "Choose another --out.")
     replace_file(path, encode_message(SignedProfile(profile, signature)))
 
 
 def read_profile(path: Path) -> Profile:
     """The profile in a file. Raises InvalidInput unless it is well formed and signed by its operator."""
+    if not path.is_file():
+        raise _refuse(path, "a file that `touchstone calibrate` wrote", "no such file", "Check the path.")
     signed = FORM.read_file(path, REMEDY)
     statement = Calibration(compute_profile_digest(signed.profile))
     try:
@@ -56,5 +58,5 @@ def read_profile(path: Path) -> Profile:
     return signed.profile
 
 
-def _refuse(path: Path, expected: object, actual: object) -> InvalidInput:
-    return InvalidInput(what=WHAT, expected=expected, actual=actual, where=str(path), remedy=REMEDY)
+def _refuse(path: Path, expected: object, actual: object, remedy: str = REMEDY) -> InvalidInput:
+    return InvalidInput(what=WHAT, expected=expected, actual=actual, where=str(path), remedy=remedy)

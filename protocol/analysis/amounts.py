@@ -70,7 +70,8 @@ def derive_amounts(
     terms: GameTerms, figures: Figures, unit: int = TOKEN_WEI // 1000, fee_margin: Fraction = FEE_MARGIN
 ) -> GameTerms:
     """The terms with the least amounts that satisfy every rule which is no advice, rounded up to whole
-    `unit`s. The pay B is the terms' own, or the least where that is more. Raises InvalidInput where none do.
+    `unit`s. The pay B is the terms' own, or the least where that is more: who has stated one compares. Raises
+    InvalidInput where none do.
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
     kept = ("solver_pay", "dropped_fee")
@@ -89,9 +90,10 @@ def derive_amounts(
 
 
 def _raise_to_least(terms: GameTerms, figures: Figures, unit: int, names: tuple[str, ...]) -> GameTerms:
+    """An amount that holds stays as it is, also between two units."""
     leasts: dict[str, int] = {}
     for rule in list_binding(check_money(terms, figures)):
-        if rule.name in names:
+        if rule.name in names and not rule.holds:
             leasts[rule.name] = max(leasts.get(rule.name, rule.amount), rule.least)
     return _set(terms, unit, **leasts)
 

@@ -183,7 +183,8 @@ async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: P
             _export_meanwhile(desk, config),
         )
         _check_said(desk)
-        await _check_export(parties["solver 0"][0], tmp_path / "model")
+        for one in (parties["solver 0"][0], config):
+            await _check_export(one, tmp_path / "model")
         await _check_money(desk, parties)
 
 

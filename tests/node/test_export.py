@@ -1,17 +1,21 @@
 """Which model an account may export, and what it is told where it may have none."""
 
+import asyncio
 from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 from safetensors import SafetensorError
 
 from node import export
-from node.export import choose, choose_newest, choose_settled, explain_refusal
+from node.export import Choice, choose, choose_newest, choose_settled, explain_refusal, load_weights
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.state import RoundPhase
 from tests.protocol.spec.game.test_posting import make_judged
@@ -79,6 +83,16 @@ def test_a_stranger_is_told_what_to_do() -> None:
     assert "a root is posted" in explain_refusal(make_judged().state, 10).remedy
     closed = replace(make_judged().state, is_closed=True)
     assert "Nothing" in explain_refusal(closed, 10).remedy
+
+
+def test_who_finds_no_peer_is_told_who_keeps_models(tmp_path: Path) -> None:
+    network = SimpleNamespace(peers={})
+    reader: Any = SimpleNamespace(state=SimpleNamespace(network=network))
+    config: Any = SimpleNamespace(home=tmp_path, threads=1)
+    with pytest.raises(EnvironmentFault, match="no peer serves the model after round 0") as error:
+        asyncio.run(load_weights(reader, config, bytes(32), cast(Any, None), Choice(bytes(32), 0)))
+    assert "a solver or a whistleblower of the task is up" in error.value.remedy
+    assert "works on another task now, stop it first" in error.value.remedy
 
 
 def test_a_full_disk_is_an_error_of_the_disk_and_leaves_no_weights(

@@ -15,7 +15,7 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.spec.codec import encode_training
 from protocol.spec.game.state import SeatRole
-from scripts.devnet import GRANT_TOKEN_WEI
+from scripts.devnet import GRANT_TOKEN_WEI, give_coin
 from scripts.home import unlock_key
 from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
@@ -85,6 +85,10 @@ class Operators:
         """Tokens that an operator holds, in wei."""
         found: int = self.act(name, lambda chain: chain.token.balance_of(chain.address))
         return found
+
+    def take_coin(self, name: str) -> None:
+        """Leave an operator no coin."""
+        self.act(name, lambda chain: give_coin(chain.connection, chain.address, 0))
 
     def post_task(self, name: str) -> str:
         """A task that nobody plays; its id, hexadecimal."""

@@ -70,8 +70,11 @@ def test_measure_names_a_configuration_that_does_not_run(
 ) -> None:
     broken = (KernelConfiguration(0, True, "default"),)
     monkeypatch.setattr(calibrate_commands, "list_every_configuration", lambda *_: broken)
+    monkeypatch.setattr(calibrate_commands, "keep_well_conditioned", lambda noise: list(noise)[1:])
+    said: list[str] = []
     with pytest.raises(EnvironmentFault, match="default-0-onednn"):
-        measure(tmp_path, spec, dataset, list_segments(spec, 1)[:1], OPERATOR, lambda line: None)
+        measure(tmp_path, spec, dataset, list_segments(spec, 1)[:1], OPERATOR, said.append)
+    assert said[:2] == ["segments: 1; kernel configurations: 1", "ill-conditioned segments, left out: 1"]
 
 
 def test_list_segments_takes_as_many_slots_as_it_needs(spec: TaskSpec) -> None:
@@ -89,7 +92,11 @@ def test_require_disk_says_how_much(tmp_path: Path, spec: TaskSpec) -> None:
 
 
 def test_run_calibrate_signs_what_it_measured(
-    spec: TaskSpec, dataset: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: TaskSpec,
+    dataset: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     home, password = tmp_path / "home", tmp_path / "password"
     home.mkdir(mode=0o700)
@@ -112,5 +119,8 @@ def test_run_calibrate_signs_what_it_measured(
     out = tmp_path / "profile.json"
     options = ["--out", str(out), "--home", str(home), "--segments", "8"]
     assert main(["calibrate", str(task), *options]) == 0
+    said = capsys.readouterr().out
+    for name, limit in (("first moment", "tau_m"), ("second moment", "tau_v"), ("weights", "tau_w")):
+        assert f"largest distance of {name}, to be compared with {limit}: " in said
     assert asked == [(spec, dataset, 8)] and read_profile(out).operator == key.address.lower()
     assert main(["calibrate", str(task), *options]) == 2, "a profile is not written over"

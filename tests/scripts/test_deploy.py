@@ -1,11 +1,13 @@
 """The contracts of the round land where they were told, with their limits, and are not deployed twice."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import pytest
 from eth_account import Account
+from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain.abi import parse_abi
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
@@ -16,7 +18,7 @@ from protocol.adapters.chain.deployment import (
     read_game_deployment,
     write_game_deployment,
 )
-from protocol.adapters.keys import AccountKey
+from protocol.adapters.keys import AccountKey, create_devnet_keystore
 from protocol.spec.codec import compute_domain
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
@@ -78,9 +80,46 @@ async def test_a_chain_of_the_deployment_signs_reads_and_proves(placed: Placed, 
 
 async def test_a_second_deployment_is_the_first(placed: Placed, chain: GameChain) -> None:
     before = (await chain.head()).number
-    again = await deploy_game_once(chain.connection, placed.key, placed.path, LIMITS_LOCAL)
+    again = await deploy_game_once(chain.connection, placed.key, placed.path, LIMITS_2S)
     assert again == placed.deployment == read_game_deployment(placed.path)
     assert (await chain.head()).number == before
+
+
+async def test_a_second_run_says_that_it_changes_nothing_and_refuses_what_is_not_there(
+    placed: Placed, chain: GameChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a deployment is cannot be changed any more."""
+    (tmp_path / "password").write_text("secret")
+    (tmp_path / "password").chmod(0o600)
+    create_devnet_keystore(tmp_path / "key.json", "secret")
+    before, text = (await chain.head()).number, placed.path.read_text()
+    words = ["--rpc-url", placed.rpc_url, "--keystore", str(tmp_path / "key.json"), "--out", str(placed.path)]
+    words += ["--password-file", str(tmp_path / "password"), "--limits"]
+    token = to_checksum_address(placed.deployment.token)
+    for more in (["2s"], ["2s", "--token", token]):
+        assert await asyncio.to_thread(deploy.main, words + more) == 0
+        assert capsys.readouterr().out == f"found in {placed.path}, nothing changed\n"
+    for more, expected, actual in (
+        (["local"], "limits local", "limits 2s"),
+        (["2s", "--token", "0x" + 40 * "1"], "token 0x" + 40 * "1", f"token {placed.deployment.token}"),
+        (["2s", "--drand"], "draws with drand", "draws without drand"),
+    ):
+        assert await asyncio.to_thread(deploy.main, words + more) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.split(":")[0] for line in lines] == ["error", "expected", "actual", "do"]
+        assert str(placed.path) in lines[0] and lines[1].endswith(expected) and lines[2].endswith(actual)
+    assert (await chain.head()).number == before and placed.path.read_text() == text
+
+
+def test_an_error_of_a_deployment_is_told_in_four_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--rpc-url", "http://127.0.0.1:1", "--keystore", str(tmp_path / "none.json")]
+    (tmp_path / "password").write_text("secret")
+    (tmp_path / "password").chmod(0o600)
+    assert deploy.main([*words, "--password-file", str(tmp_path / "password")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["error", "expected", "actual", "do"]
 
 
 async def test_another_chain_is_refused(placed: Placed, tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def test_an_open_seat_is_held_by_itself_and_by_its_rounds() -> None:
     held = hold(world, "solver0")
     assert held.stake_wei == 2_000
     assert "touchstone leave" in held.held_by[0] and "training" in held.held_by[0]
-    assert "round 1 has no root yet" in held.held_by
-    assert "round 2 is to come, and its pool is frozen" in held.held_by
+    assert "round 0 has no root yet" in held.held_by
+    assert "round 1 is to come, and its pool is frozen" in held.held_by
     world.send(calls.LeaveSeat(world.get_seat("solver0").number), "solver0")
     assert not any("touchstone leave" in line for line in hold(world, "solver0").held_by)
     assert pay_all(world, "solver0") == "SeatBusy"
@@ -44,7 +44,7 @@ def test_a_stake_is_held_to_the_last_block_in_which_it_can_be_questioned() -> No
     post(world, (0, 1), (0, 1, 2))
     [line] = hold(world, "solver0").held_by
     until = int(line.rsplit(" ", 1)[1])
-    assert line == f"round 1, until block {until}" and until >= SETTLE - 1
+    assert line == f"round 0, until block {until}" and until >= SETTLE - 1
     world.jump(until - 1)
     assert hold(world, "solver0").held_by and pay_all(world, "solver0") == "SeatBusy"
     assert not hold(world, "solver0").held_by
@@ -58,7 +58,7 @@ def test_an_open_dispute_holds_the_stake_longer() -> None:
     world.jump(world.block + 100)
     world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
     clock = world.state.disputes[0].clock
-    assert f"a question on round 1, until block {clock}" in hold(world, "solver0").held_by
+    assert f"a question on round 0, until block {clock}" in hold(world, "solver0").held_by
     world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
     held = hold(world, "solver0")
     assert held.stake_wei == 0 and held.held_by == ("it was convicted: there is nothing left",)
@@ -78,4 +78,4 @@ def test_a_contest_holds_the_seats_of_its_epoch() -> None:
     before = len(hold(world, "solver2").held_by)
     world.send(calls.OpenContest(0, 300), "whistle0")
     found = hold(world, "solver2").held_by
-    assert len(found) == before + 1 and "a contest of round 1" in found[-1]
+    assert len(found) == before + 1 and "a contest of round 0" in found[-1]

@@ -102,10 +102,35 @@ def test_an_option_that_could_not_be_read_again_is_refused_by_its_name() -> None
     assert error.value.where == "--memory-mb"
 
 
+def test_limits_that_are_no_preset_are_told_the_presets(tmp_path: Path) -> None:
+    (tmp_path / CONFIG_FILE).write_text(WHOLE + 'limits="3s"')
+    with pytest.raises(InvalidInput) as error:
+        read_config(tmp_path)
+    assert error.value.expected == "12s, 2s or local"
+
+
 def test_a_folder_that_is_no_home_sends_to_init(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="touchstone init") as error:
+    with pytest.raises(InvalidInput, match="no home.*touchstone init.* or pass --home") as error:
         read_config(tmp_path)
     assert error.value.where == str(tmp_path / CONFIG_FILE)
+
+
+def test_a_half_made_home_is_told_that_its_key_is_used(tmp_path: Path) -> None:
+    create_home(tmp_path / "home", CONFIG, "secret", is_devnet=True)
+    (tmp_path / "home" / CONFIG_FILE).unlink()
+    said = "half-made.*Run `touchstone init` with the same --home: it goes on with the key that is there"
+    with pytest.raises(InvalidInput, match=said):
+        read_config(tmp_path / "home")
+
+
+def test_a_file_is_no_home(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    for use in (read_config, lambda home: create_home(home, CONFIG, "secret", is_devnet=True)):
+        with pytest.raises(InvalidInput) as error:
+            use(path)
+        assert (error.value.expected, error.value.actual) == ("a folder", "a file")
+        assert error.value.where == str(path)
 
 
 def test_a_half_made_home_is_finished_with_its_key_or_says_what_it_lacks(

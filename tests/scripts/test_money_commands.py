@@ -2,6 +2,7 @@
 sent, and what is said of it. Stakes of seats that have played: tests/e2e/test_commands.py."""
 
 import io
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,15 +14,20 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.journal import FILE_NAME, Journal
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import SeatRole
+from protocol.spec.game import calls
+from protocol.spec.game.state import SeatRole, StatementRef
 from protocol.spec.params import TOKEN_WEI
-from scripts import wallet
+from scripts import money_commands, wallet
 from scripts.console import Console
 from scripts.home import unlock_key
-from scripts.money_commands import add_stake
+from scripts.money_commands import Pace, add_stake, withdraw
 from tests.e2e.world import AMOUNTS
 from tests.protocol.adapters.lossy import run_lossy_node
+from tests.protocol.spec.game.test_posting import make_judged
+from tests.protocol.spec.game.world import post
 from tests.scripts.money import WEALTH_WEI, Operators
+from tests.scripts.test_closing_commands import Terminal
+from tests.scripts.test_wallet import WorldChain, use
 
 
 def expect_answer(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
@@ -41,11 +47,12 @@ def test_a_stake_goes_in_and_comes_out(operators: Operators, monkeypatch: pytest
     assert "nothing was done" in operators.fail("alice", "leave", task[:8])[0]
     expect_answer(monkeypatch, "y\n")
     said = operators.run("alice", "leave", task[:8])
-    assert "leaves for good" in said and "now: touchstone withdraw" in said
+    assert "leaves for good" in said and "can be taken out now" in said and "--wait" not in said
     lines = operators.fail("alice", "leave", task[:8], "--yes")
     assert "is leaving already" in lines[0] and lines[2].endswith("solver 0, leaving")
     said = operators.run("alice", "withdraw", "--wait")
-    assert "withdrawn: 1.500000000000002 tokens" in said and "in the wallet now: 100000 tokens" in said
+    assert "withdrawn: 1.500000000000002 tokens to 0x" in said and "in the wallet now: 100000 tokens" in said
+    assert operators.account_of("alice") in said.lower()
     assert operators.read_wallet("alice") == WEALTH_WEI
     assert operators.fail("alice", "stake", task[:8], "1")[2].endswith("none")
 
@@ -78,6 +85,39 @@ def test_a_task_ends_and_its_escrow_comes_back(operators: Operators) -> None:
     for name in ("alice", "submitter"):
         operators.run(name, "withdraw")
         assert operators.read_wallet(name) == WEALTH_WEI
+
+
+# --- Waiting ------------------------------------------------------------------------------------------------
+class Enough(Exception):
+    """The test has seen what it waits for."""
+
+
+async def test_what_is_waited_for_is_said_once_and_again_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An estimate that goes up and down is no change."""
+    world, terminal, looks = make_judged(rounds=1), Terminal(), list[int]()
+    post(world, (0, 1), (0, 1, 2))
+    chain = WorldChain(world, "solver0")
+
+    async def read_pace(_: GameChain) -> Pace:
+        return Pace(world.block - 1, (1.0, 9.0)[len(looks) % 2])
+
+    async def wait_for_block(number: int) -> None:
+        looks.append(number)
+        world.jump(world.block + 1)
+        if len(looks) == 4:
+            world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
+        if len(looks) == 8:
+            raise Enough
+
+    monkeypatch.setattr(chain, "wait_for_block", wait_for_block, raising=False)
+    monkeypatch.setattr(money_commands, "read_pace", read_pace)
+    with pytest.raises(Enough):
+        await withdraw(use(chain, monkeypatch, money_commands, wallet), terminal, is_waiting=True)
+    first, second = re.findall("waiting for .*", terminal.said)
+    assert "round 0, until block" in first and "a question" not in first and "(in " in first
+    assert "a question on round 0" in second and not chain.sent
 
 
 # --- Lost answers -------------------------------------------------------------------------------------------

@@ -24,18 +24,19 @@ from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
 from scripts.example import TASK_FILE
 from scripts.role_commands import ROLES, Offer, refuse_seat, tell_solver
+from scripts.task_file import compute_disk_bytes
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms
 from tests.scripts.money import Operators
-from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, wait_for_line
+from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 
 
 @pytest.mark.parametrize("command", ["solve", "verify", "watch", "export"])
 def test_an_unknown_task(home: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--out", str(home / "model")] if command == "export" else []
     lines = fail(capsys, command, "0x3fa9", "--home", str(home), *more)
-    assert "unknown task" in lines[0] and "touchstone status" in lines[3]
+    assert "unknown task" in lines[0] and "touchstone task create" in lines[3], "none was posted"
 
 
 TASK, OFFER = b"\xab" * 32, Offer(SeatRole.SOLVER, 0, is_agreed=False)
@@ -133,12 +134,20 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
 def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
     """A pruned round that is disputed is trained again before the first answer."""
     terms = make_terms(windows=replace(WINDOWS_12S, respond=WINDOWS_12S.train_min))
-    assert len(list(tell_solver(terms, 1_000))) == 1
+    assert len(list(tell_solver(terms, 1_000, 0))) == 1
     short = replace(terms, windows=replace(terms.windows, respond=WINDOWS_12S.train_min - 1))
-    (_, warning) = tell_solver(short, 1_000)
+    (_, warning) = tell_solver(short, 1_000, 0)
     assert (
         warning.startswith("WARNING") and "179 blocks (respond)" in warning and "180 (train_min)" in warning
     )
+
+
+def test_a_solver_is_told_the_same_figure_of_disk_as_the_submitter() -> None:
+    """With the dataset."""
+    terms = make_terms(windows=WINDOWS_12S)
+    (said,) = tell_solver(terms, 1_000_000, 7_000_000)
+    assert f"up to {compute_disk_bytes(terms, 1_000_000, 7_000_000) / 1e6:,.0f} MB of disk" in said
+    assert said not in tell_solver(terms, 1_000_000, 0)
 
 
 def _judge_otherwise(operators: Operators, task: str) -> None:
@@ -164,15 +173,56 @@ def test_a_seat_of_another_role_is_not_played(operators: Operators) -> None:
     assert "another role" in lines[0] and lines[2].endswith("verifier 0")
 
 
-async def play_nothing(config: PartyConfig, task: bytes, wish: SeatWish) -> None:
+async def play_closed(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
     """A role whose task is closed at once."""
+    return True
+
+
+async def play_left(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+    """A role whose seat is paid out at once."""
+    return False
 
 
 def test_a_node_says_why_it_ends(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     task = operators.post_task("submitter")
-    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_nothing")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_closed")
     assert "the task is closed" in operators.run("alice", "verify", task[:8])
+    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_left")
+    said = operators.run("alice", "verify", task[:8])
+    assert "the seat has left and is paid out; this node is not needed any more" in said
+    assert "the task is closed" not in said
+
+
+def test_who_has_no_coin_for_gas_is_told_so_before_anything_else(operators: Operators) -> None:
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    config = write_small_task(operators.folder)
+    for name in ("alice", "poor"):
+        operators.take_coin(name)
+    words = [
+        ("alice", "leave", task[:8], "--yes"),
+        ("alice", "withdraw"),
+        ("poor", "verify", task[:8], "--yes"),
+        ("poor", "task", "create", "--config", str(config), "--yes"),
+    ]
+    for name, *command in words:
+        lines = operators.fail(name, *command)
+        assert "no coin for gas" in lines[0] and operators.account_of(name) in lines[1].lower()
+        assert "touchstone init --devnet" in lines[3]
+    assert init(operators.network, operators.home_of("poor"), operators.password) == 0
+    assert "funded with coin for gas" in operators.capsys.readouterr().out
+    operators.run("alice", "status")
+
+
+def test_a_pay_below_its_least_is_not_posted(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_small_task(tmp_path)
+    config.write_text(config.read_text().replace('solver_pay = "10"', 'solver_pay = "1"'))
+    lines = fail(capsys, "task", "create", "--config", str(config), "--home", str(home), "--yes")
+    assert f"{config}, amounts.solver_pay" in lines[0]
+    assert lines[1].endswith("at least 3.069 tokens") and lines[2].endswith("1 tokens")
 
 
 def test_a_task_under_which_cheating_pays_is_not_posted(

@@ -34,7 +34,10 @@ def test_a_narrow_terminal_cuts_no_word(operators: Operators, monkeypatch: pytes
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     monkeypatch.setenv("COLUMNS", "80")
     said = operators.run("alice", "status")
-    assert "verify" in said and "…" not in said
+    assert "verify" in said and "whistleblowers │" not in said and "…" not in said
+    monkeypatch.setenv("COLUMNS", "110")
+    said = operators.run("alice", "status")
+    assert "verifiers" in said and "whistleblowers" in said and "rounds opened" in said and "…" not in said
 
 
 def test_seats_and_own_tasks(operators: Operators) -> None:

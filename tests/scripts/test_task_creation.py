@@ -9,6 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from node import model_keeping
+from node.export import Choice
+from node.model_keeping import KeepModel
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import task_creation
@@ -22,9 +25,11 @@ ESCROW_WEI = 7
 
 @dataclass
 class Creation:
-    """What `task create` does, step by step. wealth_wei: what its account has."""
+    """What `task create` does, step by step. wealth_wei: what its account has; lacking: models that no node
+    served."""
 
     wealth_wei: int = ESCROW_WEI
+    lacking: tuple[KeepModel, ...] = ()
     steps: list[tuple[Any, ...]] = field(default_factory=list)
 
     async def credit_of(self, account: str) -> int:
@@ -32,6 +37,9 @@ class Creation:
 
     async def balance_of(self, account: str) -> int:
         return 0
+
+    async def require_coin(self, config: Any) -> None:
+        self.steps.append(("coin",))
 
     def build(self, plan: Any, dataset: bytes, account: str, salt: bytes) -> Any:
         self.steps.append(("build", dataset, salt))
@@ -55,10 +63,11 @@ async def create(
     @asynccontextmanager
     async def open_party(config: Any) -> AsyncIterator[Any]:
         chain = SimpleNamespace(purse=creation, token=creation, limits=LIMITS_LOCAL)
-        yield SimpleNamespace(account="operator", chain=chain)
+        yield SimpleNamespace(account="operator", chain=chain, state=SimpleNamespace(head_block=1))
 
     for name, stand_in in (
         ("open_party", open_party),
+        ("require_own_coin", creation.require_coin),
         ("justify", lambda file, limits, console: None),
         ("read_config", lambda home: SimpleNamespace(limits="2s")),
         ("build_task", creation.build),
@@ -67,6 +76,7 @@ async def create(
         ("play", creation.play),
     ):
         monkeypatch.setattr(task_creation, name, stand_in)
+    monkeypatch.setattr(model_keeping, "list_duties", lambda party, block: iter(creation.lacking))
     file, config = SimpleNamespace(plan=TINY_PLAN, dataset=path), SimpleNamespace(home=folder)
     await create_task(cast(Any, config), cast(Any, file), terminal, is_agreed=False)
 
@@ -77,12 +87,22 @@ async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
     """Its id follows from the salt: with another one it would be a task that was not judged."""
     creation, terminal = Creation(), Terminal(is_agreed=True)
     await create(creation, terminal, tmp_path, monkeypatch)
-    build, post, play = creation.steps
-    assert build[1:] == post[1:] and build[1] == make_dataset() and len(build[2]) == 32
+    coin, build, post, play = creation.steps
+    assert coin == ("coin",) and build[1:] == post[1:] and build[1] == make_dataset() and len(build[2]) == 32
     assert play == ("play", TASK)
     price, question = (terminal.said.index(text) for text in ("it costs at most", "Post it?"))
     assert price < question < terminal.said.index(f"posted 0x{TASK.hex()}")
     assert terminal.said.rstrip().endswith("touchstone withdraw")
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_submitter_is_told_where_the_model_is_if_its_home_lacks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    lacking = () if is_kept else (KeepModel(Choice(b"root", 3)),)
+    terminal = Terminal(is_agreed=True)
+    await create(Creation(lacking=lacking), terminal, tmp_path, monkeypatch)
+    assert ("no node served the model after round 3 in time" in terminal.said) != is_kept
 
 
 @pytest.mark.parametrize("is_poor", [False, True])
@@ -92,5 +112,5 @@ async def test_who_cannot_pay_is_not_asked_and_who_does_not_agree_posts_nothing(
     creation, terminal = Creation(ESCROW_WEI - is_poor), Terminal(is_agreed=is_poor)
     with pytest.raises(InvalidInput, match="too few tokens" if is_poor else "nothing was done"):
         await create(creation, terminal, tmp_path, monkeypatch)
-    assert [step[0] for step in creation.steps] == ["build"]
+    assert [step[0] for step in creation.steps] == ["coin", "build"]
     assert ("Post it?" in terminal.said) != is_poor and "it costs at most" in terminal.said

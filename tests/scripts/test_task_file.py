@@ -1,5 +1,6 @@
 """The task file of the manual becomes a task that nodes accept; a wrong one is refused by the key."""
 
+import re
 import tomllib
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -13,6 +14,7 @@ from protocol.spec.float32 import nearest
 from protocol.spec.game.money import check_money
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from protocol.spec.params import TOKEN_WEI
+from scripts.console import parse_tokens
 from scripts.example import TASK_FILE
 from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
 
@@ -56,6 +58,9 @@ def test_windows_come_from_the_preset(tmp_path: Path, example: str) -> None:
     [
         ('preset = "local"', 'preset = "moon"', "preset"),
         ('"corpus.bin"', '"missing.bin"', "dataset"),
+        ('preset = "local"', 'preset = "12s"', "windows.dispute"),
+        ('preset = "local"', 'preset = "2s"', "1800 or more, the least of preset 2s"),
+        ('solver_pay = "10"', 'solver_pay = "1"', "amounts.solver_pay"),
         ("rounds = 4\n", "", "rounds"),
         ("rounds = 4", 'rounds = "4"', "rounds"),
         ("rounds = 4", "rounds = true", "rounds"),
@@ -126,6 +131,39 @@ def test_a_wrong_key_is_named_with_its_file(
     assert "stake" not in error.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "actual"),
+    [
+        ("rounds = 4\n", "", "an integer", "the key is missing"),
+        ('solver_pay = "10"', "", "the pay of a round", "the key is missing"),
+        ("\ndraws = 1", "\ndraws = 0", "1 to 4294967295", "0"),
+        ("\ndraws = 1", "\ndraws = -1", "1 to 4294967295", "-1"),
+        ("\nsolver_seats = 4", "\nsolver_seats = -1", "1 to 4294967295", "-1"),
+        ("\nlate_chance = 32768", "\nlate_chance = 70000", "late_chance <= 65536", "70000"),
+        ("train_min = 640", "train_min = -1", "1 to 4294967295", "-1"),
+    ],
+)
+def test_a_wrong_number_and_a_missing_key_are_told_so(
+    tmp_path: Path, example: str, old: str, new: str, expected: str, actual: str
+) -> None:
+    assert old in example
+    with pytest.raises(InvalidInput) as error:
+        read_task_file(write(tmp_path, example.replace(old, new, 1)))
+    assert (error.value.expected, str(error.value.actual)) == (expected, actual)
+    assert "Amount" not in error.value.what
+
+
+def test_given_amounts_are_all_or_derived(tmp_path: Path, example: str) -> None:
+    given = example.replace('amounts = "derived"', 'amounts = "given"')
+    start, end = given.index("[amounts]"), given.index("[economics]")
+    for text in (given, given[:start] + given[end:]):
+        path = write(tmp_path, text)
+        with pytest.raises(InvalidInput, match="the key is missing") as error:
+            read_task_file(path)
+        assert error.value.where == f"{path}, amounts.solver_stake"
+        assert error.value.expected == 'all eleven amounts, or economics.amounts = "derived"'
+
+
 def test_amounts_are_checked_against_what_the_file_states(tmp_path: Path, example: str) -> None:
     stated = read_task_file(write(tmp_path, example)).figures
     start, end = example.index("compute_cost"), example.index("[windows]")
@@ -147,6 +185,27 @@ def test_derived_amounts_can_be_given_and_are_the_same(tmp_path: Path, example: 
     assert tomllib.loads(given)["economics"]["amounts"] == "given"
     assert read_task_file(write(tmp_path, given)).plan.amounts == derived
     assert derived.solver_pay == 10 * TOKEN_WEI
+
+
+def test_the_pay_is_the_submitters_own_and_is_never_raised_for_it(tmp_path: Path, example: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_task_file(write(tmp_path, example.replace('solver_pay = "10"', 'solver_pay = "1"')))
+    assert (refused.value.expected, refused.value.actual) == ("at least 3.069 tokens", "1 tokens")
+    for least in ("3.069", "3.0695"):
+        text = example.replace('solver_pay = "10"', f'solver_pay = "{least}"')
+        assert read_task_file(write(tmp_path, text)).plan.amounts.solver_pay == parse_tokens(least)
+
+
+def test_the_least_pay_that_is_told_is_enough_where_costs_follow_from_it(
+    tmp_path: Path, example: str
+) -> None:
+    """Without compute_cost a larger pay states a larger cost."""
+    text = re.sub(r"(?m)^compute_cost.*\n", "", example)
+    with pytest.raises(InvalidInput) as refused:
+        read_task_file(write(tmp_path, text.replace('solver_pay = "10"', 'solver_pay = "0.05"')))
+    least = str(refused.value.expected).split()[2]
+    text = text.replace('solver_pay = "10"', f'solver_pay = "{least}"')
+    assert read_task_file(write(tmp_path, text)).plan.amounts.solver_pay == parse_tokens(least)
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:

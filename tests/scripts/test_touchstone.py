@@ -157,6 +157,12 @@ def test_an_unknown_subcommand_is_refused() -> None:
     assert run()[0] == 2
 
 
+@pytest.mark.parametrize("arguments", [("status", "--hom", "x"), ("task", "example", "--ou", "build/x")])
+def test_no_option_is_taken_for_another(arguments: tuple[str, ...]) -> None:
+    status, _, err = run(*arguments)
+    assert status == 2 and f"unrecognized arguments: {arguments[-2]}" in err and len(err.splitlines()) == 2
+
+
 def test_the_home_is_chosen_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Path] = []
     fake = SimpleNamespace(act=lambda options: seen.append(options.home))

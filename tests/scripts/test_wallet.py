@@ -25,6 +25,7 @@ from scripts.wallet import (
     deposit_missing,
     is_node_running,
     require_agreement,
+    require_coin,
     require_tokens,
     send,
     send_dues,
@@ -184,6 +185,18 @@ async def test_of_the_wallet_only_what_the_credit_lacks_is_taken() -> None:
         await require_tokens(chain, "operator", credit_wei + 6)
         with pytest.raises(InvalidInput, match="too few tokens"):
             await require_tokens(chain, "operator", credit_wei + 7)
+
+
+@pytest.mark.parametrize("coin_wei", [0, 1])
+async def test_who_has_no_coin_for_gas_is_refused(coin_wei: int) -> None:
+    async def balance_of(account: str) -> int:
+        return coin_wei
+
+    chain: Any = SimpleNamespace(connection=SimpleNamespace(balance_of=balance_of))
+    if coin_wei:
+        return await require_coin(chain, "operator")
+    with pytest.raises(InvalidInput, match="no coin for gas"):
+        await require_coin(chain, "operator")
 
 
 # --- Asking -------------------------------------------------------------------------------------------------

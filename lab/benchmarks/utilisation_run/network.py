@@ -124,7 +124,7 @@ async def run_network(network: Network, limit_s: float) -> bool:
 
 
 @asynccontextmanager
-async def open_submitter(network: Network) -> "AsyncIterator[tuple[Party, asyncio.Task[None]]]":
+async def open_submitter(network: Network) -> "AsyncIterator[tuple[Party, asyncio.Task[bool]]]":
     """Post the task, and send the calls that are due; the submitter's party, and its loop."""
     key, folders = AccountKey(network.keys[SUBMITTER]), network.folders
     where = (folders.submitter, network.devnet.path, network.devnet.rpc_url, key)

@@ -99,6 +99,15 @@ class MergeMade:
 
 
 @dataclass(frozen=True)
+class OuterShown:
+    """What stands behind an outer root, as a peer has shown it: of a model that this home keeps."""
+
+    task: Word
+    weights_root: Word
+    momentum_root: Word
+
+
+@dataclass(frozen=True)
 class ContestMade:
     """Before a contest is sent: its salt, so that each attempt is opened once."""
 
@@ -110,7 +119,9 @@ class ContestMade:
     salt: Word
 
 
-RECORDS = (ClaimSaltsDrawn, ClaimBoundaryReached, ClaimFinished, WorkShown, MergeMade, ContestMade)
+RECORDS = (
+    ClaimSaltsDrawn, ClaimBoundaryReached, ClaimFinished, WorkShown, MergeMade, OuterShown, ContestMade,
+)  # fmt: skip
 """All kinds of this room."""
 
 
@@ -156,9 +167,9 @@ class ClaimBook:
     """works: by round and basis; merges: by what they are of; proofs: work leaves that were checked against
     their claim; contests: by round, root, the end of its window and attempt.
 
-    In memory alone, since it can be had again: outer, what stands behind outer roots; fetched, claims whose
-    pseudo-gradient is in the store; wanted, merges that a peer asked to sign; signatures of merges by seat
-    number; seen, when something was first seen to be due."""
+    In memory alone, since it can be had again: most of outer, what stands behind outer roots; fetched, claims
+    whose pseudo-gradient is in the store; wanted, merges that a peer asked to sign; signatures of merges by
+    seat number; seen, when something was first seen to be due."""
 
     journal: Journal
     task: bytes
@@ -194,17 +205,22 @@ class ClaimBook:
         elif isinstance(record, WorkShown):
             name = ClaimName(record.round, record.solver, record.claim_root)
             self.proofs[name] = WorkProof(record.delta_root, record.carried_root, record.path)
+        elif isinstance(record, OuterShown):
+            self._index_outer(record)
         elif isinstance(record, ContestMade):
             attempt = (record.round, record.root, record.root_until, record.attempt)
             self.contests[attempt] = record
         elif isinstance(record, ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished):
             self._index_claim(self.works[record.round, record.basis], record)
 
-    def _index_merge(self, record: MergeMade) -> None:
+    def _index_outer(self, record: MergeMade | OuterShown) -> None:
         header = OuterHeader(record.weights_root, record.momentum_root)
+        self.outer[compute_outer_root(header)] = header
+
+    def _index_merge(self, record: MergeMade) -> None:
         key = MergeKey(record.round, record.base_root, record.slots, record.claim_roots)
         self.merges[key] = record
-        self.outer[compute_outer_root(header)] = header
+        self._index_outer(record)
 
     @staticmethod
     def _index_claim(work: ClaimWork, record: ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished) -> None:

@@ -248,11 +248,15 @@ def require_format(posted: int, spec: TaskSpec) -> None:
         )
 
 
+def compute_dataset_bytes(training: TrainingSpec) -> int:
+    """How large the dataset is."""
+    return (training.token_count + training.heldout_tokens) * training.token_bytes
+
+
 async def fetch_dataset(party: Party, task: bytes, spec: TaskSpec) -> bytes:
     """The raw tokens, from the store, the submitter or any other peer."""
-    training, submitter = spec.training, spec.terms.submitter
-    size = (training.token_count + training.heldout_tokens) * training.token_bytes
-    ref = BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), size)
+    submitter, size = spec.terms.submitter, compute_dataset_bytes(spec.training)
+    ref = BlobRef(BlobKey(BlobKind.DATASET, spec.training.dataset_root), size)
     if not party.store.has(ref):
         party.say(f"fetching the dataset, {size / 1e6:.1f} MB")
         await party.client.fetch_from_any(list_peers(party, task, first=submitter), ref)

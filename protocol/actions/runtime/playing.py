@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from protocol.actions.pruning.self_test import check_bits
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
-from protocol.actions.runtime.upkeep_duties import find_next_block
+from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.pools import find_seat
+from protocol.spec.game.state import Seat, SeatStatus
+from protocol.spec.game.timing import is_over
 
 MAX_PAUSE_BLOCKS = 16
 """A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""
@@ -44,20 +47,24 @@ class Pause:
 class Loop:
     """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
     performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
-    reads other blocks before that one, and would ask or dispute twice."""
+    reads other blocks before that one, and would ask or dispute twice. is_seated: whether the party works for
+    a seat, and ends with it; seat: as it was last seen."""
 
     party: Party
     rooms: Sequence[ListDuties]
+    is_seated: bool = False
+    seat: Seat | None = None
     running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
     pauses: dict[Duty, Pause] = field(default_factory=dict)
     finished: dict[Duty, int] = field(default_factory=dict)
 
-    async def run(self) -> None:
-        """Follow the chain until the task is closed. Raises EnvironmentFault when the chain is silent for
-        long."""
+    async def run(self) -> bool:
+        """Follow the chain until the task is closed (True), or until the party's seat has left and is paid
+        out (False). Raises EnvironmentFault when the chain is silent for long."""
         following = asyncio.ensure_future(self._read())
         try:
-            while not self.party.game.is_closed:
+            self._look_at_seat()
+            while not (self.party.game.is_closed or self._has_left()):
                 self._schedule()
                 woken = asyncio.ensure_future(self.party.woken.wait())
                 await asyncio.wait({following, woken}, return_when=asyncio.FIRST_COMPLETED)
@@ -69,12 +76,29 @@ class Loop:
         finally:
             following.cancel()
             await self._stop()
+        return self.party.game.is_closed
+
+    def _look_at_seat(self) -> None:
+        self.seat = find_seat(self.party.game, self.party.account) or self.seat
+
+    def _has_left(self) -> bool:
+        """Whether the seat is paid out and nothing is left to do. Where the task is over the node stays to
+        close it; where it has a bond in some game, to play that to its end."""
+        game, account = self.party.game, self.party.account
+        if not self.is_seated or self.seat is None or find_seat(game, account) is not None:
+            return False
+        openers = [one.asker for one in game.asks.values()]
+        openers += [one.opener for one in game.disputes.values()]
+        openers += [one.contester for one in game.contests.values()]
+        is_closing = is_over(game, self.party.state.head_block + 1) and not is_gathering(game)
+        return self.seat.status != SeatStatus.CLOSED and account not in openers and not is_closing
 
     async def _read(self) -> LogBatch:
         return await anext(self.party.batches)
 
     def _take(self, batch: LogBatch) -> None:
         self.party.state.take(batch)
+        self._look_at_seat()
         head = self.party.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
 
@@ -136,16 +160,17 @@ class Loop:
         log.log(logging.WARNING if pause.failures > 3 else level, "%s: %s", type(duty).__name__, error)
 
 
-async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: SeatWish | None = None) -> None:
-    """Work on `task` until it is closed. wish: None for who works without a seat. Raises InvalidInput
-    (unknown or malformed task) and EnvironmentFault (no chain, no peer)."""
+async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: SeatWish | None = None) -> bool:
+    """Work on `task` until it is closed (True), or the seat has left and is paid out (False). wish: None for
+    who works without a seat. Raises InvalidInput (unknown or malformed task) and EnvironmentFault (no chain,
+    no peer)."""
     await catch_up(party)
     await open_task(party, task, wish.figures if wish else None)
     if wish is not None:
         await check_bits(party)
         await take_seat(party, wish)
     try:
-        await Loop(party, rooms).run()
+        return await Loop(party, rooms, is_seated=wish is not None).run()
     finally:
         party.task.cases.close()
         party.task.retraining.close()

@@ -32,6 +32,12 @@ nonce would otherwise sign the same transaction, and both would take its receipt
 TRANSFER_GAS = 21_000
 _TAKEN = ("nonce too low", "underpriced", "already known", "already imported")
 """What nodes say when a transaction with this nonce is mined or waiting already."""
+_POOR = "insufficient funds"
+"""What nodes say when an account cannot pay the gas."""
+NO_COIN = "no coin for gas"
+COIN_REMEDY = (
+    "Send it coin of this chain; on a test network `touchstone init --devnet` with its --home gives some."
+)
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class Sender:
                 return draft, await self._broadcast(draft)
             except Web3RPCError as error:
                 if not _says(error, *_TAKEN):
-                    raise _fault(self.address, error.message) from error
+                    raise _tell_refusal(self.address, error) from error
         raise _fault(self.address, "the nonce was taken each time")
 
     async def _next_nonce(self) -> int:
@@ -210,7 +216,7 @@ class Sender:
             # next time.
             if _says(error, *_TAKEN):
                 return last_hash
-            raise _fault(self.address, error.message) from error
+            raise _tell_refusal(self.address, error) from error
 
     async def _close_gap(self, nonce: int) -> None:
         """A reorg can drop a mined transaction for good; all later nonces then wait for that one for ever."""
@@ -252,6 +258,19 @@ def _bump(fee_wei: int) -> int:
 
 def _says(error: Web3RPCError, *phrases: str) -> bool:
     return any(phrase in error.message.lower() for phrase in phrases)
+
+
+def _tell_refusal(address: str, error: Web3RPCError) -> EnvironmentFault:
+    """The error of a transaction that the node does not take."""
+    if not _says(error, _POOR):
+        return _fault(address, error.message)
+    return EnvironmentFault(
+        what=NO_COIN,
+        expected=f"coin of the chain in {address}, enough for the gas",
+        actual=error.message,
+        remedy=COIN_REMEDY,
+        retryable=False,
+    )
 
 
 def _fault(address: str, actual: str) -> EnvironmentFault:

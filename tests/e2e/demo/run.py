@@ -167,7 +167,7 @@ def tell_beginning(show: Show) -> None:
     members = show.setting.members
     where = f"chain {show.devnet.deployment.chain_id} at {show.devnet.rpc_url}"
     show.screen.say("demo", f"{where}; {len(members)} processes: {', '.join(m.name for m in members)}")
-    sees = "each process sees its own folder, the chain and HTTPS (Landlock)"
+    sees = "each process sees its own folder, the chain and HTTPS (Landlock, a Linux sandbox)"
     none = "this kernel has no Landlock: that processes read only their own folder is not enforced"
     show.screen.say("demo", sees if is_supported() else none)
 
@@ -210,7 +210,7 @@ async def open_submitter(show: Show, company: Company, ticking: "asyncio.Task[No
         yield
 
 
-async def wait_for(is_enough: Any, company: Company, *tasks: "asyncio.Task[None]") -> None:
+async def wait_for(is_enough: Any, company: Company, *tasks: "asyncio.Task[Any]") -> None:
     """Until that holds, however long it takes. Raises what ended a task, and EnvironmentFault where a party
     has failed."""
     while not is_enough():
@@ -221,7 +221,7 @@ async def wait_for(is_enough: Any, company: Company, *tasks: "asyncio.Task[None]
         await asyncio.sleep(LOOK_S)
 
 
-async def cancel(*tasks: "asyncio.Task[None]") -> None:
+async def cancel(*tasks: "asyncio.Task[Any]") -> None:
     """End tasks, and wait until they have."""
     for task in tasks:
         task.cancel()

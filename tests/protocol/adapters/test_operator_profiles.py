@@ -43,6 +43,12 @@ def test_read_profile_gives_back_what_was_signed(path: Path, profile: Profile) -
     assert read_profile(path) == profile
 
 
+def test_read_profile_asks_to_check_the_path_of_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        read_profile(tmp_path / "missing.json")
+    assert (refusal.value.actual, refusal.value.remedy) == ("no such file", "Check the path.")
+
+
 def test_read_profile_refuses_a_changed_figure(path: Path) -> None:
     value = json.loads(path.read_text())
     value["profile"]["segments"] += 1
@@ -131,5 +137,5 @@ def test_write_profile_signs_only_for_its_own_operator(tmp_path: Path, profile: 
 
 
 def test_write_profile_replaces_nothing(path: Path, profile: Profile) -> None:
-    with pytest.raises(InvalidInput, match="a file is there"):
+    with pytest.raises(InvalidInput, match=r"a file is there.*another --out"):
         write_profile(path, profile, KEY)

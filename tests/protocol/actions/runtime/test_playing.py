@@ -12,7 +12,7 @@ from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.actions.runtime.playing import Loop
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import create_game
+from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 
@@ -38,7 +38,7 @@ class Chain:
     queue: "asyncio.Queue[Callable[[FakeState], None]]"
     loop: Loop
     listed: list[Duty | Wait]
-    running: "asyncio.Task[None]"
+    running: "asyncio.Task[bool]"
 
     async def mine(self, change: Callable[[FakeState], None] = lambda state: None) -> None:
         """One more block, with what it changes; the loop has looked at it."""
@@ -56,7 +56,8 @@ class Chain:
 
 
 @asynccontextmanager
-async def run_loop() -> AsyncIterator[Chain]:
+async def run_loop(account: str = "") -> AsyncIterator[Chain]:
+    """account: whose seat the loop works for; empty: it has none."""
     queue: asyncio.Queue[Callable[[FakeState], None]] = asyncio.Queue()
 
     async def follow() -> AsyncIterator[Any]:
@@ -64,7 +65,7 @@ async def run_loop() -> AsyncIterator[Chain]:
             yield await queue.get()
 
     nothing = cast(Any, None)
-    outside = (nothing, cast(Any, SimpleNamespace(mined_block=0)), nothing, nothing, nothing)
+    outside = (nothing, cast(Any, SimpleNamespace(mined_block=0, address=account)), nothing, nothing, nothing)
     party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
     party.joined = cast(Any, SimpleNamespace(task=TASK))
     listed: list[Duty | Wait] = []
@@ -72,7 +73,7 @@ async def run_loop() -> AsyncIterator[Chain]:
     def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
         yield from list(listed)
 
-    loop = Loop(party, [list_duties])
+    loop = Loop(party, [list_duties], is_seated=bool(account))
     running = asyncio.create_task(loop.run())
     chain = Chain(party, queue, loop, listed, running)
     try:
@@ -190,6 +191,41 @@ async def test_it_ends_with_the_task() -> None:
         await chain.mine()
         await chain.mine(close)
         assert chain.running.done() and not chain.loop.running
+
+
+SEAT = Seat(7, SeatRole.VERIFIER, "me", 0, 0, -1, -1)
+
+
+def change_game(**values: Any) -> Callable[[FakeState], None]:
+    def change(state: FakeState) -> None:
+        state.games[TASK] = replace(state.games[TASK], **values)
+
+    return change
+
+
+async def test_it_ends_with_its_seat_once_that_is_paid_out_and_nothing_of_its_own_is_open() -> None:
+    """A bond in a dispute against another seat would be lost."""
+    dispute = RunningDispute(0, StatementRef(0, 0), 8, "me", START_BLOCK + 50)
+    async with run_loop("me") as chain:
+        await chain.mine()
+        await chain.mine(change_game(seats={SEAT.number: SEAT}, disputes={0: dispute}))
+        await chain.mine(change_game(seats={}))
+        assert not chain.running.done()
+        await chain.mine(change_game(disputes={}))
+        assert chain.running.done() and not await chain.running
+
+
+async def test_who_works_without_a_seat_stays_and_the_last_ones_paid_out_close_the_task() -> None:
+    async with run_loop("") as chain:
+        await chain.mine(change_game(seats={SEAT.number: SEAT}))
+        await chain.mine(change_game(seats={}))
+        assert not chain.running.done()
+    async with run_loop("me") as chain:
+        await chain.mine(change_game(seats={SEAT.number: SEAT}))
+        await chain.mine(change_game(seats={}, is_halted=True, next_round=1))
+        assert not chain.running.done()
+        await chain.mine(change_game(is_closed=True))
+        assert chain.running.done() and await chain.running
 
 
 async def test_a_room_that_fails_stops_no_other() -> None:

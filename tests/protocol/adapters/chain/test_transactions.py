@@ -130,6 +130,13 @@ async def test_without_blocks_it_gives_up_with_the_hash(net: TestChain) -> None:
     assert "0x" in str(fault.value.actual) and fault.value.retryable
 
 
+async def test_who_has_no_coin_is_told_so_and_that_trying_again_does_not_help(net: TestChain) -> None:
+    await net.anvil("anvil_setBalance", to_checksum_address(net.account.address), "0x0")
+    with pytest.raises(EnvironmentFault, match="no coin for gas") as fault:
+        await net.chain.purse.deposit(STAKE_WEI)
+    assert not fault.value.retryable and "touchstone init --devnet" in fault.value.remedy
+
+
 async def test_after_a_crash_what_was_sent_is_waited_for(net: TestChain) -> None:
     await net.anvil("evm_setAutomine", False)
     before = await count_mined(net)

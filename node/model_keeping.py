@@ -1,0 +1,50 @@
+"""Keeps a task's last model in its submitter's home, before the nodes that computed it end.
+
+Nodes end when a task is closed, and solvers and whistleblowers alone keep models. So the submitter fetches
+the model of the last root as soon as no round is to come. Where that root falls later, it fetches the next
+one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from node.export import Choice, choose_newest
+from protocol.actions.merge.global_model import load_outer
+from protocol.actions.merge.merge_records import OuterShown
+from protocol.actions.runtime.party import Party, list_peers
+from protocol.adapters.blobs import BlobRef, refer_tensor
+from protocol.spec.containers import OuterHeader
+from protocol.spec.game.timing import is_over
+
+
+@dataclass(frozen=True)
+class KeepModel:
+    """Fetch a model and write down what stands behind its root."""
+
+    choice: Choice
+
+    async def perform(self, party: Party) -> None:
+        """Raises EnvironmentFault or ProtocolFault where no peer serves the model now."""
+        claims, task = party.task.claims, party.task.task
+        is_known = self.choice.root in claims.outer
+        header = await load_outer(party, self.choice.root)
+        if not is_known:
+            claims.write(OuterShown(task, header.weights_root, header.momentum_root))
+        await party.client.fetch_from_any(list_peers(party, task), _refer(party, header))
+        party.say(f"kept {self.choice} in this home: touchstone export 0x{task.hex()}")
+
+
+def list_duties(party: Party, block: int) -> Iterator[KeepModel]:
+    """The newest model, once no round is to come and as long as this home lacks it."""
+    choice = choose_newest(party.game)
+    if is_over(party.game, block) and choice.after >= 0 and not _is_kept(party, choice):
+        yield KeepModel(choice)
+
+
+def _is_kept(party: Party, choice: Choice) -> bool:
+    header = party.task.claims.outer.get(choice.root)
+    return header is not None and party.store.has(_refer(party, header))
+
+
+def _refer(party: Party, header: OuterHeader) -> BlobRef:
+    return refer_tensor(header.weights_root, party.task.spec.terms.parameter_count)

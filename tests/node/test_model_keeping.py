@@ -1,0 +1,46 @@
+"""The submitter has the model that it paid for, also after all nodes have ended."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from node.export import find_own_header
+from node.model_keeping import KeepModel, list_duties
+from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import refer_tensor
+from protocol.spec.game.state import RoundPhase
+from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
+from tests.protocol.actions.merge.test_global_model import COUNT, merge_model
+
+
+def post_model(stage: Stage, peer: Party, *, is_last: bool) -> bytes:
+    """A peer has merged round 0, and its root is posted; the root."""
+    root, _ = merge_model(peer)
+    posted = replace(stage.world.state.rounds[0], phase=RoundPhase.POSTED, root=root)
+    stage.world.state = replace(stage.world.state, rounds={0: posted}, is_halted=is_last)
+    stage.sync()
+    members: Any = peer.state
+    members.is_staked = lambda account: True
+    return root
+
+
+async def test_the_last_model_is_fetched_once_and_stays_in_the_home(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1, 2) as stage:
+        submitter, peer = stage.parties[1], stage.parties[2]
+        root = post_model(stage, peer, is_last=False)
+        assert not list(list_duties(submitter, stage.world.block)), "another round may come"
+        post_model(stage, peer, is_last=True)
+        [duty] = list_duties(submitter, stage.world.block)
+        assert isinstance(duty, KeepModel) and duty.choice.root == root
+        await duty.perform(submitter)
+        assert not list(list_duties(submitter, stage.world.block))
+        home, store = submitter.config.home, submitter.store
+    header = find_own_header(home, TASK, root)
+    assert header is not None and store.has(refer_tensor(header.weights_root, COUNT))
+
+
+async def test_a_task_without_a_posted_root_has_no_model_to_keep(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, 1) as stage:
+        stage.world.state = replace(stage.world.state, rounds={}, is_halted=True)
+        stage.sync()
+        assert not list(list_duties(stage.parties[1], stage.world.block))
