@@ -210,6 +210,15 @@ contract DisputesTest is DisputeWorld {
         vm.expectPartialRevert(IStepProofs.LeafMismatch.selector);
         vm.prank(opener);
         game.proveDatum(task, id, facts, start, uint32(SCALARS), 0, opening, datum);
+        // A buffer of the opener's own making is not the trace's.
+        (opening, datum) = (openBuffer(SCALARS, 0), proveScalarLeaf(start.globalStep));
+        opening.leaves[0] ^= 0x01;
+        bytes[] memory forged = new bytes[](1);
+        forged[0] = opening.leaves;
+        opening.root = Trees.root(Trees.hashAll(forged));
+        vm.expectPartialRevert(IReferee.BufferMismatch.selector);
+        vm.prank(opener);
+        game.proveDatum(task, id, facts, start, uint32(SCALARS), 0, opening, datum);
         start.localStep++;
         vm.expectPartialRevert(IStepProofs.HeaderMismatch.selector);
         vm.prank(opener);

@@ -63,6 +63,11 @@ contract PurseTest is Test, ITokenHook {
         }
     }
 
+    function test_constructor_elevenModules_reverts() public {
+        vm.expectRevert(abi.encodeWithSelector(IPurse.TooManyModules.selector, 10, 11));
+        new Purse(token, new address[](11));
+    }
+
     function test_deposit_tokens_becomeCredit() public {
         vm.expectEmit(true, true, true, true, address(purse));
         emit IPurse.Deposited(ALICE, 400);

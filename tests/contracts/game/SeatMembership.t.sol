@@ -224,6 +224,7 @@ contract SeatMembershipTest is GameWorld {
         assertEq(roundOf(0).closed, 0, "no call has recorded that it is closed");
         tasks.payOut(task, seat);
         assertEq(roundOf(0).closed, roundOf(0).opened + 40, "its closing block");
+        assertEq(stakeOf(seat), 0, "nothing is left in it");
         requireStatus(seat, SeatStatus.NONE);
     }
 

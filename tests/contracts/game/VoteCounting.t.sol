@@ -87,6 +87,17 @@ contract VoteCountingTest is VoteWorld {
         _codes(0, 0, 4, 0, 0);
     }
 
+    /// @dev An auditor has said REJECT, and opens an ACCEPT of the same draw: that is evidence against it, and no pay.
+    function test_open_anotherWord_isNotPaid() public {
+        _drawn();
+        vote_(0, 0, 0, 0, REJECT_STATE, false);
+        vote_(0, 0, 0, 1, ABSTAIN, false);
+        vote_(0, 0, 0, 0, ACCEPT, true);
+        _codes(0, 0, 2, 4, 0);
+        vote_(0, 0, 0, 0, REJECT_STATE, true);
+        _codes(0, 0, 6, 4, 0);
+    }
+
     function test_judge_convictedAuditor_doesNotCount() public {
         _drawn();
         punish(drawnSeat(0, 0, 0, 0), Proof.ASKED, voteRef(0, 0, 0, 0));
