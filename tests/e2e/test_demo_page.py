@@ -21,7 +21,8 @@ def make_report(**changes: Any) -> dict[str, Any]:
     cheat = {"name": "cheat", "is_honest": False, "moved": {"stake": -(10**18)}, "change": -(10**18)}
     return {
         "task_rounds": 1, "wall_s": 12.0, "blocks": 34, "loss": [5.5, 3.25], "parties": [cheat],
-        "burned": 5 * 10**17, "convicted_numbers": {"cheat": NUMBER},
+        "burned": 5 * 10**17, "burned_from": {"stake": 3 * 10**17, "escrow": 2 * 10**17},
+        "convicted_numbers": {"cheat": NUMBER},
         "utilisation": {"all": 0.5, "solvers": {"solver-1": {"train_s": 1.0, "seat_s": 2.0}}},
         "gas": {"per_solver_round": 1, "claims": 1, "of_rounds": 1, "of_questions": 1},
     } | changes  # fmt: skip
@@ -57,6 +58,7 @@ def test_page_shows_verdict_loss_money_timeline_and_the_convicted_number() -> No
     text = Reader(build_page(make_report(), findings, LINES)).text
     shown = ["Something is wrong", "a wallet is short", "5.500", "3.250", "nats per byte", "round 0"]
     shown += ["element 9 of node 375", "0.5 and 0.25", "0.75", "0.25", "cheat (cheat)", "-1", "1.5"]
+    shown += ["0.3", "0.2"]  # what was burned, by what it was before
     assert [word for word in shown if word not in text] == []
 
 

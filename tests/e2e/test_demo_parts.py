@@ -81,8 +81,8 @@ def test_books_tell_why_money_moved() -> None:
     )
     assert dict(books.accounts[FINDER]) == {"slash share": 10, "pay": 5, "stake": 0}
     assert dict(books.accounts[SOLVER]) == {"stake": -40} and dict(books.accounts[OPENER]) == {"bonds": 0}
-    assert dict(books.accounts[SUBMITTER]) == {"escrow": -5} and books.burned == 30
-    assert sum(map(books.get_change, books.accounts)) + books.burned == 0
+    assert dict(books.accounts[SUBMITTER]) == {"escrow": -5} and books.burned == {"stake": 30}
+    assert sum(map(books.get_change, books.accounts)) + books.burned.total() == 0
 
 
 # --- Rounds -------------------------------------------------------------------------------------------------

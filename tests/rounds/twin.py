@@ -339,11 +339,10 @@ class Twin:
         segment = get_drawn_segment(state, game_round, ref.slot, ref.draw)
         assert seat is not None and segment is not None
         claim, auditor = game_round.claims[ref.slot], self._member(state.seats[seat].account)
-        holder = state.seats.get(claim.seat) or state.former[claim.seat]
         seed = (game_round.late_seed if is_late_draw(state, ref.draw) else game_round.seed) or b""
         about = Draw(
             state.terms.domain, ref.round, game_round.base_root, seed, ref.slot, claim.claim_root, ref.draw,
-            ref.rank, segment, holder.account,
+            ref.rank, segment, claim.account,
         )  # fmt: skip
         named = leaf if word in (VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA) else 0
         vote, shown = make_vote(about, auditor, word, named, word == VoteWord.ACCEPT)

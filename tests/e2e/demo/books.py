@@ -19,12 +19,12 @@ REASONS = (PAY, REWARD, STAKE, BOND, ESCROW)
 
 @dataclass(frozen=True)
 class Books:
-    """accounts: wei by reason of each account; burned: wei that no account has any more; asked: bonds in wei,
-    by account, of asks that were answered. One in 64 ACCEPTs is asked about by chance, so an honest node pays
-    such a bond now and then."""
+    """accounts: wei by reason of each account; burned: wei that no account has any more, by what they were
+    before; asked: bonds in wei, by account, of asks that were answered. One in 64 ACCEPTs is asked about by
+    chance, so an honest node pays such a bond now and then."""
 
     accounts: dict[str, Counter[str]] = field(default_factory=dict)
-    burned: int = 0
+    burned: Counter[str] = field(default_factory=Counter)
     asked: Counter[str] = field(default_factory=Counter)
 
     def get_change(self, account: str) -> int:
@@ -39,12 +39,12 @@ def name_pots(task: bytes) -> dict[bytes, str]:
 
 def fold_books(task: bytes, events: Sequence[Event]) -> Books:
     """Every movement between an account and a pot of the task."""
-    pots, books, burned = name_pots(task), dict[str, Counter[str]](), 0
+    pots, books, burned = name_pots(task), dict[str, Counter[str]](), Counter[str]()
     together = _group(events)
     for event in events:
         values = event.arguments
         if event.name == "Discarded":
-            burned += values["wei_"]
+            burned[_find_reason(pots.get(values["pot"], ""), event.name, set())] += values["wei_"]
         elif event.name in ("Given", "Taken"):
             names = together[event.transaction_hash]
             reason = _find_reason(pots.get(values["pot"], ""), event.name, names)

@@ -111,7 +111,8 @@ def _tabulate_money(report: Report) -> str:
         ]
         for party in report["parties"]
     ]
-    rows.append([_cell("burned"), *(_cell("") for _ in REASONS), _cell(_tokens(report["burned"]), "number")])
+    burned = (_cell(_tokens(report["burned_from"].get(reason, 0)), "number") for reason in REASONS)
+    rows.append([_cell("burned"), *burned, _cell(_tokens(report["burned"]), "number")])
     return _tabulate(("party", *REASONS, "in the wallet"), rows)
 
 

@@ -52,7 +52,8 @@ def make_report(run: Run) -> Json:
         "rounds": [_show_round(one) for one in run.measured],
         "loss": list(run.losses),
         "parties": [_show_party(run, name) for name in (SUBMITTER, *(m.name for m in run.members))],
-        "burned": run.books.burned,
+        "burned": run.books.burned.total(),
+        "burned_from": dict(run.books.burned),
         "claims": claims,
         "convicted_numbers": {_name(run, account): n.to_json() for account, n in run.numbers.items()},
         "utilisation": show_utilisation(run, claims),
@@ -95,17 +96,16 @@ def list_claims(run: Run) -> list[Json]:
     found = []
     for game_round in run.game.rounds.values():
         for slot, claim in sorted(game_round.claims.items()):
-            seat = {**run.game.former, **run.game.seats}[claim.seat]
             fate = get_claim_fate(run.game, game_round, slot, run.block)
             is_merged = game_round.phase == RoundPhase.POSTED and slot in game_round.merged
             found.append(
                 {
                     "round": game_round.index,
-                    "solver": _name(run, seat.account),
+                    "solver": _name(run, claim.account),
                     "fate": fate.name,
                     "is_merged": is_merged,
                     "is_convicted": claim.is_convicted,
-                    "train_s": round(run.pace.trained.get((seat.account, game_round.index), 0.0), 3),
+                    "train_s": round(run.pace.trained.get((claim.account, game_round.index), 0.0), 3),
                 }
             )
     return found

@@ -85,7 +85,8 @@ def make_money_table(report: Mapping[str, Any]) -> Table:
         cells = [_show(party["moved"].get(reason, 0)) for reason in REASONS]
         name = party["name"] if party["is_honest"] else f"[red]{party['name']}[/]"
         table.add_row(name, *cells, _show(party["change"]))
-    table.add_row("burned", *("" for _ in REASONS), _show(report["burned"]))
+    burned = (_show(report["burned_from"].get(reason, 0)) for reason in REASONS)
+    table.add_row("burned", *burned, _show(report["burned"]))
     return table
 
 
