@@ -167,6 +167,13 @@ contract EvidenceClaimsTest is EvidenceWorld {
     function test_carried_other_isConvicted() public {
         play(Twist.CARRIED);
         bringInvalid(carriedOf(0, solverSeat(1)), "carried");
+        // The work leaf of another's claim says nothing of this one.
+        (uint256 seat, uint256 last) = (solverSeat(1), segmentsOf(0, solverSeat(1)));
+        bytes memory borrowed = abi.encodeCall(
+            IEvidence.proveCarried,
+            (task, claim(0, seat), workProof(0, solverSeat(0)), boundaryProof(0, seat, last))
+        );
+        bringInvalid(borrowed, "work");
         assertConvicts(solverSeat(0), carriedOf(0, solverSeat(0)));
     }
 
