@@ -21,6 +21,20 @@ contract RoundPostingTest is RoundWorld {
         rounds.post(task, 0, 7, "root", 7, "");
     }
 
+    /// @dev A round that has its root gets no second one, and does not stand, however long ago it was.
+    function test_post_twice_reverts() public {
+        begin(3, 6, 3);
+        playRound(0);
+        uint64 merged = roundOf(0).merged;
+        bytes memory signatures = signMerge(0, merged, "other root", 7);
+        roll(now_() + 100);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotNewest.selector, 0));
+        rounds.post(task, 0, merged, "other root", 7, signatures);
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotNewest.selector, 0));
+        rounds.stand(task, 0);
+        assertEq(uint256(roundOf(0).phase), uint256(Phase.POSTED), "its root stays");
+    }
+
     /// @dev A seat commits to the root of another one. Signatures are of slots: that of the copy is not what was signed.
     function test_post_slotOfACopiedRoot_reverts() public {
         begin(3, 6, 3);
