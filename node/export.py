@@ -89,15 +89,25 @@ def choose(game: GameState, account: str, *, is_member: bool, block: int) -> Cho
 
 
 def choose_newest(game: GameState) -> Choice:
-    """The model of the last posted root that is not contested; the first model where there is none."""
+    """The model of the last posted root that is not contested; else the one that the known rounds began
+    with."""
     contested = {contest.round for contest in game.contests.values()}
     roots = [one for one in _list_posted(game) if one.index not in contested]
-    return _name(roots[-1]) if roots else Choice(game.terms.root, -1)
+    return _name(roots[-1]) if roots else _choose_base(game)
+
+
+def _choose_base(game: GameState) -> Choice:
+    """The model before the oldest round that the chain has not forgotten. Rounds are forgotten by epochs,
+    once nothing about them can change any more."""
+    oldest = min(game.rounds, default=game.next_round)
+    root = game.rounds[oldest].base_root if oldest in game.rounds else game.root
+    return Choice(root, -1 if root == game.terms.root else oldest - 1)
 
 
 def choose_settled(game: GameState, block: int) -> Choice | None:
     """The newest model that nothing replaces any more; None where none was trained."""
-    found = None
+    base = _choose_base(game)
+    found = base if base.after >= 0 else None
     contested = {contest.round for contest in game.contests.values()}
     for one in _list_posted(game):
         # A root that falls takes all later ones with it.

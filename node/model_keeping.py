@@ -1,8 +1,8 @@
 """Keeps a task's last model in its submitter's home, before the nodes that computed it end.
 
 Nodes end when a task is closed, and solvers and whistleblowers alone keep models. So the submitter fetches
-the model of the last root as soon as no round is to come. Where that root falls later, it fetches the next
-one.
+the newest model as soon as no round runs and none is about to begin. Where its root falls later, or the task
+goes on, it fetches the next one.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from protocol.actions.merge.merge_records import OuterShown
 from protocol.actions.runtime.party import Party, list_peers
 from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.spec.containers import OuterHeader
-from protocol.spec.game.timing import is_over
+from protocol.spec.game.timing import get_live_round, is_start_alive
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,10 @@ class KeepModel:
 
 
 def list_duties(party: Party, block: int) -> Iterator[KeepModel]:
-    """The newest model, once no round is to come and as long as this home lacks it."""
-    choice = choose_newest(party.game)
-    if is_over(party.game, block) and choice.after >= 0 and not _is_kept(party, choice):
+    """The newest model, while no round runs and no start is asked for, as long as this home lacks it."""
+    game, choice = party.game, choose_newest(party.game)
+    is_standing = get_live_round(game) is None and not is_start_alive(game, block)
+    if is_standing and choice.after >= 0 and not _is_kept(party, choice):
         yield KeepModel(choice)
 
 

@@ -74,6 +74,21 @@ def test_a_root_on_an_unsettled_one_is_not_settled() -> None:
     assert choose_newest(replace(state, rounds={0: first, 1: undone})).after == 0
 
 
+def test_a_model_stays_known_when_the_chain_forgets_its_epoch() -> None:
+    """Anybody frees an epoch that is settled, also the last one of a task."""
+    world = make_posted()
+    root = make_word("trained")
+    freed = replace(world.state, rounds={}, root=root, next_round=16, freed_epochs=1)
+    for found in (choose_newest(freed), choose_settled(freed, 0), choose_settled(freed, 10**6)):
+        assert found is not None and (found.root, found.after) == (root, 15)
+    later = replace(world.state.rounds[0], index=16, base_root=root, root_until=100)
+    begun = replace(freed, rounds={16: replace(later, phase=RoundPhase.RUNNING)}, next_round=17)
+    assert choose_newest(begun) == choose_settled(begun, 0) == choose_newest(freed)
+    posted = replace(freed, rounds={16: later}, next_round=17)
+    settled = choose_settled(posted, 100)
+    assert choose_newest(posted).after == 16 and settled is not None and settled.after == 15
+
+
 def test_a_stranger_is_told_what_to_do() -> None:
     world = make_posted()
     until = get_until(world)

@@ -13,23 +13,25 @@ from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
 from tests.protocol.actions.merge.test_global_model import COUNT, merge_model
 
 
-def post_model(stage: Stage, peer: Party, *, is_last: bool) -> bytes:
-    """A peer has merged round 0, and its root is posted; the root."""
+def post_model(stage: Stage, peer: Party, *, is_running: bool) -> bytes:
+    """A peer has merged round 0, and its root is posted; the root. is_running: round 1 has begun."""
     root, _ = merge_model(peer)
     posted = replace(stage.world.state.rounds[0], phase=RoundPhase.POSTED, root=root)
-    stage.world.state = replace(stage.world.state, rounds={0: posted}, is_halted=is_last)
+    running = replace(posted, index=1, phase=RoundPhase.RUNNING, root=None)
+    rounds = {0: posted, 1: running} if is_running else {0: posted}
+    stage.world.state = replace(stage.world.state, rounds=rounds)
     stage.sync()
     members: Any = peer.state
     members.is_staked = lambda account: True
     return root
 
 
-async def test_the_last_model_is_fetched_once_and_stays_in_the_home(tmp_path: Path) -> None:
+async def test_the_model_of_a_task_that_stands_is_fetched_once_and_stays_in_the_home(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2) as stage:
         submitter, peer = stage.parties[1], stage.parties[2]
-        root = post_model(stage, peer, is_last=False)
-        assert not list(list_duties(submitter, stage.world.block)), "another round may come"
-        post_model(stage, peer, is_last=True)
+        root = post_model(stage, peer, is_running=True)
+        assert not list(list_duties(submitter, stage.world.block)), "a newer one comes"
+        post_model(stage, peer, is_running=False)
         [duty] = list_duties(submitter, stage.world.block)
         assert isinstance(duty, KeepModel) and duty.choice.root == root
         await duty.perform(submitter)
@@ -42,5 +44,6 @@ async def test_the_last_model_is_fetched_once_and_stays_in_the_home(tmp_path: Pa
 async def test_a_task_without_a_posted_root_has_no_model_to_keep(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         stage.world.state = replace(stage.world.state, rounds={}, is_halted=True)
+        assert stage.world.state.root == stage.world.state.terms.root
         stage.sync()
         assert not list(list_duties(stage.parties[1], stage.world.block))
