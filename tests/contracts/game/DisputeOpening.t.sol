@@ -253,17 +253,6 @@ contract DisputeOpeningTest is DisputeWorld {
         game.postClaimRoots(task, id, roots, start, end);
     }
 
-    /// @dev Another world, with what was changed since.
-    function _replay() private {
-        delete pots;
-        deploy();
-        begin(3, 6, 3);
-        playToDraw(0);
-        acceptAll(0);
-        ofSeat = seatIn(0, ofSlot);
-        give(opener, 1000);
-    }
-
     // Steps and traces -------------------------------------------------------------------------------------------
     function test_nameStep_refusals() public {
         acceptAll(0);

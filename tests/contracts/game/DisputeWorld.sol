@@ -92,6 +92,17 @@ abstract contract DisputeWorld is GameStep {
         (ofAuditor, ofSegment) = (drawnSeat(0, ofSlot, 0, 0), ofVote.segment);
     }
 
+    /// @dev Another world, with what was changed since.
+    function _replay() internal {
+        delete pots;
+        deploy();
+        begin(3, 6, 3);
+        playToDraw(0);
+        acceptAll(0);
+        ofSeat = seatIn(0, ofSlot);
+        give(opener, 1000);
+    }
+
     function _post(bytes32 id) internal {
         _postRoots(id, _claimant(), _roots());
     }

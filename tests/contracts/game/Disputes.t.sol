@@ -43,6 +43,9 @@ contract DisputesTest is DisputeWorld {
         proof.head = "other";
         _expectTrace(id, IStepProofs.HeadMismatch.selector, facts, start, end, proof);
         proof = proveTrace();
+        proof.head[0] ^= 0x01;
+        _expectTrace(id, IStepProofs.HeadMismatch.selector, facts, start, end, proof);
+        proof = proveTrace();
         proof.weightsPath[0] = "other";
         _expectTrace(id, IStepProofs.OutputMismatch.selector, facts, start, end, proof);
         proof = proveTrace();
@@ -157,6 +160,21 @@ contract DisputesTest is DisputeWorld {
             (lieBuffer, lieElement, lie) = (buffers[i], elements[i], 1);
             bytes32 id = _playToTrace();
             _proveDatum(id, buffers[i], elements[i]);
+            _requireConvicted(id);
+            vm.revertToState(clean);
+        }
+    }
+
+    /// @dev The learning rate goes by the global step, the corrections by the local one. In a vote they may differ in round 0: its start is the solver's.
+    function test_proveDatum_scalarsOfBothClocks() public {
+        shiftSteps = 1;
+        _replay();
+        _takeVote(ACCEPT);
+        uint256 clean = vm.snapshotState();
+        for (uint32 which = 0; which < 3; ++which) {
+            (lieBuffer, lieElement, lie) = (SCALARS, which, 1);
+            bytes32 id = _playToTrace();
+            _proveDatum(id, SCALARS, which);
             _requireConvicted(id);
             vm.revertToState(clean);
         }
@@ -345,6 +363,11 @@ contract DisputesTest is DisputeWorld {
         StepFacts memory facts = stepFacts();
         _expect(_error2(IDisputes.NotOpener.selector, opener, stranger));
         _as(stranger);
+        game.demandLeaves(task, id, facts, list);
+        // Leaves of another program, which the claimant does not have.
+        facts.programRoot = "other";
+        vm.expectPartialRevert(IStepProofs.FactsMismatch.selector);
+        vm.prank(opener);
         game.demandLeaves(task, id, facts, list);
     }
 
