@@ -5,6 +5,10 @@ the dispute is open, the node serves everything that a challenger may look at.
 """
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
 
 from protocol.actions.dispute.casebook import TracedStep
 from protocol.actions.dispute.known_statements import find_solver, get_now
@@ -19,13 +23,15 @@ from protocol.actions.dispute.step_serving import show_steps, show_trace
 from protocol.actions.merge.work import open_boundary
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import keep_state
-from protocol.actions.traces import TraceKeeper, describe_layout
+from protocol.actions.traces import TraceKeeper, describe_layout, load_buffer
+from protocol.adapters.store import BlobStore
 from protocol.compute.bounds.fault import open_demanded, prove_outputs
+from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.program.task_program import build_program, compute_step_facts, describe_program
 from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.containers import BufferOpening, StateHeader
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute
 from protocol.spec.program import get_constant_roots
 
 
@@ -81,11 +87,27 @@ async def post_trace(party: Party, dispute: InnerDispute) -> None:
 async def show_leaves(party: Party, dispute: InnerDispute) -> None:
     """Show the demanded leaves that are not shown yet."""
     traced = await trace_named_step(party, dispute)
-    openings = [
-        await asyncio.to_thread(open_demanded, traced.tree, one.node, one.place, one.leaf_index)
-        for one in dispute.demands[len(dispute.shown) :]
-    ]
+    demands = dispute.demands[len(dispute.shown) :]
+    work = (_open_leaves, party.store, traced.tree, demands)
+    openings = await party.task.retraining.compute(dispute.clock, *work)
     await party.chain.disputes.show_leaves(party.task.task, dispute.name, traced.start, openings)
+
+
+def _open_leaves(store: BlobStore, tree: TraceTree, demands: Sequence[DemandedLeaf]) -> list[BufferOpening]:
+    """Open leaves of a kept trace. The step is run again only for a buffer that is lost or damaged."""
+    layout, constants = describe_layout(tree.program), get_constant_roots(tree.program)
+
+    def load(buffer: int) -> Tensor:
+        """Constants are the program's own: no trace keeps them."""
+        if buffer in constants:
+            return tree.get(buffer)
+        try:
+            return load_buffer(store, tree.roots[buffer], layout[buffer])
+        except (InvalidInput, EnvironmentFault):
+            return tree.get(buffer)
+
+    kept = replace(tree, get=load)
+    return [open_demanded(kept, one.node, one.place, one.leaf_index) for one in demands]
 
 
 async def serve(party: Party, dispute: InnerDispute) -> None:

@@ -26,6 +26,7 @@ from protocol.actions.dispute.known_statements import (
     find_vote,
     get_inner,
     get_now,
+    is_counted,
     list_own_boundaries,
     list_provable_rounds,
     sign_form,
@@ -39,7 +40,6 @@ from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import may_open
 from protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
-from protocol.spec.game.fates import get_votes
 from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, is_answerable
 from protocol.spec.game.state import SeatStatus, StatementRef
 from protocol.spec.game.timing import get_ask_until
@@ -121,8 +121,7 @@ def _is_false_rejection(party: Party, known: KnownVote, here: list[OwnReplay]) -
     is another. Where the auditor did come to another end, its own steps are to be judged."""
     if known.opening is not None:
         return _is_copied(known)
-    counted = get_votes(get_now(party).rounds[known.vote.round], known.vote.slot, known.vote.draw)
-    if known.vote.rank not in counted:  # It harms no claim, and an honest one may have drifted.
+    if not is_counted(get_now(party), known):  # It harms no claim, and an honest one may have drifted.
         return False
     is_own = find_solver(get_now(party), known.vote.round, known.vote.slot) == party.account
     has_claim = is_own and known.vote.segment + 1 in list_own_boundaries(party, known.vote.round)

@@ -181,22 +181,36 @@ class StepDesk:
     """Who asked, by segment; an auditor of it takes the place of another member."""
     shown: OrderedDict[Place, Steps] = field(default_factory=OrderedDict)
     """By segment."""
+    is_news: bool = False
+    """Whether the last question added a request, or made one an auditor's."""
+    _woken: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
+    """A block, and who had the loop look in it."""
     _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
 
     def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
         """The roots, one after the other; None where they are not at hand: then the request is noted, unless
         it is another's than an auditor's and these have had their share."""
         place = (task, index, segment)
-        shown = self.shown.get(place)
+        shown, known, self.is_news = self.shown.get(place), self.wanted.get(place), False
         if shown is not None:
             self.shown[place] = Steps(shown.roots, shown.is_auditor or asker.is_auditor)
             return b"".join(shown.roots)
         if asker.is_auditor:
+            self.is_news = known is None or not known.is_auditor
             self.wanted[place] = asker
             self.wanted.move_to_end(place, last=False)
         elif self._may_ask(asker.account, place):
+            self.is_news = True
             self.wanted[place] = asker
         return None
+
+    def take_wake(self, account: str, block: int) -> bool:
+        """Have an account use its one wake of the loop in a block; False where it has used it."""
+        if self._woken[0] != block:
+            self._woken = (block, set())
+        is_first = account not in self._woken[1]
+        self._woken[1].add(account)
+        return is_first
 
     def is_urgent(self, place: Place) -> bool:
         """Whether an auditor waits for a segment."""

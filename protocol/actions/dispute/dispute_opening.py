@@ -34,7 +34,9 @@ from protocol.actions.dispute.known_statements import (
     find_vote,
     get_inner,
     get_now,
+    is_counted,
     is_disputable,
+    is_withheld,
     list_own_boundaries,
     list_provable_rounds,
     sign_form,
@@ -57,7 +59,7 @@ from protocol.spec.statements import VoteWord
 @dataclass(frozen=True)
 class Suspicion:
     """A statement that may be false. ends: roots of the segment's first and last state as the statement has
-    them; the first is empty where this node does not know it."""
+    them; empty where this node does not know them: then the vote's hashes bind what is shown."""
 
     sentence: Sentence
     ends: tuple[bytes, bytes]
@@ -78,7 +80,7 @@ def list_suspicions(party: Party, index: int) -> Iterator[Suspicion]:
             yield Suspicion(Sentence(ref, replay.segment), (start, end))
             yield from _list_followers(here, start, end)
         else:
-            yield from _list_slanders(here, start, {end, compute_state_root(replay.own_end)})
+            yield from _list_slanders(party, here, start, {end, compute_state_root(replay.own_end)})
     yield from _list_own_slanders(party, index, votes)
     yield from _list_supporters(party, index, votes)
 
@@ -93,8 +95,8 @@ def _list_supporters(party: Party, index: int, votes: list[KnownVote]) -> Iterat
     for known in votes:
         claim = claims.get(known.vote.slot)
         is_fallen = claim is not None and claim.is_convicted and known.vote.word == VoteWord.ACCEPT
-        if is_fallen and known.opening is not None:
-            yield Suspicion(name_vote(known), (b"", known.opening.own_end_root))
+        if is_fallen and (known.opening is not None or is_counted(get_now(party), known)):
+            yield Suspicion(name_vote(known), (b"", _get_own_end(known)))
 
 
 def _list_followers(votes: list[KnownVote], start: bytes, end: bytes) -> Iterator[Suspicion]:
@@ -104,12 +106,20 @@ def _list_followers(votes: list[KnownVote], start: bytes, end: bytes) -> Iterato
             yield Suspicion(name_vote(known), (start, end))
 
 
-def _list_slanders(votes: list[KnownVote], start: bytes, right: set[bytes]) -> Iterator[Suspicion]:
-    """Rejections by a replay that came to another end than those that this node stands by."""
+def _list_slanders(
+    party: Party, votes: list[KnownVote], start: bytes, right: set[bytes]
+) -> Iterator[Suspicion]:
+    """Rejections by a replay that came to another end than those that this node stands by, or whose end is
+    withheld: an ask shows one leaf of it, and a liar seals an end that is false there alone."""
     for known in votes:
-        is_open = known.vote.word == VoteWord.REJECT_STATE and known.opening is not None
-        if is_open and known.opening is not None and known.opening.own_end_root not in right:
-            yield Suspicion(name_vote(known), (start, known.opening.own_end_root))
+        is_told = known.opening is not None or is_withheld(party, known)
+        if known.vote.word == VoteWord.REJECT_STATE and is_told and _get_own_end(known) not in right:
+            yield Suspicion(name_vote(known), (start, _get_own_end(known)))
+
+
+def _get_own_end(known: KnownVote) -> bytes:
+    """Empty where the vote is not opened."""
+    return b"" if known.opening is None else known.opening.own_end_root
 
 
 def _list_own_slanders(party: Party, index: int, votes: list[KnownVote]) -> Iterator[Suspicion]:
@@ -118,7 +128,7 @@ def _list_own_slanders(party: Party, index: int, votes: list[KnownVote]) -> Iter
         segment, solver = known.vote.segment, find_solver(get_now(party), index, known.vote.slot)
         if solver == party.account and segment + 1 < len(boundaries):
             start, end = (compute_state_root(boundaries[segment + at]) for at in (0, 1))
-            yield from _list_slanders([known], start, {end})
+            yield from _list_slanders(party, [known], start, {end})
 
 
 ASKED_SHARE = 6
@@ -183,13 +193,14 @@ async def _find_false_step(
 ) -> tuple[int | None, tuple[bytes, bytes]]:
     """The step, None where all lie inside, and the roots of the states around it. until: as of `Claimed`."""
     ref = found.sentence.ref
-    accused = find_accused(get_now(party), ref, find_vote(party, found.sentence))
+    vote = find_vote(party, found.sentence)
+    accused = find_accused(get_now(party), ref, vote)
     assert accused is not None
     peer = party.state.network.find(accused.account)
     claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment, until)
     steps = party.task.spec.terms.segment_steps
     known = {step: root for step, root in zip((0, steps), found.ends, strict=True) if root}
-    headers = await ask_headers(party, claimed, known)
+    headers = await ask_headers(party, claimed, known, None if all(found.ends) else vote)
     verdicts: list[Verdict] = []
     await judge_steps(party, claimed, headers, verdicts)
     step = find_false_step(verdicts)

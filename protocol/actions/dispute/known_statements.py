@@ -23,8 +23,9 @@ from protocol.actions.dispute.casebook import KnownVote, Sentence
 from protocol.actions.merge.work import get_finished
 from protocol.actions.runtime.party import Party
 from protocol.spec.containers import StateHeader
-from protocol.spec.game.fates import get_claim_fate, get_late_draw, get_segments
-from protocol.spec.game.inner_dispute import InnerBook
+from protocol.spec.game.auditing import get_heard_until, get_place
+from protocol.spec.game.fates import get_claim_fate, get_late_draw, get_segments, get_votes
+from protocol.spec.game.inner_dispute import AskEnding, InnerBook
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import (
@@ -119,6 +120,24 @@ def find_accused(state: GameState, ref: StatementRef, known: KnownVote | None) -
     claim = find_claim(state, ref.round, ref.slot)
     seat = None if claim is None else state.seats.get(claim.seat)
     return seat if seat is not None and seat.joined <= ref.round and seat.settled <= ref.round else None
+
+
+def is_counted(state: GameState, known: KnownVote) -> bool:
+    """Whether a vote of its place counts on chain."""
+    vote = known.vote
+    return vote.rank in get_votes(state.rounds[vote.round], vote.slot, vote.draw)
+
+
+def is_withheld(party: Party, known: KnownVote) -> bool:
+    """Whether the signer of a counted vote does not open it: it has answered an ask instead, or openings are
+    heard no more. A vote that does not count is let be: it harms no claim."""
+    state = get_now(party)
+    if known.opening is not None or not is_counted(state, known):
+        return False
+    seat, asks = find_accused(state, known.ref, known), get_inner(party).asks.values()
+    cleared = [one.seat for one in asks if one.vote == known.vote and one.ending == AskEnding.CLEARED]
+    is_answered = seat is not None and seat.number in cleared
+    return is_answered or party.state.head_block >= get_heard_until(state, get_place(known.vote))
 
 
 def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:

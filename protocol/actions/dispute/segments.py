@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 
 from protocol.actions.dispute.casebook import OwnReplay
-from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now
+from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now, list_own_boundaries
 from protocol.actions.merge.merge_records import find_carried_round, get_shards
 from protocol.actions.merge.training import begin_state, compute_start, find_carried
 from protocol.actions.merge.work import get_finished
@@ -25,7 +25,7 @@ from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import InnerDispute
+from protocol.spec.game.inner_dispute import InnerDispute, list_disputed_segments
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import StatementRef
 
@@ -83,6 +83,15 @@ async def restore_own_start(party: Party, dispute: InnerDispute) -> StateHeader:
     peers = [known[account] for account in (solver, dispute.opener) if account in known]
     await fetch_tensors(party, peers, replay.start.header)
     return replay.start.header
+
+
+def find_own_boundary(party: Party, dispute: InnerDispute) -> StateHeader | None:
+    """The start of a disputed segment, where the claim that the statement is about is this node's own; None
+    where it is not, or where this home did not make it."""
+    ref = dispute.statement
+    if find_solver(get_now(party), ref.round, ref.slot) != party.account:
+        return None
+    return list_own_boundaries(party, ref.round).get(dispute.segment)
 
 
 def find_replay(party: Party, ref: StatementRef) -> OwnReplay:
@@ -154,11 +163,9 @@ def _train_segment(
 
 
 def list_disputed(party: Party, index: int) -> set[int]:
-    """Segments of this node's own claim of a round on which a dispute is open."""
-    place = StatementRef(index, get_own_slot(party, index))
-    return {
-        one.segment for one in get_inner(party).disputes.values() if one.is_open and one.statement == place
-    }
+    """Segments of this node's own claim of a round whose start it needs in an open dispute."""
+    claim = StatementRef(index, get_own_slot(party, index))
+    return list_disputed_segments(get_inner(party), claim, party.account)
 
 
 def _require_journalled(

@@ -35,10 +35,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from protocol.actions.dispute.casebook import NO_STEP
-from protocol.actions.dispute.known_statements import get_now
+from protocol.actions.dispute.casebook import NO_STEP, KnownVote
+from protocol.actions.dispute.known_statements import find_solver, get_now
 from protocol.actions.dispute.patience import NEVER, get_half_time, start_waiting, wait_for
-from protocol.actions.dispute.segments import compute_roots, get_batches
+from protocol.actions.dispute.segments import (
+    compute_roots,
+    find_own_boundary,
+    get_batches,
+    restore_boundary,
+)
 from protocol.actions.dispute.step_serving import SHOWN_FORM, STEPS, StepsAsked, list_kept
 from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
@@ -50,11 +55,12 @@ from protocol.compute.audit.compare import Verdict, gather_excess, judge_state, 
 from protocol.compute.digest import state_header
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import MARGIN
-from protocol.spec.codec import compute_state_root, decode_state
+from protocol.spec.codec import compute_boundary_leaf, compute_state_root, decode_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.schedule import compute_learning_rate_sum
+from protocol.spec.statements import compute_seal
 
 SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
@@ -81,10 +87,12 @@ class Claimed:
     until: int = NEVER
 
 
-async def ask_headers(party: Party, claimed: Claimed, known: Mapping[int, bytes]) -> list[StateHeader]:
+async def ask_headers(
+    party: Party, claimed: Claimed, known: Mapping[int, bytes], bound: KnownVote | None = None
+) -> list[StateHeader]:
     """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement has, by
-    step. Raises ProtocolFault, naming the peer, where it shows others, and EnvironmentFault while it shows
-    none."""
+    step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming the peer, where it
+    shows others, and EnvironmentFault while it shows none."""
     peer, count = claimed.peer, party.task.spec.terms.segment_steps + 1
     asked = StepsAsked(party.task.task, claimed.round, claimed.slot, claimed.segment)
     shown = await wait_for(party, claimed.until, party.client.ask(peer, STEPS, asked, SHOWN_FORM))
@@ -96,7 +104,25 @@ async def ask_headers(party: Party, claimed: Claimed, known: Mapping[int, bytes]
         if found != root:
             raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
     _require_order(peer, headers)
+    if bound is not None:
+        solver = find_solver(get_now(party), claimed.round, claimed.slot)
+        _require_bound(peer, bound, solver or "", headers, shown.salts)
     return headers
+
+
+def _require_bound(
+    peer: Peer, known: KnownVote, solver: str, headers: Sequence[StateHeader], salts: Sequence[bytes]
+) -> None:
+    """Raises ProtocolFault unless the states run from the vote's start leaf to what it has sealed. salts: as
+    `StepsShown` has them. Else a liar could show honest steps from a start of its choice."""
+    vote, roots = known.vote, [compute_state_root(headers[at]) for at in (0, -1)]
+    claim = (vote.domain, vote.round, solver, vote.segment)
+    sealed = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank, known.auditor, vote.start_leaf)
+    starts = [compute_boundary_leaf(*claim, salt, roots[0]) for salt in salts[:1]]
+    seals = [compute_seal(*sealed, roots[1], salt) for salt in salts[1:]]
+    if vote.start_leaf not in starts or vote.seal not in seals:
+        expected, actual = (vote.start_leaf, vote.seal), (starts, seals)
+        raise _blame(peer, "other ends than its vote is bound to", expected, actual)
 
 
 def _require_order(peer: Peer, headers: Sequence[StateHeader]) -> None:
@@ -264,7 +290,8 @@ async def find_step(party: Party, dispute: InnerDispute) -> int:
         party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
         if found:
             return len(found)  # A step whose end is not shown, or is no state, while its start is right.
-        return await party.task.retraining.compute(dispute.clock, _find_by_roots, party, dispute)
+        start = await restore_start(party, dispute)
+        return await party.task.retraining.compute(dispute.clock, _find_by_roots, party, dispute, start)
     return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
 
 
@@ -285,26 +312,35 @@ def make_claimed(party: Party, dispute: InnerDispute) -> Claimed:
     return Claimed(peer, *place, start_waiting(party, get_half_time(party, dispute)))
 
 
-def _find_by_roots(party: Party, dispute: InnerDispute) -> int:
-    start, place = find_start(party, dispute), (dispute.statement.round, dispute.statement.slot)
+def _find_by_roots(party: Party, dispute: InnerDispute, start: StateHeader) -> int:
+    place = (dispute.statement.round, dispute.statement.slot)
     own = compute_roots(party, place, dispute.segment, start)
     parted = [step for step in range(len(own) - 1) if own[step + 1] != dispute.roots[step + 1]]
     return parted[0] if parted else len(own) - 2
 
 
+async def restore_start(party: Party, dispute: InnerDispute) -> StateHeader:
+    """What `find_start` finds; of an own claim it is in the store from then on."""
+    if find_own_boundary(party, dispute) is not None:
+        await restore_boundary(party, dispute.statement.round, dispute.segment, dispute.clock)
+    return find_start(party, dispute)
+
+
 def find_start(party: Party, dispute: InnerDispute) -> StateHeader:
-    """The state that the disputed segment starts from, as its solver has shown it to this node. Raises
-    EnvironmentFault where it has not."""
-    ref = dispute.statement
-    shown = party.task.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)
-    if shown is None or compute_state_root(shown.header) != dispute.roots[0]:
+    """The state that the disputed segment starts from: of this node's own claim, or as its solver has shown
+    it. Raises EnvironmentFault where there is neither."""
+    ref, found = dispute.statement, find_own_boundary(party, dispute)
+    if found is None:
+        shown = party.task.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)
+        found = None if shown is None else shown.header
+    if found is None or compute_state_root(found) != dispute.roots[0]:
         raise EnvironmentFault(
             what="the start of a disputed segment is not known",
             expected=f"the opening of boundary {dispute.segment} of round {ref.round}, slot {ref.slot}",
             actual="none",
             remedy="Wait until the claimant shows its states.",
         )
-    return shown.header
+    return found
 
 
 def format_name(dispute: InnerDispute) -> str:

@@ -45,7 +45,7 @@ from protocol.spec.codec import STATE_BYTES, encode_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import RANKS
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import get_drawn
+from protocol.spec.game.auditing import get_ever_drawn
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import StatementRef
@@ -72,9 +72,11 @@ class StepsAsked(Message, frozen=True):
 
 
 class StepsShown(Message, frozen=True):
-    """The k + 1 states, as `encode_state` writes them."""
+    """The k + 1 states, as `encode_state` writes them. salts: of a replay the salt of its start, then those
+    of all seals on the segment; they bind the states to a vote."""
 
     states: Annotated[tuple[State, ...], Meta(max_length=STATES_MAX)]
+    salts: Annotated[tuple[Word, ...], Meta(max_length=STATES_MAX)] = ()
 
 
 ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
@@ -219,7 +221,7 @@ def is_served(party: Party, account: str) -> bool:
 
 def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
     """Whether an account was drawn for the segment in any rank, or is the solver that trained it. For both
-    only as long as they may have to judge it."""
+    only as long as they may have to judge it, which they do also in a round that is undone."""
     state, game_round = party.game, party.game.rounds.get(asked.round)
     if game_round is None or asked.slot not in game_round.claims:
         return False
@@ -229,8 +231,25 @@ def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
     if find_solver(state, asked.round, asked.slot) == account:
         return True
     places = product(range(state.terms.draws + 1), range(RANKS))
-    drawn = (get_drawn(state, asked.round, asked.slot, *place) for place in places)
+    drawn = (get_ever_drawn(state, asked.round, asked.slot, *place) for place in places)
     return any(one and (one.seat.account, one.segment) == (account, asked.segment) for one in drawn)
+
+
+def _look_at_news(party: Party, account: str) -> None:
+    """Have the loop look at what the desk has just noted, once a block for each account. At each look all
+    duties are listed, in the thread that serves."""
+    desk = party.task.cases.desk
+    if desk.is_news:
+        party.task.retraining.look_again()
+        if desk.take_wake(account, party.state.head_block):
+            party.wake()
+
+
+def list_salts(party: Party, asked: StepsAsked) -> tuple[bytes, ...]:
+    """As `StepsShown` has them; none for this node's own claim."""
+    replays = list(party.task.audits.list_replays(asked.round))
+    here = [one for one in replays if (one.ref.slot, one.segment) == (asked.slot, asked.segment)]
+    return (*(one.start.salt for one in here[:1]), *(one.seal_salt for one in here))
 
 
 async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
@@ -241,14 +260,14 @@ async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
         book, place = party.task.cases, compute_place(party, asked.slot, asked.segment)
         states = book.steps.get((asked.round, asked.slot, asked.segment))
         if states is not None:
-            return StepsShown(states)
+            return StepsShown(states, list_salts(party, asked))
         asker = Asker(account, is_auditor(party, account, asked))
         found = book.desk.find(asker, asked.task, asked.round, place)
         if found is not None:
             pieces = range(0, len(found), STATE_BYTES)
-            return StepsShown(tuple(found[at : at + STATE_BYTES] for at in pieces))
-        party.task.retraining.look_again()
-        party.wake()
+            shown = tuple(found[at : at + STATE_BYTES] for at in pieces)
+            return StepsShown(shown, list_salts(party, asked))
+        _look_at_news(party, account)
     raise EnvironmentFault(
         what="the steps are not shown now",
         expected="a segment of this node that no auditor may copy any more",

@@ -23,7 +23,7 @@ from protocol.adapters.chain.abi import find_function, load_own_abi
 from protocol.adapters.chain.event_logs import Event
 from protocol.spec.codec import compute_boundary_leaf
 from protocol.spec.errors import ProtocolFault
-from protocol.spec.game.auditing import DrawnAudit, get_drawn, get_place
+from protocol.spec.game.auditing import DrawnAudit, get_ever_drawn, get_place
 from protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
 from protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal, is_vote_whole
 
@@ -155,9 +155,9 @@ async def _take(party: Party, index: int, handed: HandedVote) -> None:
 def _rebuild(
     state: GameState, index: int, handed: HandedVote
 ) -> tuple[DrawnAudit, Vote, VoteOpening | None] | None:
-    """The vote that was signed: what the call leaves out the chain knows."""
+    """The vote that was signed: what the call leaves out the chain knows, also of a round that is undone."""
     slot, draw, rank, word, kind = _split(handed.place)
-    drawn = get_drawn(state, index, slot, draw, rank)
+    drawn = get_ever_drawn(state, index, slot, draw, rank)
     if drawn is None or word not in list(VoteWord):
         return None
     place, auditor = drawn.place, drawn.seat.account

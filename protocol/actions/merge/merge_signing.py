@@ -153,8 +153,9 @@ async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
     _require_accepted(party, game_round, key.slots)
     made = party.task.claims.merges.get(key)
     if made is None:
-        party.task.claims.wanted.add(key)
-        party.wake()
+        if key not in party.task.claims.wanted:
+            party.task.claims.wanted.add(key)
+            party.wake()
         raise _not_yet("this node's own merge of these claims", "not computed yet")
     if get_root(made) != asked.root:
         raise _refuse(get_root(made).hex(), asked.root.hex(), account)

@@ -47,7 +47,7 @@ from protocol.adapters.blobs import BlobKey
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
 from protocol.spec.game.auditing import get_place
-from protocol.spec.game.inner_dispute import InnerBook
+from protocol.spec.game.inner_dispute import InnerBook, list_disputed_segments
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import GameRound, GameState, StatementRef
 from protocol.spec.statements import VoteWord
@@ -203,17 +203,16 @@ def _keep_start(state: GameState, books: Books, game_round: GameRound, work: Cla
 
 
 def list_wanted_boundaries(state: GameState, books: Books, game_round: GameRound, block: int) -> set[int]:
-    """Boundaries of this node's claim that a peer may want at `block`: ends of drawn segments while votes
-    count, their starts while steps may be asked for, starts of those that are disputed or were asked for."""
+    """Boundaries of this node's claim that are wanted at `block`: ends of drawn segments while votes count,
+    their starts while steps may be asked for, starts of those that are disputed or were asked for, and of
+    those where this node disputes a vote."""
     index, slot = game_round.index, find_own_slot(state, game_round, books.account)
     if slot is None:
         return set()
     segments = list_shown_segments(state, game_round, slot, block)
     wanted = {boundary for segment in segments for boundary in (segment, segment + 1)}
     wanted |= set(list_asked_segments(state, game_round, slot, block))
-    for dispute in books.inner.disputes.values():
-        if dispute.is_open and dispute.statement == StatementRef(index, slot):
-            wanted.add(dispute.segment)
+    wanted |= list_disputed_segments(books.inner, StatementRef(index, slot), books.account)
     for _, asked, place in list(books.cases.desk.wanted):
         if asked == index and place // state.terms.segment_count == slot:
             wanted.add(place % state.terms.segment_count)

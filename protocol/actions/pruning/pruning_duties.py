@@ -19,7 +19,7 @@ from functools import partial
 
 from protocol.actions.dispute.casebook import Steps
 from protocol.actions.dispute.known_statements import get_inner, get_now
-from protocol.actions.dispute.segments import restore_boundary
+from protocol.actions.dispute.segments import find_own_boundary, restore_boundary
 from protocol.actions.dispute.step_serving import forget
 from protocol.actions.merge.global_model import get_initial_header
 from protocol.actions.merge.merge_records import find_carried_round, find_own_slot
@@ -54,8 +54,8 @@ PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_K
 TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
 
 Restored = Iterator[tuple[tuple[int, int], int]]
-"""(round, boundary), and the last block for it: in which an auditor still waits, or the next claim may be
-committed to."""
+"""(round, boundary), and the last block for it: in which an auditor still waits, this node can move in a
+dispute, or the next claim may be committed to."""
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +83,9 @@ class Prune:
 
 @dataclass(frozen=True)
 class RestoreBoundary:
-    """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, or the
-    next claim goes on from its moments. It is left once it is not listed any more."""
+    """Train a boundary of the own claim of an older round again: an auditor is about to ask for it, this node
+    disputes a vote on it, or the next claim goes on from its moments. It is left once it is not listed any
+    more."""
 
     round: int
     boundary: int
@@ -113,6 +114,7 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
 
 def _list_due(party: Party, state: GameState, block: int) -> Restored:
     yield from _list_carried(party, state, block)
+    yield from _list_needed(party, block)
     for game_round in state.rounds.values():
         if is_answerable(state, game_round, block):
             yield from _list_restored(party, state, game_round, block)
@@ -132,6 +134,16 @@ def _list_carried(party: Party, state: GameState, block: int) -> Restored:
         until = 0 if began is None else began + state.terms.windows.train_min
         # A round may run longer than that. What has no clock any more goes before no answer that has one.
         yield (index, max(boundaries)), until if until > block else AUDITS
+
+
+def _list_needed(party: Party, block: int) -> Restored:
+    """Starts that this node needs to name a step of a vote on its own claim, in a dispute that it opened. The
+    vote's signer may show none of its steps."""
+    for dispute in get_inner(party).disputes.values():
+        is_running = dispute.is_open and dispute.opener == party.account and block <= dispute.clock
+        start = find_own_boundary(party, dispute) if is_running else None
+        if start is not None and not has_state(party, start):
+            yield (dispute.statement.round, dispute.segment), dispute.clock
 
 
 def _list_restored(party: Party, state: GameState, game_round: GameRound, block: int) -> Restored:

@@ -91,13 +91,14 @@ def get_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> 
     game_round = state.rounds.get(index)
     if game_round is None or game_round.phase == RoundPhase.UNDONE:
         return None
-    return _read_drawn(state, game_round, slot, draw, rank)
+    return get_ever_drawn(state, index, slot, draw, rank)
 
 
-def _read_drawn(
-    state: GameState, game_round: GameRound, slot: int, draw: int, rank: int
-) -> DrawnAudit | None:
-    if slot not in game_round.claims:
+def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int) -> DrawnAudit | None:
+    """The audit of a rank of a draw, as `get_drawn` gives it, but also in a round that is undone. Nothing is
+    audited there any more, but what was said is answered for: votes are read, and auditors shown steps."""
+    game_round = state.rounds.get(index)
+    if game_round is None or slot not in game_round.claims:
         return None
     number, claim = get_drawn_seat(state, game_round, slot, draw, rank), game_round.claims[slot]
     seat, segment = state.seats.get(number or 0), get_drawn_segment(state, game_round, slot, draw)
@@ -118,10 +119,7 @@ def find_drawn(state: GameState, place: AuditPlace) -> DrawnAudit | None:
 def find_stated(state: GameState, place: AuditPlace) -> DrawnAudit | None:
     """The audit that a seal or a vote is of. Unlike `find_drawn`, also in a round that is undone: what an
     auditor said there can still be asked about and disputed, and it answers."""
-    game_round = state.rounds.get(place.round)
-    if game_round is None:
-        return None
-    stated = _read_drawn(state, game_round, place.slot, place.draw, place.rank)
+    stated = get_ever_drawn(state, place.round, place.slot, place.draw, place.rank)
     return stated if stated is not None and stated.place == place else None
 
 

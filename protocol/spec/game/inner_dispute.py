@@ -191,6 +191,23 @@ def is_pursued(
     return dispute.is_open and is_same and is_in_time
 
 
+def list_disputed_segments(book: InnerBook, claim: StatementRef, account: str) -> set[int]:
+    """Segments of a claim of `account` whose start it needs: the claim is disputed there, or `account` itself
+    disputes a vote on it."""
+    return {
+        one.segment
+        for one in book.disputes.values()
+        if one.is_open and (one.statement == claim or is_about_own(one, claim, account))
+    }
+
+
+def is_about_own(dispute: InnerDispute, claim: StatementRef, account: str) -> bool:
+    """Whether `account` has opened a dispute on a vote about a claim, which is its own."""
+    ref = dispute.statement
+    is_vote = ref.draw is not None and (ref.round, ref.slot) == (claim.round, claim.slot)
+    return is_vote and dispute.opener == account
+
+
 def is_answerable(ask: InnerAsk, block: int) -> bool:
     """Whether an answer can still be given in `block`."""
     return ask.ending == AskEnding.OPEN and block <= ask.clock

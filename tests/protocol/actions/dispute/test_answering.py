@@ -1,25 +1,33 @@
 """What a claimant answers in a dispute: from the state that it claimed, step by step, and no leaf twice."""
 
+import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
+from protocol.actions.dispute import answering
 from protocol.actions.dispute.answering import post_roots, post_trace, show_leaves, trace_named_step
 from protocol.actions.dispute.casebook import Compute, OwnReplay
 from protocol.actions.dispute.segments import get_batches
 from protocol.actions.merge.work import get_finished, open_boundary
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import load_state
-from protocol.compute.bounds.fault import open_demanded
+from protocol.adapters.blobs import BlobKey, get_trace_kind
+from protocol.compute.bounds.fault import find_buffer, open_demanded
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.digest import state_header
 from protocol.compute.program.step import train_segment
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root
+from protocol.spec.containers import BufferOpening
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute
 from protocol.spec.game.state import StatementRef
+from protocol.spec.program import leaf_bytes
 from tests.protocol.actions.merge.stage import TASK, Stage
 from tests.protocol.actions.pruning.test_pruning_duties import open_dispute, open_solver
 
@@ -116,3 +124,52 @@ async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> N
         traced = await trace_named_step(party, dispute)
         assert name == "disputes.show_leaves" and words[2] == traced.start
         assert words[3] == [open_demanded(traced.tree, node, 0, 0) for node in (1, 2)]
+
+
+async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
+    """Each dispute may demand eight, and the step is not run again for them: only for a tensor that is
+    lost."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        program = build_program(describe_program(party.task.spec.training)).program
+        demands = tuple(DemandedLeaf(node, 0, 0) for node in (0, 1, len(program.nodes) - 1))
+        dispute = name_step(stage, party, demands=demands)
+        traced, runs = await trace_named_step(party, dispute), list[int]()
+
+        def run_again(buffer: int) -> Tensor:
+            runs.append(buffer)
+            return traced.tree.get(buffer)
+
+        noting = traced._replace(tree=replace(traced.tree, get=run_again))
+        party.task.cases.traces[dispute.name] = noting
+        expected = [open_demanded(traced.tree, one.node, 0, 0) for one in demands]
+        await show_leaves(party, dispute)
+        assert get_last_sent(party)[1][3] == expected and not runs
+        lost = find_buffer(program, 0, 0)
+        party.store.delete(BlobKey(get_trace_kind(leaf_bytes(program, lost)), traced.tree.roots[lost]))
+        await show_leaves(party, dispute)
+        assert get_last_sent(party)[1][3] == expected and runs == [lost]
+
+
+async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six disputes at once would hold all threads in which the server reads its files."""
+    threads = set[str]()
+
+    def note_thread(*arguments: Any) -> BufferOpening:
+        threads.add(threading.current_thread().name)
+        return open_demanded(*arguments)
+
+    monkeypatch.setattr(answering, "open_demanded", note_thread)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        first = name_step(stage, party, demands=(DemandedLeaf(0, 0, 0),))
+        traced, clocks = await trace_named_step(party, first), (30, 20, 10)
+        several = [replace(first, name=bytes([clock]) * 32, clock=clock) for clock in clocks]
+        party.task.cases.traces |= {one.name: traced for one in several}
+        async with party.task.retraining.take_turn(0):
+            answers = [asyncio.create_task(show_leaves(party, one)) for one in several]
+            await asyncio.sleep(0)
+        await asyncio.gather(*answers)
+        sent = [words[1] for _, words in party.chain.sent[-3:]]  # type: ignore[attr-defined]
+        assert sent == [one.name for one in reversed(several)]
+        assert len(threads) == 1 and threads.pop().startswith("retrain")

@@ -1,13 +1,15 @@
 """To whom a node shows the steps of its segments: each question costs it the training of a segment."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute.casebook import StepDesk
+from protocol.actions.dispute import step_serving
+from protocol.actions.dispute.casebook import MAX_WANTED, StepDesk
 from protocol.actions.dispute.dispute_duties import _list_served
 from protocol.actions.dispute.step_serving import StepsAsked, answer_steps, is_auditor
 from protocol.actions.runtime.chain_state import ChainState
@@ -17,7 +19,7 @@ from protocol.adapters.messages import encode_message
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import RoundPhase, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.typed_data import SigningDomain
 from tests.protocol.actions.merge.stage import TASK as STAGED
@@ -50,14 +52,52 @@ async def test_a_cheap_seat_elsewhere_has_nothing_computed(account: str, is_note
     assert bool(party.task.cases.desk.wanted) == is_noted
 
 
-async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_before(tmp_path: Path) -> None:
+async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At each wake all duties are listed, in the thread that serves."""
+    party, woken, drawn = make_party(), list[str](), "0x" + "4" * 40
+    monkeypatch.setattr(step_serving, "is_auditor", lambda _, account, asked: account == drawn)
+    for member in (drawn, *(f"0x{number:040x}" for number in range(MAX_WANTED + 1))):
+        party.state._seated._members[member, TASK] += 1
+
+    async def ask(account: str, segment: int, times: int = 3) -> list[str]:
+        woken.clear()
+        party.wake = lambda: woken.append(account)
+        for _ in range(times):
+            with pytest.raises(EnvironmentFault, match="not shown now"):
+                await answer_steps(party, account, encode_message(StepsAsked(TASK, 0, 0, segment)))
+        return woken
+
+    assert await ask(MEMBER, 1) == [MEMBER], "asked again, it waits already"
+    assert not await ask(MEMBER, 2), "it has one request that waits"
+    assert await ask(drawn, 1) == [drawn], "an auditor's goes before"
+    party.task.cases.desk.drop((TASK, 0, 1))
+    assert not await ask(MEMBER, 1) and not await ask(drawn, 1), "again in the same block"
+    party.state.head_block += 1
+    party.task.cases.desk.drop((TASK, 0, 1))
+    assert await ask(MEMBER, 1) == [MEMBER] and await ask(drawn, 1) == [drawn], "in the next one"
+    for number in range(MAX_WANTED):
+        await ask(f"0x{number:040x}", 2 + number)
+    assert not await ask(f"0x{MAX_WANTED:040x}", 99), "so many wait that it is not noted"
+
+
+@pytest.mark.parametrize("phase", [RoundPhase.POSTED, RoundPhase.UNDONE])
+async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_before(
+    tmp_path: Path, phase: RoundPhase
+) -> None:
+    """Also in a round that is undone: what it finds there it disputes as well."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         windows, slot = party.game.terms.windows, stage.get_slot(1)
         draw_late(stage)
-        jump(stage, stage.world.block + 2 * windows.audit_max + 1)
         drawn = get_drawn(party.game, 0, slot, party.game.terms.draws, 0)
+        stage.world.state = replace(
+            party.game, rounds={**party.game.rounds, 0: replace(party.game.rounds[0], phase=phase)}
+        )
+        jump(stage, stage.world.block + 2 * windows.audit_max + 1)
         assert drawn is not None
         asked = StepsAsked(STAGED, 0, slot, drawn.segment)
+        assert is_auditor(party, drawn.seat.account, asked)
         accounts = [seat.account for seat in party.game.seats.values()]
         member = next(one for one in accounts if not is_auditor(party, one, asked))
         loop, shown = Loop(party, [_list_served]), party.task.cases.desk.shown

@@ -11,7 +11,7 @@ from protocol.actions.dispute import vote_reading
 from protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
 from protocol.adapters.chain.event_logs import decode_event
 from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.state import CountedVote, SeatRole, StatementRef
+from protocol.spec.game.state import CountedVote, RoundPhase, SeatRole, StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import is_drawn, make_world
 
@@ -162,14 +162,18 @@ def test_what_counts_is_read_although_the_auditor_offered_another_vote(
     assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)
 
 
-async def test_a_vote_that_could_not_count_takes_no_vote_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("phase", [RoundPhase.RUNNING, RoundPhase.UNDONE])
+async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
+    monkeypatch: pytest.MonkeyPatch, phase: RoundPhase
+) -> None:
     """Two that are not whole, in front of the one that counts: they convict nobody, and would be all that is
-    known of this auditor."""
+    known of this auditor. It answers for its vote also where the round is undone before it is read."""
     state = make_world().play(is_drawn).state
-    monkeypatch.setattr(vote_reading, "get_now", lambda party: state)
     slot = next(iter(state.rounds[0].claims))
     drawn = get_drawn(state, 0, slot, 0, 0)
     assert drawn is not None
+    state = replace(state, rounds={**state.rounds, 0: replace(state.rounds[0], phase=phase)})
+    monkeypatch.setattr(vote_reading, "get_now", lambda party: state)
     book = SimpleNamespace(taken_votes={}, written=[])
     book.write = lambda record: book.written.append(record.vote.named_leaf)
     room = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)

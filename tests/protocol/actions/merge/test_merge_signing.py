@@ -42,6 +42,10 @@ async def test_a_solver_signs_what_it_merged_itself_and_nothing_else(tmp_path: P
         with pytest.raises(EnvironmentFault, match="not computed yet"):
             await _ask(stage, _question(made))
         assert second.task.claims.wanted == {key} and second.woken.is_set()
+        second.woken.clear()
+        with pytest.raises(EnvironmentFault, match="not computed yet"):
+            await _ask(stage, _question(made))
+        assert not second.woken.is_set(), "it knows, and looks at each block anyway"
         await merge_claims(second, key)
         signature = await _ask(stage, _question(made))
         statement = make_statement(second.task.domain, made)

@@ -14,6 +14,7 @@ from protocol.spec.game.auditing import (
     find_stated,
     get_drawn,
     get_due_block,
+    get_ever_drawn,
     get_heard_until,
     is_only_unserved,
     is_wanted,
@@ -74,6 +75,15 @@ def test_another_fork_is_not_drawn(world: World) -> None:
     assert find_drawn(replace(game, seats={**game.seats, closed.number: closed}), drawn.place) is None
     undone = replace(game.rounds[0], phase=RoundPhase.UNDONE)
     assert find_drawn(replace(game, rounds={0: undone}), drawn.place) is None
+
+
+def test_who_was_drawn_is_known_also_where_nothing_is_audited_any_more(world: World) -> None:
+    game, place = world.get_now(), (0, 0, 0, 0)
+    undone = replace(game, rounds={0: replace(game.rounds[0], phase=RoundPhase.UNDONE)})
+    assert get_drawn(undone, *place) is None
+    assert get_ever_drawn(undone, *place) == get_ever_drawn(game, *place) == get_drawn(game, *place)
+    assert get_ever_drawn(game, *place) is not None
+    assert get_ever_drawn(game, 1, 0, 0, 0) is None and get_ever_drawn(game, 0, 99, 0, 0) is None
 
 
 def test_what_an_auditor_said_stays_its_own_after_the_solver_is_gone(world: World) -> None:
