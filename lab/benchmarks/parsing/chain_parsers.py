@@ -25,7 +25,7 @@ from protocol.adapters.chain.refusal_words import explain_revert
 from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.containers import TaskSpec
-from protocol.spec.game.state import GameState
+from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.statements import Request, VoteWord
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
@@ -46,7 +46,12 @@ def make_state() -> GameState:
     """A game with claims and drawn audits, whose members are accounts of a chain."""
     state = make_world().play(is_drawn).state
     seats = {number: replace(seat, account=find_address(number)) for number, seat in state.seats.items()}
-    return replace(state, seats=seats)
+    return replace(state, seats=seats, rounds={i: _name_solvers(one) for i, one in state.rounds.items()})
+
+
+def _name_solvers(game_round: GameRound) -> GameRound:
+    claims = game_round.claims.items()
+    return replace(game_round, claims={n: replace(c, account=find_address(c.seat)) for n, c in claims})
 
 
 def read_call(state: GameState, data: bytes) -> None:
