@@ -20,7 +20,7 @@ from scripts.toolchain import ROOT, ToolMissing, forge_path
 
 BUILD = ROOT / "build" / "prove"
 REPORT = BUILD / "report.json"
-LAUNCHER = ROOT / "scripts" / "halmos_launch.py"
+LAUNCHER = Path(__file__).with_name("halmos_launch.py")
 CHECKS = "tests/contracts/prove"
 PROOFS = "^(PurseProof|SeatProof)$"
 SOURCE = CHECKS

@@ -60,7 +60,6 @@ WAIVERS = (
         r"^(Settlement\._openPage|Evidence\._lastMerged)\(",
         "The first round of an epoch.",
     ),
-    Waiver("divide-before-multiply", r"^AuditDraw\.place", "Whole steps between the ranks of a draw."),
     Waiver(
         "incorrect-equality", r"^RoundOpening\._count", "The contract counts commitments itself, one a seat."
     ),
