@@ -34,11 +34,11 @@ AUDITS = 1 << 61
 QUESTIONS = 1 << 62
 """After all else."""
 NOBODY = 1 << 63
-"""Nobody waits for it any more."""
+"""No peer waits for it any more."""
 
 
 class NotWanted(Exception):
-    """Nobody waits for this piece of work any more."""
+    """No peer waits for this piece of work any more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Turn:
         return self.until() if callable(self.until) else self.until
 
     def check(self) -> None:
-        """Raises NotWanted where nobody waits for it."""
+        """Raises NotWanted where no peer waits for it any more."""
         if self.find_until() >= NOBODY:
             raise NotWanted
 
@@ -72,7 +72,7 @@ class Retraining:
 
     @asynccontextmanager
     async def take_turn(self, until: Until) -> AsyncIterator[Turn]:
-        """Be the one at work inside the block. Raises NotWanted where nobody waits for it once it is."""
+        """Be the one at work inside the block. Raises NotWanted where no peer waits for it once it is."""
         turn = Turn(until, next(self._numbers))
         try:
             await self._enter(turn)
@@ -82,7 +82,7 @@ class Retraining:
 
     async def give_way(self, turn: Turn) -> None:
         """Between two pieces of work: let the others go first whose answers are due before. Raises NotWanted
-        where nobody waits for this one."""
+        where no peer waits for this one."""
         turn.check()
         if self._find_first() is not turn:
             self._leave(turn)

@@ -173,8 +173,8 @@ class Steps(NamedTuple):
 
 @dataclass
 class StepDesk:
-    """Requests for step states, and their answers, from memory. Auditors of a segment go first, and nobody
-    takes their places. The caller of `find` has checked that the account may ask.
+    """Requests for step states, and their answers, from memory. Auditors of a segment go first, and no other
+    request takes their places. The caller of `find` has checked that the account may ask.
     What auditors asked for goes once they may ask no more (`pruning_duties.forget_steps`)."""
 
     wanted: OrderedDict[Place, Asker] = field(default_factory=OrderedDict)

@@ -129,8 +129,8 @@ def is_counted(state: GameState, known: KnownVote) -> bool:
 
 
 def is_withheld(party: Party, known: KnownVote) -> bool:
-    """Whether the signer of a counted vote does not open it: it has answered an ask instead, or openings are
-    heard no more. A vote that does not count is let be: it harms no claim."""
+    """Whether the signer of a counted vote does not open it: it has answered an ask instead, or no opening
+    counts any more. A vote that does not count is left alone: it harms no claim."""
     state = get_now(party)
     if known.opening is not None or not is_counted(state, known):
         return False

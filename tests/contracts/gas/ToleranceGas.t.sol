@@ -5,6 +5,7 @@ import {Limits} from "../../../contracts/Types.sol";
 import {Float32} from "../../../contracts/libraries/Float32.sol";
 import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
 import {Tolerance} from "../../../contracts/libraries/Tolerance.sol";
+import {StateLeaf} from "../StateLeaf.sol";
 import {Test} from "../Test.sol";
 
 /// @dev What it costs to compare a leaf, compiled as the product is.
@@ -14,22 +15,9 @@ contract ToleranceGasTest is Test {
 
     uint256 private constant RATE = 1 << 60;
 
-    function _leaf(uint32 weight, uint32 first, uint32 second)
-        private
-        pure
-        returns (Tolerance.Leaf memory leaf)
-    {
-        leaf = Tolerance.Leaf(new bytes(1024), new bytes(1024), new bytes(1024));
-        for (uint256 i = 0; i < PositionalMerkle.LEAF_ELEMENTS; ++i) {
-            Float32.store(leaf.weights, i, weight);
-            Float32.store(leaf.firstMoment, i, first);
-            Float32.store(leaf.secondMoment, i, second);
-        }
-    }
-
     function test_isLeafBeyond_gas_staysInsideATransaction() public view {
-        Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
-        Tolerance.Leaf memory claimed = _leaf(0x3d000001, 0x3a000001, 0x33000001);
+        Tolerance.Leaf memory replayed = StateLeaf.filled(0x3d000000, 0x3a000000, 0x33000000);
+        Tolerance.Leaf memory claimed = StateLeaf.filled(0x3d000001, 0x3a000001, 0x33000001);
         uint256 before = gasleft();
         bool isBeyond =
             Tolerance.isLeafBeyond(claimed, replayed, Limits(1 << 50, 1, 1 << 50, 1, 1 << 50, 1), RATE);

@@ -5,6 +5,7 @@ import {Limits} from "../../../contracts/Types.sol";
 import {Float32} from "../../../contracts/libraries/Float32.sol";
 import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
 import {Tolerance} from "../../../contracts/libraries/Tolerance.sol";
+import {StateLeaf} from "../StateLeaf.sol";
 import {Test} from "../Test.sol";
 
 contract ToleranceTest is Test {
@@ -92,22 +93,9 @@ contract ToleranceTest is Test {
         assertTrue(Tolerance.isElementBeyond(a, b, _limits(type(uint64).max), RATE), "unsound");
     }
 
-    function _leaf(uint32 weight, uint32 first, uint32 second)
-        private
-        pure
-        returns (Tolerance.Leaf memory leaf)
-    {
-        leaf = Tolerance.Leaf(new bytes(1024), new bytes(1024), new bytes(1024));
-        for (uint256 i = 0; i < PositionalMerkle.LEAF_ELEMENTS; ++i) {
-            Float32.store(leaf.weights, i, weight);
-            Float32.store(leaf.firstMoment, i, first);
-            Float32.store(leaf.secondMoment, i, second);
-        }
-    }
-
     function testFuzz_isLeafBeyond_oneBadElement_decides(uint256 index) public pure {
-        Tolerance.Leaf memory replayed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
-        Tolerance.Leaf memory claimed = _leaf(0x3d000000, 0x3a000000, 0x33000000);
+        Tolerance.Leaf memory replayed = StateLeaf.filled(0x3d000000, 0x3a000000, 0x33000000);
+        Tolerance.Leaf memory claimed = StateLeaf.filled(0x3d000000, 0x3a000000, 0x33000000);
         Limits memory limits = _limits(1 << 40);
         assertTrue(!Tolerance.isLeafBeyond(claimed, replayed, limits, RATE), "equal");
         Float32.store(claimed.firstMoment, bound(index, 0, 255), 0x3b000000);
@@ -115,9 +103,9 @@ contract ToleranceTest is Test {
     }
 
     function test_isLeafBeyond_anotherSize_is() public pure {
-        Tolerance.Leaf memory whole = _leaf(0, 0, 0);
+        Tolerance.Leaf memory whole = StateLeaf.filled(0, 0, 0);
         for (uint256 i = 0; i < 3; ++i) {
-            Tolerance.Leaf memory short = _leaf(0, 0, 0);
+            Tolerance.Leaf memory short = StateLeaf.filled(0, 0, 0);
             if (i == 0) short.weights = new bytes(1023);
             if (i == 1) short.firstMoment = new bytes(1023);
             if (i == 2) short.secondMoment = new bytes(1023);
