@@ -158,7 +158,8 @@ MAX_GRANTED = 4
 
 
 class Asker(NamedTuple):
-    """is_auditor: it was drawn for the segment, or trained it, and its judgement may hang on the steps."""
+    """is_auditor: its judgement may hang on the steps. It was drawn for the segment, or trained it, or is a
+    whistleblower and the claim is convicted."""
 
     account: str
     is_auditor: bool

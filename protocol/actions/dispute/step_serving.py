@@ -32,7 +32,7 @@ from protocol.actions.dispute.segments import (
     iterate_states,
     restore_own_start,
 )
-from protocol.actions.pruning.windows import find_asked_until, list_named
+from protocol.actions.pruning.windows import find_asked_until, find_supported_until, list_named
 from protocol.actions.retraining import AUDITS, QUESTIONS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state, keep_state
@@ -48,7 +48,7 @@ from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import get_ever_drawn
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import GameRound, SeatRole, StatementRef
 from protocol.spec.program import get_constant_roots
 
 STEPS = "steps"
@@ -220,11 +220,14 @@ def is_served(party: Party, account: str) -> bool:
 
 
 def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
-    """Whether an account was drawn for the segment in any rank, or is the solver that trained it. For both
-    only as long as they may have to judge it, which they do also in a round that is undone."""
+    """Whether an account was drawn for the segment in any rank, is the solver that trained it, or has a
+    whistleblower's seat while the claim is convicted. For each only as long as it may have to judge the
+    segment, which it does also in a round that is undone."""
     state, game_round = party.game, party.game.rounds.get(asked.round)
     if game_round is None or asked.slot not in game_round.claims:
         return False
+    if _is_prosecutor(party, account, game_round, asked):
+        return True
     until = find_asked_until(state, game_round, asked.slot, asked.segment)
     if until is None or party.state.head_block >= until:
         return False
@@ -233,6 +236,16 @@ def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
     places = product(range(state.terms.draws + 1), range(RANKS))
     drawn = (get_ever_drawn(state, asked.round, asked.slot, *place) for place in places)
     return any(one and (one.seat.account, one.segment) == (account, asked.segment) for one in drawn)
+
+
+def _is_prosecutor(party: Party, account: str, game_round: GameRound, asked: StepsAsked) -> bool:
+    """Whether a whistleblower may have to judge the vote of this node that stands by a convicted claim. What
+    it is not shown it disputes, and the vote may be right: then its bond is lost."""
+    seat = find_seat(party.game, account)
+    if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
+        return False
+    until = find_supported_until(party.game, game_round, asked.slot, asked.segment)
+    return until is not None and party.state.head_block < until
 
 
 def _look_at_news(party: Party, account: str) -> None:

@@ -29,6 +29,7 @@ from protocol.actions.pruning.windows import (
     PruningMemory,
     find_asked_until,
     find_shown_until,
+    find_supported_until,
     is_answerable,
     list_foreign,
     list_named,
@@ -178,8 +179,9 @@ def forget_steps(party: Party, state: GameState, block: int) -> None:
 
 def _is_asked(state: GameState, game_round: GameRound, place: int, steps: Steps, block: int) -> bool:
     """Whether peers may still ask for steps that are shown."""
-    until = find_asked_until(state, game_round, *divmod(place, state.terms.segment_count))
-    is_over = steps.is_auditor and (until is None or until < block)
+    where = divmod(place, state.terms.segment_count)
+    lasts = [find(state, game_round, *where) for find in (find_asked_until, find_supported_until)]
+    is_over = steps.is_auditor and not any(last is not None and block <= last for last in lasts)
     return is_answerable(state, game_round, block) and not is_over
 
 

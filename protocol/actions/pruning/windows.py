@@ -129,11 +129,28 @@ def list_asked_segments(state: GameState, game_round: GameRound, slot: int, bloc
 
 def find_asked_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
     """The last block in which auditors of a segment may ask for its steps; None where it is not drawn."""
-    numbers = range(state.terms.draws + 1)
-    draws = [one for one in numbers if get_drawn_segment(state, game_round, slot, one) == segment]
+    draws = _list_draws(state, game_round, slot, segment)
     starts = [get_votes_from(state, game_round, draw) for draw in draws]
     lasts = [start + ASKED_AUDITS * state.terms.windows.audit_max for start in starts if start is not None]
     return max(lasts, default=None)
+
+
+def find_supported_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
+    """The last block in which whistleblowers may ask for the steps of a segment of a convicted claim: a vote
+    on it that stands by the claim can be disputed. None where the claim is not convicted, or the segment is
+    not drawn."""
+    claim = game_round.claims.get(slot)
+    if claim is None or not claim.is_convicted:
+        return None
+    draws = _list_draws(state, game_round, slot, segment)
+    refs = (StatementRef(game_round.index, slot, draw) for draw in draws)
+    return max((get_statement_until(state, ref) for ref in refs), default=None)
+
+
+def _list_draws(state: GameState, game_round: GameRound, slot: int, segment: int) -> list[int]:
+    """The draws of a segment of a claim."""
+    draws = range(state.terms.draws + 1)
+    return [one for one in draws if get_drawn_segment(state, game_round, slot, one) == segment]
 
 
 def find_settled(state: GameState, block: int) -> GameRound | None:

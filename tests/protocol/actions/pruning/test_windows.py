@@ -10,6 +10,7 @@ from protocol.actions.pruning.windows import (
     PruningMemory,
     find_settled,
     find_shown_until,
+    find_supported_until,
     is_answerable,
     is_askable,
     is_contestable,
@@ -142,6 +143,27 @@ def test_a_solver_shows_drawn_segments_while_votes_count_and_their_steps_one_aud
     drawn = [get_drawn(state, 0, 0, draw, rank) for draw in range(3) for rank in range(3)]
     waits = [compute_serving_until(state, audit.place, early) for audit in drawn if audit]
     assert first == min(waits) < count_from(state, VOTE, audits=2), "the auditor that gives up first"
+
+
+def convict(state: GameState) -> GameState:
+    """The claim of slot 0 of round 0 is convicted."""
+    one = state.rounds[0]
+    claims = {**one.claims, 0: replace(one.claims[0], is_convicted=True)}
+    return replace(state, rounds={**state.rounds, 0: replace(one, claims=claims)})
+
+
+@pytest.mark.parametrize("ref", [VOTE, LATE])
+def test_whistleblowers_ask_about_a_vote_for_a_convicted_claim_until_it_can_be_disputed_no_more(
+    ref: StatementRef,
+) -> None:
+    state, fallen = play(), convict(play())
+    early, late = (get_drawn_segment(state, state.rounds[0], 0, one.draw or 0) for one in (VOTE, LATE))
+    segment = early if ref == VOTE else late
+    assert segment is not None and find_supported_until(state, state.rounds[0], 0, segment) is None
+    until = count_from(state, ref) + state.terms.windows.dispute
+    assert find_supported_until(fallen, fallen.rounds[0], 0, segment) == until
+    undrawn = next(one for one in range(3) if one not in (early, late))
+    assert find_supported_until(fallen, fallen.rounds[0], 0, undrawn) is None
 
 
 def test_the_settled_model_is_the_newest_that_no_fall_can_take_back() -> None:
