@@ -86,10 +86,17 @@ def _list_served(party: Party, block: int) -> Iterator[DisputeDuty]:
 
 
 async def _forget(party: Party, name: tuple[str, bytes]) -> None:
+    """Two disputes may be about one segment, whose states then stay with the other one."""
     step_serving.forget(party, name)
-    book, dispute = party.task.cases, get_inner(party).disputes[name[1]]
+    book, disputes = party.task.cases, get_inner(party).disputes
     book.traces.pop(name[1], None)
-    book.steps.pop((dispute.statement.round, dispute.statement.slot, dispute.segment), None)
+    place = _get_place(disputes[name[1]])
+    if not any(_get_place(one) == place for one in disputes.values() if ("steps", one.name) in book.shown):
+        book.steps.pop(place, None)
+
+
+def _get_place(dispute: InnerDispute) -> tuple[int, int, int]:
+    return dispute.statement.round, dispute.statement.slot, dispute.segment
 
 
 # --- As the opener ------------------------------------------------------------------------------------------

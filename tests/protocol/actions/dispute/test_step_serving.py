@@ -10,15 +10,15 @@ import pytest
 
 from protocol.actions.dispute import step_serving
 from protocol.actions.dispute.casebook import MAX_WANTED, StepDesk
-from protocol.actions.dispute.dispute_duties import _list_served
-from protocol.actions.dispute.step_serving import StepsAsked, answer_steps, is_auditor
+from protocol.actions.dispute.dispute_duties import _forget, _list_served
+from protocol.actions.dispute.step_serving import StepsAsked, answer_steps, is_auditor, show_steps
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.playing import Loop
 from protocol.adapters.chain.event_logs import Event
 from protocol.adapters.messages import encode_message
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
+from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from protocol.spec.game.state import RoundPhase, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.typed_data import SigningDomain
@@ -120,3 +120,28 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         party.task.retraining.end_own()
         await asyncio.gather(*loop.running.values())
         assert (await answer_steps(party, drawn.seat.account, encode_message(asked))).states
+
+
+async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_path: Path) -> None:
+    """Whose steps are not shown in an open dispute is taken for silent."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        slot, segment = stage.get_slot(1), 1
+        seat, roots = party.game.rounds[0].claims[slot].seat, (b"r" * 32,) * 3
+        disputes = {
+            name: InnerDispute(
+                name, seat, StatementRef(0, slot), segment, OPENER, 9_999, DisputeStage.NAME, roots
+            )
+            for name in (b"1" * 32, b"2" * 32)
+        }
+        party.state.inner[STAGED] = InnerBook(10, disputes)
+        for one in list(disputes.values()):
+            await show_steps(party, one)
+        asked = encode_message(StepsAsked(STAGED, 0, slot, segment))
+        states = (await answer_steps(party, OPENER, asked)).states
+        for name, is_shown in ((b"1" * 32, True), (b"2" * 32, False)):
+            disputes[name] = replace(disputes[name], stage=DisputeStage.CLEARED)
+            for kind in ("steps", "trace"):
+                await _forget(party, (kind, name))
+            assert bool(party.task.cases.steps) == is_shown
+            if is_shown:
+                assert (await answer_steps(party, OPENER, asked)).states == states
