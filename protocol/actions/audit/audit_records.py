@@ -108,8 +108,8 @@ RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart)
 class AuditBook:
     """seals, votes: this node's own. taken_seals, taken_votes: what others handed to it, the first of each
     place and signer. second: of an auditor that said two things, the other one: evidence against it.
-    wrong_starts: evidence against a solver; held: blobs that an audit under way has fetched, and no record
-    names yet."""
+    wrong_starts: evidence against a solver; held: blobs that an audit under way has fetched or computed, and
+    no record names yet."""
 
     journal: Journal
     task: bytes

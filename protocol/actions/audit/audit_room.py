@@ -18,7 +18,7 @@ from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
-from protocol.compute.digest import build_state_trees
+from protocol.compute.digest import StateTrees, build_state_trees
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import GetBatch, TrainingState, train_segment
 from protocol.compute.program.tensor_allocator import relax
@@ -44,11 +44,15 @@ class StateShelf:
         """Hash a state, once, and put its tensors into the store. Raises ProtocolFault where one is not
         finite."""
         trees = build_state_trees(state)
+        self.put(trees)
+        return trees.header
+
+    def put(self, trees: StateTrees) -> None:
+        """Put the tensors of a hashed state into the store."""
         tensors = (trees.weights, trees.first_moment, trees.second_moment)
         for ref, tree in zip(self.refer(trees.header), tensors, strict=True):
             self.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels))
             relax()
-        return trees.header
 
     def load(self, header: StateHeader) -> TrainingState:
         """A state from the store. Raises InvalidInput where a tensor is not there."""

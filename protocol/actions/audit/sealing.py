@@ -24,7 +24,7 @@ from protocol.actions.audit.audit_messages import (
 from protocol.actions.audit.audit_records import SealMade, WrongStart, make_sealed
 from protocol.actions.audit.audit_room import AuditRoom
 from protocol.adapters.chain.abi import BoundaryProof
-from protocol.compute.digest import build_state_trees
+from protocol.compute.digest import StateTrees, build_state_trees
 from protocol.compute.model.batches import get_batch
 from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.codec import compute_state_root
@@ -120,9 +120,12 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
         await _pass(room, drawn, start.header)
         return None
     own = await _try_training(_replay, room, drawn, start.header)
+    # Held before it is in the store: the claimant that this node judges may have named this very state.
+    hold(room, drawn, start.header, own.header)
+    await asyncio.to_thread(room.states.put, own)
     if find_drawn(room.get_game(), drawn.place) is None:
         return None
-    return _write_seal(room, drawn, first, start, own)
+    return _write_seal(room, drawn, first, start, own.header)
 
 
 def hold(room: AuditRoom, drawn: DrawnAudit, *headers: StateHeader) -> None:
@@ -190,8 +193,9 @@ async def _try_training(
         raise Diverged(**vars(fault)) from fault
 
 
-def _replay(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> StateHeader:
-    return room.states.keep(_train(room, drawn, start, room.about.segment_steps))
+def _replay(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> StateTrees:
+    """The end of the segment, hashed. Raises ProtocolFault where it is not finite."""
+    return build_state_trees(_train(room, drawn, start, room.about.segment_steps))
 
 
 def _take_step(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> None:

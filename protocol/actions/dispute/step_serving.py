@@ -133,8 +133,8 @@ def forget(party: Party, name: object) -> None:
 
 
 def list_kept(party: Party) -> frozenset[BlobKey]:
-    """What a record names, all that is shown, and what audits under way have fetched. What is named and
-    settled goes by pruning."""
+    """What a record names, all that is shown, and what audits under way have fetched or computed. What
+    is named and settled goes by pruning."""
     book, shown = party.task.audits.room.book, party.task.cases.shown.values()
     return list_named(party.task.claims, book).union(*shown, *book.held.values())
 

@@ -22,7 +22,7 @@ from protocol.compute.program.step import train_segment
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.statements import VoteWord
-from tests.protocol.actions.audit.stage import TASK, Node, Twist, make_solver, make_stage
+from tests.protocol.actions.audit.stage import TASK, Node, Stage, Twist, make_solver, make_stage
 from tests.protocol.actions.merge.stage import get_corpus
 from tests.protocol.actions.specs import get_spec
 
@@ -57,6 +57,18 @@ def end_while_comparing(node: Node, end_look: EndLook) -> None:
     node.client.fetch_from_any = fetch_later  # type: ignore[method-assign]
 
 
+def end_while_keeping(node: Node, end_look: EndLook) -> None:
+    """The first tensor of the own end is in the store, and the seal is not written down yet."""
+    loop, put = asyncio.get_running_loop(), node.store.put_hashed
+
+    def put_and_end(*arguments: Any) -> Any:
+        ref = put(*arguments)
+        asyncio.run_coroutine_threadsafe(end_look(), loop).result()  # type: ignore[arg-type]
+        return ref
+
+    node.store.put_hashed = put_and_end  # type: ignore[method-assign, assignment]
+
+
 @pytest.mark.parametrize(
     ("ahead", "end_when", "word"),
     [(0, end_while_replaying, VoteWord.ACCEPT), (1, end_while_comparing, VoteWord.REJECT_STATE)],
@@ -67,12 +79,31 @@ async def test_what_an_audit_has_fetched_stays_when_a_look_at_it_ends(
     """ahead: 0 for the start of the drawn segment, 1 for its end, which is another one than the own."""
     segment = make_stage().get_drawn().segment
     stage = make_stage(Twist(boundary=segment + 1) if ahead else Twist())
+    header = stage.claim.headers[segment + ahead]
+    assert await audit_beside_a_look(tmp_path, monkeypatch, stage, header, end_when) == word
+
+
+async def test_an_own_end_that_is_not_sealed_yet_stays_when_a_look_at_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An accomplice of the solver shows the honest end as a step of its own. Without it the auditor could say
+    nothing of the false one."""
+    honest = make_stage()
+    segment = honest.get_drawn().segment
+    stage, header = make_stage(Twist(boundary=segment + 1)), honest.claim.headers[segment + 1]
+    word = await audit_beside_a_look(tmp_path, monkeypatch, stage, header, end_while_keeping)
+    assert word == VoteWord.REJECT_STATE
+
+
+async def audit_beside_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: Stage, header: StateHeader, end_when: Any
+) -> VoteWord:
+    """What the primary says of the claim. Until `end_when` it looks at a state, which stays."""
     drawn = stage.get_drawn()
     solver = make_solver(stage, tmp_path)
     auditor = Node(stage, stage.find_seed(drawn.seat.account), tmp_path / "auditor")
     async with solver.run(), auditor.run():
-        party, header = make_party(auditor), stage.claim.headers[drawn.segment + ahead]
-        silence = asyncio.Event()
+        party, silence = make_party(auditor), asyncio.Event()
 
         async def fetch(*_: Any) -> None:
             await silence.wait()
@@ -90,8 +121,9 @@ async def test_what_an_audit_has_fetched_stays_when_a_look_at_it_ends(
 
         end_when(auditor, end_look)
         vote = await audit(auditor.room, drawn)
-        assert vote is not None and vote.word == word and looking.done()
+        assert vote is not None and looking.done()
         assert has_state(party, header) and not auditor.room.book.held
+        return vote.word
 
 
 async def look(party: Any, header: StateHeader) -> None:
