@@ -43,7 +43,7 @@ from lab.benchmarks.honesty.planted import (
 from lab.benchmarks.reports import write_report
 from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.determinism import describe_kernels, list_cpu_capabilities, pin_kernels
-from protocol.spec.program import Operation
+from protocol.spec.program import BOUNDED_OPERATIONS
 from tests.training_setting import read_standard_library
 
 MKL_SETTINGS = ("", "COMPATIBLE", "AVX2")
@@ -183,7 +183,7 @@ def measure_lies(plan: Plan, data: bytes) -> dict[str, dict[str, Tally]]:
         raise RuntimeError(f"the trace to plant in is not honest: {faults}")
     traced, random = list_subjects(built.program, buffers), Random(0)
     lies: dict[str, dict[str, Tally]] = {}
-    for kind in Operation:
+    for kind in BOUNDED_OPERATIONS:
         lies[kind.name] = {}
         for place, subjects in (("trace", traced[kind]), ("single", make_single(kind))):
             if subjects:

@@ -54,6 +54,12 @@ def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
     return describe_kernels()
 
 
+def has_byte_products() -> bool:
+    """Whether this processor multiplies bytes and adds them as int32 in one instruction (VNNI, AMX)."""
+    asks = (getattr(torch.cpu, name, None) for name in ("_is_vnni_supported", "_is_amx_tile_supported"))
+    return any(ask() for ask in asks if ask)
+
+
 def describe_kernels() -> KernelDescription:
     """What this process computes with right now."""
     return KernelDescription(

@@ -82,10 +82,12 @@ TAG_SAMPLE = "touchstone.sample"
 
 # --- Registries: code never travels, only these names -------------------------------------------------------
 ARCHITECTURES = ("llama",)
-FORMAT_NUMBERS = {"float32": 0, "tf32": 1, "bf16": 2}
-"""How `StepFacts` writes the formats that the referee has bounds for."""
-NUMERIC_FORMATS = tuple(FORMAT_NUMBERS)
-"""What a task may take its product sums in."""
+PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
+"""The formats without bounds, by the bits of quantized products."""
+FORMAT_NUMBERS = {"float32": 0, "tf32": 1, "bf16": 2, **dict.fromkeys(PRODUCT_BITS, 3)}
+"""How `StepFacts` writes the formats. Bits of exact products stand in the program itself."""
+NUMERIC_FORMATS = tuple(name for name in FORMAT_NUMBERS if name not in PRODUCT_BITS)
+"""What a task may take its product sums in. No contract judges exact programs so far."""
 DECAY_SHAPES = ("linear",)
 
 TOKEN_WEI = 10**18

@@ -67,18 +67,32 @@ class Operation(IntEnum):
     """b where a is finite, else c."""
     COPY = 20
     """a, in another place, so that the node that sums over it finds it in one run."""
+    SCALE_OF = 21
+    """the power of two by which the reduced row is quantized (`exact.choose_scale`). Exact programs alone."""
+    QUANTIZE = 22
+    """a / b, rounded to an integer of `selected` bits (`exact.quantize`)."""
+    QUANTIZED_PRODUCT_SUM = 23
+    """sum of a * b over the reduced loops, both quantized, times c and d, their scales."""
 
 
-REDUCTIONS = frozenset({Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.MAXIMUM_OF})
+REDUCTIONS = frozenset({
+    Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.MAXIMUM_OF, Operation.SCALE_OF,
+    Operation.QUANTIZED_PRODUCT_SUM,
+})  # fmt: skip
 """Operations whose nodes have reduced loops; all others have none."""
 INDEXED = frozenset({Operation.SELECTED_SUM, Operation.GATHER, Operation.EQUAL_SELECT})
 """Operations whose first operand is an index; only theirs are."""
+EXACT_OPERATIONS = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM})
+"""Of exact programs alone, in the place of PRODUCT_SUM."""
+BOUNDED_OPERATIONS = tuple(one for one in Operation if one not in EXACT_OPERATIONS)
+"""The vocabulary of programs whose elements have bounds (docs/spec.md, section 9)."""
 OPERAND_COUNTS = {
     Operation.PRODUCT_SUM: 2, Operation.SUM: 1, Operation.SELECTED_SUM: 2, Operation.MAXIMUM_OF: 1,
     Operation.ADD: 2, Operation.SUBTRACT: 2, Operation.MULTIPLY: 2, Operation.DIVIDE: 2,
     Operation.MAXIMUM: 2, Operation.MINIMUM: 2, Operation.SQUARE_ROOT: 1, Operation.RECIPROCAL_ROOT: 1,
     Operation.EXPONENTIAL: 1, Operation.LOGARITHM: 1, Operation.SIGMOID: 1, Operation.GATHER: 2,
     Operation.EQUAL_SELECT: 3, Operation.FLUSH: 2, Operation.FINITE_SELECT: 3, Operation.COPY: 1,
+    Operation.SCALE_OF: 1, Operation.QUANTIZE: 2, Operation.QUANTIZED_PRODUCT_SUM: 4,
 }  # fmt: skip
 
 
@@ -98,8 +112,26 @@ class Role(IntEnum):
     """the same in every step: tables and numbers, under a root of their own."""
     TENSOR = 8
     """computed by the nodes; a part of the trace."""
+    INTEGER8 = 9
+    """as TENSOR, but of quantized values: signed integers of one byte."""
+    INTEGER16 = 10
+    """of two bytes."""
+    INTEGER32 = 11
+    """of four bytes."""
 
 
+INTEGER_ROLES = frozenset({Role.INTEGER8, Role.INTEGER16, Role.INTEGER32})
+"""Quantized values."""
+COMPUTED_ROLES = INTEGER_ROLES | {Role.TENSOR}
+"""What nodes write."""
+ELEMENT_BYTES = dict.fromkeys(Role, 4) | {Role.INTEGER8: 1, Role.INTEGER16: 2}
+"""Bytes of an element in trees."""
+QUANTIZED_LIMITS = {8: 127, 15: 16319, 20: (1 << 19) - 1}
+"""By bits: the largest magnitude of a quantized value. 16,319 = 127 * 128 + 63: each value of 15 bits is
+128 h + l with h from -128 to 127 and l from -64 to 63, so that machines multiply bytes."""
+QUANTIZED_ROLES = {8: Role.INTEGER8, 15: Role.INTEGER16, 20: Role.INTEGER32}
+QUANTIZED_FACTORS = 2
+"""Operands of a QUANTIZED_PRODUCT_SUM that are quantized; their scales follow."""
 INDEX_ROLES = frozenset({Role.TOKENS, Role.LABELS})
 INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.TOKENS, Role.LABELS, Role.SCALARS)
 """Roles of buffers 0 to 5, in this order; no other buffer has one of them."""
@@ -252,7 +284,7 @@ def require_valid(program: Program) -> None:
         _require(f"buffer {number}", 1 <= buffer.size <= MAX_ELEMENTS, "1 or more elements", buffer.size)
         root_bytes = 32 if buffer.role is Role.CONSTANT else 0
         _require(f"buffer {number}", len(buffer.constant_root) == root_bytes, "a root of a constant", buffer)
-    written = {n for n, buffer in enumerate(program.buffers) if buffer.role is not Role.TENSOR}
+    written = {n for n, buffer in enumerate(program.buffers) if buffer.role not in COMPUTED_ROLES}
     for number, node in enumerate(program.nodes):
         _require_node(program, node, f"node {number}", written)
         written.add(node.output.buffer)
@@ -273,15 +305,22 @@ def _require_node(program: Program, node: Node, where: str, written: set[int]) -
     _require(where, node.terms <= program.chunk_terms, f"{program.chunk_terms} terms", node.terms)
     _require(where, len(node.operands) == OPERAND_COUNTS[operation], "its operands", len(node.operands))
     _require_access(program, node.output, node.output_sizes, where)
-    is_tensor = program.buffers[node.output.buffer].role is Role.TENSOR
-    _require(where, is_tensor, "a tensor to write to", node.output.buffer)
+    role = program.buffers[node.output.buffer].role
+    wanted = QUANTIZED_ROLES.get(node.selected) if operation is Operation.QUANTIZE else Role.TENSOR
+    _require(where, role is wanted, "a tensor to write to, of the operation's kind", role.name)
     for place, operand in enumerate(node.operands):
         _require_access(program, operand, node.sizes, where)
         _require(where, operand.buffer in written, "an operand written before", operand.buffer)
-        is_index = program.buffers[operand.buffer].role in INDEX_ROLES
-        _require(where, is_index == (operation in INDEXED and place == 0), "an index first", operand.buffer)
+        role = program.buffers[operand.buffer].role
+        is_index = operation in INDEXED and place == 0
+        _require(where, (role in INDEX_ROLES) == is_index, "an index first", operand.buffer)
+        is_integer = operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
+        _require(where, (role in INTEGER_ROLES) == is_integer, "quantized factors first", role.name)
         strides = operand.strides[len(node.output_sizes) :]
         _require(where, is_run(strides, node.reduced_sizes), "terms that lie in one run", strides)
+        is_still = not any(strides)
+        is_scale = operation is Operation.QUANTIZED_PRODUCT_SUM and not is_integer
+        _require(where, is_still or not is_scale, "one scale for all terms", strides)
     _require_selected(node, where)
 
 
@@ -290,6 +329,8 @@ def _require_selected(node: Node, where: str) -> None:
         _require(where, 0 <= node.selected < len(node.output_sizes), "an output loop", node.selected)
     elif node.operation is Operation.GATHER:
         _require(where, node.selected >= 1, "a stride for the index", node.selected)
+    elif node.operation in (Operation.SCALE_OF, Operation.QUANTIZE):
+        _require(where, node.selected in QUANTIZED_LIMITS, f"bits: {[*QUANTIZED_LIMITS]}", node.selected)
     else:
         _require(where, node.selected == 0, "no selected loop", node.selected)
 

@@ -25,7 +25,7 @@ SPEC_ALLOWED = {
     "statistics", "struct", "types", "typing",
 }  # fmt: skip
 SIGNER, KEYS = Path("protocol/adapters/signing.py"), Path("protocol/adapters/keys.py")
-COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numpy", "os", "platform", "torch"}
+COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numba", "numpy", "os", "platform", "torch"}
 
 
 def find_foreign_imports(tree: ast.AST, allowed: set[str], packages: tuple[str, ...]) -> set[str]:

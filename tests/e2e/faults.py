@@ -16,7 +16,7 @@ from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.state import SeatRole, StatementRef
 from protocol.spec.game.terms import GameWindows
-from protocol.spec.program import INPUTS, Operation
+from protocol.spec.program import BOUNDED_OPERATIONS, INPUTS, Operation
 from protocol.spec.program import Role as Buffers
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.harassing import Harass
@@ -27,7 +27,7 @@ from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 
 TWISTED = (Buffers.TOKENS, Buffers.LABELS, Buffers.SCALARS)
 FAULTS: Mapping[str, str] = {
-    **{operation.name: "proveOperation" for operation in Operation},
+    **{operation.name: "proveOperation" for operation in BOUNDED_OPERATIONS},
     **{role.name: "proveDatum" for role in TWISTED},
 }
 """By what is planted: the call by which its claimant falls."""

@@ -37,7 +37,15 @@ from protocol.compute.program.step import Batch, TrainingState, advance, begin_r
 from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program, with_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import LEAST_NORMAL, nearest
-from protocol.spec.program import DEFAULT_CHUNK_TERMS, Buffer, Operation, Outputs, Program, Role
+from protocol.spec.program import (
+    BOUNDED_OPERATIONS,
+    DEFAULT_CHUNK_TERMS,
+    Buffer,
+    Operation,
+    Outputs,
+    Program,
+    Role,
+)
 from protocol.spec.referee import Judgement
 from tests.training_setting import (
     DEMO_MODEL,
@@ -170,7 +178,7 @@ class Subject:
 
 def list_subjects(program: Program, buffers: Mapping[int, Tensor]) -> dict[Operation, list[Subject]]:
     """By kind: the nodes of a trace."""
-    subjects: dict[Operation, list[Subject]] = {kind: [] for kind in Operation}
+    subjects: dict[Operation, list[Subject]] = {kind: [] for kind in BOUNDED_OPERATIONS}
     for number, node in enumerate(program.nodes):
         subjects[node.operation].append(Subject(program, number, buffers))
     return subjects

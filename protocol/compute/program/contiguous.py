@@ -78,8 +78,8 @@ class ProductLoops(NamedTuple):
 
 
 def sort_loops(node: Node) -> ProductLoops:
-    """The loops of a PRODUCT_SUM, by number."""
-    a, b = node.operands
+    """The loops of a PRODUCT_SUM or QUANTIZED_PRODUCT_SUM, by number."""
+    a, b = node.operands[:2]
     loops = range(len(node.output_sizes))
     rows = [n for n in loops if a.strides[n] and not b.strides[n]]
     columns = [n for n in loops if b.strides[n] and not a.strides[n]]

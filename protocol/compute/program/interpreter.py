@@ -9,27 +9,32 @@ same bits: copies that only bring a sum's terms into a run are made for traces a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 import torch
 from torch import Tensor
 
 from protocol.compute.model.reference_step import StepResult
-from protocol.compute.program.contiguous import fold, look, sort_loops
+from protocol.compute.program.contiguous import MakeView, fold, look, sort_loops
+from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.kernels import Kernel, make_fallback, make_kernel
 from protocol.compute.program.tensor_allocator import (
     Lifetime,
     allocate,
     compute_lifetimes,
+    count_words,
     join_lifetimes,
     lay_out_apart,
     plan_memory,
     relax,
 )
 from protocol.spec.errors import InvalidInput
+from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import (
     INDEX_ROLES,
     INDEXED,
+    INTEGER_ROLES,
     Access,
     Buffer,
     Node,
@@ -43,9 +48,14 @@ TILE_ELEMENTS = 1 << 16
 than its pass."""
 PART_ELEMENTS = 1 << 24
 """Elements, with the terms of sums, that a node goes through at once."""
+_WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM})
+"""Operations whose kernels go through rows one by one, and need no memory for more."""
 Keep = Callable[[int, Tensor], None]
 """(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
 kept."""
+MEMORY_TYPES = {Role.INTEGER8: torch.int8, Role.INTEGER16: torch.int8, Role.INTEGER32: torch.int32}
+PLANES = {Role.INTEGER16: 2}
+"""How quantized values lie in memory (`exact_kernels.py`)."""
 EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
 OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 
@@ -76,6 +86,7 @@ class Interpreter:
         self._bindings: dict[int, list[tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]]] = {
             buffer: [] for buffer in self._external
         }
+        self._maker = self._choose_maker()
         self._index_limits = _find_index_limits(program)
         self._allocate()
         self._kernels: list[tuple[int, Kernel]] = []
@@ -106,7 +117,10 @@ class Interpreter:
             offsets, total = plan_memory(self._folded, internal, blocks=blocks, lifetimes=lifetimes)
         arena = allocate(total)
         for number, offset in offsets.items():
-            self._storages[number] = arena[offset : offset + self.program.buffers[number].size]
+            buffer = self.program.buffers[number]
+            words = arena[offset : offset + count_words(buffer)]
+            dtype = MEMORY_TYPES.get(buffer.role, torch.float32)
+            self._storages[number] = words.view(dtype)[: buffer.size * PLANES.get(buffer.role, 1)]
         self.arena_bytes = 4 * total
 
     def _compute_lifetimes(self) -> dict[int, Lifetime]:
@@ -119,8 +133,11 @@ class Interpreter:
     @property
     def tensors(self) -> Mapping[int, Tensor]:
         """Flat values by buffer, inputs and constants included: the whole trace of the last run where
-        `keeps_all`."""
-        return self._storages
+        `keeps_all`. Quantized values as trees have them."""
+        roles = [buffer.role for buffer in self.program.buffers]
+        if INTEGER_ROLES.isdisjoint(roles):
+            return self._storages
+        return {number: self._show(number) for number in self._storages}
 
     # --- Views ----------------------------------------------------------------------------------------------
     def _view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
@@ -148,13 +165,30 @@ class Interpreter:
         while number < len(nodes):
             run = self._flat_runs.get(number)
             if run is None:
-                self._kernels += [
-                    (number, make_kernel(part, self._view, self._format)) for part in _cut_long(nodes[number])
-                ]
+                self._kernels += [(number, self._make(part)) for part in self._cut(nodes[number])]
                 number += 1
             else:
                 self._kernels += [(number, kernel) for kernel in self._make_tiles(run)]
                 number += len(run.nodes)
+
+    def _make(self, node: Node) -> Kernel:
+        return self._maker(node, self._view)
+
+    def _show(self, buffer: int) -> Tensor:
+        """The values of a buffer, flat, as trees have them."""
+        is_quantized = self.program.buffers[buffer].role in INTEGER_ROLES
+        return self._exact.show(buffer, self._storages[buffer]) if is_quantized else self._storages[buffer]
+
+    def _choose_maker(self) -> Callable[[Node, MakeView], Kernel]:
+        if self._format not in PRODUCT_BITS:
+            return partial(make_kernel, numeric_format=self._format)
+        self._exact = ExactKernels(self._folded)
+        return self._exact.make
+
+    def _cut(self, node: Node) -> Iterator[Node]:
+        if self._format in PRODUCT_BITS and node.operation in _WHOLE:
+            return iter((node,))
+        return _cut_long(node)
 
     def _make_tiles(self, run: "FlatRun") -> Iterator[Kernel]:
         offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
@@ -174,7 +208,7 @@ class Interpreter:
                 is_there = (
                     node.operation is Operation.FINITE_SELECT and node.operands[1].buffer in run.renamed
                 )
-                make = make_fallback if is_there else make_kernel
+                make = make_fallback if is_there else self._maker
                 yield make(_cut(node, start, length), view)
 
     # --- Running --------------------------------------------------------------------------------------------
@@ -200,7 +234,7 @@ class Interpreter:
             written.setdefault(lifetime.written, []).append(buffer)
         for number in self.iterate(vectors, tokens_BT, labels_BT, scalars):
             for buffer in written.get(number, ()):
-                keep(buffer, self._storages[buffer])
+                keep(buffer, self._show(buffer))
         return self._read_results()
 
     def iterate(
@@ -333,6 +367,7 @@ def _is_flat(node: Node, size: int, written: Set[int]) -> bool:
         node.sizes == (size,)
         and not node.reduced
         and node.operation not in INDEXED
+        and node.operation is not Operation.QUANTIZE
         and all(a.strides == (0,) or (a.strides == (1,) and a.offset == 0) for a in accesses)
         and not any(a.strides == (0,) and a.buffer in written for a in node.operands)
     )

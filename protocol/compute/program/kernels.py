@@ -274,9 +274,9 @@ def _make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> K
     if not loops.is_matrix:
         return _make_dot(views, loops.terms, narrow)
     a, b = views.node.operands
-    left = _Matrix(views, a, (loops.batch, loops.rows, loops.terms))
-    right = _Matrix(views, b, (loops.batch, loops.terms, loops.columns))
-    result = _Matrix(views, views.node.output, (loops.batch, loops.rows, loops.columns))
+    left = Matrix(views, a, (loops.batch, loops.rows, loops.terms))
+    right = Matrix(views, b, (loops.batch, loops.terms, loops.columns))
+    result = Matrix(views, views.node.output, (loops.batch, loops.rows, loops.columns))
     return _make_matrix_product(left, right, result, narrow)
 
 
@@ -301,7 +301,7 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
     return run
 
 
-class _Matrix:
+class Matrix:
     """An operand as [batch, rows, columns], or without the batch where that is one: a view where its strides
     allow it, else a place to copy to."""
 
@@ -348,7 +348,7 @@ def _flatten(
 
 
 def _make_matrix_product(
-    left: _Matrix, right: _Matrix, result: _Matrix, narrow: Callable[[Tensor], Tensor]
+    left: Matrix, right: Matrix, result: Matrix, narrow: Callable[[Tensor], Tensor]
 ) -> Kernel:
     function = torch.mm if left.matrix.dim() == 2 else torch.bmm
     a, b, out = left.matrix, right.matrix, result.matrix

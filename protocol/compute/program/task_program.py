@@ -21,12 +21,13 @@ from protocol.compute.program.builder import Builder
 from protocol.compute.program.contiguous import straighten
 from protocol.compute.program.layout import View, make_contiguous
 from protocol.compute.program.lowering import Lowering
+from protocol.compute.program.quantizing import quantize_products
 from protocol.compute.program.record import Record, record
 from protocol.spec.codec import compute_step_root
 from protocol.spec.containers import ModelConfig, OptimizerConfig, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root
-from protocol.spec.params import FORMAT_NUMBERS
+from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.program import (
     INDEX_ROLES,
     INPUTS,
@@ -54,12 +55,19 @@ class ProgramConfig:
     sequences: int
     tokens: int
     chunk_terms: int
+    product_bits: int = 0
+    """Of quantized products, in exact programs; 0 in all others."""
 
 
 def describe_program(spec: TrainingSpec) -> ProgramConfig:
     """What a task's program depends on."""
     return ProgramConfig(
-        spec.model, spec.optimizer, spec.sequences_per_step, spec.sequence_tokens, spec.chunk_terms
+        spec.model,
+        spec.optimizer,
+        spec.sequences_per_step,
+        spec.sequence_tokens,
+        spec.chunk_terms,
+        PRODUCT_BITS.get(spec.numeric_format, 0),
     )
 
 
@@ -110,7 +118,10 @@ def build_program(config: ProgramConfig) -> BuiltProgram:
         builder.buffers[number] = Buffer(Role.CONSTANT, values.numel(), root)
     outputs = Outputs(loss.buffer, weights.buffer, first.buffer, second.buffer)
     lowered = Program(config.chunk_terms, tuple(builder.buffers), tuple(builder.nodes), outputs)
-    program, numbers = number_buffers(straighten(drop_unneeded(lowered)))
+    needed = drop_unneeded(lowered)
+    if config.product_bits:
+        needed = quantize_products(needed, config.product_bits)
+    program, numbers = number_buffers(straighten(needed))
     require_valid(program)
     return BuiltProgram(program, {numbers[old]: t for old, t in constants.items() if old in numbers})
 

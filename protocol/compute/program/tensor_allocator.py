@@ -17,7 +17,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from protocol.spec.program import MAX_ELEMENTS, Program
+from protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program
 
 LARGE_BYTES = 1 << 20
 """What is smaller always lies in memory."""
@@ -118,7 +118,7 @@ def plan_memory(
     offsets: dict[int, int] = {}
     total = 0
     for buffer in sorted(internal, key=lambda b: lifetimes[b].first):
-        own, size = lifetimes[buffer], _align(min(program.buffers[buffer].size, at_most))
+        own, size = lifetimes[buffer], _align(min(count_words(program.buffers[buffer]), at_most))
         taken = sorted((start, stop) for start, stop, other in placed if other.last >= own.first)
         offset = 0
         for start, stop in taken:
@@ -144,8 +144,13 @@ def _stretch(lifetimes: dict[int, Lifetime], blocks: Iterable[range]) -> dict[in
 
 def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, int], int]:
     """As `plan_memory`, but no two tensors ever share memory."""
-    sizes = [_align(program.buffers[buffer].size) for buffer in internal]
+    sizes = [_align(count_words(program.buffers[buffer])) for buffer in internal]
     return dict(zip(internal, accumulate(sizes, initial=0), strict=False)), sum(sizes)
+
+
+def count_words(buffer: Buffer) -> int:
+    """Elements of an arena, of four bytes each, that a tensor needs."""
+    return -(-buffer.size * ELEMENT_BYTES[buffer.role] // 4)
 
 
 def _align(size: int) -> int:

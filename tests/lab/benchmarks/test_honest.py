@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.reports import BUILD
-from protocol.spec.program import Operation
+from protocol.spec.program import BOUNDED_OPERATIONS
 
-KINDS = {kind.name for kind in Operation}
+KINDS = {kind.name for kind in BOUNDED_OPERATIONS}
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,12 @@ from protocol.compute.program.contiguous import straighten
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import View, make_contiguous
 from protocol.compute.program.lowering import Lowering
+from protocol.compute.program.quantizing import quantize_products
 from protocol.compute.program.record import record
 from protocol.compute.program.task_program import number_buffers
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import INPUTS, Buffer, Node, Outputs, Program, Role, require_valid
+from protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role, require_valid
 
 NOTHING = torch.zeros(1)
 NO_INDEX = torch.zeros(1, dtype=torch.int64)
@@ -61,8 +62,11 @@ class Bench:
         """Nodes so far."""
         return self.builder.nodes
 
-    def finish(self, results: Sequence[View] = ()) -> tuple[Program, dict[int, Tensor]]:
-        """The program, valid, and its constants. Up to three results stand for new W, m, v."""
+    def finish(
+        self, results: Sequence[View] = (), product_bits: int = 0
+    ) -> tuple[Program, dict[int, Tensor]]:
+        """The program, valid, and its constants. Up to three results stand for new W, m, v. product_bits: of
+        quantized products, in an exact program."""
         nodes = list(self.builder.nodes)
         loss = self.builder.copy(self.builder.add_number(1.0), self.builder.add_tensor(()))
         outputs = [view.buffer for view in results] + [loss.buffer] * (3 - len(results))
@@ -76,16 +80,15 @@ class Bench:
             buffers[number] = Buffer(Role.CONSTANT, values.numel(), root)
         there = {buffer.role for buffer in buffers}
         buffers += [Buffer(role, 1) for role in INPUTS if role not in there]
-        program, self.numbers = number_buffers(
-            straighten(
-                Program(
-                    self.builder.chunk_terms,
-                    tuple(buffers),
-                    (*nodes, *self.builder.nodes[len(nodes) :]),
-                    Outputs(loss.buffer, *outputs),
-                )
-            )
+        written = Program(
+            self.builder.chunk_terms,
+            tuple(buffers),
+            (*nodes, *self.builder.nodes[len(nodes) :]),
+            Outputs(loss.buffer, *outputs),
         )
+        if product_bits:
+            written = quantize_products(written, product_bits)
+        program, self.numbers = number_buffers(straighten(written))
         require_valid(program)
         return program, {self.numbers[old]: t for old, t in constants.items() if old in self.numbers}
 
@@ -108,7 +111,7 @@ def evaluate(function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> list
 
 def require_single_writers(program: Program) -> None:
     """Every element of every tensor is written by exactly one node."""
-    tensors = {n: buffer for n, buffer in enumerate(program.buffers) if buffer.role is Role.TENSOR}
+    tensors = {n: buffer for n, buffer in enumerate(program.buffers) if buffer.role in COMPUTED_ROLES}
     counts = {number: torch.zeros(buffer.size, dtype=torch.uint8) for number, buffer in tensors.items()}
     for node in program.nodes:
         written = counts[node.output.buffer]

@@ -105,7 +105,11 @@ def test_no_hash_stands_for_another() -> None:
     )
 
 
-def test_a_format_has_a_number_of_its_own_and_exact_is_none_of_them() -> None:
-    """An exact task has no limits: with the number of another format it would bind no solver."""
-    assert sorted(params.FORMAT_NUMBERS.values()) == list(range(len(params.NUMERIC_FORMATS)))
-    assert EXACT_FORMAT not in params.FORMAT_NUMBERS.values()
+def test_a_format_has_a_number_of_its_own_and_all_exact_ones_have_that_of_exact() -> None:
+    """An exact task has no limits: with the number of a format that has bounds it would bind no solver."""
+    numbers = {
+        params.FORMAT_NUMBERS[name] for name in params.FORMAT_NUMBERS if name not in params.PRODUCT_BITS
+    }
+    assert sorted(numbers) == list(range(len(numbers)))
+    assert {params.FORMAT_NUMBERS[name] for name in params.PRODUCT_BITS} == {EXACT_FORMAT}
+    assert EXACT_FORMAT not in numbers

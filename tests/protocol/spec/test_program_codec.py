@@ -154,7 +154,7 @@ def put(offset: int, value: bytes) -> bytes:
         (put(COUNTS, (1 << 16 | 1).to_bytes(8, "big")), "a program this large"),
         (put(COUNTS + 8, (1 << 16 | 1).to_bytes(8, "big")), "a program this large"),
         (put(COUNTS + 16, b"\x00"), "an unknown number.*a Role"),
-        (put(COUNTS + 16, b"\x09"), "an unknown number.*a Role"),
+        (put(COUNTS + 16, bytes([max(Role) + 1])), "an unknown number.*a Role"),
         (put(NODES, b"\x00"), "an unknown number.*an? Operation"),
         (put(NODES, bytes([max(Operation) + 1])), "an unknown number.*an? Operation"),
         (put(NODES + 1, bytes([MAX_LOOPS + 1])), "a node of this shape"),

@@ -19,10 +19,20 @@ from protocol.spec import referee
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
-from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program, Role, locate, unravel
+from protocol.spec.program import (
+    BOUNDED_OPERATIONS,
+    INDEX_ROLES,
+    Access,
+    Node,
+    Operation,
+    Program,
+    Role,
+    locate,
+    unravel,
+)
 
 Buffers = dict[int, Tensor]
-KINDS = list(Operation)
+KINDS = list(BOUNDED_OPERATIONS)
 SHORT = ProgramConfig(ModelConfig(256, 16, 44, 1, 2, 1, 8), OptimizerConfig(), 2, 8, 128)
 LONG = ProgramConfig(ModelConfig(256, 16, 44, 1, 2, 1, 128), OptimizerConfig(), 2, 128, 128)
 """With sums of more terms than a chunk has."""

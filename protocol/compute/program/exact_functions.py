@@ -1,0 +1,228 @@
+"""Compiled sums and functions of exact programs (`spec/exact.py` says what each of them has to give).
+
+Sums round their terms to integers of one unit, and add those. Functions are steps of integers.
+"""
+
+from math import frexp, ldexp
+
+import numpy as np
+
+from protocol.compute.program.exact_loops import (
+    INFINITE,
+    MAGNITUDE,
+    Floats,
+    Int32s,
+    Int64s,
+    UInt32s,
+    compile_loop,
+    find_base,
+)
+from protocol.spec.exact import (
+    EXPONENTIAL_COEFFICIENTS,
+    LN_2,
+    LOG2_E,
+    LOGARITHM_COEFFICIENTS,
+    ROOT_2,
+    SUM_BITS,
+)
+
+FAR = np.int32(0x42AE0000)
+"""87: below it exp is a normal number."""
+SIGN = np.int32(-0x80000000)
+C0, C1, C2, C3, C4, C5, C6, C7, C8 = map(np.int64, EXPONENTIAL_COEFFICIENTS)
+_EXPONENTIAL = np.array(EXPONENTIAL_COEFFICIENTS, dtype=np.int64)
+_LOGARITHM = np.array(LOGARITHM_COEFFICIENTS, dtype=np.int64)
+
+
+# --- Sums ---------------------------------------------------------------------------------------------------
+@compile_loop
+def find_unit(largest: np.float32) -> float:
+    """What terms of a sum are rounded to, by the largest magnitude; 1 where that is 0."""
+    if largest == 0:
+        return 1.0
+    _, exponent = frexp(np.float64(largest))
+    return ldexp(1.0, exponent - 1 - SUM_BITS)
+
+
+@compile_loop
+def sum_rows(
+    x: Floats, b: UInt32s, offset: int, sizes: Int64s, strides: Int64s, terms: int, out: Floats
+) -> None:
+    """Sums of rows whose terms follow each other."""
+    for row in range(len(out)):
+        base = find_base(row, sizes, strides, offset)
+        patterns, own = b[base : base + terms], x[base : base + terms]
+        doubled, largest = np.uint32(0), np.float32(0.0)
+        for k in range(terms):
+            doubled = max(doubled, np.uint32(patterns[k] << np.uint32(1)))
+        if doubled >= np.uint32(0xFF000000):
+            out[row] = np.nan
+            continue
+        for k in range(terms):
+            largest = max(largest, abs(own[k]))
+        unit = find_unit(largest)
+        inverse, total = 1.0 / unit, np.int64(0)
+        for k in range(terms):
+            total += np.int64(np.rint(np.float64(own[k]) * inverse))
+        out[row] = np.float32(np.float64(total) * unit)
+
+
+@compile_loop
+def sum_selected(
+    x: Floats, offset: int, across: int, order: Int64s, keys: Int64s, columns: int, stride: int, out: Floats,
+    at: int, down: int,
+) -> None:  # fmt: skip
+    """Rows of a table: each the sum of the rows of x at those places whose key it has. order: places, sorted
+    by key; x lies at offset + place * across + column * stride, the table at `at` + key * down + column."""
+    largest = np.zeros(columns, np.float32)
+    unit, total = np.zeros(columns), np.zeros(columns)
+    start = 0
+    while start < len(order):
+        key, stop = keys[order[start]], start
+        while stop < len(order) and keys[order[stop]] == key:
+            stop += 1
+        largest[:] = 0
+        for n in range(start, stop):
+            base = offset + order[n] * across
+            for c in range(columns):
+                value = abs(x[base + c * stride])
+                largest[c] = value if not value <= largest[c] else largest[c]
+        for c in range(columns):
+            unit[c], total[c] = find_unit(largest[c]) if largest[c] < np.inf else np.nan, 0.0
+        for n in range(start, stop):
+            base = offset + order[n] * across
+            for c in range(columns):
+                total[c] += np.rint(np.float64(x[base + c * stride]) / unit[c])
+        for c in range(columns):
+            out[at + key * down + c] = np.float32(total[c] * unit[c])
+        start = stop
+
+
+# --- Functions ----------------------------------------------------------------------------------------------
+@compile_loop
+def find_exponential(pattern: np.int32) -> np.int32:
+    """exp where it is a normal number: patterns in, patterns out. Steps without branches, so that the
+    processor takes several elements at once."""
+    magnitude = np.int64(pattern & MAGNITUDE)
+    significand = (magnitude & np.int64(0x7FFFFF)) | np.int64(0x800000)
+    y = (significand * np.int64(LOG2_E)) >> min(np.int64(156) - (magnitude >> 23), np.int64(63))
+    y = -y if pattern < 0 else y
+    n = (y + np.int64(1 << 31)) >> 32
+    f = y - (n << 32)
+    series = C7 + ((C8 * f) >> 32)
+    series = C6 + ((series * f) >> 32)
+    series = C5 + ((series * f) >> 32)
+    series = C4 + ((series * f) >> 32)
+    series = C3 + ((series * f) >> 32)
+    series = C2 + ((series * f) >> 32)
+    series = C1 + ((series * f) >> 32)
+    series = C0 + ((series * f) >> 32)
+    is_long = np.int64(1) if series >= np.int64(1 << 30) else np.int64(0)
+    shift = np.int64(6) + is_long
+    rounded = (series + ((np.int64(1) << (shift - 1)) - 1) + ((series >> shift) & 1)) >> shift
+    return np.int32(((n + is_long + np.int64(125)) << 23) + rounded)
+
+
+@compile_loop
+def find_far_exponential(pattern: np.int32) -> np.float32:
+    """exp of what FAR excludes: infinities, NaN, and results that are subnormal or too large."""
+    magnitude = pattern & MAGNITUDE
+    if magnitude > INFINITE:
+        return np.float32(np.nan)
+    if magnitude >= np.int32(0x43000000):
+        return np.float32(0.0) if pattern < 0 else np.float32(np.inf)
+    significand = np.int64(magnitude & 0x7FFFFF) | np.int64(0x800000)
+    y = (significand * np.int64(LOG2_E)) >> (np.int64(156) - np.int64(magnitude >> 23))
+    y = -y if pattern < 0 else y
+    n = (y + np.int64(1 << 31)) >> 32
+    f = y - (n << 32)
+    series = np.int64(0)
+    for k in range(len(_EXPONENTIAL) - 1, -1, -1):
+        series = _EXPONENTIAL[k] + ((series * f) >> 32)
+    return np.float32(np.float64(series) * ldexp(1.0, int(n - 30)))
+
+
+@compile_loop
+def take_exponentials(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
+    """exp of each element. patterns: the same memory as out."""
+    far = np.int32(0)
+    for n in range(len(patterns)):
+        patterns[n] = find_exponential(b[n])
+        far = max(far, np.int32(b[n] & MAGNITUDE))
+    if far >= FAR:
+        for n in range(len(out)):
+            if b[n] & MAGNITUDE >= FAR:
+                out[n] = find_far_exponential(b[n])
+
+
+@compile_loop
+def take_sigmoids(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
+    """1 / (1 + exp(-x)) of each element. patterns: the same memory as out."""
+    far = np.int32(0)
+    for n in range(len(patterns)):
+        patterns[n] = find_exponential(b[n] ^ SIGN)
+        far = max(far, np.int32(b[n] & MAGNITUDE))
+    if far >= FAR:
+        for n in range(len(out)):
+            if b[n] & MAGNITUDE >= FAR:
+                out[n] = find_far_exponential(b[n] ^ SIGN)
+    one = np.float32(1.0)
+    for n in range(len(out)):
+        out[n] = one / (one + out[n])
+
+
+@compile_loop
+def choose_largest(a: Floats, b: Floats, out: Floats) -> None:
+    """The larger of each pair, or of each element and the one number b; NaN where one is; a zero is +0."""
+    if len(b) == 1:
+        other = b[0]
+        for n in range(len(out)):
+            chosen = a[n] if a[n] > other or a[n] != a[n] else other
+            out[n] = (other if other != other else chosen) + np.float32(0.0)
+    else:
+        for n in range(len(out)):
+            chosen = a[n] if a[n] > b[n] or a[n] != a[n] else b[n]
+            out[n] = (b[n] if b[n] != b[n] else chosen) + np.float32(0.0)
+
+
+@compile_loop
+def choose_smallest(a: Floats, b: Floats, out: Floats) -> None:
+    """As choose_largest, the smaller one."""
+    if len(b) == 1:
+        other = b[0]
+        for n in range(len(out)):
+            chosen = a[n] if a[n] < other or a[n] != a[n] else other
+            out[n] = (other if other != other else chosen) + np.float32(0.0)
+    else:
+        for n in range(len(out)):
+            chosen = a[n] if a[n] < b[n] or a[n] != a[n] else b[n]
+            out[n] = (b[n] if b[n] != b[n] else chosen) + np.float32(0.0)
+
+
+@compile_loop
+def take_logarithms(x: Floats, b: Int32s, out: Floats, patterns: Int32s) -> None:
+    """ln of each element."""
+    for n in range(len(out)):
+        pattern = b[n]
+        if pattern & MAGNITUDE > INFINITE or (pattern < 0 and pattern & MAGNITUDE != 0):
+            out[n] = np.nan
+        elif pattern & MAGNITUDE == 0:
+            out[n] = -np.inf
+        elif pattern == INFINITE:
+            out[n] = np.inf
+        else:
+            fraction, exponent = frexp(np.float64(x[n]))
+            magnitude, power = np.int64(fraction * 16777216.0), np.int64(exponent - 1)
+            one = np.int64(0x800000)
+            if magnitude > ROOT_2:
+                one, power = np.int64(0x1000000), power + 1
+            quotient = (abs(magnitude - one) << 34) // (magnitude + one)
+            square = (quotient >> 4) * (quotient >> 4) >> 28
+            series = np.int64(0)
+            for k in range(len(_LOGARITHM) - 1, -1, -1):
+                series = _LOGARITHM[k] + ((series * square) >> 32)
+            total = (quotient * series) >> 26
+            if magnitude < one:
+                total = -total
+            whole = np.float64(power * np.int64(LN_2) + total)
+            out[n] = np.float32(whole * 2.0**-38)

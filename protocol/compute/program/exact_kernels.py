@@ -1,0 +1,388 @@
+"""The kernels of exact programs: each node becomes a call without arguments (`program/kernels.py`).
+
+Elementwise operations are PyTorch's, for these are the processor's own. What the format defines (quantized
+products, sums, functions) runs in compiled loops and in products of integers. Those have two families with
+equal bits: products of bytes, where the processor has instructions for them, and of float64.
+
+    QUANTIZE --> planes of bytes --> four byte products, or one float64 product --> scales, one rounding
+
+Quantized values of 8 and 15 bits lie in memory as one or two planes of int8 (`product_families.Side`), those
+of 20 bits as int32.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protocol.compute.program import exact_functions as functions
+from protocol.compute.program import exact_loops as loops
+from protocol.compute.program.contiguous import MakeView, NodeViews, sort_loops
+from protocol.compute.program.kernels import Kernel, Matrix
+from protocol.compute.program.kernels import make_kernel as make_plain_kernel
+from protocol.compute.program.product_families import Shape, Side, choose_family, join
+from protocol.compute.program.tensor_allocator import allocate
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role, is_run
+
+PLANES = {8: 1, 15: 2}
+"""By bits."""
+
+
+class ExactKernels:
+    """Makes the kernels of one program, node by node, in order."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._is_block = _find_blocks(program)
+        self._is_turned: dict[int, bool] = {}
+        """By buffer of quantized values: whether its memory goes term for term (`product_families.Side`)."""
+        self._terms: dict[int, int] = {}
+
+    def make(self, node: Node, view: MakeView) -> Kernel:
+        """The kernel of a node on views of the buffers as they are now."""
+        views = NodeViews(node, view)
+        if node.operation is Operation.PRODUCT_SUM:
+            raise InvalidInput(
+                what="an exact program has a product sum that is not quantized",
+                expected="QUANTIZED_PRODUCT_SUM",
+                actual=node.operation.name,
+                remedy="Build the program for the format exact.",
+            )
+        if node.operation is Operation.QUANTIZE:
+            return self._make_quantize(views)
+        if node.operation is Operation.QUANTIZED_PRODUCT_SUM:
+            return self._make_product_sum(views)
+        make = _MAKERS.get(node.operation)
+        return make(views) if make else make_plain_kernel(node, view)
+
+    def show(self, buffer: int, memory: Tensor) -> Tensor:
+        """Quantized values as trees have them: flat, row for row, int8, int16 or int32."""
+        role = self._program.buffers[buffer].role
+        if role is Role.INTEGER32:
+            return memory
+        size, terms = self._program.buffers[buffer].size, self._terms[buffer]
+        planes = memory.numel() // size
+        rows, is_turned = self._is_block.get(buffer, 0), self._is_turned[buffer]
+        values = join(memory, rows if is_turned else terms, planes)
+        if is_turned:
+            values = values.view(-1, terms, rows).transpose(1, 2).reshape(-1)
+        return values.to(torch.int8 if role is Role.INTEGER8 else torch.int16)
+
+    def _make_quantize(self, views: NodeViews) -> Kernel:
+        node = views.node
+        over_all = node.operands[1].strides
+        reduced = next((n for n, stride in enumerate(reversed(over_all)) if stride), len(over_all))
+        bits, buffer = node.selected, node.output.buffer
+        rows = _find_rows(
+            views, 0, reduced, allows_columns=bits in PLANES and bool(self._is_block.get(buffer))
+        )
+        scales = _flatten(views, node.operands[1]).numpy()
+        out = _flatten(views, node.output).numpy()
+        self._is_turned[buffer], self._terms[buffer] = rows.step != 1, rows.terms
+        inverses = np.empty(len(scales), np.float32)
+        width = int(rows.sizes[-1]) if rows.step != 1 else rows.terms
+
+        def run() -> None:
+            """Compute the node once."""
+            x, *where = rows.read()
+            if not loops.invert(scales, inverses):
+                _quantize_slowly(x, rows, where, scales, width, PLANES.get(bits, 0), out)
+            elif bits not in PLANES:
+                loops.quantize_words(x, *where, inverses, out)
+            elif rows.step == 1:
+                loops.quantize_rows(x, *where, inverses, PLANES[bits], out)
+            else:
+                loops.quantize_columns(x, *where, rows.step, inverses, PLANES[bits], out)
+
+        return run
+
+    def _make_product_sum(self, views: NodeViews) -> Kernel:
+        node = views.node
+        group = sort_loops(node)
+        if not group.is_matrix:
+            return _make_dot(views)
+        batch, rows, columns, terms = (prod(node.sizes[n] for n in loop) for loop in group)
+        first, second, scale_a, scale_b = (_flatten(views, operand) for operand in node.operands)
+        left, right = (
+            Side(count, self._is_turned[operand.buffer])
+            for count, operand in zip((rows, columns), node.operands, strict=False)
+        )
+        planes = first.numel() // (batch * rows * terms) if first.dtype is torch.int8 else 0
+        shape = Shape(batch, left, right, terms, planes)
+        result = Matrix(views, node.output, (group.batch, group.rows, group.columns))
+        strides = result.matrix.stride()[-2:]
+        step = result.matrix.stride()[0] if batch > 1 else 0
+        start = 0 if result.is_copied else node.output.offset
+        flat = result.matrix.view(-1) if result.is_copied else _flatten(views, node.output)
+        out, a, b = flat.numpy(), scale_a.numpy(), scale_b.numpy()
+
+        def run() -> None:
+            """Compute the node once."""
+            multiply, wide = choose_family(shape), b.astype(np.float64)
+            for n, finish in enumerate(multiply(first, second, shape)):
+                place = (rows, columns, out, start + n * step, *strides)
+                finish(a[n * rows : (n + 1) * rows], wide[n * columns : (n + 1) * columns], *place)
+            if result.is_copied:
+                result.write()
+
+        return run
+
+
+def _find_blocks(program: Program) -> dict[int, int]:
+    """By buffer of quantized values: the rows of each matrix, where these are one loop for every reader; else
+    0. Only such matrices may lie term for term."""
+    blocks: dict[int, int] = {}
+    for node in program.nodes:
+        if node.operation is Operation.QUANTIZED_PRODUCT_SUM:
+            group = sort_loops(node)
+            for own, operand in zip((group.rows, group.columns), node.operands, strict=False):
+                rows = node.sizes[own[0]] if len(own) == 1 else 0
+                blocks[operand.buffer] = rows if blocks.get(operand.buffer, rows) == rows else 0
+    return blocks
+
+
+def _flatten(views: NodeViews, access: Access) -> Tensor:
+    """The whole buffer of an access."""
+    return views.view(Access(access.buffer, 0, (1,)), (-1,), (1,))
+
+
+# --- Rows ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of an operand. step: from term to term; 1, or rows lie side by side. scattered: the operand over
+    all loops, where it is neither."""
+
+    flat: Tensor
+    offset: int
+    sizes: loops.Int64s
+    strides: loops.Int64s
+    terms: int
+    step: int
+    scattered: Tensor | None
+
+    def read(self) -> tuple[loops.Floats, int, loops.Int64s, loops.Int64s, int]:
+        """Memory, offset, sizes and strides of the rows, and the terms of each."""
+        if self.scattered is None:
+            return self.flat.numpy(), self.offset, self.sizes, self.strides, self.terms
+        dense = self.scattered.contiguous().view(-1)
+        return dense.numpy(), 0, self.sizes, self.strides, self.terms
+
+
+def _find_rows(views: NodeViews, place: int, reduced: int, allows_columns: bool = False) -> _Rows:
+    """Rows of operand number `place` over the last `reduced` loops."""
+    node, access = views.node, views.node.operands[place]
+    outer = len(node.sizes) - reduced
+    sizes, terms = node.sizes[:outer], node.sizes[outer:]
+    strides, inner = access.strides[:outer], access.strides[outer:]
+    is_dense = (is_run(inner, terms) and any(inner)) or prod(terms) == 1
+    # One loop of terms, or loops that follow each other at one step.
+    step = inner[-1] if inner else 1
+    is_even = all(stride == step * prod(terms[n + 1 :]) for n, stride in enumerate(inner))
+    are_columns = allows_columns and not is_dense and is_even and strides[-1:] == (1,)
+    if not is_dense and not are_columns:
+        strides = tuple(prod(node.sizes[n + 1 :]) for n in range(outer))
+    return _Rows(
+        _flatten(views, access),
+        access.offset,
+        np.array(sizes, np.int64),
+        np.array(strides, np.int64),
+        prod(terms),
+        step if are_columns else 1,
+        None if is_dense or are_columns else views.operand(place),
+    )
+
+
+class _Dense:
+    """An output that loops write one element after another: in place, or beside it and copied there."""
+
+    def __init__(self, views: NodeViews) -> None:
+        self._out = views.output
+        self._is_there = self._out.is_contiguous()
+        self.flat = self._out.view(-1) if self._is_there else allocate(self._out.numel())
+        self.values: loops.Floats = self.flat.numpy()
+
+    def write(self) -> None:
+        """Bring what was computed to where the output lies."""
+        if not self._is_there:
+            self._out.copy_(self.flat.view(self._out.shape))
+
+
+def _make_scale_of(views: NodeViews) -> Kernel:
+    node = views.node
+    rows, out = _find_rows(views, 0, node.reduced, allows_columns=True), _Dense(views)
+    limit = QUANTIZED_LIMITS[node.selected]
+    limits = (limit, limit.bit_length(), out.values)
+
+    def run() -> None:
+        """Compute the node once."""
+        x, *where = rows.read()
+        if rows.step == 1:
+            loops.scale_rows(x.view(np.uint32), *where, *limits)
+        else:
+            loops.scale_columns(x.view(np.uint32), *where, rows.step, *limits)
+        out.write()
+
+    return run
+
+
+def _quantize_slowly(
+    x: loops.Floats,
+    rows: _Rows,
+    where: Sequence[Any],
+    scales: loops.Floats,
+    width: int,
+    planes: int,
+    out: Any,
+) -> None:
+    """Where scales are as small as subnormal numbers."""
+    words = np.empty(len(scales) * rows.terms, np.int32)
+    loops.quantize_slowly(x, *where, rows.step, scales, words)
+    if rows.step != 1:
+        words = words.reshape(-1, width, rows.terms).transpose(0, 2, 1).reshape(-1).copy()
+    if planes:
+        loops.split_planes(words, width, planes, out)
+    else:
+        out[:] = words
+
+
+# --- Products -----------------------------------------------------------------------------------------------
+def _make_dot(views: NodeViews) -> Kernel:
+    node, out = views.node, _Dense(views)
+    a, b, scale_a, scale_b = (_flatten(views, operand).numpy() for operand in node.operands)
+
+    def run() -> None:
+        """Compute the node once."""
+        loops.multiply_rows(a, b, node.terms, scale_a, scale_b, out.values)
+        out.write()
+
+    return run
+
+
+# --- Sums ---------------------------------------------------------------------------------------------------
+def _make_sum(views: NodeViews) -> Kernel:
+    rows, out = _find_rows(views, 0, views.node.reduced), _Dense(views)
+
+    def run() -> None:
+        """Compute the node once."""
+        x, *where = rows.read()
+        functions.sum_rows(x, x.view(np.uint32), *where, out.values)
+        out.write()
+
+    return run
+
+
+def _make_selected_sum(views: NodeViews) -> Kernel:
+    """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
+    node = views.node
+    index, values = node.operands
+    loop, count = node.selected, len(node.output_sizes)
+    parts = [n for n in range(count) if n < loop]
+    width = [n for n in range(count) if n > loop]
+    if values.strides[loop] or any(index.strides[n] for n in (loop, *width)) or len(width) > 1:
+        raise InvalidInput(
+            what="a table of another form",
+            expected="rows that are the same for all indices",
+            actual=node,
+            remedy="Write the embedding as a plain one.",
+        )
+    columns = prod(node.sizes[n] for n in width)
+    reduced = list(range(count, len(node.sizes)))
+    order = [*parts, *reduced, *width]
+    sizes = [node.sizes[n] for n in order]
+    grid = views.view(values, sizes, [values.strides[n] for n in order])
+    kept = [*parts, *reduced]
+    numbers = views.view(index, [node.sizes[n] for n in kept], [index.strides[n] for n in kept])
+    chunks = prod(node.sizes[n] for n in parts)
+    out = _Dense(views)
+    table = out.flat.view(chunks, node.sizes[loop] * columns)
+
+    def run() -> None:
+        """Compute the node once."""
+        flat = grid.contiguous().view(chunks, -1)
+        keys = numbers.reshape(chunks, -1)
+        table.zero_()
+        for part in range(chunks):
+            places = torch.sort(keys[part], stable=True).indices.numpy()
+            x, own = flat[part].numpy(), keys[part].contiguous().numpy()
+            functions.sum_selected(x, 0, columns, places, own, columns, 1, table[part].numpy(), 0, columns)
+        out.write()
+
+    return run
+
+
+# --- Choosing, and functions --------------------------------------------------------------------------------
+def _make_maximum_of(views: NodeViews) -> Kernel:
+    """The largest of two zeros is +0, whichever a library takes: -0 + 0 is +0."""
+    kernel, out = make_plain_kernel(views.node, views.view), views.output
+
+    def run() -> None:
+        """Compute the node once."""
+        kernel()
+        out.add_(0.0)
+
+    return run
+
+
+def _make_choice(choose: Callable[..., None]) -> Callable[[NodeViews], Kernel]:
+    def make(views: NodeViews) -> Kernel:
+        """The kernel of one node."""
+        a, b, out = views.operand(0), views.operand(1), _Dense(views)
+        is_one = not any(b.stride())
+
+        def run() -> None:
+            """Compute the node once."""
+            second = b.as_strided((1,), (1,)) if is_one else b.contiguous().view(-1)
+            choose(a.contiguous().view(-1).numpy(), second.numpy(), out.values)
+            out.write()
+
+        return run
+
+    return make
+
+
+def _make_function(function: Callable[..., Any]) -> Callable[[NodeViews], Kernel]:
+    def make(views: NodeViews) -> Kernel:
+        """The kernel of one node."""
+        a, out = views.operand(0), _Dense(views)
+
+        def run() -> None:
+            """Compute the node once."""
+            x = a.contiguous().view(-1).numpy()
+            function(x, x.view(np.int32), out.values, out.values.view(np.int32))
+            out.write()
+
+        return run
+
+    return make
+
+
+def _make_reciprocal_root(views: NodeViews) -> Kernel:
+    """The processor's square root, then its division."""
+    a, out = views.operand(0), views.output
+
+    def run() -> None:
+        """Compute the node once."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            np.sqrt(a.numpy(), out=out.numpy())
+            np.divide(np.float32(1), out.numpy(), out=out.numpy())
+
+    return run
+
+
+_MAKERS: dict[Operation, Callable[[NodeViews], Kernel]] = {
+    Operation.SCALE_OF: _make_scale_of,
+    Operation.SUM: _make_sum,
+    Operation.SELECTED_SUM: _make_selected_sum,
+    Operation.MAXIMUM_OF: _make_maximum_of,
+    Operation.MAXIMUM: _make_choice(functions.choose_largest),
+    Operation.MINIMUM: _make_choice(functions.choose_smallest),
+    Operation.RECIPROCAL_ROOT: _make_reciprocal_root,
+    Operation.EXPONENTIAL: _make_function(functions.take_exponentials),
+    Operation.LOGARITHM: _make_function(functions.take_logarithms),
+    Operation.SIGMOID: _make_function(functions.take_sigmoids),
+}

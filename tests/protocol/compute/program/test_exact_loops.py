@@ -1,0 +1,46 @@
+"""The compiled loops over rows and planes, against `spec/exact.py`."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from protocol.compute.program import exact_loops as loops
+from protocol.spec import exact
+from protocol.spec.float32 import round_to_bits
+from protocol.spec.program import QUANTIZED_LIMITS
+
+FIELDS = (0, 1, 2, 5, 10, 20, 126, 127, 250, 254)
+
+
+@pytest.mark.parametrize("bits", sorted(QUANTIZED_LIMITS))
+def test_scales_of_all_exponents_and_of_significands_at_the_limit(bits: int) -> None:
+    limit = QUANTIZED_LIMITS[bits]
+    edge = (2 * limit + 1) << (23 - limit.bit_length())
+    for field in FIELDS:
+        for significand in (1 << 23, edge - 1, edge, edge + 1, (1 << 24) - 1):
+            pattern = (field << 23) | (significand & 0x7FFFFF)
+            found = loops.choose_scale(np.int32(pattern), limit, limit.bit_length())
+            assert int(np.float32(found).view(np.uint32)) == exact.choose_scale([pattern], bits)
+
+
+def test_integers_are_rounded_to_the_even_neighbour() -> None:
+    for value in (0.5, 1.5, 2.5, -0.5, -1.5, 16318.5, 524286.5, -524285.5, 0.49999997, -0.0):
+        scale = round_to_bits(Fraction(1))
+        expected = exact.quantize(round_to_bits(Fraction(value)), scale, 20)
+        assert loops.quantize_one(np.float32(value), np.float32(1.0)) == expected
+
+
+def test_planes_are_split_and_joined_again() -> None:
+    words = np.arange(-16319, 16320, dtype=np.int32)
+    planes = np.empty(2 * len(words), np.int8)
+    loops.split_planes(words, 257, 2, planes)
+    assert planes[257:514].min() >= -64 and planes[257:514].max() <= 63
+    joined = np.empty_like(words)
+    loops.join_planes(planes, 257, joined)
+    assert np.array_equal(joined, words)
+
+
+def test_rows_are_found_by_their_number() -> None:
+    sizes, strides = np.array([2, 3, 4]), np.array([100, 7, 1])
+    assert [loops.find_base(row, sizes, strides, 5) for row in (0, 3, 4, 23)] == [5, 8, 12, 122]

@@ -1,0 +1,75 @@
+"""Both ways to multiply quantized matrices, and the choice between them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from protocol.compute.program import product_families
+from protocol.compute.program.exact_loops import split_planes
+from protocol.compute.program.product_families import (
+    FAMILIES,
+    Shape,
+    Side,
+    choose_family,
+    force_family,
+    multiply_bytes,
+    multiply_doubles,
+)
+
+ALONG, ACROSS = Side(3, False), Side(5, True)
+
+
+@pytest.fixture(autouse=True)
+def _chosen_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(product_families, "has_byte_products", lambda: True)
+    force_family(None)
+    yield
+    force_family(None)
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("left", [ALONG, Side(3, True)])
+@pytest.mark.parametrize("right", [ACROSS, Side(5, False)])
+def test_both_families_give_the_exact_sums(planes: int, batch: int, left: Side, right: Side) -> None:
+    shape = Shape(batch, left, right, 64, planes)
+    a, b = product_families._draw_extremes(shape)
+    results = [product_families._finish(multiply, (a, b), shape) for multiply in FAMILIES.values()]
+    assert np.array_equal(results[0], results[1])
+    words = [product_families._widen(values, side, shape) for values, side in ((a, left), (b, right))]
+    exact = torch.einsum("brk,bck->brc", *words).to(torch.float32).reshape(-1)
+    assert np.array_equal(results[0], exact.numpy())
+
+
+def test_the_longest_sum_of_extremes_is_exact() -> None:
+    shape = Shape(1, Side(2, False), Side(2, False), 4096, 2)
+    limit = torch.full((2 * 4096,), 16319, dtype=torch.int32)
+    planes = torch.empty(2 * limit.numel(), dtype=torch.int8)
+    split_planes(limit.numpy(), 4096, 2, planes.numpy())
+    for multiply in FAMILIES.values():
+        found = product_families._finish(multiply, (planes, planes), shape)
+        assert found.tolist() == [float(np.float32(4096 * 16319**2))] * 4
+
+
+def test_bytes_are_taken_where_the_processor_has_them_and_they_are_right() -> None:
+    assert choose_family(Shape(1, ALONG, ALONG, 64, 2)) is multiply_bytes
+
+
+def test_float64_is_taken_where_sums_of_bytes_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = torch._int_mm
+    monkeypatch.setattr(torch, "_int_mm", lambda a, b: product(a, b).clamp(max=1 << 15))
+    assert choose_family(Shape(1, ALONG, ALONG, 64, 2)) is multiply_doubles
+
+
+def test_float64_is_taken_where_the_processor_has_no_products_of_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(product_families, "has_byte_products", lambda: False)
+    assert choose_family(Shape(1, ALONG, ALONG, 64, 1)) is multiply_doubles
+
+
+def test_whole_integers_are_multiplied_as_float64() -> None:
+    force_family("bytes")
+    assert choose_family(Shape(1, ALONG, ALONG, 64, 0)) is multiply_doubles
