@@ -9,14 +9,15 @@ seals, leaves of its store. The contract decides whether the proof holds.
 pseudo-gradients need what is in the store: `judging_work.py` finds those.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote
+from protocol.actions.dispute.casebook import KnownSeal, KnownVote
 from protocol.actions.dispute.known_statements import (
     find_accused,
+    find_claim,
     find_signer,
     find_solver,
     get_now,
@@ -25,6 +26,7 @@ from protocol.actions.dispute.known_statements import (
     sign_form,
 )
 from protocol.actions.merge.merge_records import WorkProof
+from protocol.actions.merge.work import compute_own_leaf, find_own_root, open_boundary
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function, load_own_abi, to_snake_case
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
@@ -34,6 +36,7 @@ from protocol.spec.merkle import count_tensor_leaves
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import (
     NAMING,
+    Vote,
     VoteOpening,
     do_roots_fit_word,
     do_seals_differ,
@@ -208,19 +211,41 @@ def _list_vote_cases(party: Party, known: KnownVote) -> Iterator[Case]:
     opening = known.opening
     if party.game.terms.is_exact and opening is not None and not do_roots_fit_word(opening):
         yield Case(("ends", known.signature), lambda party: prove_ends(party, known, opening))
-    openings = party.task.audits.get_openings(known.vote.round, known.vote.slot)
-    yield from _list_misnamed(party, known, openings)
+    if _is_on_own_claim(party, known.vote):
+        yield from _list_misnamed_own(party, known)
+    else:
+        yield from _list_misnamed(party, known)
 
 
-def _list_misnamed(party: Party, known: KnownVote, openings: ClaimOpenings) -> Iterable[Case]:
-    """A vote that names another leaf than the claim's tree holds."""
-    solver, vote = find_solver(get_now(party), known.vote.round, known.vote.slot), known.vote
-    for boundary, proof in openings.boundaries.items():
-        if solver is not None and boundary in (vote.segment, vote.segment + 1):
-            place = (party.task.domain, vote.round, solver, boundary, proof.salt)
+def _is_on_own_claim(party: Party, vote: Vote) -> bool:
+    """Whether a vote is on a claim that this home has made."""
+    is_own = find_solver(get_now(party), vote.round, vote.slot) == party.account
+    return is_own and find_own_root(party, vote.round) == vote.claim_root
+
+
+def _list_misnamed(party: Party, known: KnownVote) -> Iterator[Case]:
+    """A vote that names another leaf than the claim's tree holds, by what its solver has shown."""
+    vote, claim = known.vote, find_claim(get_now(party), known.vote.round, known.vote.slot)
+    if claim is None:
+        return
+    openings = party.task.audits.get_openings(vote.round, vote.slot)
+    last = {} if openings.last is None else {claim.segments: openings.last}
+    for boundary, proof in {**last, **openings.boundaries}.items():
+        if boundary in (vote.segment, vote.segment + 1):
+            place = (party.task.domain, vote.round, claim.account, boundary, proof.salt)
             leaf = compute_boundary_leaf(*place, compute_state_root(proof.header))
             if does_vote_misname(vote, boundary, leaf):
                 yield _misnamed(known, boundary, leaf, proof.path)
+
+
+def _list_misnamed_own(party: Party, known: KnownVote) -> Iterator[Case]:
+    """The same of this node's own claim: it knows each leaf, whatever its states are pruned to. An auditor
+    may have asked for none, and made one up. A path costs the whole tree, so only a false vote has one."""
+    vote = known.vote
+    for boundary in (vote.segment, vote.segment + 1):
+        leaf = compute_own_leaf(party, vote.round, boundary)
+        if does_vote_misname(vote, boundary, leaf):
+            yield _misnamed(known, boundary, leaf, open_boundary(party, vote.round, boundary).path)
 
 
 def _two_votes(first: KnownVote, second: KnownVote) -> Case:

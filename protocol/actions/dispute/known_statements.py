@@ -7,7 +7,8 @@ Spot asks: some ACCEPTs are asked for a leaf although nothing speaks against the
 noise instead of a replay, say ACCEPT and be paid. Where hardware noise is allowed, its own end may differ
 from the claim's, and two roots do not show how far. When it is asked for a leaf of its end, it cannot show
 one inside the limits, and loses its seat. An auditor whose end is the claim's has replayed, or was handed the
-right root by the solver; it is never asked.
+right root by the solver; it is never asked. One that makes up both ends as one root names a leaf that the
+claim does not have: the solver proves that (`evidence.py`).
 
 Whistleblowers ask; where a task has none, verifiers do. For the place of each vote each asker throws its own
 secret dice. On average all askers together ask about one of SPOT_ASKS such votes.

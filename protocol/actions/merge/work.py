@@ -51,10 +51,26 @@ def get_finished(party: Party, index: int) -> ClaimWork:
     return work
 
 
+def find_own_root(party: Party, index: int) -> bytes | None:
+    """The root of this node's finished claim on a round; None where it has none."""
+    game_round = party.game.rounds.get(index)
+    if game_round is None or game_round.beacon is None:
+        return None
+    finished = party.task.claims.find(game_round).finished
+    return None if finished is None else finished.claim_root
+
+
 def open_boundary(party: Party, index: int, boundary: int) -> BoundaryProof:
     """The opening of one boundary of this node's claim."""
     work, path = get_finished(party, index), _compute_path(party, index, boundary)
     return BoundaryProof(work.boundaries[boundary], work.salts[boundary], path)
+
+
+def compute_own_leaf(party: Party, index: int, boundary: int) -> bytes:
+    """The leaf of one boundary of this node's claim, without its path."""
+    work = get_finished(party, index)
+    place = (party.task.domain, index, party.account, boundary, work.salts[boundary])
+    return compute_boundary_leaf(*place, compute_state_root(work.boundaries[boundary]))
 
 
 def open_work(party: Party, index: int) -> WorkProof:

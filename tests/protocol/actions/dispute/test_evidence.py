@@ -3,22 +3,32 @@ shown."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_records import make_sealed
+from protocol.actions.audit.audit_records import AuditBook, VoteTaken, make_sealed
+from protocol.actions.audit.audit_serving import Audits
 from protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote
 from protocol.actions.dispute.evidence import EXPIRY_BLOCKS, list_cases, prove_no_leaf
 from protocol.actions.dispute.known_statements import sign_form
+from protocol.actions.merge.work import open_boundary
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import encode_call, find_function, load_own_abi
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.game.auditing import get_place
+from protocol.spec.game.auditing import get_drawn, get_place
 from protocol.spec.game.state import GameState
 from protocol.spec.merkle import count_tensor_leaves
 from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import VoteWord
+from protocol.spec.statements import (
+    Vote,
+    VoteOpening,
+    VoteWord,
+    compute_seal,
+    does_opening_fit,
+    verify_in_claim,
+)
 from tests.protocol.actions.dispute.stage import (
     get_known,
     get_solver,
@@ -27,7 +37,8 @@ from tests.protocol.actions.dispute.stage import (
     open_party,
     play_round,
 )
-from tests.protocol.actions.merge.stage import TASK
+from tests.protocol.actions.merge.stage import TASK, Stage
+from tests.protocol.actions.pruning.test_pruning_duties import open_solver
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 
@@ -139,6 +150,66 @@ def test_a_vote_on_another_leaf_than_the_solver_showed_is_proven_by_the_opening(
         get_known(party).openings[0] = ClaimOpenings({0: shown, segment: shown, segment + 1: shown})
         assert list_found(party, right) == []
         assert list_found(party, wrong) == [("vote leaf", wrong.signature, segment + 1)]
+
+
+def test_a_vote_on_the_last_segment_is_proven_by_the_last_boundary_too(tmp_path: Path) -> None:
+    """Each auditor of a claim is shown that boundary, whatever its own segment is."""
+    shown, claim = make_boundary("shown"), play_round().rounds[0].claims[0]
+    place = (play_round().terms.domain, 0, get_solver(), claim.segments)
+    end = compute_boundary_leaf(*place, shown.salt, compute_state_root(shown.header))
+    right, wrong = (make_vote(segment=claim.segments - 1, end_leaf=leaf) for leaf in (end, b"e" * 32))
+    inner = make_vote(segment=claim.segments - 2)
+    with open_party(tmp_path) as party:
+        get_known(party).openings[0] = ClaimOpenings(last=shown)
+        assert list_found(party, right) == list_found(party, inner) == []
+        assert list_found(party, wrong) == [("vote leaf", wrong.signature, claim.segments)]
+
+
+def make_up_audit(stage: Stage, party: Party, is_start_right: bool) -> tuple[VoteTaken, str]:
+    """An ACCEPT of this node's claim with its opening, and who signed it. The auditor has seen nothing but
+    the start, if that; the end that it names as the claim's and as its own is of its making."""
+    salts, made_up, slot = (b"a" * 32, b"b" * 32), b"e" * 32, stage.get_slot(1)
+    drawn = get_drawn(party.game, 0, slot, 0, 0)
+    assert drawn is not None
+    shown = open_boundary(party, 0, drawn.segment)
+    root = compute_state_root(shown.header) if is_start_right else made_up
+    place = (drawn.place.domain, 0, party.account)
+    start = compute_boundary_leaf(*place, drawn.segment, shown.salt, root)
+    end = compute_boundary_leaf(*place, drawn.segment + 1, salts[0], made_up)
+    seal = compute_seal(place[0], 0, slot, 0, 0, drawn.seat.account, start, made_up, salts[1])
+    sealed = make_sealed(drawn.place, drawn.segment, start, seal)
+    vote = Vote(**vars(sealed), end_leaf=end, word=VoteWord.ACCEPT, named_leaf=0)
+    opening = VoteOpening(vote, made_up, salts[0], made_up, salts[1])
+    assert does_opening_fit(vote, opening, party.account, drawn.seat.account), "it is paid"
+    return VoteTaken(TASK, vote, b"s" * 64, opening), drawn.seat.account
+
+
+@pytest.mark.parametrize("is_pruned", [False, True])
+@pytest.mark.parametrize("is_start_right", [False, True])
+async def test_a_solver_proves_a_vote_that_names_another_leaf_than_its_own_claim_has(
+    tmp_path: Path, is_start_right: bool, is_pruned: bool
+) -> None:
+    """No other node needs to have audited the segment. Leaves need no state, so none is kept for it."""
+    async with open_solver(tmp_path, is_pruned) as (stage, party):
+        taken, auditor = make_up_audit(stage, party, is_start_right)
+        book = AuditBook(party.journal, TASK)
+        book._index(taken)
+        audits = Audits(cast(Any, SimpleNamespace(book=book, get_game=lambda: party.game)))
+        party.joined = replace(party.task, audits=audits)
+        assert auditor != party.account
+        cases = list(list_cases(party, party.game.rounds[0], party.state.head_block + 1))
+        first = taken.vote.segment
+        named = [first + 1] if is_start_right else [first, first + 1]
+        assert [one.name for one in cases] == [("vote leaf", taken.signature, boundary) for boundary in named]
+        desk: Any = EvidenceDesk(party.state.head_block)
+        party.chain.evidence = desk
+        claim = party.game.rounds[0].claims[taken.vote.slot]
+        for case in cases:
+            await case.prove(party)
+            _, (_, form, *shown) = desk.sent.pop()
+            boundary, leaf, path = shown
+            assert form == sign_form(taken.vote, taken.signature)
+            verify_in_claim(claim.claim_root, leaf, boundary, claim.segments, path)
 
 
 @pytest.mark.parametrize("is_exact", [False, True])
