@@ -100,39 +100,51 @@ abstract contract DisputeOpening is DisputeTurns {
         Claim memory claim = _claimOf(task, d.round, d.slot);
         _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
         _requireBound("end", _openBoundary(claim, d.segment + 1, end_), roots[roots.length - 1]);
-        uint256 globalStep = uint256(d.round) * terms.innerSteps + uint256(d.segment) * terms.segmentSteps;
-        _requireSteps(start.header, start.header.localStep, globalStep);
+        _requirePlaced(d, terms, start.header);
         _keepRoots(task, id, d, roots, start.header, terms.windows.respond);
     }
 
     /// @inheritdoc IDisputes
-    /// @dev The start is another's state, so its step numbers are taken as they come: an auditor must be able to show what it was given.
+    /// @dev The start is under the claim's root, or its auditor could choose one from which nothing moves. An honest auditor was shown its path before it
+    /// sealed. The solver may have settled the round meanwhile: its account is the one that stood at the opening.
     function postVoteRoots(
         TaskId task,
         bytes32 id,
         bytes32[] calldata roots,
         address solver,
-        StateHeader calldata start,
-        bytes32 boundarySalt,
+        BoundaryProof calldata start,
         bytes32 sealSalt
     ) external {
         (Dispute storage d, address auditor) = _claimantsTurn(task, id, Stage.ROOTS);
         if (d.draw == CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
         GameTerms memory terms = _termsOfRoots(task, roots);
-        _requireBound("start", Hashing.stateRoot(start), roots[0]);
+        Claim memory claim = _bareClaimOf(task, d.round, d.slot);
+        claim.account = solver;
+        _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
+        _requirePlaced(d, terms, start.header);
         Statements.Vote memory vote;
-        (vote.domain, vote.round, vote.slot) = (_domain(task), d.round, d.slot);
+        (vote.domain, vote.round, vote.slot) = (claim.domain, d.round, d.slot);
         (vote.draw, vote.rank) = (d.draw, d.rank);
-        vote.startLeaf = Hashing.boundaryLeaf(vote.domain, d.round, solver, d.segment, boundarySalt, roots[0]);
+        vote.startLeaf = Hashing.boundaryLeaf(vote.domain, d.round, solver, d.segment, start.salt, roots[0]);
         bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
         _requireBound("vote", d.origin, _originOf(vote.startLeaf, seal, solver));
-        _keepRoots(task, id, d, roots, start, terms.windows.respond);
+        _keepRoots(task, id, d, roots, start.header, terms.windows.respond);
     }
 
     /// @dev The terms, if there is a root for each state of a segment.
     function _termsOfRoots(TaskId task, bytes32[] calldata roots) private view returns (GameTerms memory terms) {
         terms = _terms(task);
         _requireBound("count", terms.segmentSteps + 1, roots.length);
+    }
+
+    /// @dev For step numbers of another place no data are dealt and no learning rate is given: what follows could not be proven wrong. More local steps
+    /// than global ones are none of any place.
+    function _requirePlaced(Dispute storage d, GameTerms memory terms, StateHeader calldata start)
+        private
+        view
+    {
+        uint256 global = uint256(d.round) * terms.innerSteps + uint256(d.segment) * terms.segmentSteps;
+        _requireSteps(start, start.localStep < global ? start.localStep : global, global);
     }
 
     function _keepRoots(

@@ -164,11 +164,16 @@ abstract contract StatementModule is Module {
     }
 
     /// @dev A claim whose solver has not settled its round.
-    function _claimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory) {
+    function _claimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory claim) {
+        claim = _bareClaimOf(task, round, slot);
+        _answering(task, claim);
+    }
+
+    /// @dev The same without account and `joined`, also where its solver has settled the round.
+    function _bareClaimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory) {
         Statement memory s;
         s.audit = _auditOf(task, round, slot);
         _findClaim(task, s, round, slot);
-        _answering(task, s.claim);
         return s.claim;
     }
 

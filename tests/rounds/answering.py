@@ -131,8 +131,8 @@ class AnsweringTwin(Twin):
         word = self.state.rounds[ref.round].votes[ref.slot, ref.draw][ref.rank].word
         vote, (_, _, own, seal_salt), _ = self._vote(ref, word)
         claim = self.shown[vote.claim_root]
-        roots, start = claim.list_roots(vote.segment, own), claim.make_header(vote.segment)
-        behind = (roots, claim.solver, start, claim.make_salt(vote.segment), seal_salt)
+        roots = claim.list_roots(vote.segment, own)
+        behind = (roots, claim.solver, claim.open(vote.segment), seal_salt)
         return self._send_whole(account, "postVoteRoots", name, *behind)
 
     def _send_whole(self, sender: str, function: str, *arguments: Any) -> Sent:

@@ -173,10 +173,9 @@ interface IDisputes is IQuestions, IStepProofs {
     /// @param dispute name of the dispute
     /// @param roots state roots, from the start of the segment to its end
     /// @param solver account of the claim's solver, which the start leaf names
-    /// @param start the claim's state at the segment's start, the first root
-    /// @param boundarySalt of the start leaf
+    /// @param start opens boundary `segment` of the claim, the first root; its leaf is the vote's start leaf
     /// @param sealSalt of the seal, which hides the last root
-    function postVoteRoots(TaskId task, bytes32 dispute, bytes32[] calldata roots, address solver, StateHeader calldata start, bytes32 boundarySalt, bytes32 sealSalt) external;
+    function postVoteRoots(TaskId task, bytes32 dispute, bytes32[] calldata roots, address solver, BoundaryProof calldata start, bytes32 sealSalt) external;
 
     /// @notice The opener names the step (0 .. k - 1) that it will prove wrong, and brings the posted roots along.
     /// @param task the task

@@ -44,7 +44,7 @@ async def post_roots(party: Party, dispute: InnerDispute) -> None:
     if dispute.statement.draw is None:
         await _post_claim_roots(party, dispute, roots)
     else:
-        await _post_vote_roots(party, dispute, roots, start)
+        await _post_vote_roots(party, dispute, roots)
 
 
 async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
@@ -54,14 +54,12 @@ async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[by
     await party.chain.disputes.post_claim_roots(party.task.task, dispute.name, roots, *ends)
 
 
-async def _post_vote_roots(
-    party: Party, dispute: InnerDispute, roots: tuple[bytes, ...], start: StateHeader
-) -> None:
+async def _post_vote_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+    """The start's opening is the one that the solver has shown before this node sealed."""
     ref, replay = dispute.statement, find_replay(party, dispute.statement)
     require_end(replay.own_end, roots[-1])
-    solver, salts = find_solver(get_now(party), ref.round, ref.slot), (replay.start.salt, replay.seal_salt)
-    place = (party.task.task, dispute.name)
-    await party.chain.disputes.post_vote_roots(*place, roots, solver, start, *salts)
+    ends = (find_solver(get_now(party), ref.round, ref.slot), replay.start, replay.seal_salt)
+    await party.chain.disputes.post_vote_roots(party.task.task, dispute.name, roots, *ends)
 
 
 def require_end(end: StateHeader, root: bytes) -> None:

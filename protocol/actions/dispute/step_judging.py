@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from protocol.actions.dispute.casebook import NO_STEP, KnownVote
-from protocol.actions.dispute.known_statements import find_solver, get_now
+from protocol.actions.dispute.known_statements import find_claim, get_now
 from protocol.actions.dispute.patience import NEVER, get_half_time, start_waiting, wait_for
 from protocol.actions.dispute.segments import (
     compute_roots,
@@ -44,7 +44,7 @@ from protocol.actions.dispute.segments import (
     get_batches,
     restore_boundary,
 )
-from protocol.actions.dispute.step_serving import SHOWN_FORM, STEPS, StepsAsked, list_kept
+from protocol.actions.dispute.step_serving import SHOWN_FORM, STEPS, StepsAsked, StepsShown, list_kept
 from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, load_state, open_state
@@ -60,7 +60,7 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.schedule import compute_learning_rate_sum
-from protocol.spec.statements import compute_seal
+from protocol.spec.statements import compute_seal, verify_in_claim
 
 SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
@@ -103,34 +103,44 @@ async def ask_headers(
         found = compute_state_root(headers[step])
         if found != root:
             raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
-    _require_order(peer, headers)
+    _require_placed(party, claimed, headers)
     if bound is not None:
-        solver = find_solver(get_now(party), claimed.round, claimed.slot)
-        _require_bound(peer, bound, solver or "", headers, shown.salts)
+        _require_bound(party, claimed, bound, headers, shown)
     return headers
 
 
 def _require_bound(
-    peer: Peer, known: KnownVote, solver: str, headers: Sequence[StateHeader], salts: Sequence[bytes]
+    party: Party, claimed: Claimed, known: KnownVote, headers: Sequence[StateHeader], shown: StepsShown
 ) -> None:
-    """Raises ProtocolFault unless the states run from the vote's start leaf to what it has sealed. salts: as
-    `StepsShown` has them. Else a liar could show honest steps from a start of its choice."""
+    """Raises ProtocolFault unless the states run from the vote's start leaf to what it has sealed, and that
+    leaf is in the claim. Else a liar could show honest steps from a start of its choice: none moves from
+    zeros. The contract asks for the same."""
     vote, roots = known.vote, [compute_state_root(headers[at]) for at in (0, -1)]
-    claim = (vote.domain, vote.round, solver, vote.segment)
+    claim = find_claim(get_now(party), claimed.round, claimed.slot)
+    solver, segments = ("", 0) if claim is None else (claim.account, claim.segments)
+    place = (vote.domain, vote.round, solver, vote.segment)
     sealed = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank, known.auditor, vote.start_leaf)
-    starts = [compute_boundary_leaf(*claim, salt, roots[0]) for salt in salts[:1]]
-    seals = [compute_seal(*sealed, roots[1], salt) for salt in salts[1:]]
+    starts = [compute_boundary_leaf(*place, salt, roots[0]) for salt in shown.salts[:1]]
+    seals = [compute_seal(*sealed, roots[1], salt) for salt in shown.salts[1:]]
     if vote.start_leaf not in starts or vote.seal not in seals:
         expected, actual = (vote.start_leaf, vote.seal), (starts, seals)
-        raise _blame(peer, "other ends than its vote is bound to", expected, actual)
+        raise _blame(claimed.peer, "other ends than its vote is bound to", expected, actual)
+    try:
+        verify_in_claim(vote.claim_root, vote.start_leaf, vote.segment, segments, shown.path)
+    except ProtocolFault as fault:
+        what = "a start that is not in the claim"
+        raise _blame(claimed.peer, what, fault.expected, fault.actual) from fault
 
 
-def _require_order(peer: Peer, headers: Sequence[StateHeader]) -> None:
-    first = headers[0]
-    expected = [(first.local_step + step, first.global_step + step) for step in range(len(headers))]
+def _require_placed(party: Party, claimed: Claimed, headers: Sequence[StateHeader]) -> None:
+    """Raises ProtocolFault unless the states have the step numbers of the segment. No schedule tells what
+    others would be trained with, and the contract takes none."""
+    terms, local = party.task.spec.terms, headers[0].local_step
+    begin = claimed.round * terms.inner_steps + claimed.segment * terms.segment_steps
+    expected = [(min(local, begin) + step, begin + step) for step in range(len(headers))]
     actual = [(header.local_step, header.global_step) for header in headers]
     if actual != expected:
-        raise _blame(peer, "step states that do not follow each other", expected, actual)
+        raise _blame(claimed.peer, "step numbers of another place, or in another order", expected, actual)
 
 
 def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolFault:

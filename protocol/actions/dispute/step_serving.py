@@ -38,7 +38,7 @@ from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state, keep_state
 from protocol.actions.traces import describe_layout
 from protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
-from protocol.adapters.messages import Form, Message, Word
+from protocol.adapters.messages import ClaimPath, Form, Message, Word
 from protocol.adapters.wire.conventions import Desk
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import STATE_BYTES, encode_state
@@ -73,10 +73,12 @@ class StepsAsked(Message, frozen=True):
 
 class StepsShown(Message, frozen=True):
     """The k + 1 states, as `encode_state` writes them. salts: of a replay the salt of its start, then those
-    of all seals on the segment; they bind the states to a vote."""
+    of all seals on the segment; path: of a replay that of its start in the claim's tree. They bind the states
+    to a vote, and the vote to the claim."""
 
     states: Annotated[tuple[State, ...], Meta(max_length=STATES_MAX)]
     salts: Annotated[tuple[Word, ...], Meta(max_length=STATES_MAX)] = ()
+    path: ClaimPath = ()
 
 
 ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
@@ -258,11 +260,14 @@ def _look_at_news(party: Party, account: str) -> None:
             party.wake()
 
 
-def list_salts(party: Party, asked: StepsAsked) -> tuple[bytes, ...]:
-    """As `StepsShown` has them; none for this node's own claim."""
+def _show(party: Party, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShown:
+    """The answer with these states. Those of this node's own claim need nothing that binds them."""
     replays = list(party.task.audits.list_replays(asked.round))
     here = [one for one in replays if (one.ref.slot, one.segment) == (asked.slot, asked.segment)]
-    return (*(one.start.salt for one in here[:1]), *(one.seal_salt for one in here))
+    if not here:
+        return StepsShown(states)
+    start = here[0].start
+    return StepsShown(states, (start.salt, *(one.seal_salt for one in here)), tuple(start.path))
 
 
 async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
@@ -273,13 +278,12 @@ async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
         book, place = party.task.cases, compute_place(party, asked.slot, asked.segment)
         states = book.steps.get((asked.round, asked.slot, asked.segment))
         if states is not None:
-            return StepsShown(states, list_salts(party, asked))
+            return _show(party, asked, states)
         asker = Asker(account, is_auditor(party, account, asked))
         found = book.desk.find(asker, asked.task, asked.round, place)
         if found is not None:
             pieces = range(0, len(found), STATE_BYTES)
-            shown = tuple(found[at : at + STATE_BYTES] for at in pieces)
-            return StepsShown(shown, list_salts(party, asked))
+            return _show(party, asked, tuple(found[at : at + STATE_BYTES] for at in pieces))
         _look_at_news(party, account)
     raise EnvironmentFault(
         what="the steps are not shown now",

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {BoundaryProof, StateHeader} from "../../../contracts/Types.sol";
-import {SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {BoundaryProof} from "../../../contracts/Types.sol";
+import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
+import {Hashing} from "../../../contracts/libraries/Hashing.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {DisputeWorld} from "./DisputeWorld.sol";
 
@@ -166,13 +167,11 @@ contract DisputeOpeningTest is DisputeWorld {
         (roots[0], right, roots[5]) = (right, roots[5], "elsewhere");
         _expect(_notBound("end", right, "elsewhere"));
         _postRoots(id, _claimant(), roots);
-        StateHeader memory header = stepState(0);
         address account = _claimant();
         roots = stepRoots();
-        _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
-        _as(account);
-        game.postVoteRoots(task, id, roots, account, header, 0, 0);
         (BoundaryProof memory start, BoundaryProof memory end) = (boundaryProof(ofSegment), boundaryProof(0));
+        _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
+        _postAs(id, account, roots, account, start, 0);
         _expect(abi.encodeWithSelector(IRefusals.ProofInvalid.selector, bytes32("boundary")));
         _as(account);
         game.postClaimRoots(task, id, roots, start, end);
@@ -190,42 +189,108 @@ contract DisputeOpeningTest is DisputeWorld {
         acceptAll(0);
         _takeVote(ACCEPT);
         bytes32 id = _open();
-        (bytes32[] memory roots, bytes32 salt) = (stepRoots(), boundarySalt(0, ofSeat, ofSegment));
         (address auditor, address solver, bytes32 seal) =
             (_claimant(), accountOf(ofSeat), sealSalt(0, ofSlot, 0, 0));
-        for (uint256 i = 0; i < 4; ++i) {
-            bytes32[] memory given = stepRoots();
-            if (i == 3) given[5] = "other end";
-            StateHeader memory start = stepState(0);
+        (BoundaryProof memory start, bytes32[] memory roots) = (boundaryProof(ofSegment), stepRoots());
+        for (uint256 i = 0; i < 3; ++i) {
+            BoundaryProof memory given = i == 0 ? start : boundaryProof(ofSegment);
+            if (i == 1) given.salt = "other";
+            if (i == 2) given = boundaryProof(ofSegment + 1);
+            _expect(abi.encodeWithSelector(IRefusals.ProofInvalid.selector, bytes32("boundary")));
+            _postAs(id, auditor, roots, i == 0 ? stranger : solver, given, seal);
+        }
+        for (uint256 i = 0; i < 2; ++i) {
+            if (i == 1) roots[5] = "other end";
             vm.expectPartialRevert(IDisputes.NotBound.selector);
             vm.prank(auditor);
-            game.postVoteRoots(
-                task,
-                id,
-                given,
-                i == 0 ? stranger : solver,
-                start,
-                i == 1 ? bytes32("other") : salt,
-                i == 2 ? bytes32("other") : seal
-            );
+            game.postVoteRoots(task, id, roots, solver, start, i == 0 ? bytes32("other") : seal);
         }
+        bytes32 right = roots[0];
         roots[0] = "elsewhere";
-        bytes32 right = stepRoots()[0];
         _expect(_notBound("start", right, "elsewhere"));
-        _postAs(id, auditor, roots, solver, salt, seal);
-        (BoundaryProof memory a, BoundaryProof memory b) =
-            (boundaryProof(ofSegment), boundaryProof(ofSegment + 1));
+        _postAs(id, auditor, roots, solver, start, seal);
+        BoundaryProof memory end = boundaryProof(ofSegment + 1);
         _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
         _as(auditor);
-        game.postClaimRoots(task, id, roots, a, b);
+        game.postClaimRoots(task, id, roots, start, end);
         _post(id);
         _requireStage(id, IDisputes.Stage.NAME);
     }
 
+    /// @dev An auditor that has replayed nothing signs for a start of its own making, from which no step moves. All of that would be true.
+    function test_postVoteRoots_startNotInClaim_convicts() public {
+        acceptAll(0);
+        _takeVote(ACCEPT);
+        BoundaryProof memory start = boundaryProof(ofSegment);
+        (start.header.weightsRoot, start.header.firstMomentRoot) = (terms.zeroRoot, terms.zeroRoot);
+        start.header.secondMomentRoot = terms.zeroRoot;
+        bytes32[] memory roots = stepRoots();
+        roots[0] = Hashing.stateRoot(start.header);
+        (address auditor, address solver, bytes32 seal) =
+            (_claimant(), accountOf(ofSeat), sealSalt(0, ofSlot, 0, 0));
+        ofVote.startLeaf =
+            Hashing.boundaryLeaf(ofVote.domain, 0, solver, uint32(ofSegment), start.salt, roots[0]);
+        ofVote.seal = Statements.sealOf(ofVote, auditor, roots[5], seal);
+        bytes32 id = _open();
+        _expect(abi.encodeWithSelector(IRefusals.ProofInvalid.selector, bytes32("boundary")));
+        _postAs(id, auditor, roots, solver, start, seal);
+        // Nor can it bring the start that the claim has.
+        (start, roots[0]) = (boundaryProof(ofSegment), stepRoots()[0]);
+        vm.expectPartialRevert(IDisputes.NotBound.selector);
+        vm.prank(auditor);
+        game.postVoteRoots(task, id, roots, solver, start, seal);
+        pass(RESPOND + 1);
+        _end(id);
+        _requireConvicted(id);
+    }
+
+    /// @dev Where a dispute is opened in the last block of its window, the solver of the claim is free while the auditor has its turn.
+    function test_postVoteRoots_solverHasSettled_isTaken() public {
+        GameTerms memory wanted = soundTerms();
+        // Nothing else keeps the solver.
+        wanted.windows.dispute = 2 * wanted.windows.auditMax + wanted.windows.ask;
+        _replay(wanted);
+        haltTask();
+        postAll(0);
+        _takeVote(ACCEPT);
+        roll(roundOf(0).closed + terms.windows.dispute);
+        bytes32 id = _open();
+        pass(1);
+        settleOne(ofSeat, 0);
+        _post(id);
+        _requireStage(id, IDisputes.Stage.NAME);
+    }
+
+    // The place of a start ---------------------------------------------------------------------------------------
     /// @dev Its own start has a step number that the chain does not give: the solver can post nothing, and is convicted as silent.
     function test_postClaimRoots_wrongGlobalStep_convicts() public {
         shiftSteps = 1;
         _replay();
+        _requireUnpostable();
+    }
+
+    function test_postClaimRoots_moreLocalSteps_convicts() public {
+        shiftLocal = 1;
+        _replay();
+        _requireUnpostable();
+    }
+
+    /// @dev No honest auditor seals such a start. A cheat that was given it by another cheat could not be proven wrong.
+    function test_postVoteRoots_wrongGlobalStep_convicts() public {
+        shiftSteps = 1;
+        _replay();
+        _takeVote(ACCEPT);
+        _requireUnpostable();
+    }
+
+    function test_postVoteRoots_moreLocalSteps_convicts() public {
+        shiftLocal = 1;
+        _replay();
+        _takeVote(ACCEPT);
+        _requireUnpostable();
+    }
+
+    function _requireUnpostable() private {
         bytes32 id = _open();
         vm.expectPartialRevert(IDisputes.WrongSteps.selector);
         this.postAs(id);
@@ -234,23 +299,8 @@ contract DisputeOpeningTest is DisputeWorld {
         _requireConvicted(id);
     }
 
-    /// @dev An auditor that was given such a start shows it and everything that it computed from it.
-    function test_postVoteRoots_wrongGlobalStep_isNoFaultOfTheAuditor() public {
-        shiftSteps = 1;
-        _replay();
-        _takeVote(ACCEPT);
-        bytes32 id = _playToTrace();
-        pass(RESPOND + 1);
-        _end(id);
-        _requireCleared(id);
-    }
-
     function postAs(bytes32 id) external {
-        bytes32[] memory roots = stepRoots();
-        (BoundaryProof memory start, BoundaryProof memory end) =
-            (boundaryProof(ofSegment), boundaryProof(ofSegment + 1));
-        vm.prank(accountOf(ofSeat));
-        game.postClaimRoots(task, id, roots, start, end);
+        _post(id);
     }
 
     // Steps and traces -------------------------------------------------------------------------------------------

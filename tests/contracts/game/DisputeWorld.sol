@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Referee} from "../../../contracts/Referee.sol";
 import {BoundaryProof, StateHeader, StepFacts} from "../../../contracts/Types.sol";
-import {SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
@@ -94,9 +94,13 @@ abstract contract DisputeWorld is GameStep {
 
     /// @dev Another world, with what was changed since.
     function _replay() internal {
+        _replay(soundTerms());
+    }
+
+    function _replay(GameTerms memory wanted) internal {
         delete pots;
         deploy();
-        begin(3, 6, 3);
+        begin(wanted, 3, 6, 3);
         playToDraw(0);
         acceptAll(0);
         ofSeat = seatIn(0, ofSlot);
@@ -115,14 +119,8 @@ abstract contract DisputeWorld is GameStep {
 
     function _postRoots(bytes32 id, address account, bytes32[] memory roots) internal {
         if (isVote) {
-            _postAs(
-                id,
-                account,
-                roots,
-                accountOf(ofSeat),
-                boundarySalt(0, ofSeat, ofSegment),
-                sealSalt(0, ofSlot, 0, 0)
-            );
+            BoundaryProof memory opened = boundaryProof(ofSegment);
+            _postAs(id, account, roots, accountOf(ofSeat), opened, sealSalt(0, ofSlot, 0, 0));
             return;
         }
         (BoundaryProof memory start, BoundaryProof memory end) =
@@ -136,12 +134,11 @@ abstract contract DisputeWorld is GameStep {
         address account,
         bytes32[] memory roots,
         address solver,
-        bytes32 salt,
+        BoundaryProof memory start,
         bytes32 sealed_
     ) internal {
-        StateHeader memory start = stepState(0);
         _as(account);
-        game.postVoteRoots(task, id, roots, solver, start, salt, sealed_);
+        game.postVoteRoots(task, id, roots, solver, start, sealed_);
     }
 
     function _name(bytes32 id, uint256 step) internal {
@@ -268,7 +265,9 @@ abstract contract DisputeWorld is GameStep {
         return abi.encodeWithSelector(selector, a, b);
     }
 
+    /// @dev So many steps too many have boundaries of all claims; the first one has no local step too few.
     uint32 internal shiftSteps;
+    int256 internal shiftLocal;
 
     function stateAt(uint256 round, uint256 seat, uint256 boundary)
         internal
@@ -278,6 +277,7 @@ abstract contract DisputeWorld is GameStep {
     {
         state = super.stateAt(round, seat, boundary);
         state.globalStep += shiftSteps;
+        if (boundary != 0) state.localStep = uint32(uint256(int256(uint256(state.localStep)) + shiftLocal));
     }
 
     /// @dev The step whose local step is too great by one; 0: none.

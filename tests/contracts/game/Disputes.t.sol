@@ -165,9 +165,9 @@ contract DisputesTest is DisputeWorld {
         }
     }
 
-    /// @dev The learning rate goes by the global step, the corrections by the local one. In a vote they may differ in round 0: its start is the solver's.
+    /// @dev The learning rate goes by the global step, the corrections by the local one, which may be less.
     function test_proveDatum_scalarsOfBothClocks() public {
-        shiftSteps = 1;
+        shiftLocal = -1;
         _replay();
         _takeVote(ACCEPT);
         uint256 clean = vm.snapshotState();

@@ -144,10 +144,10 @@ abstract contract Quarrels is Course {
     }
 
     function _voteRoots(Quarrel memory q) private view returns (bytes memory) {
-        bytes32 salt = boundarySalt(0, ofSeat, ofSegment);
+        BoundaryProof memory start = boundaryProof(ofSegment);
         bytes32 sealed_ = sealSalt(0, q.place.slot, q.place.draw, q.place.rank);
         return abi.encodeCall(
-            IDisputes.postVoteRoots, (task, q.id, _rootsOf(), accountOf(ofSeat), stepState(0), salt, sealed_)
+            IDisputes.postVoteRoots, (task, q.id, _rootsOf(), accountOf(ofSeat), start, sealed_)
         );
     }
 

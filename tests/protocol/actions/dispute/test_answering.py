@@ -75,15 +75,15 @@ async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_
 
 
 async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(tmp_path: Path) -> None:
-    """The contract compares it with the start leaf that the vote names, and the last root with the seal."""
+    """The contract compares it with the claim's tree and with the start leaf of the vote, and the last root
+    with the seal."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         dispute = dispute_vote(stage, party)
         await post_roots(party, dispute)
         name, words = get_last_sent(party)
         assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(party, stage.get_slot(1))
-        claimed = open_boundary(party, 0, SEGMENT)
-        assert words[3:] == (party.account, claimed.header, claimed.salt, SALT)
+        assert words[3:] == (party.account, open_boundary(party, 0, SEGMENT), SALT)
 
 
 async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_path: Path) -> None:

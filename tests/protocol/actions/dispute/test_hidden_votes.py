@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,12 +22,14 @@ from protocol.actions.dispute.step_serving import StepsAsked, StepsShown, answer
 from protocol.adapters.messages import encode_message
 from protocol.compute.audit.compare import Verdict
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root, encode_state
+from protocol.spec.containers import StateHeader
 from protocol.spec.errors import ProtocolFault
 from protocol.spec.game.auditing import get_heard_until, get_place
 from protocol.spec.game.fates import get_drawn_seat
 from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
-from protocol.spec.game.state import StatementRef
-from protocol.spec.statements import VoteWord, compute_seal
+from protocol.spec.game.state import GameState, StatementRef
+from protocol.spec.merkle import compute_levels, compute_path
+from protocol.spec.statements import VoteWord, compute_claim_root, compute_seal
 from tests.protocol.actions.dispute.stage import (
     ONLOOKER,
     get_known,
@@ -39,8 +42,9 @@ from tests.protocol.actions.dispute.stage import (
 )
 from tests.protocol.actions.dispute.test_dispute_opening import START, list_suspected
 from tests.protocol.actions.merge.stage import TASK
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.spec.game.world import make_word
 
-STATES = [make_header(str(step), step) for step in range(3)]
 SALT, SEAL_SALT, OTHER_SALT = (digit * 32 for digit in (b"a", b"b", b"c"))
 SALTS = (SALT, OTHER_SALT, SEAL_SALT)
 """An account may have replayed a segment for two draws."""
@@ -84,48 +88,117 @@ def test_a_counted_accept_of_a_convicted_claim_is_suspected_though_it_is_not_ope
 
 
 # --- What they show -----------------------------------------------------------------------------------------
-def make_bound_vote() -> KnownVote:
-    """A vote that is bound to the first and the last of the states."""
-    known = make_vote()
-    vote, (first, *_, last) = known.vote, map(compute_state_root, STATES)
-    leaf = compute_boundary_leaf(vote.domain, 0, get_solver(), vote.segment, SALT, first)
-    place = (vote.domain, 0, vote.slot, vote.draw, vote.rank, known.auditor)
-    seal = compute_seal(*place, leaf, last, SEAL_SALT)
-    return replace(known, vote=replace(vote, start_leaf=leaf, seal=seal))
+@dataclass(frozen=True)
+class Bound:
+    """A vote of a round that is bound to the first and the last of `states`. path: of its start's boundary in
+    the claim's tree."""
+
+    game: GameState
+    known: KnownVote
+    states: list[StateHeader]
+    path: tuple[bytes, ...]
+
+
+def bind(states: list[StateHeader], claimed: StateHeader | None = None) -> Bound:
+    """claimed: the start that the claim has; None: the one of the vote."""
+    known, claim = make_vote(), play_round().rounds[0].claims[0]
+    vote, (first, *_, last) = known.vote, map(compute_state_root, states)
+    place = (vote.domain, 0, get_solver(), vote.segment, SALT)
+    leaves = [make_word("leaf", number) for number in range(claim.segments + 2)]
+    leaves[vote.segment] = compute_boundary_leaf(*place, compute_state_root(claimed or states[0]))
+    root, path = compute_claim_root(leaves), compute_path(compute_levels(leaves), vote.segment)
+    game_round = play_round().rounds[0]
+    claims = {**game_round.claims, 0: replace(claim, claim_root=root)}
+    leaf = compute_boundary_leaf(*place, first)
+    sealed = (vote.domain, 0, vote.slot, vote.draw, vote.rank, known.auditor)
+    seal = compute_seal(*sealed, leaf, last, SEAL_SALT)
+    vote = replace(vote, claim_root=root, start_leaf=leaf, seal=seal)
+    game = replace(play_round(), rounds={0: replace(game_round, claims=claims)})
+    return Bound(game, replace(known, vote=vote), states, tuple(path))
+
+
+def list_states(name: str = "", local: int = 0, later: int = 0) -> list[StateHeader]:
+    """k + 1 states of the vote's segment. local, later: so many local and global steps too many."""
+    first = make_vote().vote.segment * get_spec().terms.segment_steps
+    steps = range(first, first + get_spec().terms.segment_steps + 1)
+    made = ((make_header(f"{name}{step}"), step) for step in steps)
+    return [replace(one, local_step=step + local, global_step=step + later) for one, step in made]
+
+
+async def is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound, shown: StepsShown) -> bool:
+    """Whether the steps are judged, which find nothing wrong; else the vote is disputed in the end as if its
+    signer had shown none."""
+
+    async def show(*_: Any) -> StepsShown:
+        return shown
+
+    async def judge(party: Any, claimed: Any, headers: Any, found: list[Verdict]) -> None:
+        found.append(Verdict(False, 0, 0.1))
+
+    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
+    with open_party(folder, game=bound.game) as party:
+        party.client = cast(Any, SimpleNamespace(ask=show))
+        get_known(party).votes = [bound.known]
+        found = Suspicion(name_vote(bound.known), (b"", b""))
+        with suppress(ProtocolFault):
+            await judge_case(party, found)
+        if found.sentence in party.task.cases.dropped:
+            return True
+        party.state.head_block += compute_patience(party.game.terms) + 1
+        await judge_case(party, found)
+        assert party.task.cases.cases[found.sentence].step == NO_STEP
+        return False
+
+
+def say(states: list[StateHeader], salts: tuple[bytes, ...], path: tuple[bytes, ...]) -> StepsShown:
+    return StepsShown(tuple(map(encode_state, states)), salts, path)
 
 
 @pytest.mark.parametrize(
     ("changed", "salts", "is_bound"),
-    [(None, SALTS, True), (0, SALTS, False), (2, SALTS, False), (None, (), False), (None, SALTS[:2], False)],
+    [(None, SALTS, True), (0, SALTS, False), (-1, SALTS, False), (None, (), False), (None, SALTS[:2], False)],
 )
 async def test_steps_of_a_vote_run_from_its_start_leaf_to_its_seal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: int | None, salts: Any, is_bound: bool
 ) -> None:
     """Honest steps from a start of the liar's choice clear nobody: it is disputed as if it showed none."""
-    known, headers = make_bound_vote(), list(STATES)
+    bound, shown = bind(list_states()), list_states()
     if changed is not None:
-        headers[changed] = make_header("another", changed)
+        shown[changed] = list_states("another")[changed]
+    assert await is_shown(tmp_path, monkeypatch, bound, say(shown, salts, bound.path)) == is_bound
 
-    async def show(*_: Any) -> StepsShown:
-        return StepsShown(tuple(map(encode_state, headers)), salts)
 
-    async def judge(party: Any, claimed: Any, shown: Any, found: list[Verdict]) -> None:
-        found.append(Verdict(False, 0, 0.1))
+@pytest.mark.parametrize("has_path", [False, True])
+async def test_a_vote_that_names_another_start_than_the_claim_has_is_disputed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_path: bool
+) -> None:
+    """Its signer replayed nothing: from zeros each step gives zeros. On chain it can post no roots."""
+    bound = bind(list_states("zeros"), claimed=list_states("claimed")[0])
+    shown = say(bound.states, SALTS, bound.path if has_path else ())
+    assert not await is_shown(tmp_path, monkeypatch, bound, shown)
 
-    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
-    with open_party(tmp_path) as party:
-        party.client = cast(Any, SimpleNamespace(ask=show))
-        get_known(party).votes = [known]
-        found = Suspicion(name_vote(known), (b"", b""))
-        if is_bound:
-            await judge_case(party, found)
-            assert found.sentence in party.task.cases.dropped
-            return
-        with pytest.raises(ProtocolFault, match="bound to"):
-            await judge_case(party, found)
-        party.state.head_block += compute_patience(party.game.terms) + 1
-        await judge_case(party, found)
-        assert party.task.cases.cases[found.sentence].step == NO_STEP
+
+async def test_a_start_without_its_path_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = bind(list_states())
+    assert not await is_shown(tmp_path, monkeypatch, bound, say(bound.states, SALTS, ()))
+
+
+@pytest.mark.parametrize(
+    ("local", "later", "is_placed"),
+    [
+        (0, 0, True),
+        (-1, 0, True),
+        (1, 0, False),
+        (0, 1, False),
+        (0, get_spec().training.schedule.total_steps, False),
+    ],
+)
+async def test_steps_have_the_numbers_of_their_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: int, later: int, is_placed: bool
+) -> None:
+    """Also where the claim itself has others: behind the end of the schedule no step could be judged."""
+    bound = bind(list_states(local=local, later=later))
+    assert await is_shown(tmp_path, monkeypatch, bound, say(bound.states, SALTS, bound.path)) == is_placed
 
 
 async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(tmp_path: Path) -> None:
@@ -140,7 +213,7 @@ async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(tm
             )
         ]
         party.state._seated._members[ONLOOKER, TASK] += 1
-        states = tuple(map(encode_state, STATES))
+        states = tuple(map(encode_state, list_states()))
         party.task.cases.steps[0, 0, vote.segment] = states
         shown = await answer_steps(party, ONLOOKER, encode_message(StepsAsked(TASK, 0, 0, vote.segment)))
-    assert shown == StepsShown(states, (start.salt, SEAL_SALT, OTHER_SALT))
+    assert shown == StepsShown(states, (start.salt, SEAL_SALT, OTHER_SALT), start.path)
