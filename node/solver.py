@@ -2,7 +2,7 @@
 
 from protocol.actions.audit import audit_duties as audits
 from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.merge import ahead, contesting, outer_step, posting, training
+from protocol.actions.merge import ahead, asked_merges, contesting, outer_step, posting, training
 from protocol.actions.pruning import pruning_duties as pruning
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
@@ -17,6 +17,7 @@ ROOMS: tuple[ListDuties, ...] = (
     upkeep_duties.list_duties,
     training.list_duties,
     outer_step.list_duties,
+    asked_merges.list_duties,
     posting.list_duties,
     ahead.list_duties,
     contesting.list_duties,

@@ -163,12 +163,38 @@ class ClaimWork:
 
 
 @dataclass
+class WantedMerges:
+    """Merges that solvers of the waiting round asked this node to sign, while it has not computed them: of
+    each account the one that it asked for last."""
+
+    by_account: dict[str, MergeKey] = field(default_factory=dict)
+    _woken: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
+    """A block, and who had the loop look in it."""
+
+    def note(self, account: str, key: MergeKey) -> bool:
+        """An account asks for this merge; what was asked about another round, or on another base root, is
+        forgotten. Whether no account waits for it yet."""
+        is_news = key not in self.by_account.values()
+        same = {other: one for other, one in self.by_account.items() if one[:2] == key[:2]}
+        self.by_account = {**same, account: key}
+        return is_news
+
+    def take_wake(self, account: str, block: int) -> bool:
+        """Have an account use its one wake of the loop in a block; False where it has used it."""
+        if self._woken[0] != block:
+            self._woken = (block, set())
+        is_first = account not in self._woken[1]
+        self._woken[1].add(account)
+        return is_first
+
+
+@dataclass
 class ClaimBook:
     """works: by round and basis; merges: by what they are of; proofs: work leaves that were checked against
     their claim; contests: by round, root, the end of its window and attempt.
 
     In memory alone, since it can be had again: most of outer, what stands behind outer roots; fetched, claims
-    whose pseudo-gradient is in the store; wanted, merges that a peer asked to sign; signatures of merges by
+    whose pseudo-gradient is in the store; wanted, merges that peers asked to sign; signatures of merges by
     seat number; seen, when something was first seen to be due."""
 
     journal: Journal
@@ -179,7 +205,7 @@ class ClaimBook:
     contests: dict[tuple[int, bytes, int, int], ContestMade] = field(default_factory=dict)
     proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
     fetched: set[ClaimName] = field(default_factory=set)
-    wanted: set[MergeKey] = field(default_factory=set)
+    wanted: WantedMerges = field(default_factory=WantedMerges)
     signatures: dict[MergeKey, dict[int, bytes]] = field(default_factory=dict)
     seen: dict[tuple[int, Hashable], int] = field(default_factory=dict)
 

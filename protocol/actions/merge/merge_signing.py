@@ -150,11 +150,12 @@ async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
         raise _refuse("claims of the round in shard order", "others", account)
     if account not in {seat.account for seat in list_open_solvers(party.game, game_round)}:
         raise _refuse("a solver of the round", account, account)
-    _require_accepted(party, game_round, key.slots)
-    made = party.task.claims.merges.get(key)
+    missing = find_missing(party, find_merge_set(party, game_round, party.state.head_block + 1), key.slots)
+    if missing is not None:
+        raise _not_yet(*missing)
+    made, wanted = party.task.claims.merges.get(key), party.task.claims.wanted
     if made is None:
-        if key not in party.task.claims.wanted:
-            party.task.claims.wanted.add(key)
+        if wanted.note(account, key) and wanted.take_wake(account, party.state.head_block):
             party.wake()
         raise _not_yet("this node's own merge of these claims", "not computed yet")
     if get_root(made) != asked.root:
@@ -183,19 +184,19 @@ def _require_waiting(party: Party, asked: AskMerge) -> GameRound:
     return game_round
 
 
-def _require_accepted(party: Party, game_round: GameRound, slots: tuple[int, ...]) -> None:
-    """Raises EnvironmentFault where a claim is not accepted as far as this node knows, one is left out that
-    is and that it has, or one is undecided: a signature that is given before could be kept, and used to
-    leave out what is accepted later."""
-    chosen = find_merge_set(party, game_round, party.state.head_block + 1)
+def find_missing(party: Party, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
+    """Expected and actual, where this node does not sign a merge of these slots; None where it does. It does
+    not where a claim is not accepted as far as it knows, one is left out that is and that it has, or one is
+    undecided: a signature that is given before could be kept, and used to leave out what is accepted
+    later."""
     known = chosen.slots
     if not set(slots) <= set(known):
-        raise _not_yet(f"claims that are accepted: slots {known}", f"slots {slots}")
+        return f"claims that are accepted: slots {known}", f"slots {slots}"
     if not chosen.is_final:
-        raise _not_yet("no undecided claim", "one at least")
-    left_out = [slot for slot in known if slot not in slots and is_fetched(party, game_round, slot)]
-    if left_out:
-        raise _not_yet(f"every accepted claim: slots {known}", f"slots {slots}")
+        return "no undecided claim", "one at least"
+    if any(slot not in slots and is_fetched(party, chosen.game_round, slot) for slot in known):
+        return f"every accepted claim: slots {known}", f"slots {slots}"
+    return None
 
 
 def _not_yet(expected: str, actual: object) -> EnvironmentFault:

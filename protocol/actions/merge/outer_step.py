@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from protocol.actions.merge.global_model import keep_outer, load_outer, load_outer_state, load_weights
 from protocol.actions.merge.merge_records import MergeKey, MergeMade, sort_by_shard
-from protocol.actions.merge.work import fetch_delta, is_fetched, name_claim
+from protocol.actions.merge.work import fetch_delta, is_fetched
 from protocol.actions.runtime.party import Duty, Party
 from protocol.adapters.blobs import refer_tensor
-from protocol.compute.outer.outer_tensors import merge
+from protocol.compute.digest import outer_header
+from protocol.compute.outer.outer_tensors import OuterState, merge
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -69,10 +70,7 @@ class FetchDelta:
 
     async def perform(self, party: Party) -> None:
         """Fetch it from its solver, or from another peer that has it."""
-        game_round = party.game.rounds[self.round]
-        name = name_claim(party, game_round, self.slot)
-        await fetch_delta(party, game_round, self.slot)
-        party.task.claims.fetched.add(name)
+        await fetch_delta(party, party.game.rounds[self.round], self.slot)
 
 
 @dataclass(frozen=True)
@@ -87,19 +85,17 @@ class MergeClaims:
 
 
 def list_duties(party: Party, block: int) -> Iterator[Duty]:
-    """The pseudo-gradients of the closed round, its merge as it is if all are accepted, and the merges that
-    others asked to sign."""
+    """The pseudo-gradients of the closed round, and its merge as it is if all are accepted."""
     state = get_state_at(party.game, block)
-    game_round, book = get_waiting_round(state), party.task.claims
+    game_round = get_waiting_round(state)
     if game_round is None or game_round.beacon is None:
         return
     hopeful = list_open(state, game_round, block)
     missing = [slot for slot in hopeful if not is_fetched(party, game_round, slot)]
     yield from (FetchDelta(game_round.index, s, game_round.claims[s].claim_root) for s in missing)
-    keys = {key for key in book.wanted if is_on_chain(game_round, key)}
-    if hopeful and not missing:
-        keys.add(make_key(game_round, hopeful))
-    yield from (MergeClaims(key) for key in keys if key not in book.merges)
+    key = make_key(game_round, hopeful)
+    if hopeful and not missing and key not in party.task.claims.merges:
+        yield MergeClaims(key)
 
 
 # --- Computing ----------------------------------------------------------------------------------------------
@@ -110,17 +106,34 @@ async def merge_claims(party: Party, key: MergeKey) -> MergeMade:
     async with party.task.locks["merge", key]:
         book = party.task.claims
         if key not in book.merges or not _is_kept(party, book.merges[key]):
-            game_round = _require_round(party, key)
-            deltas = [await fetch_delta(party, game_round, slot) for slot in key.slots]
-            before = await load_outer_state(party, await load_outer(party, key.base_root))
-            terms = party.task.spec.terms
-            rates = (terms.outer_learning_rate, terms.outer_momentum)
-            after = await asyncio.to_thread(merge, before, deltas, *rates)
-            header = await asyncio.to_thread(keep_outer, party, after)
+            header = await asyncio.to_thread(keep_outer, party, await compute_merge(party, key))
             party.task.pruning.merged = key
-            if key not in book.merges:
-                book.write(MergeMade(party.task.task, *key, header.weights_root, header.momentum_root))
+            _note(party, key, header)
         return book.merges[key]
+
+
+async def name_merge(party: Party, key: MergeKey) -> MergeMade:
+    """What the outer step over these claims comes to, written down. The store keeps nothing of it: where the
+    merge is posted it is computed again. Raises as `merge_claims` does."""
+    async with party.task.locks["merge", key]:
+        if key not in party.task.claims.merges:
+            after = await compute_merge(party, key)
+            _note(party, key, await asyncio.to_thread(outer_header, after.weights, after.momentum))
+        return party.task.claims.merges[key]
+
+
+async def compute_merge(party: Party, key: MergeKey) -> OuterState:
+    """The outer state after a merge. Raises as `merge_claims` does."""
+    game_round, terms = require_round(party, key), party.task.spec.terms
+    deltas = [await fetch_delta(party, game_round, slot) for slot in key.slots]
+    before = await load_outer_state(party, await load_outer(party, key.base_root))
+    return await asyncio.to_thread(merge, before, deltas, terms.outer_learning_rate, terms.outer_momentum)
+
+
+def _note(party: Party, key: MergeKey, header: OuterHeader) -> None:
+    if key not in party.task.claims.merges:
+        record = MergeMade(party.task.task, *key, header.weights_root, header.momentum_root)
+        party.task.claims.write(record)
 
 
 def _is_kept(party: Party, made: MergeMade) -> bool:
@@ -128,7 +141,7 @@ def _is_kept(party: Party, made: MergeMade) -> bool:
     return all(party.store.has(refer_tensor(root, count)) for root in (made.weights_root, made.momentum_root))
 
 
-def _require_round(party: Party, key: MergeKey) -> GameRound:
+def require_round(party: Party, key: MergeKey) -> GameRound:
     """The round of a merge. Raises EnvironmentFault where the chain has another one now."""
     game_round = party.game.rounds.get(key.round)
     is_there = game_round is not None and game_round.base_root == key.base_root

@@ -12,7 +12,7 @@ from protocol.actions.audit.audit_messages import WorkSaid
 from protocol.actions.merge.global_model import WORK, AskWork, ask_peer, read_message
 from protocol.actions.merge.merge_records import ClaimName, ClaimWork, WorkProof, WorkShown, find_holder
 from protocol.actions.runtime.party import Party, list_peers
-from protocol.adapters.blobs import refer_delta
+from protocol.adapters.blobs import BlobRef, refer_delta
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.wire.session import Peer, ask_in_turn
 from protocol.spec import merkle
@@ -127,14 +127,23 @@ def list_sources(party: Party, solver: str) -> list[Peer]:
     return list_peers(party, party.task.task, first=solver)
 
 
-async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> bytes:
-    """The pseudo-gradient of a claim, in the store from then on. Raises EnvironmentFault or ProtocolFault
-    where no peer shows it."""
+async def have_delta(party: Party, game_round: GameRound, slot: int) -> BlobRef:
+    """Have the pseudo-gradient of a claim in the store, and read nothing of it. Raises as `fetch_delta`
+    does."""
     claim = game_round.claims[slot]
     proof = await find_work(party, game_round, claim)
     ref = refer_delta(proof.delta_root, party.task.spec.terms.parameter_count)
     await party.client.fetch_from_any(list_sources(party, get_solver(party, game_round.index, claim)), ref)
-    return await asyncio.to_thread(party.store.get, ref)
+    return ref
+
+
+async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> bytes:
+    """The pseudo-gradient of a claim, in the store from then on: this node has fetched it, whatever for.
+    Raises EnvironmentFault or ProtocolFault where no peer shows it."""
+    name = name_claim(party, game_round, slot)
+    data = await asyncio.to_thread(party.store.get, await have_delta(party, game_round, slot))
+    party.task.claims.fetched.add(name)
+    return data
 
 
 async def find_work(party: Party, game_round: GameRound, claim: SlotClaim) -> WorkProof:

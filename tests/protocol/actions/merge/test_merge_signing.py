@@ -41,7 +41,7 @@ async def test_a_solver_signs_what_it_merged_itself_and_nothing_else(tmp_path: P
         second, key = stage.parties[2], make_key(stage.world.state.rounds[0], (0, 1, 2))
         with pytest.raises(EnvironmentFault, match="not computed yet"):
             await _ask(stage, _question(made))
-        assert second.task.claims.wanted == {key} and second.woken.is_set()
+        assert second.task.claims.wanted.by_account == {get_account(1): key} and second.woken.is_set()
         second.woken.clear()
         with pytest.raises(EnvironmentFault, match="not computed yet"):
             await _ask(stage, _question(made))
