@@ -87,8 +87,13 @@ class Party:
         return self.joined
 
     @property
+    def is_task_known(self) -> bool:
+        """Whether the chain has the joined task: a reorg may take back the block in which it was posted."""
+        return self.task.task in self.state.games
+
+    @property
     def game(self) -> GameState:
-        """The joined task as the chain tells it."""
+        """The joined task as the chain tells it. Raises KeyError while the chain does not have it."""
         return self.state.games[self.task.task]
 
     @property

@@ -19,7 +19,7 @@ from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.game.pools import find_seat
-from protocol.spec.game.state import Seat, SeatStatus
+from protocol.spec.game.state import GameState, Seat, SeatStatus
 from protocol.spec.game.timing import is_over
 
 MAX_PAUSE_BLOCKS = 16
@@ -48,7 +48,7 @@ class Loop:
     """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
     performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
     reads other blocks before that one, and would ask or dispute twice. is_seated: whether the party works for
-    a seat, and ends with it; seat: as it was last seen."""
+    a seat, and ends with it; seat: as it was last seen since the chain last took back blocks."""
 
     party: Party
     rooms: Sequence[ListDuties]
@@ -64,7 +64,7 @@ class Loop:
         following = asyncio.ensure_future(self._read())
         try:
             self._look_at_seat()
-            while not (self.party.game.is_closed or self._has_left()):
+            while not self._is_over():
                 self._schedule()
                 woken = asyncio.ensure_future(self.party.woken.wait())
                 await asyncio.wait({following, woken}, return_when=asyncio.FIRST_COMPLETED)
@@ -79,13 +79,19 @@ class Loop:
         return self.party.game.is_closed
 
     def _look_at_seat(self) -> None:
-        self.seat = find_seat(self.party.game, self.party.account) or self.seat
+        if self.party.is_task_known:
+            self.seat = find_seat(self.party.game, self.party.account) or self.seat
+
+    def _is_over(self) -> bool:
+        """Whether there is nothing more to wait for. The chain may take back the block in which the task was
+        posted: its transaction is mined again."""
+        return self.party.is_task_known and (self.party.game.is_closed or self._has_left())
 
     def _has_left(self) -> bool:
         """Whether the seat is paid out and nothing is left to do. Where the task is over the node stays to
         close it; where it has a bond in some game, to play that to its end."""
         game, account = self.party.game, self.party.account
-        if not self.is_seated or self.seat is None or find_seat(game, account) is not None:
+        if not self.is_seated or self.seat is None or not _is_paid_out(game, self.seat):
             return False
         openers = [one.asker for one in game.asks.values()]
         openers += [one.opener for one in game.disputes.values()]
@@ -98,6 +104,9 @@ class Loop:
 
     def _take(self, batch: LogBatch) -> None:
         self.party.state.take(batch)
+        if batch.forget_from is not None:
+            # The join may be taken back as well, and the seat's number be another account's now.
+            self.seat = None
         self._look_at_seat()
         head = self.party.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
@@ -108,6 +117,9 @@ class Loop:
         await asyncio.gather(*self.running.values(), return_exceptions=True)
 
     def _schedule(self) -> None:
+        """Begin what is due; while the chain does not have the task, nothing is."""
+        if not self.party.is_task_known:
+            return
         head = self.party.state.head_block
         waits = [find_next_block(self.party.game, head + 1) or FAR]
         for duty in self._list(head + 1, waits):
@@ -158,6 +170,13 @@ class Loop:
         pause = self.pauses.setdefault(duty, Pause())
         pause.extend(self.party.state.head_block)
         log.log(logging.WARNING if pause.failures > 3 else level, "%s: %s", type(duty).__name__, error)
+
+
+def _is_paid_out(game: GameState, seat: Seat) -> bool:
+    """Whether a seat that was there was paid out. A number is used again only after that. A seat that is just
+    not there any more was not paid out: the chain has taken back its join."""
+    is_held = find_seat(game, seat.account) is not None
+    return not is_held and (seat.number in game.former or seat.number in game.seats)
 
 
 async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: SeatWish | None = None) -> bool:

@@ -26,8 +26,19 @@ class FakeState:
         self.games: dict[bytes, Any] = {TASK: create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)}
         self.head_block = START_BLOCK
 
-    def take(self, batch: Callable[["FakeState"], None]) -> None:
-        batch(self)
+    def take(self, batch: "Batch") -> None:
+        batch.change(self)
+
+
+Change = Callable[[FakeState], None]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a block changes; forget_from: from which block on earlier ones are void."""
+
+    change: Change
+    forget_from: int | None = None
 
 
 @dataclass
@@ -35,19 +46,19 @@ class Chain:
     """The test's hand on the clock."""
 
     party: Party
-    queue: "asyncio.Queue[Callable[[FakeState], None]]"
+    queue: "asyncio.Queue[Batch]"
     loop: Loop
     listed: list[Duty | Wait]
     running: "asyncio.Task[bool]"
 
-    async def mine(self, change: Callable[[FakeState], None] = lambda state: None) -> None:
+    async def mine(self, change: Change = lambda state: None, forget_from: int | None = None) -> None:
         """One more block, with what it changes; the loop has looked at it."""
 
         def take(state: FakeState) -> None:
             state.head_block += 1
             change(state)
 
-        await self.queue.put(take)
+        await self.queue.put(Batch(take, forget_from))
         await self.settle()
 
     async def settle(self) -> None:
@@ -58,7 +69,7 @@ class Chain:
 @asynccontextmanager
 async def run_loop(account: str = "") -> AsyncIterator[Chain]:
     """account: whose seat the loop works for; empty: it has none."""
-    queue: asyncio.Queue[Callable[[FakeState], None]] = asyncio.Queue()
+    queue: asyncio.Queue[Batch] = asyncio.Queue()
 
     async def follow() -> AsyncIterator[Any]:
         while True:
@@ -196,11 +207,15 @@ async def test_it_ends_with_the_task() -> None:
 SEAT = Seat(7, SeatRole.VERIFIER, "me", 0, 0, -1, -1)
 
 
-def change_game(**values: Any) -> Callable[[FakeState], None]:
+def change_game(**values: Any) -> Change:
     def change(state: FakeState) -> None:
         state.games[TASK] = replace(state.games[TASK], **values)
 
     return change
+
+
+LEFT: dict[str, Any] = {"seats": {}, "former": {SEAT.number: SEAT}}
+"""The seat was paid out."""
 
 
 async def test_it_ends_with_its_seat_once_that_is_paid_out_and_nothing_of_its_own_is_open() -> None:
@@ -209,20 +224,74 @@ async def test_it_ends_with_its_seat_once_that_is_paid_out_and_nothing_of_its_ow
     async with run_loop("me") as chain:
         await chain.mine()
         await chain.mine(change_game(seats={SEAT.number: SEAT}, disputes={0: dispute}))
-        await chain.mine(change_game(seats={}))
+        await chain.mine(change_game(**LEFT))
         assert not chain.running.done()
         await chain.mine(change_game(disputes={}))
         assert chain.running.done() and not await chain.running
 
 
-async def test_who_works_without_a_seat_stays_and_the_last_ones_paid_out_close_the_task() -> None:
-    async with run_loop("") as chain:
+async def test_it_ends_with_its_seat_also_where_the_seats_number_is_used_again_at_once() -> None:
+    async with run_loop("me") as chain:
+        await chain.mine(change_game(seats={SEAT.number: SEAT}))
+        await chain.mine(change_game(seats={SEAT.number: replace(SEAT, account="another")}))
+        assert chain.running.done() and not await chain.running
+
+
+async def test_a_node_stays_when_the_chain_takes_back_the_block_in_which_it_joined() -> None:
+    """Its transaction waits in the pool and is mined again: the stake is locked, and nobody would work for
+    it. Meanwhile another account may get the seat's number, and be paid out."""
+    other = {SEAT.number: replace(SEAT, account="another")}
+    async with run_loop("me") as chain:
+        await chain.mine()
+        await chain.mine(change_game(seats={SEAT.number: SEAT}))
+        for changed in (
+            change_game(seats={}),
+            change_game(former=other),
+            change_game(seats=other, former={}),
+        ):
+            await chain.mine(changed, forget_from=START_BLOCK + 2)
+            assert not chain.running.done(), "the seat was not paid out"
+        again = replace(SEAT, number=SEAT.number + 1)
+        await chain.mine(change_game(seats={**other, again.number: again}))
+        work = Work("audit")
+        chain.listed.append(work)
+        await chain.mine()
+        assert len(work.started) == 1 and not chain.running.done()
+        await chain.mine(change_game(seats=other, former={again.number: again}))
+        assert chain.running.done() and not await chain.running
+
+
+async def test_a_seat_that_is_not_there_and_was_not_paid_out_has_not_left() -> None:
+    """A chain's node that lags behind tells nothing of what it has not read."""
+    async with run_loop("me") as chain:
         await chain.mine(change_game(seats={SEAT.number: SEAT}))
         await chain.mine(change_game(seats={}))
         assert not chain.running.done()
+
+
+async def test_a_node_waits_while_the_chain_does_not_have_its_task() -> None:
+    """The chain has taken back the block in which it was posted."""
+    async with run_loop() as chain:
+        work = Work("serve")
+        await chain.mine()
+        posted = chain.party.state.games[TASK]
+        await chain.mine(lambda state: state.games.clear(), forget_from=START_BLOCK)
+        chain.listed.append(work)
+        chain.party.wake()
+        await chain.settle()
+        assert not chain.running.done() and not work.started
+        await chain.mine(lambda state: state.games.update({TASK: posted}))
+        assert not chain.running.done() and len(work.started) == 1
+
+
+async def test_who_works_without_a_seat_stays_and_the_last_ones_paid_out_close_the_task() -> None:
+    async with run_loop("") as chain:
+        await chain.mine(change_game(seats={SEAT.number: SEAT}))
+        await chain.mine(change_game(**LEFT))
+        assert not chain.running.done()
     async with run_loop("me") as chain:
         await chain.mine(change_game(seats={SEAT.number: SEAT}))
-        await chain.mine(change_game(seats={}, is_halted=True, next_round=1))
+        await chain.mine(change_game(**LEFT, is_halted=True, next_round=1))
         assert not chain.running.done()
         await chain.mine(change_game(is_closed=True))
         assert chain.running.done() and await chain.running
