@@ -17,6 +17,7 @@ from torch import Tensor
 
 from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer, make_form
 from protocol.actions.merge.merge_records import ClaimBook
+from protocol.actions.merge.outer_step import find_oldest
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
 from protocol.actions.stored_tensors import load_tensor
@@ -97,10 +98,8 @@ def choose_newest(game: GameState) -> Choice:
 
 
 def _choose_base(game: GameState) -> Choice:
-    """The model before the oldest round that the chain has not forgotten. Rounds are forgotten by epochs,
-    once nothing about them can change any more."""
-    oldest = min(game.rounds, default=game.next_round)
-    root = game.rounds[oldest].base_root if oldest in game.rounds else game.root
+    """The model before the oldest round that the chain has not forgotten."""
+    oldest, root = find_oldest(game)
     return Choice(root, -1 if root == game.terms.root else oldest - 1)
 
 

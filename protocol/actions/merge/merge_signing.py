@@ -31,7 +31,7 @@ from protocol.actions.merge.global_model import (
     read_message,
 )
 from protocol.actions.merge.merge_records import MergeKey, MergeMade, find_own_slot, list_open_solvers
-from protocol.actions.merge.outer_step import get_root, is_on_chain, make_statement
+from protocol.actions.merge.outer_step import find_oldest, get_root, is_on_chain, make_statement
 from protocol.actions.merge.work import answer_work, is_fetched, may_read_delta
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
@@ -286,7 +286,8 @@ def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
 
     The dataset and the task's first model are for any account that signs. A pseudo-gradient is for any
     account once its round is closed. A global model is for the submitter and for accounts with a seat in any
-    task once its root is posted. It is for any account once its root cannot be contested any more."""
+    task once its root is posted. It is for any account once its root cannot be contested any more, also where
+    the chain has forgotten its round."""
     if kind is BlobKind.DATASET:
         return True
     if party.joined is None:
@@ -304,8 +305,8 @@ def _is_model(party: Party, root: bytes, *, is_member: bool) -> bool:
         return True
     headers = {name: (h.weights_root, h.momentum_root) for name, h in party.task.claims.outer.items()}
     posted = [r for r in party.game.rounds.values() if r.phase == RoundPhase.POSTED and r.root is not None]
-    shown = [r for r in posted if is_member or _is_settled(party, r)]
-    return any(root in headers.get(game_round.root or b"", ()) for game_round in shown)
+    shown = [r.root for r in posted if is_member or _is_settled(party, r)]
+    return any(root in headers.get(one or b"", ()) for one in (*shown, find_oldest(party.game)[1]))
 
 
 def _is_settled(party: Party, game_round: GameRound) -> bool:

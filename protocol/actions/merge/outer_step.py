@@ -164,6 +164,14 @@ def find_posted(state: GameState, root: bytes) -> GameRound | None:
     return max(posted, key=lambda game_round: game_round.index, default=None)
 
 
+def find_oldest(state: GameState) -> tuple[int, bytes]:
+    """The oldest round that the chain has not forgotten, else the next one, and the root that it starts from.
+    Rounds are forgotten by epochs, once nothing about them can change any more: nothing replaces this
+    root."""
+    index = min(state.rounds, default=state.next_round)
+    return index, state.rounds[index].base_root if index in state.rounds else state.root
+
+
 async def load_base(party: Party, root: bytes) -> OuterHeader:
     """What stands behind the base root of a round, its weights in the store. Raises ProtocolFault where the
     own merge comes to another root, EnvironmentFault where nothing can be had."""
