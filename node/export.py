@@ -22,7 +22,7 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
-from protocol.adapters.files import replace_file
+from protocol.adapters.files import replace_file, write_aside
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
@@ -225,9 +225,10 @@ def write_model(folder: Path, weights: Tensor, model: ModelConfig) -> None:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """A safetensors file. Raises OSError, and leaves nothing behind, where the disk has no room."""
-    try:
-        save_file(tensors, path, metadata)
-    except SafetensorError as error:
-        path.unlink(missing_ok=True)
-        raise OSError(ENOSPC, str(error), str(path)) from error
+    """A safetensors file, whole or not at all. Raises OSError where the disk has no room; a file that was
+    there before stays."""
+    with write_aside(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata)
+        except SafetensorError as error:
+            raise OSError(ENOSPC, str(error), str(path)) from error

@@ -5,6 +5,7 @@ the newest model as soon as no round runs and none is about to begin. Where its 
 goes on, it fetches the next one.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,18 +20,21 @@ from protocol.spec.game.timing import get_live_round, is_start_alive
 
 @dataclass(frozen=True)
 class KeepModel:
-    """Fetch a model and write down what stands behind its root."""
+    """Fetch a model, and once its bytes survive a power cut write down what stands behind its root: the
+    journal tells that it is kept."""
 
     choice: Choice
 
     async def perform(self, party: Party) -> None:
-        """Raises EnvironmentFault or ProtocolFault where no peer serves the model now."""
+        """Raises EnvironmentFault or ProtocolFault where no peer serves the model now, or the disk does not
+        take it."""
         claims, task = party.task.claims, party.task.task
-        is_known = self.choice.root in claims.outer
         header = await load_outer(party, self.choice.root)
-        if not is_known:
+        ref = _refer(party, header)
+        await party.client.fetch_from_any(list_peers(party, task), ref)
+        await asyncio.to_thread(party.store.flush, ref.key)
+        if self.choice.root not in claims.kept:
             claims.write(OuterShown(task, header.weights_root, header.momentum_root))
-        await party.client.fetch_from_any(list_peers(party, task), _refer(party, header))
         party.say(f"kept {self.choice} in this home: touchstone export 0x{task.hex()}")
 
 
@@ -43,8 +47,8 @@ def list_duties(party: Party, block: int) -> Iterator[KeepModel]:
 
 
 def _is_kept(party: Party, choice: Choice) -> bool:
-    header = party.task.claims.outer.get(choice.root)
-    return header is not None and party.store.has(_refer(party, header))
+    claims = party.task.claims
+    return choice.root in claims.kept and party.store.has(_refer(party, claims.outer[choice.root]))
 
 
 def _refer(party: Party, header: OuterHeader) -> BlobRef:

@@ -105,10 +105,24 @@ def replace_private_file(path: Path, data: bytes) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """A file that others may read, whole or not at all: a reader finds the old one or the new one. Raises
     OSError naming it, and leaves nothing behind, where the disk does not take it."""
+    with write_aside(path) as temporary:
+        temporary.write_bytes(data)
+
+
+@contextmanager
+def write_aside(path: Path) -> Iterator[Path]:
+    """Where to write a file that others may read: beside `path`, whose place it takes at the end of the
+    block. Raises as `replace_file` does; where the block raises, `path` is as it was."""
     temporary = path.with_name(path.name + ".partial")
     with _naming(path):
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        _replace(path, handle, str(temporary), data)
+        try:
+            yield temporary
+            sync_file(temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
 
 
 def _replace(path: Path, handle: int, temporary: str, data: bytes) -> None:
@@ -139,7 +153,16 @@ def _naming(path: Path) -> Iterator[None]:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` survive a power cut: a file's own fsync does not."""
-    handle = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Make what a file holds survive a power cut; for its name there is `sync_folder`."""
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

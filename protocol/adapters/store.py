@@ -28,7 +28,7 @@ from protocol.adapters.blobs import (
     require_finite,
     split_roots,
 )
-from protocol.adapters.files import require_private_folder, sync_folder
+from protocol.adapters.files import require_private_folder, sync_file, sync_folder
 from protocol.adapters.mapped_files import UnchangedFiles, map_file
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof
@@ -243,6 +243,15 @@ class BlobStore:
         return self.get_path(key).with_suffix(CHUNKS)
 
     # --- housekeeping -------------------------------------------------------------------------------------
+
+    def flush(self, key: BlobKey) -> None:
+        """Make a blob that is here survive a power cut, also where this store is not durable. Raises
+        EnvironmentFault where the disk does not take it."""
+        path, chunks = self.get_path(key), self._get_chunk_path(key)
+        with _disk_errors(self.folder):
+            for one in (path, chunks) if chunks.exists() else (path,):
+                sync_file(one)
+            sync_folder(path.parent)
 
     def delete(self, key: BlobKey) -> None:
         """Remove a blob; absent is fine."""

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 
 from node import export
 from node.export import Choice, choose, choose_newest, choose_settled, explain_refusal, load_weights
+from protocol.compute.model.model_export import SAFETENSORS_NAME
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import EnvironmentFault
@@ -122,3 +123,28 @@ def test_a_full_disk_is_an_error_of_the_disk_and_leaves_no_weights(
     with pytest.raises(OSError, match="No space left") as error:
         export.write_model(tmp_path / "model", torch.zeros(parameter_count(model)), model)
     assert error.value.errno == ENOSPC and not list((tmp_path / "model").iterdir())
+
+
+def test_an_export_leaves_the_older_one_whole_until_its_own_file_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no room, and where the process is killed while it writes."""
+    model, folder = ModelConfig(256, 16, 32, 1, 2, 2, 8), tmp_path / "model"
+    count = parameter_count(model)
+    export.write_model(folder, torch.zeros(count), model)
+    names, older = sorted(folder.iterdir()), (folder / SAFETENSORS_NAME).read_bytes()
+    seen: list[bytes] = []
+
+    def fail(tensors: object, path: Path, metadata: object) -> None:
+        path.write_bytes(b"half")
+        seen.append((folder / SAFETENSORS_NAME).read_bytes())
+        raise SafetensorError("Error while serializing: I/O error: No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(export, "save_file", fail)
+        with pytest.raises(OSError, match="No space left"):
+            export.write_model(folder, torch.ones(count), model)
+    assert seen == [older] and sorted(folder.iterdir()) == names
+    assert (folder / SAFETENSORS_NAME).read_bytes() == older
+    export.write_model(folder, torch.ones(count), model)
+    assert (folder / SAFETENSORS_NAME).read_bytes() != older and sorted(folder.iterdir()) == names

@@ -100,7 +100,8 @@ class MergeMade:
 
 @dataclass(frozen=True)
 class OuterShown:
-    """What stands behind an outer root, as a peer has shown it: of a model that this home keeps."""
+    """What stands behind an outer root, as a peer has shown it: of a model that this home keeps. Its weights
+    are on disk before."""
 
     task: Word
     weights_root: Word
@@ -191,7 +192,8 @@ class WantedMerges:
 @dataclass
 class ClaimBook:
     """works: by round and basis; merges: by what they are of; proofs: work leaves that were checked against
-    their claim; contests: by round, root, the end of its window and attempt.
+    their claim; contests: by round, root, the end of its window and attempt; kept: outer roots of the models
+    that this home keeps.
 
     In memory alone, since it can be had again: most of outer, what stands behind outer roots; fetched, claims
     whose pseudo-gradient is in the store; wanted, merges that peers asked to sign; signatures of merges by
@@ -203,6 +205,7 @@ class ClaimBook:
     merges: dict[MergeKey, MergeMade] = field(default_factory=dict)
     outer: dict[bytes, OuterHeader] = field(default_factory=dict)
     contests: dict[tuple[int, bytes, int, int], ContestMade] = field(default_factory=dict)
+    kept: set[bytes] = field(default_factory=set)
     proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
     fetched: set[ClaimName] = field(default_factory=set)
     wanted: WantedMerges = field(default_factory=WantedMerges)
@@ -232,16 +235,18 @@ class ClaimBook:
             name = ClaimName(record.round, record.solver, record.claim_root)
             self.proofs[name] = WorkProof(record.delta_root, record.carried_root, record.path)
         elif isinstance(record, OuterShown):
-            self._index_outer(record)
+            self.kept.add(self._index_outer(record))
         elif isinstance(record, ContestMade):
             attempt = (record.round, record.root, record.root_until, record.attempt)
             self.contests[attempt] = record
         elif isinstance(record, ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished):
             self._index_claim(self.works[record.round, record.basis], record)
 
-    def _index_outer(self, record: MergeMade | OuterShown) -> None:
+    def _index_outer(self, record: MergeMade | OuterShown) -> bytes:
         header = OuterHeader(record.weights_root, record.momentum_root)
-        self.outer[compute_outer_root(header)] = header
+        root = compute_outer_root(header)
+        self.outer[root] = header
+        return root
 
     def _index_merge(self, record: MergeMade) -> None:
         key = MergeKey(record.round, record.base_root, record.slots, record.claim_roots)
