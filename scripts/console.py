@@ -18,6 +18,10 @@ from protocol.spec.params import TOKEN_WEI
 PROGRESS_POLL_S = 1.0
 SHOWN_WEI = TOKEN_WEI // 10**6
 """Leasts are shown rounded up to this."""
+MAX_WHOLE_DIGITS = 59
+"""Of whole tokens: their wei fit into 256 bits."""
+MAX_SHOWN_CHARACTERS = 80
+"""Of what was typed, in an error."""
 
 
 class Console:
@@ -43,15 +47,16 @@ class Console:
 
 def parse_tokens(text: str) -> int:
     """`12.5` whole tokens in wei. Raises InvalidInput where it is not a positive decimal number of at most 18
-    decimals."""
+    decimals, or longer than any amount."""
     whole, _, decimals = text.partition(".")
-    is_number = (whole + decimals).isascii() and (whole + decimals).isdigit() and len(decimals) <= 18
+    is_short = len(whole) <= MAX_WHOLE_DIGITS and len(decimals) <= 18
+    is_number = is_short and (whole + decimals).isascii() and (whole + decimals).isdigit()
     amount_wei = int(whole or 0) * TOKEN_WEI + int(decimals.ljust(18, "0")) if is_number else 0
     if amount_wei <= 0:
         raise InvalidInput(
             what="not an amount of tokens",
             expected="a positive number such as 1000 or 12.5",
-            actual=repr(text),
+            actual=repr(text) if len(text) <= MAX_SHOWN_CHARACTERS else f"{len(text)} characters",
             remedy="Give whole tokens, not wei.",
         )
     return amount_wei

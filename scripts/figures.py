@@ -7,6 +7,7 @@ that joins a task into its `config.toml`. What the table leaves out follows from
 """
 
 import tomllib
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from fractions import Fraction
@@ -28,6 +29,11 @@ ToUnits = Callable[[type, Mapping[str, Any]], Mapping[str, Any]]
 """(kind, table): the values of a table in the units of its dataclass."""
 
 
+MAX_CHARACTERS = 4096
+"""Of a text in a file: the longest path that Linux takes."""
+MAX_BITS = 256
+"""Of an integer in a file: what a contract holds."""
+MAX_DEPTH = 4
 MISSING_KEY = "the key is missing"
 REMEDY = "Correct it there; `touchstone task example` writes a whole file."
 
@@ -42,9 +48,29 @@ def read_toml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise malformed(path, "", "a TOML file", "no such file")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise malformed(path, "", "a TOML file", f"{type(error).__name__}: {error}") from error
+    refuse_long(path, document)
+    return document
+
+
+def refuse_long(path: Path, table: Mapping[str, Any], where: str = "") -> None:
+    """Raises InvalidInput for the first value that is longer or deeper than any key takes: an error about it
+    could not even show it. where: the keys above, each with a dot behind it."""
+    waiting = deque((where + name, value, 1) for name, value in table.items())
+    while waiting:
+        key, value, depth = waiting.popleft()
+        if isinstance(value, str) and len(value) > MAX_CHARACTERS:
+            raise malformed(path, key, f"at most {MAX_CHARACTERS} characters", f"{len(value)} characters")
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise malformed(path, key, f"a number of at most {MAX_BITS} bits", f"{value.bit_length()} bits")
+        if isinstance(value, Mapping | list) and depth == MAX_DEPTH:
+            raise malformed(path, key, f"tables in tables, {MAX_DEPTH} at most", "more")
+        if isinstance(value, Mapping):
+            waiting.extend((f"{key}.{name}", one, depth + 1) for name, one in value.items())
+        elif isinstance(value, list):
+            waiting.extend((key, one, depth + 1) for one in value)
 
 
 def build_container(
@@ -185,6 +211,7 @@ def read_figures(table: Any, terms: GameTerms, path: Path) -> Figures:
     InvalidInput naming the key."""
     if not isinstance(table, Mapping):
         raise malformed(path, "economics", "a table", repr(table))
+    refuse_long(path, table, "economics.")
     whole = {**asdict(assume(terms)), **table}
     stated = build_container(Stated, whole, path, "economics.", _to_wei)
     for name, value in asdict(stated).items():

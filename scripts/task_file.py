@@ -89,9 +89,7 @@ def read_task_file(path: Path) -> TaskFile:
     for name in document:
         if name not in known:
             raise malformed(path, name, f"one of {', '.join(sorted(known))}", "an unknown key")
-    dataset, economics = document.pop("dataset", None), document.pop("economics", {})
-    if not isinstance(dataset, str) or not (path.parent / read_path(dataset)).is_file():
-        raise malformed(path, "dataset", "the path of a file, relative to this one", repr(dataset))
+    source, economics = _find_dataset(path, document.pop("dataset", None)), document.pop("economics", {})
     if not isinstance(economics, dict):
         raise malformed(path, "economics", "a table", repr(economics))
     wanted = economics.pop("amounts", GIVEN)
@@ -101,7 +99,6 @@ def read_task_file(path: Path) -> TaskFile:
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
-    source = path.parent / read_path(dataset)
     refuse_bad_plan(path, plan, source.stat().st_size)
     _refuse_short_windows(path, preset, plan.windows)
     _refuse_other_tokens(path, source, plan.model.vocabulary_size)
@@ -113,6 +110,17 @@ def read_task_file(path: Path) -> TaskFile:
         plan = replace(plan, amounts=_derive_amounts(terms, figures, path))
         _refuse_small_pay(terms, plan.amounts.solver_pay, economics, path)
     return TaskFile(path, plan, source, figures)
+
+
+def _find_dataset(path: Path, named: Any) -> Path:
+    """The file that the key `dataset` names. Raises InvalidInput where there is none."""
+    actual, source = repr(named), path.parent / read_path(named) if isinstance(named, str) else None
+    try:
+        if source is not None and source.is_file():
+            return source
+    except OSError as error:
+        actual = str(error.strerror)
+    raise malformed(path, "dataset", "the path of a file, relative to this one", actual)
 
 
 def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmounts:

@@ -30,7 +30,17 @@ def test_amounts_are_exact(text: str, amount_wei: int) -> None:
     assert parse_tokens(text) == amount_wei
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "1,5", "x", "1.0000000000000000001", "٣", "0.0"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "1e3", "1,5", "x", "1.0000000000000000001", "٣", "0.0", "1" * 60]
+)
 def test_other_amounts_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="amount of tokens"):
         parse_tokens(text)
+
+
+def test_an_amount_of_thousands_of_digits_is_refused_and_not_shown() -> None:
+    """Python reads and writes no integer of so many digits."""
+    assert parse_tokens("1" * 59) < 1 << 256
+    with pytest.raises(InvalidInput, match="amount of tokens") as error:
+        parse_tokens("1" * 5000)
+    assert error.value.actual == "5000 characters"

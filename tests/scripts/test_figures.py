@@ -43,6 +43,7 @@ def test_money_is_in_tokens_or_in_wei(terms: GameTerms) -> None:
         ({"gas_price": "1"}, "economics.gas_price"),
         ({"voided_percent": 100}, "economics.voided_percent"),
         ({"round_blocks": 0}, "economics.round_blocks"),
+        ({"round_blocks": -(1 << 20_000)}, "economics.round_blocks"),
         (["compute_cost"], "economics"),
     ],
 )

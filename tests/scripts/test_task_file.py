@@ -1,6 +1,7 @@
 """The task file of the manual becomes a task that nodes accept; a wrong one is refused by the key."""
 
 import re
+import sys
 import tomllib
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -16,6 +17,7 @@ from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from protocol.spec.params import TOKEN_WEI
 from scripts.console import parse_tokens
 from scripts.example import TASK_FILE
+from scripts.failures import render_error
 from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
 
 
@@ -129,6 +131,41 @@ def test_a_wrong_key_is_named_with_its_file(
         read_task_file(path)
     assert str(path) in error.value.where + error.value.remedy, "the author is told where to correct it"
     assert "stake" not in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('"corpus.bin"', f'"{"x" * 300}"', "dataset"),
+        ('"corpus.bin"', f'"{"x" * 5000}"', "dataset"),
+        ('solver_pay = "10"', f'solver_pay = "{"1" * 4000}"', "amounts.solver_pay"),
+        ('solver_pay = "10"', f'solver_pay = "{"1" * 5000}"', "amounts.solver_pay"),
+        ('preset = "local"', f'preset = "{"x" * 5000}"', "preset"),
+        ("rounds = 4", f"rounds = 0x{'f' * 5000}", "rounds"),
+        ("owned_percent = 50", f"owned_percent = 0x{'f' * 5000}", "economics.owned_percent"),
+        ("owned_percent = 50", f"owned_percent{'.a' * 5000} = 50", "economics.owned_percent.a.a"),
+        ("rounds = 4", f"rounds = {'[' * 90}{']' * 90}", "rounds"),
+    ],
+)
+def test_what_is_far_too_long_is_refused_by_its_key_in_a_few_words(
+    tmp_path: Path, example: str, old: str, new: str, key: str
+) -> None:
+    """The system takes no such name, and Python shows no integer of so many digits."""
+    path = write(tmp_path, example.replace(old, new, 1))
+    with pytest.raises(InvalidInput) as error:
+        read_task_file(path)
+    assert error.value.where == f"{path}, {key}"
+    assert len(render_error(error.value).splitlines()) == 4 and len(str(error.value.actual)) < 100
+
+
+def test_a_file_that_python_cannot_read_to_its_depth_is_malformed(tmp_path: Path) -> None:
+    path, limit = write(tmp_path, f"rounds = {'[' * 900}{']' * 900}"), sys.getrecursionlimit()
+    sys.setrecursionlimit(900)
+    try:
+        with pytest.raises(InvalidInput, match="RecursionError"):
+            read_task_file(path)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @pytest.mark.parametrize(
