@@ -245,7 +245,7 @@ async def deploy_game(
 async def deploy_game_once(
     connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
 ) -> GameDeployment:
-    """The deployment at `path` where it is there and stands on this chain, else a new one, written to `path`.
+    """The deployment at `path` where it stands on this chain; a new one, written to `path`, where none does.
     Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
     asked = {name: options[name] for name in ("token", "with_drand") if name in options}
     found = await find_game(connection, path, limits, **asked)
@@ -258,15 +258,38 @@ async def deploy_game_once(
 async def find_game(
     connection: Connection, path: Path, limits: DeploymentLimits, *, token: str = "", with_drand: bool = False
 ) -> GameDeployment | None:
-    """The deployment at `path`, None where it is not there or does not stand on this chain. Raises
-    InvalidInput where it is not the one that is asked for."""
+    """The deployment at `path`, None where no file is there, or its chain is this one and was begun anew:
+    then none of its contracts is there. Raises InvalidInput where the file is anything else than the
+    deployment that is asked for: it may be the only record of contracts that hold money."""
+    if not path.exists():
+        return None
     try:
         found = read_game_deployment(path)
-        await check_deployment(connection, found)
-    except InvalidInput:
+    except InvalidInput as error:
+        raise _refuse_to_replace(path, error.what, error.expected, error.actual) from error
+    chain_id = await connection.chain_id()
+    if chain_id != found.chain_id:
+        what = "the deployment file is another chain's"
+        raise _refuse_to_replace(path, what, f"chain id {chain_id}", f"chain id {found.chain_id}")
+    addresses = {**found.contracts(), "token": found.token}
+    missing = [name for name, address in addresses.items() if not await connection.code_at(address)]
+    if set(found.contracts()) <= set(missing):
         return None
+    if missing:
+        what, expected = "some contracts of the deployment file are not on this chain", "all or none"
+        raise _refuse_to_replace(path, what, expected, f"no code of {', '.join(missing)}")
     await _refuse_other(GameChain(connection, found, None), path, limits, token, with_drand)
     return found
+
+
+def _refuse_to_replace(path: Path, what: str, expected: object, actual: object) -> InvalidInput:
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=str(path),
+        remedy="Nothing was deployed. Name another file by --out, or move this one away if it is of no use.",
+    )
 
 
 async def _refuse_other(

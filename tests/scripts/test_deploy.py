@@ -111,6 +111,42 @@ async def test_a_second_run_says_that_it_changes_nothing_and_refuses_what_is_not
     assert (await chain.head()).number == before and placed.path.read_text() == text
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "actual"),
+    [
+        ('"chainId": 31337', '"chainId": 10', "chain id 31337", "chain id 10"),
+        ('"chainId"', '"chain"', "a GameDeployment in JSON", "chain"),
+        ("VOTES", "0x" + "11" * 20, "all or none", "no code of Votes"),
+    ],
+)
+async def test_a_file_that_is_no_deployment_on_this_chain_is_never_replaced(
+    placed: Placed, chain: GameChain, old: str, new: str, expected: str, actual: str
+) -> None:
+    """It may be the only record of contracts that hold money, on another chain."""
+    before = (await chain.head()).number
+    text = placed.path.read_text()
+    other = text.replace(old.replace("VOTES", placed.deployment.votes), new)
+    assert other != text
+    placed.path.write_text(other)
+    with pytest.raises(InvalidInput) as error:
+        await deploy_game_once(chain.connection, placed.key, placed.path, LIMITS_2S)
+    assert expected in str(error.value.expected) and actual in str(error.value.actual)
+    assert error.value.where == str(placed.path) and "--out" in error.value.remedy
+    assert (await chain.head()).number == before and placed.path.read_text() == other
+
+
+async def test_on_a_chain_that_was_begun_anew_the_contracts_are_deployed_again(
+    placed: Placed, tmp_path: Path
+) -> None:
+    """As at each start of the test network."""
+    async with run_anvil(0, tmp_path / "anew.log", block_time_s=0) as rpc_url:
+        connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
+        await give_coin(connection, key.address, GRANT_COIN_WEI)
+        made = await deploy_game_once(connection, key, placed.path, LIMITS_2S, report=lambda _: None)
+        await connection.close()
+    assert made != placed.deployment and read_game_deployment(placed.path) == made
+
+
 def test_an_error_of_a_deployment_is_told_in_four_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
