@@ -20,37 +20,39 @@ from protocol.adapters.blobs import (
     ROOT_BYTES,
     BlobRef,
     get_chunk_level,
+    open_leaves,
     refer_roots,
     refer_trace_tensor,
 )
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
-from protocol.compute.program.tensor_allocator import relax, view_mapped
+from protocol.compute.bounds.exact_fault import ClaimedLeaf
+from protocol.compute.digest import ByteTree
+from protocol.compute.program.tensor_allocator import SHOWN_TYPES, relax, view_mapped
 from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import Levels
-from protocol.spec.program import INDEX_ROLES, Program, leaf_bytes
+from protocol.spec.merkle import Levels, hash_leaf
+from protocol.spec.program import ELEMENT_BYTES, INDEX_ROLES, Program, Role, leaf_bytes
 
 FETCHED_BYTES = 1 << 30
 """of other nodes' tensors on disk at a time, unless told otherwise."""
-ELEMENT_BYTES = 4
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TraceBuffer:
-    """A buffer as a trace holds it: so many elements of 4 bytes (float32, or uint32 indices) in a tree with
-    leaves of `leaf_bytes`."""
+    """A buffer as a trace holds it: so many elements in a tree with leaves of `leaf_bytes`. role: says what
+    the elements are, float32, uint32 indices or quantized integers."""
 
     elements: int
     leaf_bytes: int
-    is_index: bool = False
+    role: Role = Role.TENSOR
 
     @property
     def size_bytes(self) -> int:
         """Without the padding of the last leaf."""
-        return ELEMENT_BYTES * self.elements
+        return ELEMENT_BYTES[self.role] * self.elements
 
     @property
     def leaf_count(self) -> int:
@@ -66,7 +68,7 @@ TraceLayout = Sequence[TraceBuffer]
 def describe_layout(program: Program) -> TraceLayout:
     """The buffers of a program as its traces hold them."""
     return [
-        TraceBuffer(buffer.size, leaf_bytes(program, number), buffer.role in INDEX_ROLES)
+        TraceBuffer(buffer.size, leaf_bytes(program, number), buffer.role)
         for number, buffer in enumerate(program.buffers)
     ]
 
@@ -90,8 +92,8 @@ class TraceKeeper:
         if self._roots.setdefault(number, root) != root:
             known = self._roots[number].hex()
             raise _misfit("a tensor of the trace has another root", known, root.hex(), number)
-        ref = refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes)
-        self._store.put_hashed(ref, data, get_chunk_level(levels))
+        ref = refer_trace_tensor(root, buffer.size_bytes, buffer.leaf_bytes)
+        self._store.put_hashed(ref, data, get_chunk_level(levels, ref.key.kind))
         relax()
 
     def finish(self) -> bytes:
@@ -104,10 +106,13 @@ class TraceKeeper:
 
 
 def load_buffer(store: BlobStore, root: bytes, buffer: TraceBuffer) -> Tensor:
-    """A buffer of a kept trace: flat float32, or int64 where it holds indices. Raises InvalidInput where it
-    is not in the store, EnvironmentFault where it is damaged."""
+    """A buffer of a kept trace: flat float32, int64 where it holds indices, int8, int16 or int32 where it
+    holds quantized values. Raises InvalidInput where it is not in the store, EnvironmentFault where it is
+    damaged."""
     mapped = store.open_map(_refer(root, buffer))
-    return _decode(mapped, buffer) if buffer.is_index else view_mapped(mapped)
+    if buffer.role in INDEX_ROLES:
+        return torch.from_numpy(np.frombuffer(mapped, dtype="<u4").astype(np.int64))
+    return view_mapped(mapped, SHOWN_TYPES.get(buffer.role, torch.float32))
 
 
 def _require_fit(layout: TraceLayout, number: int, data: bytes | memoryview, levels: Levels) -> None:
@@ -131,7 +136,7 @@ def _misfit(what: str, expected: object, actual: object, number: int) -> Invalid
 
 
 def _refer(root: bytes, buffer: TraceBuffer) -> BlobRef:
-    return refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes)
+    return refer_trace_tensor(root, buffer.size_bytes, buffer.leaf_bytes)
 
 
 # --- The challenger -----------------------------------------------------------------------------------------
@@ -157,7 +162,7 @@ class RemoteTrace:
         return _refer(self.roots[buffer], self.layout[buffer])
 
     async def fetch(self, buffer: int) -> Tensor:
-        """A whole buffer: flat float32, or int64 where it holds indices; it may hold anything. Raises
+        """A whole buffer, as `load_buffer` gives it; it may hold anything. Raises
         ProtocolFault, naming the claimant, where it delivers anything else, and EnvironmentFault where it
         does not deliver: then its leaves can be demanded on chain."""
         ref = self.refer(buffer)
@@ -170,6 +175,22 @@ class RemoteTrace:
                 self._fetched.move_to_end(ref)
                 self._evict(self.limit_bytes, keep=1)
             return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
+
+    async def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
+        """The first leaf of a buffer that differs from the own one, proven under the claimant's root. Fetches
+        the roots of its chunks and one chunk. Raises as `fetch` does."""
+        ref = self.refer(buffer)
+        roots = await self.client.fetch_chunk_roots(self.peer, ref)
+        mine = get_chunk_level(own.levels, ref.key.kind)
+        number = next(n for n, pair in enumerate(zip(roots, mine, strict=True)) if pair[0] != pair[1])
+        chunk = await self.client.fetch_chunk(self.peer, ref, number, roots[number])
+        self.received_bytes += len(chunk) + ROOT_BYTES * (len(roots) if len(roots) > 1 else 0)
+        first = number * ref.key.kind.chunk_leaves
+        leaves = range(first, min(first + ref.key.kind.chunk_leaves, self.layout[buffer].leaf_count))
+        for index, proof in zip(leaves, open_leaves(ref, roots, chunk, leaves), strict=True):
+            if hash_leaf(proof.data) != own.levels[0][index]:
+                return ClaimedLeaf(index, proof.data, proof.path)
+        raise AssertionError(f"chunk {number} of {ref.key} differs, and none of its leaves does")
 
     def evict(self) -> None:
         """Remove everything that was fetched; it can be fetched again."""
@@ -202,9 +223,3 @@ async def open_trace(
     roots = tuple(known.get(number, root) for number, root in enumerate(store.get_roots(trace_root)))
     received = 0 if is_here else ROOT_BYTES * len(layout)
     return RemoteTrace(store, client, peer, layout, roots, limit_bytes, received)
-
-
-def _decode(data: bytes | memoryview, buffer: TraceBuffer) -> Tensor:
-    if buffer.is_index:
-        return torch.from_numpy(np.frombuffer(data, dtype="<u4").astype(np.int64))
-    return torch.from_numpy(np.frombuffer(data, dtype="<f4").copy())

@@ -20,9 +20,10 @@ from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, ZERO_WORD
 
 ROOT_BYTES = 32
 CHUNK_DEPTH = 10
-CHUNK_LEAVES = 1 << CHUNK_DEPTH
 """1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
 one chunk of bandwidth, without them the whole blob."""
+TRACE_CHUNK_DEPTH = 5
+"""Of a trace a challenger often wants one leaf: it compares 32 leaves at a time by their root."""
 
 
 class BlobKind(Enum):
@@ -35,8 +36,8 @@ class BlobKind(Enum):
     DATASET = "dataset"
     """raw bytes of tokens; tree of 1,024-byte leaves"""
     TRACE_512 = "trace512"
-    """little-endian elements of 4 bytes, whatever they are: a number that is not finite is what a challenger
-    wants to see; tree of 512-byte leaves"""
+    """little-endian elements, whatever they are: a number that is not finite is what a challenger wants to
+    see; tree of 512-byte leaves"""
     TRACE_1024 = "trace1024"
     """the same in 1,024-byte leaves: a state before or after a step, finite or not"""
     TRACE_2048 = "trace2048"
@@ -51,6 +52,16 @@ class BlobKind(Enum):
     def leaf_bytes(self) -> int:
         """Bytes of a leaf."""
         return _LEAF_BYTES[self]
+
+    @property
+    def chunk_depth(self) -> int:
+        """Levels of a chunk's subtree."""
+        return TRACE_CHUNK_DEPTH if self in TRACE_KINDS else CHUNK_DEPTH
+
+    @property
+    def chunk_leaves(self) -> int:
+        """Leaves of a chunk."""
+        return 1 << self.chunk_depth
 
 
 _LEAF_BYTES = {
@@ -75,7 +86,6 @@ _UNITS = {
     BlobKind.TENSOR: 4,
     BlobKind.DELTA: DELTA_LEAF_BYTES,
     BlobKind.ROOTS: ROOT_BYTES,
-    **dict.fromkeys(TRACE_KINDS, 4),
 }
 
 
@@ -133,11 +143,11 @@ class BlobRef:
     @property
     def chunk_bytes(self) -> int:
         """Bytes of a whole chunk."""
-        return CHUNK_LEAVES * self.key.kind.leaf_bytes
+        return self.key.kind.chunk_leaves * self.key.kind.leaf_bytes
 
     @property
     def chunk_count(self) -> int:
-        """Subtrees of CHUNK_LEAVES leaves."""
+        """Subtrees that are judged one by one."""
         return -(-self.size_bytes // self.chunk_bytes)
 
     def locate_chunks(self, chunks: range) -> range:
@@ -172,9 +182,9 @@ def refer_state(header: StateHeader, parameter_count: int) -> tuple[BlobRef, Blo
     return weights, first_moment, refer_tensor(header.second_moment_root, parameter_count)
 
 
-def refer_trace_tensor(root: bytes, elements: int, leaf_bytes: int) -> BlobRef:
-    """The blob of a buffer of a trace: `elements` of 4 bytes in leaves of `leaf_bytes`."""
-    return BlobRef(BlobKey(get_trace_kind(leaf_bytes), root), 4 * elements)
+def refer_trace_tensor(root: bytes, size_bytes: int, leaf_bytes: int) -> BlobRef:
+    """The blob of a buffer of a trace, in leaves of `leaf_bytes`."""
+    return BlobRef(BlobKey(get_trace_kind(leaf_bytes), root), size_bytes)
 
 
 def refer_roots(trace_root: bytes, count: int) -> BlobRef:
@@ -206,7 +216,8 @@ class BlobVerifier:
         count = self._ref.chunk_count
         if len(self._announced) != count:
             self._fail("the list of chunk hashes has another length", count, len(self._announced))
-        self._require_root(fold_chunks(self._announced), "the chunk hashes do not fold to the root")
+        folded = fold_chunks(self._announced, self._ref.key.kind)
+        self._require_root(folded, "the chunk hashes do not fold to the root")
 
     def update(self, data: bytes) -> None:
         """Take the next bytes, of any length. Raises ProtocolFault at the first that cannot be right."""
@@ -226,11 +237,12 @@ class BlobVerifier:
         if self._pending:
             self._take_chunk(bytes(self._pending))
             self._pending.clear()
-        self._require_root(fold_chunks(self._chunk_roots), "the bytes do not match their root")
+        folded = fold_chunks(self._chunk_roots, self._ref.key.kind)
+        self._require_root(folded, "the bytes do not match their root")
 
     @property
     def chunk_roots(self) -> tuple[bytes, ...]:
-        """Roots of the subtrees of CHUNK_LEAVES leaves so far."""
+        """Roots of the chunks so far."""
         return tuple(self._chunk_roots)
 
     def _take_chunk(self, chunk: bytes) -> None:
@@ -246,7 +258,7 @@ class BlobVerifier:
     def _require_no_zero(self, chunk: bytes, index: int) -> None:
         roots = split_roots(chunk)
         if ZERO_WORD in roots:
-            place = index * CHUNK_LEAVES + roots.index(ZERO_WORD)
+            place = index * self._ref.key.kind.chunk_leaves + roots.index(ZERO_WORD)
             self._fail("a list of roots has a zero word", "a root", f"32 zero bytes as root {place}")
 
     def _require_root(self, root: bytes, what: str) -> None:
@@ -284,12 +296,12 @@ def require_finite(ref: BlobRef, data: bytes | memoryview, first_chunk: int = 0,
 
 def hash_chunk(chunk: bytes, ref: BlobRef) -> bytes:
     """Root of the subtree over one chunk (the last of a blob may be shorter): lifted with zero padding to
-    CHUNK_DEPTH where the blob has several chunks, else the root of the whole tree."""
+    the depth of chunks where the blob has several, else the root of the whole tree."""
     leaves = split_roots(chunk) if ref.key.kind is BlobKind.ROOTS else _hash_leaves(chunk, ref)
     root = merkle.compute_root(leaves)
     if ref.chunk_count == 1:
         return root
-    for level in range(merkle.compute_depth(len(leaves)), CHUNK_DEPTH):
+    for level in range(merkle.compute_depth(len(leaves)), ref.key.kind.chunk_depth):
         root = merkle.hash_node(root, _EMPTY_SUBTREES[level])
     return root
 
@@ -306,14 +318,14 @@ def split_roots(data: bytes) -> list[bytes]:
     return [data[start : start + ROOT_BYTES] for start in range(0, len(data), ROOT_BYTES)]
 
 
-def get_chunk_level(levels: merkle.Levels) -> list[bytes]:
-    """The roots of a tree's subtrees of CHUNK_LEAVES leaves."""
-    return levels[min(CHUNK_DEPTH, len(levels) - 1)]
+def get_chunk_level(levels: merkle.Levels, kind: BlobKind) -> list[bytes]:
+    """The roots of the chunks of a tree over a blob of this kind."""
+    return levels[min(kind.chunk_depth, len(levels) - 1)]
 
 
-def fold_chunks(chunk_roots: Sequence[bytes]) -> bytes:
-    """Root of the tree whose subtrees at CHUNK_DEPTH are `chunk_roots` (at least one)."""
-    return merkle.stack_levels(chunk_roots, _EMPTY_SUBTREES[CHUNK_DEPTH])[-1][0]
+def fold_chunks(chunk_roots: Sequence[bytes], kind: BlobKind) -> bytes:
+    """Root of the tree over a blob of this kind whose chunks have these roots (at least one)."""
+    return merkle.stack_levels(chunk_roots, _EMPTY_SUBTREES[kind.chunk_depth])[-1][0]
 
 
 def open_leaves(
@@ -321,14 +333,15 @@ def open_leaves(
 ) -> Iterator[LeafProof]:
     """Leaves of one chunk, padding included, with their paths, from the chunk and the roots of all: nothing
     is judged here."""
-    size, padding = ref.key.kind.leaf_bytes, _EMPTY_SUBTREES[CHUNK_DEPTH]
+    kind = ref.key.kind
+    size, padding = kind.leaf_bytes, _EMPTY_SUBTREES[kind.chunk_depth]
     levels = merkle.compute_levels(_hash_leaves(chunk, ref))
     above = merkle.stack_levels(chunk_roots, padding)
     for index in indices:
-        number, within = divmod(index, CHUNK_LEAVES)
+        number, within = divmod(index, kind.chunk_leaves)
         path = merkle.compute_path(levels, within)
         if len(chunk_roots) > 1:
-            path += _EMPTY_SUBTREES[len(path) : CHUNK_DEPTH]
+            path += _EMPTY_SUBTREES[len(path) : kind.chunk_depth]
             path += merkle.compute_path(above, number, padding)
         leaf = chunk[within * size : (within + 1) * size]
         yield LeafProof(leaf.ljust(size, b"\0"), tuple(path))

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from protocol.adapters.blobs import (
-    CHUNK_LEAVES,
     ROOT_BYTES,
     BlobKey,
     BlobKind,
@@ -87,15 +86,15 @@ class BlobStore:
     def put_hashed(self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes]) -> BlobRef:
         """Keep bytes whose tree the caller has just built, without hashing them a second time.
 
-        Only two things are checked: that `chunk_roots` (its subtrees of CHUNK_LEAVES leaves) fold to the
+        Only two things are checked: that `chunk_roots` (of its chunks) fold to the
         root, and that a tensor is finite. `get` judges the bytes when they are read. `open_map` does not, as
         long as this process remembers the file. Raises InvalidInput where a check fails, EnvironmentFault on
         a full disk."""
-        if len(data) != ref.size_bytes or fold_chunks(chunk_roots) != ref.key.root:
+        if len(data) != ref.size_bytes or fold_chunks(chunk_roots, ref.key.kind) != ref.key.root:
             raise InvalidInput(
                 what="these bytes do not belong to this address",
                 expected=f"{ref.size_bytes} bytes under {ref.key}",
-                actual=f"{len(data)} bytes under {fold_chunks(chunk_roots).hex()}",
+                actual=f"{len(data)} bytes under {fold_chunks(chunk_roots, ref.key.kind).hex()}",
                 remedy="Hash and store the same bytes.",
             )
         with _blame_caller():
@@ -178,8 +177,9 @@ class BlobStore:
         and all of the blob only where its chunk roots are lost. Raises as `get` does; InvalidInput where
         there is no such leaf."""
         found: dict[int, LeafProof] = {}
-        for chunk in {index // CHUNK_LEAVES for index in indices}:
-            inside = [index for index in indices if index // CHUNK_LEAVES == chunk]
+        leaves = ref.key.kind.chunk_leaves
+        for chunk in {index // leaves for index in indices}:
+            inside = [index for index in indices if index // leaves == chunk]
             found.update(zip(inside, self._open_chunk(ref, chunk, inside), strict=True))
         return [found[index] for index in indices]
 

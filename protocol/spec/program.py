@@ -257,6 +257,11 @@ def leaf_bytes(program: Program, buffer: int) -> int:
     return min(4 * program.chunk_terms, MAX_TRACE_LEAF_BYTES)
 
 
+def leaf_elements(program: Program, buffer: int) -> int:
+    """Elements in a leaf of this buffer's tree."""
+    return leaf_bytes(program, buffer) // ELEMENT_BYTES[program.buffers[buffer].role]
+
+
 def get_constant_roots(program: Program) -> dict[int, bytes]:
     """By number of the buffer: the roots of a trace that every node knows before the step is run."""
     return {

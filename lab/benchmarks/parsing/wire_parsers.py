@@ -235,7 +235,7 @@ def refer_roots() -> tuple[bytes, BlobRef]:
 def refer_chunks() -> tuple[bytes, BlobRef]:
     """Hashes of three chunks, and the blob that they would be of."""
     roots = [sha256(bytes([n])).digest() for n in range(3)]
-    key = BlobKey(BlobKind.TENSOR, fold_chunks(roots))
+    key = BlobKey(BlobKind.TENSOR, fold_chunks(roots, BlobKind.TENSOR))
     chunk = BlobRef(key, 4).chunk_bytes
     return b"".join(roots), BlobRef(key, 3 * chunk)
 

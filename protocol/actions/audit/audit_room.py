@@ -51,7 +51,7 @@ class StateShelf:
         """Put the tensors of a hashed state into the store."""
         tensors = (trees.weights, trees.first_moment, trees.second_moment)
         for ref, tree in zip(self.refer(trees.header), tensors, strict=True):
-            self.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels))
+            self.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, ref.key.kind))
             relax()
 
     def load(self, header: StateHeader) -> TrainingState:

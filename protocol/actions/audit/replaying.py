@@ -24,8 +24,6 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from protocol.actions.audit.audit_messages import (
     SEAL,
     EndShown,
@@ -53,7 +51,7 @@ from protocol.spec.game.auditing import (
     find_last_merged,
     may_say_unserved,
 )
-from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
+from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
 from protocol.spec.statements import COMPARED, Vote, VoteWord, compute_carried_root
 
 
@@ -70,15 +68,13 @@ def judge_ends(
     is_exact: bool,
 ) -> Finding | None:  # fmt: skip
     """REJECT_STATE where the claim's end lies beyond the limits from the own one, both in the store; None
-    inside. Ends with one root are one state, whatever is in them. place: round and segment."""
+    inside. Ends with one root are one state, whatever is in them. In an exact task any other end is beyond,
+    and is not looked at: no ask is about the leaf that is named. place: round and segment."""
     if compute_state_root(own) == compute_state_root(end):
         return None
-    if (own.local_step, own.global_step) != (end.local_step, end.global_step):
+    if is_exact or (own.local_step, own.global_step) != (end.local_step, end.global_step):
         return Finding(VoteWord.REJECT_STATE)
     claimed, replayed = shelf.open(end), shelf.open(own)
-    if is_exact:
-        pairs = zip(claimed.tensors, replayed.tensors, strict=True)
-        return Finding(VoteWord.REJECT_STATE, min(_find_difference(*pair) for pair in pairs))
     verdict = judge_state(claimed, replayed, about.get_rate_sum(*place), about.limits)
     return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
 
@@ -131,18 +127,6 @@ def _is_encoded(before: StoredTensor, after: StoredTensor, delta: memoryview, st
     return bytes(delta[first : first + len(expected)]) == expected
 
 
-def _find_difference(claimed: StoredTensor, replayed: StoredTensor) -> int:
-    """The first leaf in which two tensors differ; one behind the last where they do not."""
-    theirs, mine = (np.frombuffer(one.mapped, np.uint8) for one in (claimed, replayed))
-    for start in range(0, len(mine), 4 * PART_ELEMENTS):
-        differing = np.flatnonzero(
-            theirs[start : start + 4 * PART_ELEMENTS] != mine[start : start + 4 * PART_ELEMENTS]
-        )
-        if differing.size:
-            return (start + int(differing[0])) // LEAF_BYTES
-    return 1 << 62
-
-
 END_FORM = make_form(EndShown)
 
 
@@ -177,13 +161,13 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
 
 
 async def _fetch_ends(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown) -> None:
-    """Have the end state, the final weights and the pseudo-gradient in the store. Raises ProtocolFault or
-    EnvironmentFault; then the seal was handed in again: a solver that was restarted has forgotten to whom it
-    shows what."""
+    """Have the end state, the final weights and the pseudo-gradient in the store; no end state of an exact
+    task, whose root says all. Raises ProtocolFault or EnvironmentFault; then the seal was handed in again: a
+    solver that was restarted has forgotten to whom it shows what."""
     peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
     hold(room, drawn, ends.end.header, ends.last.header)
     try:
-        if ends.end.header != made.own_end:
+        if ends.end.header != made.own_end and not room.get_game().terms.is_exact:
             await room.states.fetch(room.client, peers, ends.end.header)
         await room.client.fetch_from_any(peers, refer_tensor(ends.last.header.weights_root, count))
         await room.client.fetch_from_any(peers, refer_delta(ends.work.delta_root, count))

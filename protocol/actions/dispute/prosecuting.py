@@ -25,8 +25,9 @@ from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_state, has_state, keep_state, load_state
 from protocol.actions.traces import RemoteTrace, TraceLayout, describe_layout, open_trace
 from protocol.adapters.wire.session import Peer
+from protocol.compute.bounds.exact_fault import ClaimedLeaf, ClaimedRoots, ExactFaultFinder
 from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault, OperationFault, prove_node
-from protocol.compute.digest import build_byte_tree
+from protocol.compute.digest import ByteTree, build_byte_tree
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import (
     BuiltProgram,
@@ -39,7 +40,7 @@ from protocol.spec.drawing import draw_sample_start
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.game.inner_dispute import LEAVES_MAX, DemandedLeaf, DisputeStage, InnerDispute, PostedTrace
 from protocol.spec.merkle import compute_path
-from protocol.spec.params import LEAF_BYTES
+from protocol.spec.params import LEAF_BYTES, PRODUCT_BITS
 from protocol.spec.program import INPUTS, Program, Role, get_constant_roots
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 
@@ -216,10 +217,21 @@ async def _search_remote(
             withheld.append(buffer)
             raise
 
+    def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
+        """The first leaf of a buffer that differs from the own one, for the searching thread."""
+        finding = wait_for(party, until, remote.find_leaf(buffer, own))
+        try:
+            return asyncio.run_coroutine_threadsafe(finding, loop).result()
+        except (ProtocolFault, EnvironmentFault):
+            withheld.append(buffer)
+            raise
+
     batch = get_batches(party, dispute.statement.round, dispute.statement.slot)(
         get_inner_step(party, dispute)
     )
-    search = partial(_search, party, built, start, batch, ClaimedTrace(remote.roots, watch))
+    is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
+    claimed = ClaimedRoots(remote.roots, find_leaf) if is_exact else ClaimedTrace(remote.roots, watch)
+    search = partial(_search, party, built, start, batch, claimed)
     return await loop.run_in_executor(party.task.cases.searchers, search)
 
 
@@ -259,11 +271,17 @@ async def open_remote(party: Party, built: BuiltProgram, peer: Peer, trace: Post
 
 
 def _search(
-    party: Party, built: BuiltProgram, start: TrainingState, batch: Batch, claimed: ClaimedTrace
+    party: Party,
+    built: BuiltProgram,
+    start: TrainingState,
+    batch: Batch,
+    claimed: ClaimedTrace | ClaimedRoots,
 ) -> OperationFault | InputFault | None:
     training = party.task.spec.training
     scalars = compute_scalars(training, start.local_step, start.global_step)
     vectors = (start.weights, start.first_moment, start.second_moment)
+    if isinstance(claimed, ClaimedRoots):
+        return ExactFaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
     return FaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
 
 

@@ -109,7 +109,7 @@ def show_trace(party: Party, dispute: InnerDispute, traced: TracedStep) -> None:
     keys = {BlobKey(BlobKind.ROOTS, traced.tree.root)}
     for number, (root, buffer) in enumerate(zip(traced.tree.roots, layout, strict=True)):
         if number not in constants:
-            keys.add(refer_trace_tensor(root, buffer.elements, buffer.leaf_bytes).key)
+            keys.add(refer_trace_tensor(root, buffer.size_bytes, buffer.leaf_bytes).key)
     party.task.cases.shown["trace", dispute.name] = frozenset(keys) | list_keys([traced.start, traced.end])
 
 

@@ -18,7 +18,7 @@ def keep_state(party: Party, state: TrainingState) -> StateHeader:
     trees = build_state_trees(state)
     refs = refer_state(trees.header, party.task.spec.terms.parameter_count)
     for ref, tree in zip(refs, (trees.weights, trees.first_moment, trees.second_moment), strict=True):
-        party.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels))
+        party.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, ref.key.kind))
         relax()
     return trees.header
 

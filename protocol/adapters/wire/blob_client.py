@@ -4,14 +4,14 @@ Each byte is judged while it streams, and a broken connection is resumed where i
 wrong bytes is not asked again: that error is evidence.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
 
-from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, split_roots
+from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, hash_chunk, split_roots
 from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
@@ -93,6 +93,34 @@ class BlobClient:
             await self._session.try_often(act, lambda: writer.received_bytes, attempts)
             return writer.commit()
 
+    async def fetch_chunk_roots(self, peer: Peer, ref: BlobRef) -> tuple[bytes, ...]:
+        """The roots of a blob's chunks, which fold to its root. They are no evidence of what is below them.
+        Raises as fetch does."""
+        if ref.chunk_count == 1:
+            return (ref.key.root,)
+        roots = await self._fetch_chunk_roots(peer, ref, None)
+        BlobVerifier(ref, source=str(peer), chunk_roots=roots)
+        return roots
+
+    async def fetch_chunk(self, peer: Peer, ref: BlobRef, number: int, root: bytes) -> bytes:
+        """The bytes of one chunk, whose root is known; nothing is stored. Raises as fetch does."""
+        place = ref.locate_chunks(range(number, number + 1))
+        pieces = bytearray()
+
+        async def read() -> bytes:
+            """Ask for what is still missing."""
+            left = range(place.start + len(pieces), place.stop)
+            async for piece in self._stream_range(peer, ref, left):
+                pieces.extend(piece)
+            return bytes(pieces)
+
+        chunk = await self._session.try_often(read, lambda: len(pieces))
+        found = hash_chunk(chunk, ref)
+        if found != root:
+            path = conventions.format_path(conventions.BLOB, ref.key)
+            raise blame(peer, path, "a chunk does not match its hash", root.hex(), found.hex())
+        return chunk
+
     def get_silence(self, peer: Peer) -> float:
         """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""
         return self._session.get_silence(peer)
@@ -137,10 +165,11 @@ class BlobClient:
         return body
 
     async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
-        path, left = (
-            conventions.format_path(conventions.BLOB, ref.key),
-            range(ref.size_bytes)[sink.received_bytes :],
-        )
+        async for piece in self._stream_range(peer, ref, range(ref.size_bytes)[sink.received_bytes :]):
+            sink.write(piece)
+
+    async def _stream_range(self, peer: Peer, ref: BlobRef, left: range) -> AsyncIterator[bytes]:
+        path = conventions.format_path(conventions.BLOB, ref.key)
         if not left:  # The last connection broke after the last byte.
             return
         headers = self._signer.sign("GET", path, peer.account)
@@ -150,7 +179,7 @@ class BlobClient:
         async with self._session.get(peer, path, headers, len(left)) as response:
             _require_body(response, peer, path, 206 if is_partial else 200, len(left))
             async for piece in response.content.iter_chunked(READ_BYTES):
-                sink.write(piece)
+                yield piece
 
 
 def _require_body(

@@ -32,6 +32,7 @@ from protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
 from protocol.compute.bounds.sum_bounds import SUM_CHECKS
 from protocol.compute.bounds.suspects import Check, Claim, unravel
 from protocol.compute.program.contiguous import MakeView, look
+from protocol.compute.program.tensor_allocator import SHOWN_TYPES
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program
 from protocol.spec.referee import FORMATS, NumericFormat
@@ -177,7 +178,7 @@ def fetch_buffer(program: Program, get: Provider, number: int) -> Tensor:
     """What the provider gives for a buffer, contiguous. Raises InvalidInput where that is not the program's:
     another size or type."""
     entry, tensor = program.buffers[number], get(number)
-    dtype = torch.int64 if entry.role in INDEX_ROLES else torch.float32
+    dtype = torch.int64 if entry.role in INDEX_ROLES else SHOWN_TYPES.get(entry.role, torch.float32)
     if tensor.shape != (entry.size,) or tensor.dtype != dtype:
         raise InvalidInput(
             what="a tensor of the trace is not the program's",

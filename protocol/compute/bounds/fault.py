@@ -40,7 +40,7 @@ from protocol.spec.program import (
     Operation,
     Program,
     Role,
-    leaf_bytes,
+    leaf_elements,
     locate,
     unravel,
 )
@@ -87,7 +87,7 @@ def open_element(tree: TraceTree, runs: Sequence[tuple[int, int, int]]) -> bytes
 def open_demanded(tree: TraceTree, node: int, place: int, leaf_index: int) -> BufferOpening:
     """One leaf of the buffer at a place of a node: 0 its output, 1 and up its operands."""
     buffer = find_buffer(tree.program, node, place)
-    elements = leaf_bytes(tree.program, buffer) // 4
+    elements = leaf_elements(tree.program, buffer)
     first = leaf_index * elements
     return open_buffer(tree, buffer, first, min(elements, tree.program.buffers[buffer].size - first))
 
@@ -174,7 +174,7 @@ class FaultFinder:
     ) -> dict[int, Tensor | None]:
         """Numbers of the buffers whose root is not that of the own run, in order; nothing is fetched yet."""
         if len(roots) != len(self.program.buffers):
-            raise _refuse("a trace of another program", len(self.program.buffers), len(roots), "roots")
+            raise refuse_trace("a trace of another program", len(self.program.buffers), len(roots), "roots")
         written: dict[int, list[int]] = {}
         for buffer, lifetime in self._lifetimes.items():
             written.setdefault(lifetime.written, []).append(buffer)
@@ -184,7 +184,7 @@ class FaultFinder:
             different |= {b for b in (*due, *written.get(number, ())) if self._own_root(b) != roots[b]}
         for buffer in range(len(STATE_INPUTS)):
             if buffer in different:
-                raise _refuse(
+                raise refuse_trace(
                     "a trace from another state", "the start state's root", roots[buffer].hex(), buffer
                 )
         return dict.fromkeys(sorted(different))
@@ -249,7 +249,9 @@ def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFau
     """The proof for one element of node `number`. Raises InvalidInput for no such element."""
     node = trace.program.nodes[number]
     if not 0 <= element < node.elements:
-        raise _refuse("the node has no such element", f"0 to {node.elements - 1}", element, f"node {number}")
+        raise refuse_trace(
+            "the node has no such element", f"0 to {node.elements - 1}", element, f"node {number}"
+        )
     output = node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1
     runs = [output, *iterate_runs(node, element, trace.get)]
     return OperationFault(prove_node(trace.program, number), element, open_element(trace, runs))
@@ -272,7 +274,8 @@ def iterate_runs(node: Node, element: int, get: Provider) -> Iterator[tuple[int,
         yield operand.buffer, start, node.terms if is_moving else 1
 
 
-def _refuse(what: str, expected: object, actual: object, where: object) -> InvalidInput:
+def refuse_trace(what: str, expected: object, actual: object, where: object) -> InvalidInput:
+    """The error for a trace that is not what the dispute is about."""
     return InvalidInput(
         what=what,
         expected=expected,

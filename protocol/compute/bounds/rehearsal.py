@@ -30,9 +30,19 @@ from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.drawing import draw_uniform
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.float32 import is_finite, pack_bits, round_to_bits, unpack_bits
+from protocol.spec.float32 import is_finite, round_to_bits
 from protocol.spec.merkle import compute_levels, fold_path, hash_leaf
-from protocol.spec.program import Operation, Program, leaf_bytes, locate, unravel
+from protocol.spec.params import PRODUCT_BITS
+from protocol.spec.program import (
+    ELEMENT_BYTES,
+    INTEGER_ROLES,
+    Operation,
+    Program,
+    leaf_bytes,
+    leaf_elements,
+    locate,
+    unravel,
+)
 from protocol.spec.referee import Judgement, judge_element
 
 CANDIDATES = 4
@@ -81,11 +91,13 @@ class Excerpt(TraceTree):
         return self.runs[buffer, first_element, count]
 
     def read(self, run: Run) -> dict[tuple[int, int], int]:
-        """The bits of a kept run's elements, by buffer and element."""
+        """The bits of a kept run's elements, or its quantized values, by buffer and element."""
         buffer, first, count = run
-        bits = unpack_bits(self.open_run(*run)[0])
-        skipped = first % (leaf_bytes(self.program, buffer) // 4)
-        return {(buffer, first + i): bits[skipped + i] for i in range(count)}
+        role, data = self.program.buffers[buffer].role, self.open_run(*run)[0]
+        width, skipped = ELEMENT_BYTES[role], first % leaf_elements(self.program, buffer)
+        pieces = (data[width * n : width * (n + 1)] for n in range(skipped, skipped + count))
+        values = [int.from_bytes(one, "little", signed=role in INTEGER_ROLES) for one in pieces]
+        return {(buffer, first + n): value for n, value in enumerate(values)}
 
 
 def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes) -> Rehearsal:
@@ -135,10 +147,12 @@ def _find_output(program: Program, number: int, element: int) -> Run:
 
 # --- Tracing ------------------------------------------------------------------------------------------------
 def _trace(built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeric_format: str) -> Excerpt:
-    """Run the step once. Raises EnvironmentFault at the first node with an element outside its bound."""
+    """Run the step once. Raises EnvironmentFault at the first node with an element outside its bound. Exact
+    programs have no bounds: there the drawn elements are compared with the specification."""
     program = built.program
     interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=numeric_format)
-    checker, keeper = TraceChecker(program, numeric_format), _Keeper(program, runs)
+    is_bounded, keeper = numeric_format not in PRODUCT_BITS, _Keeper(program, runs)
+    checker = TraceChecker(program, numeric_format) if is_bounded else None
     known = {**dict(enumerate(inputs)), **built.constants}
     for buffer in known.keys() & keeper.wanted.keys():
         keeper.keep(buffer, known[buffer])
@@ -147,8 +161,9 @@ def _trace(built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeri
         written[lifetimes[buffer].written].append(buffer)
     weights, first, second, tokens, labels, scalars = inputs
     for number in interpreter.iterate((weights, first, second), tokens, labels, scalars):
-        for fault in checker.check(interpreter.tensors.__getitem__, range(number, number + 1)).faults:
-            raise _refuse(fault)
+        if checker is not None:
+            for fault in checker.check(interpreter.tensors.__getitem__, range(number, number + 1)).faults:
+                raise _refuse(fault)
         for buffer in written.get(number, ()):
             keeper.keep(buffer, interpreter.tensors[buffer])
     return Excerpt(program, compute_levels(keeper.roots), inputs.__getitem__, keeper.opened)
@@ -168,7 +183,7 @@ class _Keeper:
     def keep(self, buffer: int, tensor: Tensor) -> None:
         """All of a buffer has been computed."""
         tree = build_buffer_tree(self._program, lambda _: tensor, buffer)
-        self.roots[buffer], elements = tree.root, tree.leaf_bytes // 4
+        self.roots[buffer], elements = tree.root, leaf_elements(self._program, buffer)
         for _, first, count in self.wanted[buffer]:
             opened = tree.open_run(first // elements, (first + count - 1) // elements)
             self.opened[buffer, first, count] = opened
@@ -222,6 +237,8 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
     honest = judge(values[output[:2]])
     if honest.is_fault:
         raise _refuse(Fault(number, node.operation, element, _measure(honest)))
+    if numeric_format in PRODUCT_BITS:
+        return values[output[:2]] ^ 1
     wrong = _choose_wrong(honest)
     return wrong if is_finite(wrong) and judge(wrong).is_fault else None
 
@@ -243,8 +260,10 @@ def _spoil(excerpt: Excerpt, output: Run, bits: int) -> Excerpt:
     differ."""
     buffer, first, _ = output
     leaves, path = excerpt.open_run(*output)
-    index, place = divmod(4 * first, leaf_bytes(excerpt.program, buffer))
-    spoiled = leaves[:place] + pack_bits([bits]) + leaves[place + 4 :]
+    width = ELEMENT_BYTES[excerpt.program.buffers[buffer].role]
+    index, place = divmod(width * first, leaf_bytes(excerpt.program, buffer))
+    element = (bits % (1 << 8 * width)).to_bytes(width, "little")
+    spoiled = leaves[:place] + element + leaves[place + width :]
     roots = list(excerpt.roots)
     roots[buffer] = fold_path(hash_leaf(spoiled), index, path)
     runs = {**excerpt.runs, output: (spoiled, path)}

@@ -31,8 +31,16 @@ from protocol.compute.program.step import Batch, GetBatch, TrainingState, comput
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
+from protocol.spec.exact import NAN
 from protocol.spec.merkle import Levels, compute_levels, compute_path
-from protocol.spec.program import INDEX_ROLES, INPUTS, Program, get_constant_roots, leaf_bytes
+from protocol.spec.program import (
+    INDEX_ROLES,
+    INPUTS,
+    Program,
+    get_constant_roots,
+    leaf_bytes,
+    leaf_elements,
+)
 
 INDEX_LIMIT = 1 << 32
 """Indices are uint32 in trees."""
@@ -82,17 +90,19 @@ class TraceTree:
                 where=f"buffer {buffer}",
                 remedy="Record the step again, and keep all of it.",
             )
-        elements = tree.leaf_bytes // 4
+        elements = leaf_elements(self.program, buffer)
         return tree.open_run(first_element // elements, (first_element + count - 1) // elements)
 
 
 def build_buffer_tree(program: Program, get: Provider, number: int) -> ByteTree:
-    """The tree of one buffer, in its own leaves; indices as uint32. Raises InvalidInput where the tensor is
-    not the program's."""
+    """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact.NAN`. Raises
+    InvalidInput where the tensor is not the program's."""
     tensor = fetch_buffer(program, get, number)
     if program.buffers[number].role in INDEX_ROLES:
         require_index(tensor, INDEX_LIMIT)
         tensor = _take_low_halves(tensor)
+    elif tensor.dtype == torch.float32 and bool((is_nan := tensor.isnan()).any()):
+        tensor = tensor.view(torch.int32).masked_fill(is_nan, NAN)
     return build_byte_tree(tensor_bytes(tensor), leaf_bytes(program, number))
 
 

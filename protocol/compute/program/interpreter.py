@@ -23,7 +23,7 @@ from protocol.compute.program.tensor_allocator import (
     Lifetime,
     allocate,
     compute_lifetimes,
-    count_words,
+    cut_arena,
     join_lifetimes,
     lay_out_apart,
     plan_memory,
@@ -53,9 +53,6 @@ _WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_
 Keep = Callable[[int, Tensor], None]
 """(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
 kept."""
-MEMORY_TYPES = {Role.INTEGER8: torch.int8, Role.INTEGER16: torch.int8, Role.INTEGER32: torch.int32}
-PLANES = {Role.INTEGER16: 2}
-"""How quantized values lie in memory (`exact_kernels.py`)."""
 EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
 OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 
@@ -117,10 +114,7 @@ class Interpreter:
             offsets, total = plan_memory(self._folded, internal, blocks=blocks, lifetimes=lifetimes)
         arena = allocate(total)
         for number, offset in offsets.items():
-            buffer = self.program.buffers[number]
-            words = arena[offset : offset + count_words(buffer)]
-            dtype = MEMORY_TYPES.get(buffer.role, torch.float32)
-            self._storages[number] = words.view(dtype)[: buffer.size * PLANES.get(buffer.role, 1)]
+            self._storages[number] = cut_arena(arena, offset, self.program.buffers[number])
         self.arena_bytes = 4 * total
 
     def _compute_lifetimes(self) -> dict[int, Lifetime]:

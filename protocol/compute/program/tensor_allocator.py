@@ -17,7 +17,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program
+from protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program, Role
 
 LARGE_BYTES = 1 << 20
 """What is smaller always lies in memory."""
@@ -146,6 +146,20 @@ def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, 
     """As `plan_memory`, but no two tensors ever share memory."""
     sizes = [_align(count_words(program.buffers[buffer])) for buffer in internal]
     return dict(zip(internal, accumulate(sizes, initial=0), strict=False)), sum(sizes)
+
+
+SHOWN_TYPES = {Role.INTEGER8: torch.int8, Role.INTEGER16: torch.int16, Role.INTEGER32: torch.int32}
+"""Quantized values as traces have them."""
+_MEMORY_TYPES = {**SHOWN_TYPES, Role.INTEGER16: torch.int8}
+"""As they lie in an arena: of 15 bits two planes of bytes (`exact_kernels.py`)."""
+_PLANES = {Role.INTEGER16: 2}
+
+
+def cut_arena(arena: Tensor, offset: int, buffer: Buffer) -> Tensor:
+    """The memory of a tensor that lies at an offset of a flat float32 arena."""
+    words = arena[offset : offset + count_words(buffer)]
+    dtype = _MEMORY_TYPES.get(buffer.role, torch.float32)
+    return words.view(dtype)[: buffer.size * _PLANES.get(buffer.role, 1)]
 
 
 def count_words(buffer: Buffer) -> int:

@@ -28,7 +28,7 @@ def vector() -> torch.Tensor:
 def put(store: BlobStore, vector: torch.Tensor) -> BlobRef:
     tree = build_byte_tree(tensor_bytes(vector))
     ref = refer_tensor(tree.root, vector.numel())
-    return store.put_hashed(ref, tree.data, get_chunk_level(tree.levels))
+    return store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, ref.key.kind))
 
 
 def test_load_tensor_has_the_bits_that_were_kept(store: BlobStore, vector: torch.Tensor) -> None:

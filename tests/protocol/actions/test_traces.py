@@ -18,14 +18,16 @@ from protocol.actions.traces import (
 )
 from protocol.adapters.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_trace_tensor
 from protocol.adapters.store import BlobStore
+from protocol.compute.digest import build_byte_tree, tensor_bytes
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Role
 from tests.protocol.adapters.parties import Party, compute_levels
 from tests.protocol.spec.game.world import make_word
 
 LAYOUT = (
     TraceBuffer(300, 1024),
-    TraceBuffer(33, 2048, is_index=True),
+    TraceBuffer(33, 2048, Role.TOKENS),
     TraceBuffer(100, 1024),
     TraceBuffer(3 * 512 * 1024 + 5, 2048),
     TraceBuffer(700, 2048),
@@ -78,7 +80,9 @@ def is_whole(store: BlobStore, trace_root: bytes) -> bool:
     roots = store.get_roots(trace_root)
     if len(roots) != len(LAYOUT):
         return False
-    refs = (refer_trace_tensor(root, b.elements, b.leaf_bytes) for root, b in zip(roots, LAYOUT, strict=True))
+    refs = (
+        refer_trace_tensor(root, b.size_bytes, b.leaf_bytes) for root, b in zip(roots, LAYOUT, strict=True)
+    )
     return all(store.has(ref) for number, ref in enumerate(refs) if number not in CONSTANTS)
 
 
@@ -110,7 +114,7 @@ async def look(
 def is_same(found: torch.Tensor, number: int, start: int = 0, stop: int | None = None) -> bool:
     """Bit for bit."""
     expected = np.frombuffer(make_bytes(number), dtype="<u4")[start:stop]
-    bits = found.numpy() if LAYOUT[number].is_index else found.numpy().view("<u4")
+    bits = found.numpy() if LAYOUT[number].role in INDEX_ROLES else found.numpy().view("<u4")
     return np.array_equal(bits.astype(np.int64), expected.astype(np.int64))
 
 
@@ -120,7 +124,7 @@ def test_keep_trace_keeps_each_tensor_and_the_list_of_roots(store: BlobStore) ->
     assert trace_root == merkle.compute_root(list_roots()) and is_whole(store, trace_root)
     assert store.get_roots(trace_root) == list_roots()
     for number, root in enumerate(list_roots()):
-        ref = refer_trace_tensor(root, LAYOUT[number].elements, LAYOUT[number].leaf_bytes)
+        ref = refer_trace_tensor(root, LAYOUT[number].size_bytes, LAYOUT[number].leaf_bytes)
         assert store.has(ref) is (number != CONSTANT)
         assert number == CONSTANT or store.get(ref) == make_bytes(number)
 
@@ -193,7 +197,7 @@ async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, c
         for number in (0, 1, WIDE, 4, 5):
             found = await trace.fetch(number)
             assert is_same(found, number)
-            assert found.dtype == (torch.int64 if LAYOUT[number].is_index else torch.float32)
+            assert found.dtype == (torch.int64 if LAYOUT[number].role in INDEX_ROLES else torch.float32)
             received += LAYOUT[number].size_bytes
             assert trace.received_bytes == received
         await trace.fetch(WIDE)
@@ -256,3 +260,35 @@ async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
             await trace.fetch(WIDE)
         assert claimant.account in caught.value.culprit
         assert not challenger.store.has(trace.refer(WIDE)) and is_same(await trace.fetch(4), 4)
+
+
+# --- One leaf that differs ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(("number", "element"), [(0, 299), (3, 5), (3, 3 * 512 * 1024 + 4), (4, 600)])
+async def test_a_leaf_that_differs_is_found_by_hashes_and_fetched_alone(
+    claimant: Party, challenger: Party, number: int, element: int
+) -> None:
+    trace_root, buffer = keep(claimant.store), LAYOUT[number]
+    own = bytearray(make_bytes(number))
+    own[4 * element] ^= 1
+    tree = build_byte_tree(bytes(own), buffer.leaf_bytes)
+    async with look(claimant, challenger, trace_root) as remote:
+        before = remote.received_bytes
+        leaf = await remote.find_leaf(number, tree)
+        received, root = remote.received_bytes - before, remote.roots[number]
+    assert leaf.index == 4 * element // buffer.leaf_bytes
+    whole = make_bytes(number)[leaf.index * buffer.leaf_bytes :][: buffer.leaf_bytes]
+    assert leaf.data == whole.ljust(buffer.leaf_bytes, b"\0")
+    assert merkle.fold_path(merkle.hash_leaf(leaf.data), leaf.index, leaf.path) == root
+    assert received <= 32 * buffer.leaf_bytes + buffer.leaf_count + 31
+
+
+async def test_integers_of_a_trace_are_read_as_they_were_kept(store: BlobStore) -> None:
+    layout = [TraceBuffer(300, 1024, role) for role in sorted(INTEGER_ROLES)]
+    kept = [torch.arange(-150, 150).to(dtype) for dtype in (torch.int8, torch.int16, torch.int32)]
+    keeper = TraceKeeper(store, layout, {})
+    for number, tensor in enumerate(kept):
+        data = tensor_bytes(tensor)
+        keeper.keep(number, data, compute_levels(bytes(data), 1024))
+    roots = store.get_roots(keeper.finish())
+    for root, buffer, tensor in zip(roots, layout, kept, strict=True):
+        assert torch.equal(load_buffer(store, root, buffer), tensor)

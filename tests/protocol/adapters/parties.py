@@ -43,7 +43,8 @@ def make_trace_tensor(elements: int, leaf_bytes: int, seed: int = 0) -> tuple[by
     """Random elements of a trace, whatever they are, with their reference and the roots of their chunks."""
     data = np.random.default_rng(seed).bytes(4 * elements)
     levels = compute_levels(data, leaf_bytes)
-    return data, refer_trace_tensor(levels[-1][0], elements, leaf_bytes), get_chunk_level(levels)
+    ref = refer_trace_tensor(levels[-1][0], len(data), leaf_bytes)
+    return data, ref, get_chunk_level(levels, ref.key.kind)
 
 
 def compute_levels(data: bytes, leaf_bytes: int) -> merkle.Levels:

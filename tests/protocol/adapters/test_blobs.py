@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.adapters.blobs import (
-    CHUNK_LEAVES,
     TRACE_KINDS,
     BlobKey,
     BlobKind,
@@ -39,7 +38,7 @@ def test_stream_gives_the_root_of_the_whole_tree(elements: int) -> None:
     data, ref = make_tensor(elements)
     verifier = BlobVerifier(ref)
     feed(verifier, data)
-    assert fold_chunks(verifier.chunk_roots) == ref.key.root
+    assert fold_chunks(verifier.chunk_roots, ref.key.kind) == ref.key.root
     assert len(verifier.chunk_roots) == ref.chunk_count
 
 
@@ -76,7 +75,7 @@ def test_known_chunks_stop_a_wrong_stream_in_its_first_chunk() -> None:
     wrong[5] ^= 1
     with pytest.raises(ProtocolFault, match="0xbad: a chunk does not match"):
         feed(verifier, bytes(wrong), 64 * 1024)
-    assert verifier.received_bytes == CHUNK_LEAVES * 1024
+    assert verifier.received_bytes == ref.chunk_bytes
 
 
 @pytest.mark.parametrize("change", ["drop", "swap", "forge"])
@@ -128,7 +127,7 @@ def test_too_short_is_refused() -> None:
         (BlobKind.TENSOR, 6),
         (BlobKind.TENSOR, 0),
         (BlobKind.DELTA, 261),
-        (BlobKind.TRACE_512, 513),
+        (BlobKind.TRACE_512, 0),
         (BlobKind.TRACE_4096, 0),
         (BlobKind.ROOTS, 33),
         (BlobKind.ROOTS, 0),
@@ -160,14 +159,18 @@ def test_a_tensor_of_a_trace_has_leaves_of_its_own_size(leaf_bytes: int, leaves:
     verifier = BlobVerifier(ref)
     feed(verifier, data)
     assert ref.key.kind.leaf_bytes == leaf_bytes
-    assert len(verifier.chunk_roots) == ref.chunk_count == -(-len(data) // (CHUNK_LEAVES * leaf_bytes))
+    assert (
+        len(verifier.chunk_roots)
+        == ref.chunk_count
+        == -(-len(data) // (ref.key.kind.chunk_leaves * leaf_bytes))
+    )
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BlobKind if kind in TRACE_KINDS])
 def test_a_trace_may_hold_what_is_not_finite(kind: BlobKind) -> None:
     bits = np.array([0x7F800000, 0xFF800000, 0x7FC00001, 0x7F800001, 5], dtype="<u4")
     root = merkle.hash_leaf(bits.tobytes().ljust(kind.leaf_bytes, b"\0"))
-    feed(BlobVerifier(refer_trace_tensor(root, 5, kind.leaf_bytes)), bits.tobytes())
+    feed(BlobVerifier(refer_trace_tensor(root, 20, kind.leaf_bytes)), bits.tobytes())
 
 
 @pytest.mark.parametrize("leaf_bytes", [512, 2048, 4096])
@@ -183,7 +186,7 @@ def test_a_wrong_byte_of_a_trace_names_its_source(leaf_bytes: int) -> None:
 def test_the_bytes_of_one_leaf_size_have_no_root_in_another() -> None:
     data, ref, _ = make_trace_tensor(5000, 2048)
     with pytest.raises(ProtocolFault, match="do not match their root"):
-        feed(BlobVerifier(refer_trace_tensor(ref.key.root, 5000, 4096)), data)
+        feed(BlobVerifier(refer_trace_tensor(ref.key.root, 20000, 4096)), data)
 
 
 @pytest.mark.parametrize("leaf_bytes", [0, 256, 260, 8192])
@@ -197,7 +200,7 @@ def test_the_address_of_roots_is_the_trace_root(count: int) -> None:
     roots = make_roots(count)
     verifier = BlobVerifier(refer_roots(merkle.compute_root(roots), count))
     feed(verifier, b"".join(roots), 1000)
-    assert len(verifier.chunk_roots) == -(-count // CHUNK_LEAVES)
+    assert len(verifier.chunk_roots) == -(-count // BlobKind.ROOTS.chunk_leaves)
 
 
 @pytest.mark.parametrize("change", ["swap", "drop", "more"])
@@ -219,6 +222,6 @@ def test_a_zero_word_is_no_root_though_the_tree_would_be_the_same() -> None:
 # --- chunks -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("chunks", [range(0), range(2, 4), range(-1, 1), range(0, 3, 2), range(2, 1)])
 def test_there_are_no_other_chunks(chunks: range) -> None:
-    _, ref, _ = make_trace_tensor(3 * 128 * 1024, 512)
+    _, ref, _ = make_trace_tensor(3 * 128 * 32, 512)
     with pytest.raises(InvalidInput, match="no such chunks"):
         ref.locate_chunks(chunks)

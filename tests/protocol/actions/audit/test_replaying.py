@@ -79,9 +79,12 @@ async def test_a_difference_inside_the_limits_passes_but_in_an_exact_task(tmp_pa
     segment = make_stage().get_drawn().segment
     twist = Twist(boundary=segment + 1, element=700, amount=1e-7)
     vote, _ = await run_audit(make_stage(twist), tmp_path / "limits")
-    exact, _ = await run_audit(make_stage(twist, is_exact=True), tmp_path / "exact")
+    stage = make_stage(twist, is_exact=True)
+    exact, auditor = await run_audit(stage, tmp_path / "exact")
     assert vote.word == VoteWord.ACCEPT
-    assert (exact.word, exact.named_leaf) == (VoteWord.REJECT_STATE, 700 // 256)
+    assert (exact.word, exact.named_leaf) == (VoteWord.REJECT_STATE, 0)
+    claimed = auditor.room.states.refer(stage.claim.headers[segment + 1])
+    assert not all(auditor.store.has(ref) for ref in claimed), "no end state travels"
 
 
 async def test_an_end_with_other_step_numbers_is_rejected(tmp_path: Path) -> None:

@@ -62,6 +62,30 @@ async def test_a_tensor_of_a_trace_arrives(
     assert auditor.store.get(ref) == data
 
 
+@pytest.mark.parametrize(("leaves", "chunk"), [(0.5, 0), (32, 0), (100.25, 0), (100.25, 2), (100.25, 3)])
+async def test_one_chunk_of_a_trace_arrives_and_nothing_is_stored(
+    solver: Party, auditor: Party, leaves: float, chunk: int
+) -> None:
+    data, ref, chunk_roots = make_trace_tensor(round(leaves * 512 / 4), 512)
+    solver.store.put_hashed(ref, data, chunk_roots)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        roots = await client.fetch_chunk_roots(peer, ref)
+        assert list(roots) == chunk_roots
+        found = await client.fetch_chunk(peer, ref, chunk, roots[chunk])
+    place = ref.locate_chunks(range(chunk, chunk + 1))
+    assert found == data[place.start : place.stop]
+    assert not auditor.store.has(ref)
+
+
+async def test_a_chunk_with_another_root_is_the_peers_fault(solver: Party, auditor: Party) -> None:
+    data, ref, chunk_roots = make_trace_tensor(100 * 128, 512)
+    solver.store.put_hashed(ref, data, chunk_roots)
+    async with solver.serve() as peer, auditor.make_client() as client:
+        with pytest.raises(ProtocolFault, match="a chunk does not match its hash") as caught:
+            await client.fetch_chunk(peer, ref, 1, chunk_roots[2])
+    assert caught.value.culprit == peer.account
+
+
 @pytest.mark.parametrize("count", [1, 548, 3000])
 async def test_a_list_of_roots_arrives(solver: Party, auditor: Party, count: int) -> None:
     roots = make_roots(count)
@@ -74,7 +98,7 @@ async def test_a_list_of_roots_arrives(solver: Party, auditor: Party, count: int
 async def test_a_length_that_is_not_the_served_one_is_the_peers_fault(solver: Party, auditor: Party) -> None:
     data, ref, chunk_roots = make_trace_tensor(1000, 4096)
     solver.store.put_hashed(ref, data, chunk_roots)
-    longer = refer_trace_tensor(ref.key.root, 1001, 4096)
+    longer = refer_trace_tensor(ref.key.root, 4004, 4096)
     async with solver.serve() as peer, auditor.make_client() as client:
         with pytest.raises(ProtocolFault, match="with 4004 bytes, got .* with 4000 bytes") as caught:
             await client.fetch(peer, longer)

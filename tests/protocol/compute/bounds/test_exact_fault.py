@@ -1,0 +1,189 @@
+"""Faults of exact programs: found by hashes alone, with the proof that a whole trace would give."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from protocol.compute.bounds.exact_fault import ClaimedLeaf, ClaimedRoots, ExactFaultFinder, find_writer
+from protocol.compute.bounds.fault import InputFault, OperationFault, prove_operation
+from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from protocol.compute.digest import ByteTree
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.tensor_allocator import compute_lifetimes
+from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import compute_levels
+from protocol.spec.program import INDEX_ROLES, Operation, Program, locate, unravel
+from tests.protocol.compute.conftest import build_tiny_training
+
+FORMAT = "exact15"
+
+
+@dataclass
+class Trace:
+    """A whole trace, and what a challenger gets to see of it."""
+
+    built: BuiltProgram
+    tensors: dict[int, Tensor]
+    shown: list[tuple[int, int]]
+
+    @property
+    def tree(self) -> TraceTree:
+        program = self.built.program
+        roots = [self.build(number).root for number in range(len(program.buffers))]
+        return TraceTree(program, compute_levels(roots), self.tensors.__getitem__)
+
+    def build(self, buffer: int) -> ByteTree:
+        return build_buffer_tree(self.built.program, self.tensors.__getitem__, buffer)
+
+    def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
+        claimed = self.build(buffer)
+        pairs = zip(claimed.levels[0], own.levels[0], strict=True)
+        index = next(n for n, (theirs, mine) in enumerate(pairs) if theirs != mine)
+        self.shown.append((buffer, index))
+        return ClaimedLeaf(index, *claimed.open_leaf(index))
+
+
+@dataclass
+class Step:
+    """An honest step, its inputs and all that it computes."""
+
+    built: BuiltProgram
+    vectors: tuple[Tensor, Tensor, Tensor]
+    batch: Batch
+    scalars: Tensor
+    tensors: dict[int, Tensor]
+
+    def claim(self, lie: Callable[[dict[int, Tensor]], None]) -> Trace:
+        """A trace that differs from the honest one in what `lie` changes."""
+        tensors = {number: tensor.clone() for number, tensor in self.tensors.items()}
+        lie(tensors)
+        return Trace(self.built, tensors, [])
+
+    def find(self, trace: Trace) -> OperationFault | InputFault | None:
+        finder = ExactFaultFinder(self.built, FORMAT)
+        claimed = ClaimedRoots(trace.tree.roots, trace.find_leaf)
+        return finder.find(self.vectors, self.batch, self.scalars, claimed)
+
+
+@pytest.fixture
+def step(corpus: Corpus, state: TrainingState) -> Step:
+    spec = build_tiny_training(numeric_format=FORMAT)
+    built = build_program(describe_program(spec))
+    batch, scalars = get_batch(corpus, spec, bytes(32), 0, 0), compute_scalars(spec, 0, 0)
+    inputs = (*state.vectors, *(tensor.reshape(-1) for tensor in batch), scalars)
+    tensors = dict(enumerate(inputs)) | dict(built.constants)
+    interpreter = Interpreter(built.program, built.constants, is_traced=True, numeric_format=FORMAT)
+    interpreter.run(state.vectors, *batch, scalars, lambda b, t: tensors.update({b: t.clone()}))
+    return Step(built, state.vectors, batch, scalars, tensors)
+
+
+def change(tensor: Tensor, element: int) -> None:
+    """Turn the last bit of an element."""
+    bits = tensor.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
+    bits[element] ^= 1
+
+
+def change_one(buffer: int, element: int, tensors: dict[int, Tensor]) -> None:
+    change(tensors[buffer], element)
+
+
+def list_samples(program: Program) -> Iterator[tuple[int, int]]:
+    """For each kind of operation some nodes, and an element of each."""
+    chance = random.Random(2)
+    for operation in Operation:
+        numbers = [n for n, node in enumerate(program.nodes) if node.operation is operation]
+        for number in chance.sample(numbers, min(1, len(numbers))):
+            yield number, chance.randrange(program.nodes[number].elements)
+
+
+def test_one_changed_bit_of_any_operation_is_proven_by_its_element(step: Step) -> None:
+    program, kinds = step.built.program, set()
+    for number, element in list_samples(program):
+        node = program.nodes[number]
+        at = locate(node.output, unravel(element, node.output_sizes))
+        trace = step.claim(partial(change_one, node.output.buffer, at))
+        found = step.find(trace)
+        assert found == prove_operation(trace.tree, number, element), (number, node.operation.name)
+        assert len(trace.shown) == 1
+        kinds.add(node.operation)
+    assert kinds == set(Operation) - {Operation.PRODUCT_SUM}
+
+
+def test_the_first_wrong_node_is_proven_whatever_follows_from_it(step: Step) -> None:
+    """A claimant that computes on from a wrong element differs in all that depends on it."""
+    program = step.built.program
+    number = len(program.nodes) // 3
+    buffer = program.nodes[number].output.buffer
+    last = compute_lifetimes(program)[buffer].written
+
+    def lie(tensors: dict[int, Tensor]) -> None:
+        change(tensors[buffer], 0)
+        for later in range(last + 1, len(program.nodes)):
+            change(tensors[program.nodes[later].output.buffer], 0)
+
+    found = step.find(step.claim(lie))
+    assert isinstance(found, OperationFault)
+    assert program.nodes[found.node.number].output.buffer == buffer
+
+
+@pytest.mark.parametrize(("buffer", "element"), [(3, 7), (4, 0), (5, 1)])
+def test_data_that_are_not_the_tasks_are_proven_as_an_input(step: Step, buffer: int, element: int) -> None:
+    trace = step.claim(lambda tensors: change(tensors[buffer], element))
+    found = step.find(trace)
+    assert isinstance(found, InputFault) and (found.buffer, found.element) == (buffer, element)
+    assert found.opening.root == trace.tree.roots[buffer]
+
+
+def test_the_own_trace_has_no_fault(step: Step) -> None:
+    assert step.find(step.claim(lambda tensors: None)) is None
+
+
+def test_a_trace_of_another_state_or_program_is_refused(step: Step) -> None:
+    with pytest.raises(InvalidInput, match="another state"):
+        step.find(step.claim(lambda tensors: change(tensors[1], 3)))
+    finder, roots = ExactFaultFinder(step.built, FORMAT), step.claim(lambda tensors: None).tree.roots
+    with pytest.raises(InvalidInput, match="another program"):
+        finder.find(step.vectors, step.batch, step.scalars, ClaimedRoots(roots[:-1], lambda *_: None))  # type: ignore[arg-type]
+
+
+def test_a_leaf_that_differs_in_its_padding_alone_is_refused(step: Step) -> None:
+    program = step.built.program
+    buffer = program.outputs.loss
+    trace = step.claim(lambda tensors: change(tensors[buffer], 0))
+
+    def pad(number: int, own: ByteTree) -> ClaimedLeaf:
+        leaf, path = own.open_leaf(0)
+        return ClaimedLeaf(0, leaf[:-1] + b"\1", path)
+
+    finder = ExactFaultFinder(step.built, FORMAT)
+    with pytest.raises(InvalidInput, match="padded"):
+        finder.find(step.vectors, step.batch, step.scalars, ClaimedRoots(trace.tree.roots, pad))
+
+
+@pytest.mark.parametrize("numeric_format", ["exact8", "exact20"])
+def test_no_node_reads_a_buffer_before_all_of_it_is_there(numeric_format: str) -> None:
+    """A proof takes the operands of an element from the own trace: they have roots before it is computed."""
+    program = build_program(describe_program(build_tiny_training(numeric_format=numeric_format))).program
+    lifetimes = compute_lifetimes(program)
+    for number, node in enumerate(program.nodes):
+        for operand in node.operands:
+            life = lifetimes.get(operand.buffer)
+            assert life is None or life.written < number
+
+
+def test_each_element_has_its_writer(step: Step) -> None:
+    program, chance = step.built.program, random.Random(3)
+    for number, node in enumerate(program.nodes):
+        if program.buffers[node.output.buffer].role in INDEX_ROLES:
+            continue
+        element = chance.randrange(node.elements)
+        at = locate(node.output, unravel(element, node.output_sizes))
+        assert find_writer(program, node.output.buffer, at) == (number, element)
