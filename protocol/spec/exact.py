@@ -240,10 +240,12 @@ def quantize(a: int, scale: int, bits: int) -> int:
 
 def add_quantized_products(terms: Sequence[tuple[int, int]], scale_a: int, scale_b: int) -> int:
     """The exact sum of the products of quantized values, times both scales, rounded once; a zero is +0. NAN
-    where a scale is."""
-    if is_nan(scale_a) or is_nan(scale_b):
+    where a scale is not finite."""
+    if not is_finite(scale_a) or not is_finite(scale_b):
         return NAN
     total = sum(a * b for a, b in terms)
+    if total == 0:
+        return 0
     return round_to_bits(total * float32.to_fraction(scale_a) * float32.to_fraction(scale_b))
 
 

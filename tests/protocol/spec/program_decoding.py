@@ -6,6 +6,7 @@ from dataclasses import replace
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
     MAX_LOOPS,
+    OPERAND_COUNTS,
     Access,
     Buffer,
     Node,
@@ -75,7 +76,7 @@ def _decode_buffer(reader: _Reader) -> Buffer:
 
 def _decode_node(reader: _Reader, program: Program) -> Node:
     operation, loops, reduced, operands = reader.take(4)
-    if loops > MAX_LOOPS or reduced > loops or operands > 3:
+    if loops > MAX_LOOPS or reduced > loops or operands > max(OPERAND_COUNTS.values()):
         raise _refuse(
             "a node of this shape", f"at most {MAX_LOOPS} loops", (loops, reduced, operands), "node"
         )

@@ -1,0 +1,201 @@
+"""Do all machines get the same bits, does training learn as well, and what does it cost? The exact formats.
+
+Steps from five stages of training run in every kernel configuration of this machine, in both families of
+products and in NumPy, with each other PyTorch that is named: W, m and v are compared after every step. Losses
+are compared with those of float32, time with plain PyTorch. Where training is unstable every replay has to be
+accepted. Writes build/exact/report.json.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from lab.benchmarks.exactness.speed import compare_speed
+from lab.benchmarks.exactness.training import Run
+from lab.benchmarks.exactness.walking import Walk, Way, list_ways, start_worker
+from lab.benchmarks.replays.pairs import PHASES, USUAL
+from lab.benchmarks.reports import write_report
+from protocol.compute.determinism import pin_kernels
+from protocol.spec.params import PRODUCT_BITS
+
+FORMAT = "exact15"
+"""Of what is walked in all ways."""
+AT_ONCE = 2
+"""Workers side by side where nothing is timed."""
+STAGES = 5
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is done. walks: by model, steps in all ways, steps in a few, and how many those are; losses:
+    by model, formats and steps; mean: over so many last steps; unstable: steps of a replay, and replays from
+    each phase; timed: by model, steps."""
+
+    name: str
+    walks: dict[str, tuple[int, int, int]]
+    losses: dict[str, tuple[tuple[str, ...], int]]
+    mean: int
+    unstable: tuple[int, int]
+    timed: dict[str, int]
+
+
+FULL = Plan(
+    "exact",
+    {"0.2M": (1000, 10_000, 3), "1M": (200, 1000, 4), "6M": (50, 1000, 2)},
+    {
+        "0.2M": (("float32", *PRODUCT_BITS), 2000),
+        "1M": (("float32", *PRODUCT_BITS), 2000),
+        "6M": (("float32", FORMAT), 500),
+    },
+    200,
+    (10, 8),
+    {"1M": 15, "6M": 9, "30M": 5},
+)
+QUICK = Plan("exact-quick", {"0.2M": (10, 20, 2)}, {"0.2M": (("float32", FORMAT), 20)}, 5, (2, 1), {"1M": 2})
+
+
+# --- Equal bits ---------------------------------------------------------------------------------------------
+def compare_walks(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, Any]:
+    """Steps that were compared, and those after which a way had other bits than the first one."""
+    steps, differ = 0, list[str]()
+    for size, (in_all, in_few, few) in plan.walks.items():
+        run, part = Run(size, FORMAT), in_all // STAGES
+        # Later stages lie farther apart, as a model changes less and less.
+        starts = [0, *(part * 2**n for n in range(STAGES - 1))]
+        start_worker(ways[0], folder, Walk(run, 0, starts[-1], tuple(starts[1:])))
+        stages = [Walk(run, start, part) for start in starts]
+        long = [*ways[: few - 1], ways[-2]] if few > 1 else ways[:1]
+        for chosen, jobs in ((ways, stages), (long, [Walk(run, 0, in_few)])):
+            found = _walk_all(chosen, folder, jobs)
+            for way, own in zip(chosen, found, strict=True):
+                steps += len(own)
+                differ += [f"{size} {way.name} step {n}" for n, pair in _differing(own, found[0])]
+            _say(f"{size}: {len(chosen)} ways, {len(found[0])} steps each, {len(differ)} differ")
+    return {"steps": steps, "bits_differ": len(differ), "first_differing": differ[:10]}
+
+
+def _walk_all(ways: Iterable[Way], folder: Path, jobs: Sequence[Walk]) -> list[list[tuple[str, float]]]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda way: start_worker(way, folder, *jobs), ways))
+
+
+def _differing(
+    own: Sequence[tuple[str, float]], right: Sequence[tuple[str, float]]
+) -> list[tuple[int, object]]:
+    pairs = enumerate(zip(own, right, strict=True))
+    return [(n, pair) for n, pair in pairs if pair[0][0] != pair[1][0]]
+
+
+def replay_unstable(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, int]:
+    """Replays of unstable phases, and those with another end than the first way's."""
+    steps, count = plan.unstable
+    replays = rejected = 0
+    for phase in PHASES.keys() - {USUAL}:
+        run = Run("0.2M", FORMAT, phase=phase)
+        starts = [steps * 4 * n for n in range(count)]
+        start_worker(ways[0], folder, Walk(run, 0, starts[-1] + steps, tuple(starts[1:])))
+        found = _walk_all(ways, folder, [Walk(run, start, steps) for start in starts])
+        ends = [[line[0] for line in lines[steps - 1 :: steps]] for lines in found]
+        replays += sum(map(len, ends))
+        rejected += sum(a != b for own in ends for a, b in zip(own, ends[0], strict=True))
+        _say(f"{phase}: {replays} replays, {rejected} rejected")
+    return {"replays": replays, "rejected": rejected}
+
+
+# --- Losses -------------------------------------------------------------------------------------------------
+def compare_losses(plan: Plan, way: Way, folder: Path) -> dict[str, Any]:
+    """By model and format: the losses of three seeds over the last steps, their mean, and the curve of the
+    first; `is_as_good`: whether the mean lies as near to float32's as that of two of its own seeds may."""
+    found: dict[str, Any] = {}
+    for size, (formats, steps) in plan.losses.items():
+        jobs = [(name, seed) for name in formats for seed in SEEDS]
+        walks = [Walk(Run(size, *job), 0, steps) for job in jobs]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            lines = list(pool.map(partial(start_worker, way, folder), walks))
+        curves = {job: [loss for _, loss in own] for job, own in zip(jobs, lines, strict=True)}
+        found[size] = _judge_losses({n: [curves[n, seed] for seed in SEEDS] for n in formats}, plan.mean)
+        _say(f"{size}: " + ", ".join(f"{n} {one['mean']:.4f}" for n, one in found[size].items()))
+    return found
+
+
+def _judge_losses(curves: dict[str, list[list[float]]], last: int) -> dict[str, Any]:
+    ends = {name: [fmean(curve[-last:]) for curve in own] for name, own in curves.items()}
+    spread = max(ends["float32"]) - min(ends["float32"])
+    return {
+        name: {
+            "seeds": own,
+            "mean": fmean(own),
+            "distance": abs(fmean(own) - fmean(ends["float32"])),
+            "allowed": spread,
+            "is_as_good": abs(fmean(own) - fmean(ends["float32"])) <= spread,
+            "curve": _thin(curves[name][0]),
+        }
+        for name, own in ends.items()
+    }
+
+
+def _thin(curve: list[float], points: int = 100) -> list[float]:
+    size = max(1, len(curve) // points)
+    return [fmean(curve[at : at + size]) for at in range(0, len(curve) - size + 1, size)]
+
+
+# --- The whole ----------------------------------------------------------------------------------------------
+def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str, Any]:
+    """The report's content."""
+    ways = list_ways(pythons)
+    report: dict[str, Any] = {"configurations": [way.name for way in ways]}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if "speed" in parts:
+            report |= measure_speed(plan)
+        if "bits" in parts:
+            report |= compare_walks(plan, ways, folder)
+        if "unstable" in parts:
+            report["unstable"] = replay_unstable(plan, ways, folder)
+        if "loss" in parts:
+            report["loss"] = compare_losses(plan, ways[0], folder)
+    return report
+
+
+def measure_speed(plan: Plan) -> dict[str, Any]:
+    """`time_vs_plain`, by model and format; and through float64."""
+    found: dict[str, dict[str, float]] = {}
+    for size, steps in plan.timed.items():
+        found[size] = compare_speed(size, steps)
+        _say(f"{size}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in found[size].items()))
+    through = {size: ratios.pop("exact15 through float64") for size, ratios in found.items()}
+    return {"time_vs_plain": found, "time_vs_plain_float64": through}
+
+
+def _say(text: str) -> None:
+    print(f"{time.monotonic() - STARTED:7.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+STARTED = time.monotonic()
+PARTS = ("speed", "bits", "unstable", "loss")
+
+
+def main() -> None:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="a taste of each part, in some minutes")
+    parser.add_argument("--python", action="append", default=[], help="an interpreter with another PyTorch")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
+    arguments = parser.parse_args()
+    pin_kernels(1)
+    plan = QUICK if arguments.quick else FULL
+    report = run(plan, tuple(arguments.python), arguments.parts.split(","))
+    print(write_report(plan.name, report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the benchmark `exact` measures: equal bits, losses, time."""

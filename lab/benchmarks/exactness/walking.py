@@ -1,0 +1,121 @@
+"""A worker of the benchmark `exact`: a process that computes in one way, and trains from a stored state.
+
+It prints a line a step: the digest of W, m and v, and the loss. The way is said by its environment and by the
+arguments: threads, oneDNN, and the family of products, or NumPy instead of the project's own kernels.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from tests.protocol.compute.program.numpy_exact import run_program
+
+from lab.benchmarks.exactness.training import Run, begin, digest, load, name_state, open_run, save
+from lab.benchmarks.honest import Configuration, list_configurations
+from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from protocol.compute.program.product_families import FAMILIES, force_family
+from protocol.compute.program.step import TrainingState, advance, compute_scalars
+from protocol.compute.program.task_program import build_program, describe_program
+from protocol.spec.containers import TrainingSpec
+
+NUMPY = "numpy"
+"""Instead of a family: the step of the tests, written from the specification."""
+Advance = Callable[..., tuple[TrainingState, float]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to compute. family: a name in FAMILIES, NUMPY, or empty where the machine chooses; python: the
+    interpreter, with another PyTorch."""
+
+    configuration: Configuration
+    family: str
+    python: str = sys.executable
+
+    @property
+    def name(self) -> str:
+        """Short and unique."""
+        other = "" if self.python == sys.executable else f"-{Path(self.python).parents[1].name}"
+        return f"{self.configuration.name}-{self.family or 'chosen'}{other}"
+
+
+def list_ways(pythons: tuple[str, ...] = ()) -> list[Way]:
+    """Every kernel configuration of this machine with one family of products or the other in turn, NumPy, and
+    both families with each other PyTorch."""
+    configurations, families = list_configurations(), sorted(FAMILIES)
+    ways = [Way(one, families[n % len(families)]) for n, one in enumerate(configurations)]
+    plain = Configuration(list_cpu_capabilities()[0], 1, True, "")
+    ways += [Way(plain, family, python) for python in pythons for family in families]
+    return [*ways, Way(plain, NUMPY)]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Steps of a run. start: after how many steps it begins, from a stored state; kept: after how many more
+    the state is stored."""
+
+    run: Run
+    start: int
+    steps: int
+    kept: tuple[int, ...] = ()
+
+
+# --- The worker ---------------------------------------------------------------------------------------------
+def walk(job: Walk, folder: Path, step: Advance = advance) -> Iterator[tuple[str, float]]:
+    """The digest after each step, and the loss before it."""
+    spec, get_batch = open_run(job.run)
+    state = load(name_state(folder, job.run, job.start)) if job.start else begin(job.run)
+    for number in range(job.start, job.start + job.steps):
+        state, loss = step(state, get_batch(number), spec)
+        if number + 1 - job.start in job.kept:
+            save(state, name_state(folder, job.run, number + 1))
+        yield digest(state), loss
+
+
+def advance_by_numpy(
+    state: TrainingState, batch: tuple[torch.Tensor, torch.Tensor], spec: TrainingSpec
+) -> tuple[TrainingState, float]:
+    """As `step.advance`, by the NumPy step."""
+    built = build_program(describe_program(spec))
+    scalars = compute_scalars(spec, state.local_step, state.global_step)
+    arrays = (tensor.numpy() for tensor in (*state.vectors, *(part.reshape(-1) for part in batch), scalars))
+    constants = {number: tensor.numpy() for number, tensor in built.constants.items()}
+    loss, *vectors = run_program(built.program, constants, *arrays)
+    weights, first, second = (torch.from_numpy(vector) for vector in vectors)
+    return TrainingState(weights, first, second, state.local_step + 1, state.global_step + 1), float(loss)
+
+
+def main() -> None:
+    """Do the walks that the arguments name, one after another."""
+    folder, family, threads, onednn, *jobs = sys.argv[1:]
+    pin_kernels(int(threads), onednn == "True")
+    step: Advance = advance_by_numpy if family == NUMPY else advance
+    if family in FAMILIES:
+        force_family(family)
+    for text in jobs:
+        content = json.loads(text)
+        job = Walk(Run(**content.pop("run")), **{**content, "kept": tuple(content["kept"])})
+        for line in walk(job, Path(folder), step):
+            print(*line, flush=True)
+
+
+# --- The benchmark ------------------------------------------------------------------------------------------
+def start_worker(way: Way, folder: Path, *jobs: Walk) -> list[tuple[str, float]]:
+    """Run a worker to its end: what it printed. Raises CalledProcessError where it fails."""
+    configuration = way.configuration
+    settings = [str(folder), way.family, str(configuration.threads), str(configuration.onednn)]
+    command = [way.python, "-m", "lab.benchmarks.exactness.walking", *settings]
+    command += [json.dumps(asdict(job)) for job in jobs]
+    done = subprocess.run(
+        command, env=configuration.environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    lines = (line.split() for line in done.stdout.splitlines())
+    return [(found, float(loss)) for found, loss in lines]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""What the benchmark of the exact formats says of what its workers found."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.benchmarks import exact
+from lab.benchmarks.exact import QUICK, compare_losses, compare_walks, replay_unstable
+from lab.benchmarks.exactness.walking import Walk, Way, list_ways
+
+WAYS = list_ways()[:3]
+
+
+def tell(way: Way, folder: Path, *jobs: Walk) -> list[tuple[str, float]]:
+    """A worker that computes nothing; the third way has other bits from step 4 of each walk on."""
+    is_other = way == WAYS[2]
+    return [
+        (f"{job.run.size} {job.start + n}{' other' * (is_other and n >= 4)}", 2.0 + 0.1 * job.run.seed)
+        for job in jobs
+        for n in range(job.steps)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "start_worker", tell)
+
+
+def test_steps_with_other_bits_are_counted_and_named(tmp_path: Path) -> None:
+    assert compare_walks(QUICK, WAYS[:2], tmp_path)["bits_differ"] == 0
+    found = compare_walks(QUICK, WAYS, tmp_path)
+    assert found["steps"] > 0 and found["bits_differ"] == 0, "two steps a stage: the fault comes later"
+    longer = exact.Plan("x", {"0.2M": (50, 20, 2)}, {}, 5, (2, 1), {})
+    found = compare_walks(longer, WAYS, tmp_path)
+    assert found["bits_differ"] == 5 * 6
+    assert WAYS[2].name in found["first_differing"][0]
+
+
+def test_replays_with_another_end_are_rejected(tmp_path: Path) -> None:
+    plan = exact.Plan("x", {}, {}, 5, (10, 2), {})
+    found = replay_unstable(plan, WAYS, tmp_path)
+    assert found == {"replays": 4 * 2 * 3, "rejected": 4 * 2}
+
+
+def test_a_mean_loss_may_differ_by_the_spread_of_float32(tmp_path: Path) -> None:
+    found = compare_losses(QUICK, WAYS[0], tmp_path)["0.2M"]
+    assert found["float32"]["allowed"] == pytest.approx(0.2)
+    assert found["exact15"]["is_as_good"] and found["exact15"]["distance"] == 0
