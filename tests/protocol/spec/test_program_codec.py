@@ -159,7 +159,7 @@ def put(offset: int, value: bytes) -> bytes:
         (put(NODES, bytes([max(Operation) + 1])), "an unknown number.*an? Operation"),
         (put(NODES + 1, bytes([MAX_LOOPS + 1])), "a node of this shape"),
         (put(NODES + 2, b"\x03"), "a node of this shape"),
-        (put(NODES + 3, b"\x04"), "a node of this shape"),
+        (put(NODES + 3, b"\x05"), "a node of this shape"),
         (put(OUTPUT, bytes([Role.CONSTANT])), "a node contradicts its buffer"),
         (put(OUTPUT + 1, b"\x09"), "a node contradicts its buffer"),
         (put(OUTPUT + 2, (12).to_bytes(8, "big")), "no such buffer"),
