@@ -39,8 +39,13 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS, LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
-from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
-from protocol.spec.referee import FORMATS
+from protocol.spec.params import (
+    FORMAT_ALIASES,
+    NUMERIC_FORMATS,
+    PRODUCT_BITS,
+    TAU_FRACTION_BITS,
+    UNIT_EXPONENT,
+)
 from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
@@ -95,6 +100,10 @@ def read_task_file(path: Path) -> TaskFile:
     wanted = economics.pop("amounts", GIVEN)
     if wanted not in (GIVEN, DERIVED):
         raise malformed(path, "economics.amounts", f"{GIVEN} or {DERIVED}", repr(wanted))
+    if (stated := str(document.get("numeric_format", ""))) in FORMAT_ALIASES:
+        document["numeric_format"] = FORMAT_ALIASES[stated]
+    if document.get("numeric_format") in PRODUCT_BITS:
+        document.setdefault("limits", {one.name: 0 for one in fields(Limits)})
     preset = str(document.get("preset", ""))
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
@@ -201,8 +210,9 @@ def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[PlanRule]:
     yield "model.vocabulary_size", vocabulary, is_byte, f"at most {BYTE_TOKENS}: a token is a byte"
     divides = plan.inner_steps % plan.segment_steps == 0
     yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
-    known = plan.numeric_format in FORMATS
-    yield "numeric_format", plan.numeric_format, known, f"one of {', '.join(FORMATS)}"
+    known = plan.numeric_format in NUMERIC_FORMATS
+    names = ", ".join((*NUMERIC_FORMATS, *FORMAT_ALIASES))
+    yield "numeric_format", plan.numeric_format, known, f"one of {names}"
     context, length = plan.model.context_tokens, plan.sequence_tokens
     yield "sequence_tokens", length, length <= context, f"at most model.context_tokens, {context}"
     # Each row has one token more than it predicts from, in training and held out.
@@ -286,7 +296,7 @@ def sketch_terms(plan: RoundPlan) -> GameTerms:
         root=b"",
         segment_count=plan.inner_steps // max(1, plan.segment_steps),
         contest_levels=count_contest_levels(parameter_count(plan.model)),
-        is_exact=False,
+        is_exact=plan.numeric_format in PRODUCT_BITS,
         **{name: getattr(plan, name) for name in same},
     )
 

@@ -84,10 +84,12 @@ TAG_SAMPLE = "touchstone.sample"
 ARCHITECTURES = ("llama",)
 PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
 """The formats without bounds, by the bits of quantized products."""
+FORMAT_ALIASES = {"exact": "exact15"}
+"""What a task file may say for short."""
 FORMAT_NUMBERS = {"float32": 0, "tf32": 1, "bf16": 2, **dict.fromkeys(PRODUCT_BITS, 3)}
 """How `StepFacts` writes the formats. Bits of exact products stand in the program itself."""
-NUMERIC_FORMATS = tuple(name for name in FORMAT_NUMBERS if name not in PRODUCT_BITS)
-"""What a task may take its product sums in. No contract judges exact programs so far."""
+NUMERIC_FORMATS = tuple(FORMAT_NUMBERS)
+"""What a task may take its product sums in."""
 DECAY_SHAPES = ("linear",)
 
 TOKEN_WEI = 10**18

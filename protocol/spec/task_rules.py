@@ -20,6 +20,7 @@ from protocol.spec.params import (
     MAX_TASK_SEGMENTS,
     MIN_TAU,
     NUMERIC_FORMATS,
+    PRODUCT_BITS,
     PROTOCOL_VERSION,
     ZERO_WORD,
 )
@@ -204,6 +205,8 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
 
 def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:
     limits = spec.terms.limits
+    if spec.training.numeric_format in PRODUCT_BITS:
+        return  # Nothing is compared by limits.
     # Limits below the noise of honest hardware would void honest work.
     least = min(limits.tau_m, limits.tau_v, limits.tau_w)
     yield least >= MIN_TAU, "limits", f"every tau at least {MIN_TAU} (2^-20)", least

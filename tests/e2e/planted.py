@@ -58,7 +58,9 @@ def make_planting_compute(operation: Operation | None = None, twist: Twist = kee
     ) -> tuple[Interpreter, TrainingState, float]:
         built = build_program(describe_program(spec))
         target = None if operation is None else find_node(built, operation)
-        interpreter = Interpreter(built.program, built.constants, keeps_all=True)
+        interpreter = Interpreter(
+            built.program, built.constants, keeps_all=True, numeric_format=spec.numeric_format
+        )
         scalars = compute_scalars(spec, state.local_step, state.global_step)
         vectors = (state.weights, state.first_moment, state.second_moment)
         tokens, labels, scalars = twist((*batch, scalars))

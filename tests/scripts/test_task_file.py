@@ -55,6 +55,14 @@ def test_windows_come_from_the_preset(tmp_path: Path, example: str) -> None:
         assert read_task_file(write(tmp_path, text)).plan.windows == windows
 
 
+@pytest.mark.parametrize(("named", "meant"), [("exact", "exact15"), ("exact8", "exact8")])
+def test_an_exact_task_needs_no_limits(tmp_path: Path, example: str, named: str, meant: str) -> None:
+    bare = f'numeric_format = "{named}"\n' + example[: example.index("[limits]")]
+    plan = read_task_file(write(tmp_path, bare)).plan
+    assert plan.numeric_format == meant and sketch_terms(plan).is_exact
+    assert not any(vars(plan.limits).values())
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [

@@ -29,8 +29,10 @@ Steps are computed where answers are, one piece at a time (`Retraining`).
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -177,10 +179,15 @@ def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
 async def _judge_step(
     party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
 ) -> Verdict:
-    before, after = headers[step], headers[step + 1]
-    async with borrow_state(party, claimed, before), borrow_state(party, claimed, after) as end:
-        work, began = (_compare_step, party, claimed, (before, after), end, step), party.state.head_block
-        verdict = await party.task.retraining.compute(until, *work)
+    before, after = around = headers[step], headers[step + 1]
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(borrow_state(party, claimed, before))
+        work: tuple[Any, ...] = (_compare_roots, party, claimed, around, step)
+        if not party.game.terms.is_exact:
+            end = await held.enter_async_context(borrow_state(party, claimed, after))
+            work = (_compare_step, party, claimed, around, end, step)
+        began = party.state.head_block
+        verdict: Verdict = await party.task.retraining.compute(until, *work)
         claimed.until += party.state.head_block - began
         return verdict
 
@@ -190,12 +197,10 @@ def _compare_step(
 ) -> Verdict:
     """around: the claimed states before and after the step; end: the one after it, in the store."""
     terms, schedule = party.task.spec.terms, party.task.spec.training.schedule
-    before, after = around
+    before, _ = around
     place = (compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps), terms.limits)
     own = _take_step(party, claimed, before, step)
     verdict = judge_state(end, own, *place)
-    if party.game.terms.is_exact:
-        return replace(verdict, is_beyond=state_header(own) != after)
     if not verdict.is_beyond:
         return verdict
     undone = replace(load_state(party, before), local_step=own.local_step, global_step=own.global_step)
@@ -205,6 +210,15 @@ def _compare_step(
         for _ in range(SHAKES)
     )
     return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
+
+
+def _compare_roots(
+    party: Party, claimed: Claimed, around: tuple[StateHeader, StateHeader], step: int
+) -> Verdict:
+    """In an exact task the state after the step is the own one or false: it is not fetched."""
+    before, after = around
+    is_other = state_header(_take_step(party, claimed, before, step)) != after
+    return Verdict(is_other, 0, inf if is_other else 0.0)
 
 
 def compute_cap(undone: float) -> float:

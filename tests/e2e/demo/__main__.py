@@ -6,8 +6,10 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from protocol.spec.errors import TouchstoneError
+from protocol.spec.params import FORMAT_ALIASES
 from scripts.toolchain import ROOT
 from tests.e2e.demo.plan import DEFAULT, LEAST_AUDITORS, QUICK, build_plan, read_dataset
 from tests.e2e.demo.roster import make_roster
@@ -30,6 +32,7 @@ ABOUT = {
 }
 FAULTS = ("subtract", "add", "multiply", "divide", "square_root", "reciprocal_root", "sigmoid")
 """Operations whose last error in a step always reaches the weights, the first one unless told otherwise."""
+FORMATS = ("float32", "exact")
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -44,6 +47,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, metavar="N", help=said)
     parser.add_argument(
         "--fault", choices=FAULTS, default=FAULTS[0], help="in which operation the cheat errs"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, default=FORMATS[0], help="exact: the same bits on every processor"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the untrained model: 1")
     options = parser.parse_args(arguments)
@@ -60,7 +66,10 @@ def make_setting(options: argparse.Namespace) -> Setting:
     counts = (options.solvers, options.verifiers, options.whistleblowers)
     size = QUICK if options.quick else DEFAULT
     return Setting(
-        plan=build_plan(size, options.rounds, *counts, options.seed),
+        plan=replace(
+            build_plan(size, options.rounds, *counts, options.seed),
+            numeric_format=FORMAT_ALIASES.get(options.format, options.format),
+        ),
         members=make_roster(*counts, with_cheat=options.cheats == "one"),
         dataset=read_dataset(),
         fault=options.fault.upper(),

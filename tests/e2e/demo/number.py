@@ -16,11 +16,20 @@ from protocol.compute.program.task_program import build_program, describe_progra
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import bits_to_float, is_finite
 from protocol.spec.merkle import compute_depth
-from protocol.spec.program import Node, Operation, Program, leaf_bytes, locate, unravel
+from protocol.spec.program import (
+    ELEMENT_BYTES,
+    INTEGER_ROLES,
+    QUANTIZED_FACTORS,
+    Node,
+    Operation,
+    Program,
+    leaf_elements,
+    locate,
+    unravel,
+)
 from protocol.spec.referee import Judgement, judge_operation, read_terms
 
 SELECTOR_BYTES = 4
-WORD_BYTES = 4
 HASH_BYTES = 32
 UNREADABLE = frozenset({Operation.GATHER, Operation.EQUAL_SELECT})
 """Where operands lie hangs on the value of another one: not read here."""
@@ -49,10 +58,17 @@ class ConvictedNumber:
     @property
     def formula(self) -> str:
         """The operands in their operation."""
-        if self.operation in (Operation.PRODUCT_SUM, Operation.SUM, Operation.MAXIMUM_OF):
+        if self.operation in (Operation.PRODUCT_SUM, Operation.SUM, Operation.MAXIMUM_OF, Operation.SCALE_OF):
             return self._format_reduction()
+        if self.operation is Operation.QUANTIZED_PRODUCT_SUM:
+            return self._format_quantized()
         words = [show_bits(bits) for bits in self.terms[0]]
         return SIGNS.get(self.operation, self.operation.name + " {}" * len(words)).format(*words)
+
+    def _show(self, place: int, value: int) -> str:
+        """An operand: of quantized products the first two are integers."""
+        is_integer = self.operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
+        return str(value) if is_integer else show_bits(value)
 
     def _format_reduction(self) -> str:
         sign = ", " if self.operation is Operation.MAXIMUM_OF else " + "
@@ -60,14 +76,20 @@ class ConvictedNumber:
         rest = f"{sign}... ({len(self.terms)} terms)" if len(self.terms) > SHOWN_TERMS else ""
         return ("the largest of " if self.operation is Operation.MAXIMUM_OF else "") + shown + rest
 
+    def _format_quantized(self) -> str:
+        shown = " + ".join(f"{a} x {b}" for a, b, _, _ in self.terms[:SHOWN_TERMS])
+        rest = f" + ... ({len(self.terms)} terms)" if len(self.terms) > SHOWN_TERMS else ""
+        scales = " x ".join(map(show_bits, self.terms[0][2:]))
+        return f"({shown}{rest}) x {scales}"
+
     def to_json(self) -> dict[str, Any]:
         """For the report: all operands, exact values as fractions."""
         return {
             "node": self.node,
             "operation": self.operation.name,
             "element": self.element,
-            "operands": [[show_bits(bits) for bits in term] for term in self.terms],
-            "claimed": show_bits(self.claimed),
+            "operands": [[self._show(place, value) for place, value in enumerate(one)] for one in self.terms],
+            "claimed": str(self.claimed) if self.operation is Operation.QUANTIZE else show_bits(self.claimed),
             "exact": str(self.judgement.exact),
             "bound": str(self.judgement.bound),
             "is_fault": self.judgement.is_fault,
@@ -112,14 +134,16 @@ def _read_openings(
     """Patterns by buffer and element; the layout is that of `openings.open_element`."""
     values, at = dict[tuple[int, int], int](), 0
     for buffer, first, count in _list_runs(node, element):
-        per_leaf = leaf_bytes(program, buffer) // WORD_BYTES
+        role = program.buffers[buffer].role
+        width, per_leaf = ELEMENT_BYTES[role], leaf_elements(program, buffer)
         leaves = -(-program.buffers[buffer].size // per_leaf)
         low, high = first // per_leaf, (first + count - 1) // per_leaf
         elements = (high + 1 - low) * per_leaf  # the last leaf is padded
         for offset in range(elements):
-            here = at + WORD_BYTES * offset
-            values[buffer, low * per_leaf + offset] = int.from_bytes(openings[here : here + 4], "little")
-        at += WORD_BYTES * elements + HASH_BYTES * count_siblings(leaves, low, high)
+            here = openings[at + width * offset :][:width]
+            value = int.from_bytes(here, "little", signed=role in INTEGER_ROLES)
+            values[buffer, low * per_leaf + offset] = value
+        at += width * elements + HASH_BYTES * count_siblings(leaves, low, high)
     return values
 
 
