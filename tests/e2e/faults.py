@@ -16,6 +16,7 @@ from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.state import SeatRole, StatementRef
 from protocol.spec.game.terms import GameWindows
+from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import BOUNDED_OPERATIONS, INPUTS, Operation
 from protocol.spec.program import Role as Buffers
 from tests.e2e.cheating import make_cheating_solver
@@ -26,11 +27,18 @@ from tests.e2e.roles import VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 
 TWISTED = (Buffers.TOKENS, Buffers.LABELS, Buffers.SCALARS)
-FAULTS: Mapping[str, str] = {
-    **{operation.name: "proveOperation" for operation in BOUNDED_OPERATIONS},
-    **{role.name: "proveDatum" for role in TWISTED},
-}
-"""By what is planted: the call by which its claimant falls."""
+
+
+def list_faults(numeric_format: str = "float32") -> Mapping[str, str]:
+    """By what is planted: the call by which its claimant falls."""
+    exact = set(Operation) - {Operation.PRODUCT_SUM}
+    operations = sorted(exact if numeric_format in PRODUCT_BITS else BOUNDED_OPERATIONS)
+    proven = {operation.name: "proveOperation" for operation in operations}
+    return {**proven, **{role.name: "proveDatum" for role in TWISTED}}
+
+
+FAULTS = list_faults()
+EVERY_FAULT = {**FAULTS, **list_faults("exact15")}
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=40, respond=200, dispute=3_000,
     ask=8_400,
@@ -80,17 +88,19 @@ class Ending:
     @property
     def is_right(self) -> bool:
         """Whether it fell as its fault deserves."""
-        return self.is_closed and self.by == FAULTS[self.fault]
+        return self.is_closed and self.by == EVERY_FAULT[self.fault]
 
 
-async def convict_all(folder: Path, faults: Sequence[str], deadline_s: float = 3_600.0) -> list[Ending]:
+async def convict_all(
+    folder: Path, faults: Sequence[str], deadline_s: float = 3_600.0, numeric_format: str = "float32"
+) -> list[Ending]:
     """Play one round with a solver for each fault, until all have fallen. Cheating has to be allowed."""
     cast = {fault: make_faulty(fault) for fault in faults} | {"prosecutor": PROSECUTOR}
     cast |= {f"verifier {number}": VERIFIER for number in (1, 2)}
     schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
     plan = replace(
         TINY_PLAN, rounds=1, schedule=schedule, late_chance=0, least_whistleblowers=0, windows=WINDOWS,
-        solver_seats=len(faults), least_solvers=len(faults),
+        solver_seats=len(faults), least_solvers=len(faults), numeric_format=numeric_format,
     )  # fmt: skip
 
     def is_enough(submitter: Party) -> bool:

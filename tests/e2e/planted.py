@@ -44,9 +44,13 @@ def find_node(built: BuiltProgram, operation: Operation) -> int:
 
 
 def plant(node: Node, tensors: Mapping[int, Tensor]) -> None:
-    """An error in the last element of a node, far beyond its bound."""
-    place = locate(node.output, unravel(node.elements - 1, node.output_sizes))
+    """An error in the last element of a node, far beyond its bound; where quantized values are written, in
+    the first byte of their memory."""
     output = tensors[node.output.buffer]
+    if not output.is_floating_point():
+        output.view(-1)[0] ^= 1
+        return
+    place = locate(node.output, unravel(node.elements - 1, node.output_sizes))
     output[place] = output[place] * 1.5 + 0.25
 
 
@@ -66,7 +70,7 @@ def make_planting_compute(operation: Operation | None = None, twist: Twist = kee
         tokens, labels, scalars = twist((*batch, scalars))
         for number in interpreter.iterate(vectors, tokens, labels, scalars):
             if number == target:
-                plant(built.program.nodes[number], interpreter.tensors)
+                plant(built.program.nodes[number], interpreter.memory)
         outputs, tensors = built.program.outputs, interpreter.tensors
         results = (outputs.weights, outputs.first_moment, outputs.second_moment)
         weights, first, second = (tensors[buffer].clone() for buffer in results)

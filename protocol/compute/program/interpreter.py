@@ -125,6 +125,11 @@ class Interpreter:
         return compute_lifetimes(self._folded)
 
     @property
+    def memory(self) -> Mapping[int, Tensor]:
+        """As `tensors`, but quantized values as they lie in memory. What is changed there is computed with."""
+        return self._storages
+
+    @property
     def tensors(self) -> Mapping[int, Tensor]:
         """Flat values by buffer, inputs and constants included: the whole trace of the last run where
         `keeps_all`. Quantized values as trees have them."""
