@@ -126,7 +126,7 @@ class Interpreter:
 
     @property
     def memory(self) -> Mapping[int, Tensor]:
-        """As `tensors`, but quantized values as they lie in memory. What is changed there is computed with."""
+        """As `tensors`, but quantized values as they lie in memory: what is changed there is taken on."""
         return self._storages
 
     @property
