@@ -12,12 +12,13 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from lab.benchmarks.exactness.attacking import ARENA, judge_attacks
 from lab.benchmarks.exactness.speed import compare_speed
 from lab.benchmarks.exactness.training import Run
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways, start_worker
@@ -38,7 +39,7 @@ SEEDS = (0, 1, 2)
 class Plan:
     """How much is done. walks: by model, steps in all ways, steps in a few, and how many those are; losses:
     by model, formats and steps; mean: over so many last steps; unstable: steps of a replay, and replays from
-    each phase; timed: by model, steps."""
+    each phase; timed: by model, steps; attacked: of every so many segments one is attacked."""
 
     name: str
     walks: dict[str, tuple[int, int, int]]
@@ -46,6 +47,7 @@ class Plan:
     mean: int
     unstable: tuple[int, int]
     timed: dict[str, int]
+    attacked: int = 1
 
 
 FULL = Plan(
@@ -60,7 +62,15 @@ FULL = Plan(
     (10, 8),
     {"1M": 15, "6M": 9, "30M": 5},
 )
-QUICK = Plan("exact-quick", {"0.2M": (10, 20, 2)}, {"0.2M": (("float32", FORMAT), 20)}, 5, (2, 1), {"1M": 2})
+QUICK = Plan(
+    "exact-quick",
+    {"0.2M": (10, 20, 2)},
+    {"0.2M": (("float32", FORMAT), 20)},
+    5,
+    (2, 1),
+    {"1M": 2},
+    attacked=16,
+)
 
 
 # --- Equal bits ---------------------------------------------------------------------------------------------
@@ -161,6 +171,9 @@ def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str,
             report |= compare_walks(plan, ways, folder)
         if "unstable" in parts:
             report["unstable"] = replay_unstable(plan, ways, folder)
+        if "zoo" in parts:
+            report["zoo"] = judge_attacks(replace(ARENA, attacked=plan.attacked))
+            _say(f"zoo: {report['zoo']['rejected']} of {report['zoo']['samples']} rejected")
         if "loss" in parts:
             report["loss"] = compare_losses(plan, ways[0], folder)
     return report
@@ -181,7 +194,7 @@ def _say(text: str) -> None:
 
 
 STARTED = time.monotonic()
-PARTS = ("speed", "bits", "unstable", "loss")
+PARTS = ("speed", "bits", "unstable", "zoo", "loss")
 
 
 def main() -> None:

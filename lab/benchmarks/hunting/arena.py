@@ -59,6 +59,7 @@ class Arena:
     rounds: int
     attacked: int = 1
     seed: int = 1
+    numeric_format: str = "float32"
 
     @property
     def name(self) -> str:
@@ -153,6 +154,7 @@ def build_spec(arena: Arena) -> TrainingSpec:
         sequences_per_step=rows,
         sequence_tokens=tokens,
         initial_seed=arena.seed,
+        numeric_format=arena.numeric_format,
     )
     return with_program(changed)
 
