@@ -10,8 +10,8 @@ import {LibBit} from "solady/utils/LibBit.sol";
 library PositionalMerkle {
     uint256 internal constant LEAF_BYTES = 1024;
     uint256 internal constant LEAF_ELEMENTS = 256;
-    /// @dev Buffers that one operation touches at most.
-    uint256 internal constant MAX_SET = 4;
+    /// @dev Buffers that one operation touches at most: a product of quantized values has four operands.
+    uint256 internal constant MAX_SET = 5;
 
     /// @notice The chain's SHA-256 did not answer.
     /// @dev The precompile had not even the gas for one hash.

@@ -135,7 +135,7 @@ def _forged_ranges(add: Callable[[str, bytes, bytes, int, int, list[bytes]], Non
 
 
 # --- Sets of leaves -----------------------------------------------------------------------------------------
-MAX_SET = 4
+MAX_SET = 5
 """PositionalMerkle.MAX_SET."""
 
 
