@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IReferee} from "./interfaces/IReferee.sol";
+import {ExactElement} from "./libraries/ExactElement.sol";
 import {Float32} from "./libraries/Float32.sol";
 import {Judge} from "./libraries/Judge.sol";
 import {Openings} from "./libraries/Openings.sol";
@@ -9,8 +10,8 @@ import {Run, Runs} from "./libraries/Runs.sol";
 import {StepNode} from "./libraries/StepNode.sol";
 
 /// @title Judges one element of one operation of a training step from proven bytes (docs/spec.md, sections 8 to 10).
-/// @notice It proves the node, cuts the runs of its operands out of proven leaves, lets indices choose, and asks the arithmetic. It has no storage and
-/// no owner, and knows neither tasks nor disputes.
+/// @notice It proves the node, cuts the runs of its operands out of proven leaves, lets indices choose, and asks the arithmetic: `Judge`, or `ExactElement`
+/// where the program is exact. It has no storage and no owner, and knows neither tasks nor disputes.
 contract Referee is IReferee {
     using Runs for Run;
 
@@ -27,7 +28,21 @@ contract Referee is IReferee {
         Run memory claimed = Openings.openRun(context, asked.output, openings, reader);
         (Run[] memory runs, uint256 terms) = _runsOf(context, asked, openings, reader);
         Openings.requireTrace(context, openings, reader);
+        if (context.facts.numericFormat == Judge.EXACT) return _isInexact(asked, runs, terms, claimed);
         return Judge.isFault(asked.operation, runs, terms, claimed.head(), context.facts.numericFormat);
+    }
+
+    /// @dev In an exact program: the claim is not the one right value.
+    function _isInexact(StepNode.Element memory asked, Run[] memory runs, uint256 terms, Run memory claimed)
+        private
+        pure
+        returns (bool)
+    {
+        bool isInteger = asked.operation == Judge.QUANTIZE;
+        uint256 integerBytes = isInteger ? asked.output.elementBytes : asked.operands[0].elementBytes;
+        uint32 right = ExactElement.compute(asked.operation, runs, terms, asked.selected, integerBytes);
+        uint32 bits = isInteger ? uint32(int32(claimed.headInteger(integerBytes))) : claimed.head();
+        return bits != right;
     }
 
     /// @dev What the operation is applied to, no index among it.
@@ -88,7 +103,7 @@ contract Referee is IReferee {
         pure
         returns (Run memory picked, uint256 count)
     {
-        picked.data = new bytes(Openings.ELEMENT_BYTES * asked.terms);
+        picked.data = new bytes(4 * asked.terms);
         unchecked {
             for (uint256 i = 0; i < asked.terms; ++i) {
                 uint256 index = _at(indices, i);

@@ -44,7 +44,7 @@ struct StateHeader {
 /// @param scalarsRoot tree over learning rate, 1 - beta1^t and 1 - beta2^t of every step: 12 bytes a leaf
 /// @param programNodes nodes of the program
 /// @param programBuffers buffers of the program: leaves of a step's trace
-/// @param numericFormat how product sums may be computed: 0 float32, 1 tf32, 2 bf16
+/// @param numericFormat how product sums may be computed: 0 float32, 1 tf32, 2 bf16; 3: the program is exact, and every element has one right value
 /// @param sequencesPerStep rows of a step's batch
 /// @param sequenceTokens tokens of a row
 /// @param tokenBytes of one token in the dataset: 1, 2 or 4

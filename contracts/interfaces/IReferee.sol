@@ -92,7 +92,7 @@ interface IReferee {
     /// @param openings of the output, then of each operand (EQUAL_SELECT: of the index and of the operand that it chooses): the consecutive whole
     /// leaves that hold its run, then their siblings; at the end the siblings of the roots of all these buffers in the trace but W, m, v and
     /// constants. Nothing stands between or behind them: the node tells how long each is.
-    /// @return isFault true: beyond the bound
+    /// @return isFault true: beyond the bound, or in an exact program (numericFormat 3) not the one right value
     function judge(
         StepContext calldata context,
         NodeProof calldata node,

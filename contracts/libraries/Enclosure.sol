@@ -96,6 +96,15 @@ library Enclosure {
         }
     }
 
+    /// @notice The float32 nearest to sqrt(|a|) of a finite pattern, ties to even.
+    function squareRoot(uint32 a) internal pure returns (uint32) {
+        (uint256 significand, int256 half) = splitEven(a);
+        unchecked {
+            // 100 places decide: no root is within 2^-50 (relative) of halfway between two float32 numbers. 227 bits.
+            return Float32.round(false, FixedPointMathLib.sqrt(significand << 200), half - 100 + 149);
+        }
+    }
+
     /// @notice Whether a claim lies beyond the bound: `ulps` units in the last place, and 2^-126 where the value is below 2^-125 or
     /// `isTinyAllowed`. A claim that is not finite: whether the value is below 2^127.
     /// @dev exponent: -305 .. 64.

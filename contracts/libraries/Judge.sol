@@ -38,11 +38,16 @@ library Judge {
     uint8 internal constant FLUSH = 18;
     uint8 internal constant FINITE_SELECT = 19;
     uint8 internal constant COPY = 20;
+    // Of exact programs alone (`ExactElement`), in the place of PRODUCT_SUM.
+    uint8 internal constant SCALE_OF = 21;
+    uint8 internal constant QUANTIZE = 22;
+    uint8 internal constant QUANTIZED_PRODUCT_SUM = 23;
 
-    // Numeric formats, as in StepFacts.
+    // Numeric formats, as in StepFacts. EXACT has no bounds: nothing here judges it.
     uint32 internal constant FLOAT32 = 0;
     uint32 internal constant TF32 = 1;
     uint32 internal constant BF16 = 2;
+    uint32 internal constant EXACT = 3;
 
     /// @dev 2^-126 and 2^127 as patterns: below the first a number is subnormal or zero, below the second it is finite on every machine.
     uint32 private constant LEAST_NORMAL = 1 << 23;
@@ -50,11 +55,11 @@ library Judge {
     int256 private constant LEAST_NORMAL_POWER = -126;
     int256 private constant SAFE_POWER = 127;
 
-    /// @notice The program language has no such operation.
+    /// @notice The program language has no such operation, or not in this format.
     /// @param operation code of the operation
     error UnknownOperation(uint8 operation);
     /// @notice There is no such format of product sums.
-    /// @param numericFormat what was given; 0 float32, 1 tf32, 2 bf16
+    /// @param numericFormat what was given; 0 float32, 1 tf32, 2 bf16, 3 exact
     error UnknownFormat(uint32 numericFormat);
     /// @notice The operation takes another number of operands.
     /// @param expected what it takes
@@ -171,9 +176,9 @@ library Judge {
     {
         (uint256 best, bool isClaimFound) = (0, false);
         for (uint256 j = 0; j < operands.length; ++j) {
-            (bool isSound, uint256 rank, bool isFound) = operands[j].rankHighest(terms, claimed, isLeast);
+            (bool isSound, bool isFound) = operands[j].inspect(terms, claimed);
             if (!isSound) return false;
-            best = FixedPointMathLib.max(rank, best);
+            best = FixedPointMathLib.max(operands[j].rankHighest(terms, isLeast), best);
             if (isFound) isClaimFound = true;
         }
         uint32 exact = Runs.unrank(best, isLeast);
@@ -210,12 +215,7 @@ library Judge {
         if (!a.isFinite() || a > Float32.SIGN_BIT) return false;
         if (!claimed.isFinite()) return true; // no root reaches 2^127
         if (_isZero(claimed)) return !_isTiny(a);
-        (uint256 significand, int256 half) = Enclosure.splitEven(a);
-        unchecked {
-            // 100 places decide: no root is within 2^-50 (relative) of halfway between two float32 numbers. 227 bits.
-            uint256 root = FixedPointMathLib.sqrt(significand << 200);
-            return claimed != Float32.round(false, root, half - 100 + 149);
-        }
+        return claimed != Enclosure.squareRoot(a);
     }
 
     // Functions, enclosed -----------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import {StepNode} from "./StepNode.sol";
 library Openings {
     /// @dev Of the program tree: the head and the buffers come before the nodes.
     uint256 internal constant FIRST_NODE_LEAF = 2;
-    uint256 internal constant ELEMENT_BYTES = 4;
 
     /// @notice How far the openings of an element are read.
     /// @param place the next byte
@@ -44,12 +43,13 @@ library Openings {
             revert IReferee.IndexOutside(start, access.size);
         }
         unchecked {
-            uint256 first = ELEMENT_BYTES * start / leafBytes;
-            uint256 count = (ELEMENT_BYTES * (start + length) - 1) / leafBytes + 1 - first;
+            uint256 elementBytes = access.elementBytes;
+            uint256 first = elementBytes * start / leafBytes;
+            uint256 count = (elementBytes * (start + length) - 1) / leafBytes + 1 - first;
             bytes32 root;
             (run.data, root) = _readLeaves(access, first, count, openings, reader);
             _requireRoot(context, access, first, count, root, reader);
-            run.first = start - first * leafBytes / ELEMENT_BYTES;
+            run.first = start - first * leafBytes / elementBytes;
             run.repeats = length == 1;
         }
     }
@@ -83,7 +83,7 @@ library Openings {
         unchecked {
             uint256 leafBytes = access.leafBytes;
             uint256 levels =
-                PositionalMerkle.depth((ELEMENT_BYTES * access.size + leafBytes - 1) / leafBytes);
+                PositionalMerkle.depth((access.elementBytes * access.size + leafBytes - 1) / leafBytes);
             (uint256 from, uint256 to) = (reader.place, reader.place + count * leafBytes);
             reader.place = to;
             bytes32[] calldata path =

@@ -10,12 +10,16 @@ import {Judge} from "./Judge.sol";
 /// big-endian, in two's complement.
 /// @dev Twin of `protocol/spec/program.py` and `program_codec.py`. Refuses a node only where it could not be judged: whoever joins a task has checked its whole program.
 library StepNode {
-    uint8 internal constant LAST_OPERATION = Judge.COPY;
+    uint8 internal constant LAST_OPERATION = Judge.QUANTIZED_PRODUCT_SUM;
     // Roles of buffers whose root is not a leaf of the trace.
     uint8 internal constant WEIGHTS = 1;
     uint8 internal constant FIRST_MOMENT = 2;
     uint8 internal constant SECOND_MOMENT = 3;
     uint8 internal constant CONSTANT = 7;
+    // Roles of quantized values: signed integers of one, two and four bytes.
+    uint8 internal constant INTEGER8 = 9;
+    uint8 internal constant INTEGER16 = 10;
+    uint8 internal constant INTEGER32 = 11;
 
     uint256 internal constant MAX_LOOPS = 8;
     /// @dev Longest sum, and longest run that a maximum is taken of: the dearest call stays below 16 M gas.
@@ -27,10 +31,14 @@ library StepNode {
     uint256 private constant HEAD_BYTES = 12;
     uint256 private constant ACCESS_BYTES = 26;
     /// @dev Number of operands of operation i in hexadecimal digit i, the lowest first.
-    uint256 private constant OPERAND_COUNTS = 0x132321111122222212120;
+    uint256 private constant OPERAND_COUNTS = 0x421132321111122222212120;
+    /// @dev Of a QUANTIZED_PRODUCT_SUM the first operands; their scales follow.
+    uint256 private constant FACTORS = 2;
+    uint256 private constant ELEMENT_BYTES = 4;
 
     /// @notice What an element has to do with a buffer.
     /// @param leafBytes of the buffer's tree
+    /// @param elementBytes of an element of the buffer: 4, or 1 or 2 of quantized values
     /// @param size of the buffer in elements
     /// @param start the first element
     /// @param length elements from there on: as many as terms, or one for all terms
@@ -38,6 +46,7 @@ library StepNode {
     struct Access {
         uint256 role;
         uint256 leafBytes;
+        uint256 elementBytes;
         uint256 buffer;
         uint256 size;
         uint256 start;
@@ -47,7 +56,7 @@ library StepNode {
 
     /// @notice One output element of a node, and what it is computed from.
     /// @param terms of its sum or maximum; 1 where nothing is reduced
-    /// @param selected GATHER: the stride of the index; else the number of a loop
+    /// @param selected GATHER: the stride of the index; SCALE_OF, QUANTIZE: bits of a quantized value; else the number of a loop
     /// @param selectedIndex of that loop at this element, and `selectedSize` its size; 0 where no index is compared
     struct Element {
         uint8 operation;
@@ -76,6 +85,7 @@ library StepNode {
             place = _readAccess(data, place, loops, loops.count, element.operands[i]);
         }
         if (place != data.length) revert IReferee.NodeMalformed(place, data.length);
+        _requireRoles(element);
     }
 
     /// @notice Of a node's operands the first one is an index.
@@ -113,6 +123,10 @@ library StepNode {
     {
         uint256 selected = _countAt(data, 4);
         element.selected = selected;
+        if (element.operation == Judge.SCALE_OF || element.operation == Judge.QUANTIZE) {
+            if (_roleOf(selected) == 0) revert IReferee.NodeUnsound("selected", selected);
+            return;
+        }
         if (!isIndexed(element.operation) || element.operation == Judge.GATHER) return;
         if (selected >= indices.length) revert IReferee.NodeUnsound("selected", selected);
         (element.selectedIndex, element.selectedSize) = (indices[selected], _sizeAt(data, selected));
@@ -133,6 +147,7 @@ library StepNode {
                 revert IReferee.NodeUnsound("leaf bytes", leafLog);
             }
             (access.role, access.leafBytes) = (_byteAt(data, place), 1 << leafLog);
+            access.elementBytes = access.role == INTEGER8 ? 1 : access.role == INTEGER16 ? 2 : ELEMENT_BYTES;
             (access.buffer, access.size) = (_countAt(data, place + 2), _countAt(data, place + 10));
             access.start = _locate(data, place + 18, loops.indices);
             access.length = _runLength(data, place + ACCESS_BYTES, loops, strides);
@@ -141,6 +156,44 @@ library StepNode {
                 end += 32;
             }
         }
+    }
+
+    // Quantized values --------------------------------------------------------------------------------------------
+    /// @dev Quantized values stand where they belong and nowhere else: no float32 is read as one, none as a float32. Both factors of a product have as many
+    /// bytes, and a scale is one for all terms.
+    function _requireRoles(Element memory element) private pure {
+        uint8 operation = element.operation;
+        _requireRole(element.output, operation == Judge.QUANTIZE ? _roleOf(element.selected) : 0);
+        Access[] memory operands = element.operands;
+        unchecked {
+            uint256 factors = 0;
+            if (operation == Judge.QUANTIZED_PRODUCT_SUM) {
+                uint256 role = operands[0].role;
+                if (role < INTEGER8) revert IReferee.NodeUnsound("role", role);
+                for (; factors < FACTORS; ++factors) {
+                    _requireRole(operands[factors], role);
+                    uint256 length = operands[FACTORS + factors].length;
+                    if (length != 1) revert IReferee.NodeUnsound("scales", length);
+                }
+            }
+            for (uint256 i = factors; i < operands.length; ++i) {
+                _requireRole(operands[i], 0);
+            }
+        }
+    }
+
+    /// @dev wanted: a role of quantized values, or 0 where none of these may stand.
+    function _requireRole(Access memory access, uint256 wanted) private pure {
+        uint256 role = access.role;
+        bool isRight = wanted == 0 ? role < INTEGER8 : role == wanted;
+        if (!isRight || role > INTEGER32) revert IReferee.NodeUnsound("role", role);
+    }
+
+    /// @dev Of values of so many bits; 0 where there are none of as many.
+    function _roleOf(uint256 bits) private pure returns (uint256) {
+        if (bits == 8) return INTEGER8;
+        if (bits == 15) return INTEGER16;
+        return bits == 20 ? INTEGER32 : 0;
     }
 
     // Addresses ---------------------------------------------------------------------------------------------------
@@ -211,7 +264,9 @@ library StepNode {
         pure
         returns (uint256 terms)
     {
-        uint256 most = operation <= Judge.SELECTED_SUM ? MAX_TERMS : 1;
+        bool isSum = operation <= Judge.SELECTED_SUM || operation == Judge.SCALE_OF
+            || operation == Judge.QUANTIZED_PRODUCT_SUM;
+        uint256 most = isSum ? MAX_TERMS : 1;
         if (operation == Judge.MAXIMUM_OF) most = MAX_RUN;
         terms = 1;
         unchecked {

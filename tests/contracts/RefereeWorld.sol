@@ -23,7 +23,7 @@ abstract contract RefereeWorld is ToyStep {
     uint256 internal constant OUT = 10;
     Referee internal referee;
 
-    function setUp() public {
+    function setUp() public virtual {
         referee = new Referee();
         for (uint8 role = WEIGHTS; role <= SECOND_MOMENT; ++role) {
             addBuffer(role, 10, 600);

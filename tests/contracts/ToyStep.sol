@@ -18,6 +18,9 @@ abstract contract ToyStep is Test {
     uint8 internal constant SCALARS = 6;
     uint8 internal constant CONSTANT = 7;
     uint8 internal constant TENSOR = 8;
+    uint8 internal constant INTEGER8 = 9;
+    uint8 internal constant INTEGER16 = 10;
+    uint8 internal constant INTEGER32 = 11;
 
     /// @dev data: whole leaves of little-endian words, the last one padded.
     struct ToyBuffer {
@@ -45,9 +48,20 @@ abstract contract ToyStep is Test {
     function addBuffer(uint8 role, uint8 leafLog, uint256 size) internal returns (uint256 number) {
         number = buffers.length;
         uint256 leafBytes = 1 << leafLog;
-        buffers.push(
-            ToyBuffer(role, leafLog, size, new bytes((4 * size + leafBytes - 1) / leafBytes * leafBytes))
-        );
+        uint256 leaves = (elementBytesOf(role) * size + leafBytes - 1) / leafBytes;
+        buffers.push(ToyBuffer(role, leafLog, size, new bytes(leaves * leafBytes)));
+    }
+
+    function elementBytesOf(uint8 role) internal pure returns (uint256) {
+        return role == INTEGER8 ? 1 : role == INTEGER16 ? 2 : 4;
+    }
+
+    /// @dev A quantized value.
+    function setInteger(uint256 buffer, uint256 place, int256 value) internal {
+        uint256 width = elementBytesOf(buffers[buffer].role);
+        for (uint256 i = 0; i < width; ++i) {
+            buffers[buffer].data[place * width + i] = bytes1(uint8(uint256(value) >> 8 * i));
+        }
     }
 
     function setValues(uint256 buffer, uint256 first, uint32[] memory values) internal {
@@ -170,7 +184,8 @@ abstract contract ToyStep is Test {
         returns (Opening memory opening)
     {
         uint256 leafBytes = 1 << buffers[buffer].leafLog;
-        (uint256 from, uint256 to) = (4 * first / leafBytes, (4 * (first + length) - 1) / leafBytes);
+        uint256 width = elementBytesOf(buffers[buffer].role);
+        (uint256 from, uint256 to) = (width * first / leafBytes, (width * (first + length) - 1) / leafBytes);
         opening.leaves = cut(buffers[buffer].data, from * leafBytes, (to - from + 1) * leafBytes);
         opening.path = Trees.rangePath(leavesOf(buffer), from, to - from + 1);
     }

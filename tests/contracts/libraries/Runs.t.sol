@@ -79,23 +79,91 @@ contract RunsTest is Test {
             0xff7fffff, 0xbf800000, 0x80000001, 0x80000000, 0, 1, uint32(0x3f800000), 0x40000000, 0x7f7fffff
         ];
         for (uint256 terms = 1; terms <= 9; ++terms) {
-            (bool isFinite, uint256 highest, bool isFound) =
-                _packed(values).rankHighest(terms, values[terms - 1], false);
-            assertTrue(isFinite && isFound, "there");
+            uint256 highest = _packed(values).rankHighest(terms, false);
             assertEq(Runs.unrank(highest, false), values[terms - 1], "the last is the highest");
-            (, highest,) = _packed(values).rankHighest(terms, 0, true);
+            highest = _packed(values).rankHighest(terms, true);
             assertEq(Runs.unrank(highest, true), values[0], "the first is the lowest");
         }
-        (,, bool isSeen) = _packed(values).rankHighest(8, 0x7f7fffff, false);
-        assertTrue(!isSeen, "the ninth is none of eight");
     }
 
-    function test_rankHighest_infinity_isSeen() public pure {
+    /// @dev Against a plain loop: any patterns, in all lanes and in the word behind.
+    function testFuzz_rankHighest_any_isThatOfALoop(uint32[9] memory values, uint256 terms) public pure {
+        terms = bound(terms, 1, 9);
+        (uint256 highest, uint256 lowest) = (0, type(uint32).max);
+        for (uint256 i = 0; i < terms; ++i) {
+            uint32 rank = values[i] ^ (values[i] >> 31 == 0 ? 1 << 31 : type(uint32).max);
+            if (rank > highest) highest = rank;
+            if (rank < lowest) lowest = rank;
+        }
+        assertEq(_packed(values).rankHighest(terms, false), highest, "highest");
+        assertEq(_packed(values).rankHighest(terms, true), type(uint32).max - lowest, "lowest");
+    }
+
+    function test_inspect_findsWhatIsThere() public pure {
+        uint32[9] memory values = [uint32(5), 1 << 31, 0, 7, 9, 3, 2, 6, 0x7f7fffff];
+        for (uint256 terms = 1; terms <= 9; ++terms) {
+            (bool isFinite, bool isFound) = _packed(values).inspect(terms, values[terms - 1]);
+            assertTrue(isFinite && isFound, "there");
+            if (terms > 1) (, isFound) = _packed(values).inspect(terms - 1, values[terms - 1]);
+            assertTrue(terms == 1 || !isFound, "not before it");
+        }
+    }
+
+    function test_inspect_infinity_isSeen() public pure {
         uint32[9] memory values;
         values[8] = INFINITE;
-        (bool isFinite,,) = _packed(values).rankHighest(9, 0, false);
+        (bool isFinite,) = _packed(values).inspect(9, 0);
         assertTrue(!isFinite, "in the second word");
-        (isFinite,,) = _packed(values).rankHighest(8, 0, false);
+        (isFinite,) = _packed(values).inspect(8, 0);
         assertTrue(isFinite, "not among eight");
+    }
+
+    // Integers ----------------------------------------------------------------------------------------------------
+    /// @dev 0x8081, 0x8283 ... as they lie in memory: the lowest byte first.
+    function test_integers_haveTheirSigns() public pure {
+        bytes memory data = hex"808182830405068788898a8b";
+        assertEq(uint256(Run(data, 4, false).headInteger(1)), uint256(int256(4)), "a byte");
+        assertEq(uint256(Run(data, 1, false).headInteger(1)), uint256(-int256(0x7f)), "a byte below zero");
+        assertEq(uint256(Run(data, 2, false).headInteger(2)), uint256(int256(0x0504)), "two bytes");
+        assertEq(
+            uint256(Run(data, 3, false).headInteger(2)),
+            uint256(int256(0x8706) - 0x10000),
+            "two bytes below zero"
+        );
+        assertEq(
+            uint256(Run(data, 1, false).headInteger(4)), uint256(int256(0x87060504) - (1 << 32)), "four bytes"
+        );
+    }
+
+    function test_integers_behindTheRun_areZero() public pure {
+        bytes memory data = hex"0102030405060708";
+        (uint256 place, uint256 step) = Run(data, 1, false).open(3, 2);
+        assertEq(Runs.integers(place, 3, 2), uint256(0x040306050807) << 208, "three of two bytes");
+        assertEq(Runs.integers(place, 2, 2), uint256(0x04030605) << 224, "two");
+        assertEq(step, 32, "a word");
+    }
+
+    function test_open_repeatedInteger_fillsTheWord() public pure {
+        (uint256 place, uint256 step) = Run(hex"01020304", 1, true).open(40, 1);
+        assertEq(Runs.integers(place, 40, 1), type(uint256).max / 0xff * 2, "the second, 32 times");
+        (place, step) = Run(hex"01020304", 1, true).open(40, 2);
+        assertEq(
+            Runs.integers(place, 40, 2), type(uint256).max / 0xffff * 0x0403, "the second pair, 16 times"
+        );
+        assertEq(step, 0, "no further");
+    }
+
+    function openIntegers(Run memory run, uint256 terms, uint256 elementBytes) external pure {
+        run.open(terms, elementBytes);
+    }
+
+    function test_openIntegers_beyondTheirData_isRefused() public {
+        Run memory run = Run(new bytes(7), 1, false);
+        this.openIntegers(run, 2, 2);
+        this.openIntegers(run, 6, 1);
+        vm.expectRevert(abi.encodeWithSelector(Runs.RunOutside.selector, 3, 4));
+        this.openIntegers(run, 3, 2);
+        vm.expectRevert(abi.encodeWithSelector(Runs.RunOutside.selector, 1, 2));
+        this.openIntegers(run, 1, 4);
     }
 }

@@ -101,6 +101,9 @@ contract StepNodeTest is ToyStep {
         addBuffer(TOKENS, 9, 600);
         addBuffer(CONSTANT, 10, 600);
         addBuffer(TENSOR, 9, 600);
+        addBuffer(INTEGER8, 9, 600);
+        addBuffer(INTEGER16, 9, 600);
+        addBuffer(INTEGER32, 9, 600);
     }
 
     function read(bytes calldata data, uint256 element) external pure returns (StepNode.Element memory) {
@@ -176,7 +179,7 @@ contract StepNodeTest is ToyStep {
     function test_read_unsoundNode_saysWhat() public {
         this.read(_product(), 0);
         _refuse(_with(0, 0), _unsound("operation", 0));
-        _refuse(_with(0, 21), _unsound("operation", 21));
+        _refuse(_with(0, 24), _unsound("operation", 24));
         _refuse(_with(3, 1), _unsound("operands", 1));
         _refuse(_with(3, 3), _unsound("operands", 3));
         _refuse(_with(1, 9), _unsound("loops", 9));
@@ -185,6 +188,91 @@ contract StepNodeTest is ToyStep {
         _refuse(_with(27, 0), _unsound("size", 1));
         _refuse(_with(29, 8), _unsound("leaf bytes", 8));
         _refuse(_with(29, 13), _unsound("leaf bytes", 13));
+    }
+
+    // Quantized values --------------------------------------------------------------------------------------------
+    /// @dev Three sums of 100 products: factors in buffers a and b, scales in a tensor.
+    function _quantizedProduct(uint256 a, uint256 b) private pure returns (ToyAccess[] memory accesses) {
+        accesses = new ToyAccess[](5);
+        (accesses[0], accesses[1], accesses[2]) = (access(3, 0, 1), access(a, 0, 100, 1), access(b, 7, 0, 1));
+        (accesses[3], accesses[4]) = (access(3, 50, 1, 0), access(2, 9, 0, 0));
+    }
+
+    function _encodeProduct(ToyAccess[] memory accesses) private view returns (bytes memory) {
+        return encodeNode(Judge.QUANTIZED_PRODUCT_SUM, list(3, 100), 1, 0, accesses);
+    }
+
+    function test_read_quantizedProduct_knowsItsBytes() public view {
+        for (uint256 i = 0; i < 3; ++i) {
+            StepNode.Element memory found = this.read(_encodeProduct(_quantizedProduct(4 + i, 4 + i)), 2);
+            assertEq(found.operands[0].elementBytes, 1 << i, "a");
+            assertEq(found.operands[1].elementBytes, 1 << i, "b");
+            assertEq(found.operands[0].length, 100, "terms");
+            assertEq(found.operands[2].elementBytes, 4, "scale of a");
+            assertEq(found.operands[2].start, 52, "its place");
+            assertEq(found.operands[3].length, 1, "one scale");
+            assertEq(found.output.elementBytes, 4, "output");
+        }
+    }
+
+    function test_read_quantizedProductOfOthers_isRefused() public {
+        _refuse(_encodeProduct(_quantizedProduct(4, 5)), _unsound("role", INTEGER16));
+        _refuse(_encodeProduct(_quantizedProduct(6, 3)), _unsound("role", TENSOR));
+        _refuse(_encodeProduct(_quantizedProduct(3, 3)), _unsound("role", TENSOR));
+        ToyAccess[] memory accesses = _quantizedProduct(4, 4);
+        accesses[0] = access(6, 0, 1);
+        _refuse(_encodeProduct(accesses), _unsound("role", INTEGER32));
+        for (uint256 i = 3; i < 5; ++i) {
+            accesses = _quantizedProduct(4, 4);
+            accesses[i] = access(5, 0, 1, 0);
+            _refuse(_encodeProduct(accesses), _unsound("role", INTEGER16));
+            accesses[i] = access(3, 0, 1, 1);
+            _refuse(_encodeProduct(accesses), _unsound("scales", 100));
+        }
+    }
+
+    function _encodeQuantize(uint256 bits, uint256 output, uint256 a) private view returns (bytes memory) {
+        ToyAccess[] memory accesses = new ToyAccess[](3);
+        (accesses[0], accesses[1], accesses[2]) = (access(output, 0, 1), access(a, 0, 1), access(2, 7, 0));
+        return encodeNode(Judge.QUANTIZE, list(30), 0, bits, accesses);
+    }
+
+    function test_read_quantize_writesIntegersOfItsBits() public {
+        uint256[3] memory bits = [uint256(8), 15, 20];
+        for (uint256 i = 0; i < 3; ++i) {
+            StepNode.Element memory found = this.read(_encodeQuantize(bits[i], 4 + i, 0), 5);
+            assertEq(found.output.elementBytes, 1 << i, "bytes");
+            assertEq(found.selected, bits[i], "bits");
+            uint256 other = 4 + (i + 1) % 3;
+            _refuse(_encodeQuantize(bits[i], other, 0), _unsound("role", buffers[other].role));
+            _refuse(_encodeQuantize(bits[i], 3, 0), _unsound("role", TENSOR));
+            _refuse(_encodeQuantize(bits[i], 4 + i, 4), _unsound("role", INTEGER8));
+            _refuse(_encodeQuantize(bits[i] + 1, 4 + i, 0), _unsound("selected", bits[i] + 1));
+        }
+        _refuse(_encodeQuantize(0, 4, 0), _unsound("selected", 0));
+    }
+
+    function test_read_scaleOf_knowsItsBits() public {
+        ToyAccess[] memory accesses = new ToyAccess[](2);
+        (accesses[0], accesses[1]) = (access(3, 0, 1), access(0, 0, 100, 1));
+        assertEq(this.read(encodeNode(Judge.SCALE_OF, list(3, 100), 1, 15, accesses), 1).terms, 100, "terms");
+        _refuse(encodeNode(Judge.SCALE_OF, list(3, 100), 1, 16, accesses), _unsound("selected", 16));
+        accesses[1] = access(5, 0, 100, 1);
+        _refuse(encodeNode(Judge.SCALE_OF, list(3, 100), 1, 15, accesses), _unsound("role", INTEGER16));
+    }
+
+    /// @dev Neither a sum nor a copy of integers, nor a role that there is not.
+    function test_read_integersElsewhere_areRefused() public {
+        ToyAccess[] memory accesses = new ToyAccess[](2);
+        for (uint256 i = 4; i < 7; ++i) {
+            (accesses[0], accesses[1]) = (access(3, 0, 1), access(i, 0, 1));
+            bytes memory data = encodeNode(Judge.COPY, list(4), 0, 0, accesses);
+            _refuse(data, _unsound("role", buffers[i].role));
+            (accesses[0], accesses[1]) = (access(i, 0, 1), access(3, 0, 1));
+            data = encodeNode(Judge.COPY, list(4), 0, 0, accesses);
+            _refuse(data, _unsound("role", buffers[i].role));
+        }
+        _refuse(_with(HEAD_BYTES + 16, 12), _unsound("role", 12));
     }
 
     function test_read_termsInNoRun_isRefused() public {
@@ -221,19 +309,26 @@ contract StepNodeTest is ToyStep {
 
     function test_read_tooManyTerms_isRefused() public {
         bytes4 selector = IReferee.TooManyTerms.selector;
-        uint256[6] memory terms = [uint256(4097), 4097, 4097, 65537, 1 << 63, 2];
-        uint8[6] memory operations = [
-            Judge.SUM, Judge.PRODUCT_SUM, Judge.SELECTED_SUM, Judge.MAXIMUM_OF, Judge.MAXIMUM_OF, Judge.COPY
+        uint256[7] memory terms = [uint256(4097), 4097, 4097, 65537, 1 << 63, 2, 4097];
+        uint8[7] memory operations = [
+            Judge.SUM,
+            Judge.PRODUCT_SUM,
+            Judge.SELECTED_SUM,
+            Judge.MAXIMUM_OF,
+            Judge.MAXIMUM_OF,
+            Judge.COPY,
+            Judge.SCALE_OF
         ];
-        uint256[6] memory most = [StepNode.MAX_TERMS, 4096, 4096, StepNode.MAX_RUN, StepNode.MAX_RUN, 1];
+        uint256[7] memory most = [StepNode.MAX_TERMS, 4096, 4096, StepNode.MAX_RUN, StepNode.MAX_RUN, 1, 4096];
         for (uint256 i = 0; i < terms.length; ++i) {
             bool isBinary = operations[i] == Judge.PRODUCT_SUM || operations[i] == Judge.SELECTED_SUM;
             ToyAccess[] memory accesses = new ToyAccess[](isBinary ? 3 : 2);
             (accesses[0], accesses[1]) = (access(3, 0, 1), access(1, 0, 0, 1));
             if (isBinary) accesses[2] = access(0, 0, 0, 1);
-            bytes memory data = encodeNode(operations[i], list(3, terms[i]), 1, 0, accesses);
+            uint256 selected = operations[i] == Judge.SCALE_OF ? 8 : 0;
+            bytes memory data = encodeNode(operations[i], list(3, terms[i]), 1, selected, accesses);
             _refuse(data, abi.encodeWithSelector(selector, most[i], terms[i]));
-            data = encodeNode(operations[i], list(3, most[i]), 1, 0, accesses);
+            data = encodeNode(operations[i], list(3, most[i]), 1, selected, accesses);
             assertEq(this.read(data, 0).terms, most[i], "as many as there may be");
         }
     }
