@@ -13,7 +13,7 @@ Its canonical bytes and its root are in `program_codec.py`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from math import prod
 
@@ -27,6 +27,8 @@ MAX_LOOPS = 8
 MAX_ELEMENTS = 1 << 40
 MAX_TRACE_LEAF_BYTES = 4096
 """Larger leaves would cost the same hashing and more calldata."""
+EXACT_LEAF_BYTES = 512
+"""Of exact programs: to show one product takes a leaf of each scale and of the output beside the factors."""
 
 
 @unique
@@ -204,12 +206,17 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A training step. chunk_terms: no sum of it has more terms."""
+    """A training step. chunk_terms: no sum of it has more terms. is_exact: it has quantized values."""
 
     chunk_terms: int
     buffers: tuple[Buffer, ...]
     nodes: tuple[Node, ...]
     outputs: Outputs
+    is_exact: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        is_exact = any(buffer.role in INTEGER_ROLES for buffer in self.buffers)
+        object.__setattr__(self, "is_exact", is_exact)
 
 
 # --- Addresses ----------------------------------------------------------------------------------------------
@@ -248,13 +255,14 @@ def lay_row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def leaf_bytes(program: Program, buffer: int) -> int:
-    """Bytes of a leaf of this buffer's tree. What is part of a state, and constants: LEAF_BYTES; all others:
-    as long as the longest sum, whose terms then lie in two leaves at most (of 4,096 terms in five)."""
+    """Bytes of a leaf of this buffer's tree. What is part of a state, and constants: LEAF_BYTES; all others
+    of an exact program: EXACT_LEAF_BYTES, else as long as the longest sum, whose terms then lie in two leaves
+    at most (of 4,096 terms in five)."""
     outputs = program.outputs
     is_state = buffer in (outputs.weights, outputs.first_moment, outputs.second_moment)
     if is_state or program.buffers[buffer].role in SMALL_LEAVES:
         return LEAF_BYTES
-    return min(4 * program.chunk_terms, MAX_TRACE_LEAF_BYTES)
+    return EXACT_LEAF_BYTES if program.is_exact else min(4 * program.chunk_terms, MAX_TRACE_LEAF_BYTES)
 
 
 def leaf_elements(program: Program, buffer: int) -> int:
@@ -323,6 +331,8 @@ def _require_node(program: Program, node: Node, where: str, written: set[int]) -
         _require(where, (role in INTEGER_ROLES) == is_integer, "quantized factors first", role.name)
         strides = operand.strides[len(node.output_sizes) :]
         _require(where, is_run(strides, node.reduced_sizes), "terms that lie in one run", strides)
+        is_alike = not is_integer or role is program.buffers[node.operands[0].buffer].role
+        _require(where, is_alike, "factors of one kind", role.name)
         is_still = not any(strides)
         is_scale = operation is Operation.QUANTIZED_PRODUCT_SUM and not is_integer
         _require(where, is_still or not is_scale, "one scale for all terms", strides)

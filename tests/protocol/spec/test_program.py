@@ -13,6 +13,7 @@ from protocol.spec.program import (
     EXACT_OPERATIONS,
     INDEXED,
     INPUTS,
+    INTEGER_ROLES,
     MAX_LOOPS,
     OPERAND_COUNTS,
     REDUCTIONS,
@@ -287,3 +288,48 @@ def test_leaves_are_as_long_as_sums_but_for_states_and_constants(chunk_terms: in
     for number in range(len(program.buffers)):
         assert leaf_bytes(program, number) == (1024 if number in small else expected)
     assert LOSS not in small and len(INPUTS) == 6
+
+
+@pytest.mark.parametrize("role", sorted(INTEGER_ROLES))
+@pytest.mark.parametrize("chunk_terms", CHUNK_TERMS)
+def test_leaves_of_an_exact_program_are_short(chunk_terms: int, role: Role) -> None:
+    program = replace(PROGRAM, chunk_terms=chunk_terms, buffers=(*PROGRAM.buffers, Buffer(role, 9)))
+    assert program.is_exact and not PROGRAM.is_exact
+    leaves = [leaf_bytes(program, number) for number in range(len(program.buffers))]
+    assert leaves[:-1] == [
+        1024 if bytes_ == 1024 else 512
+        for bytes_ in (leaf_bytes(PROGRAM, number) for number in range(len(PROGRAM.buffers)))
+    ]
+    assert leaves[-1] == 512
+
+
+def quantize_twice(*roles: Role) -> Program:
+    """PROGRAM, and a product of two factors of these kinds, quantized before it."""
+    bits = {Role.INTEGER8: 8, Role.INTEGER16: 15, Role.INTEGER32: 20}
+    first = len(PROGRAM.buffers)
+    buffers = (*PROGRAM.buffers, *(Buffer(role, 12) for role in roles), Buffer(Role.TENSOR, 1))
+    scale = Access(SUMS, 0, (0,))
+    nodes = [
+        Node(
+            Operation.QUANTIZE,
+            (12,),
+            0,
+            Access(first + i, 0, (1,)),
+            (Access(SUMS, 0, (1,)), scale),
+            bits[role],
+        )
+        for i, role in enumerate(roles)
+    ]
+    factors = Access(first, 0, (1,)), Access(first + 1, 0, (1,))
+    product = Node(
+        Operation.QUANTIZED_PRODUCT_SUM, (12,), 1, Access(first + 2, 0, ()), (*factors, scale, scale)
+    )
+    return replace(PROGRAM, buffers=buffers, nodes=(*PROGRAM.nodes, *nodes, product))
+
+
+def test_factors_of_a_product_have_as_many_bits() -> None:
+    for role in INTEGER_ROLES:
+        require_valid(quantize_twice(role, role))
+        others = INTEGER_ROLES - {role}
+        for other in others:
+            refuses(quantize_twice(role, other), "node 7: expected factors of one kind")
