@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lab.vectors.draw_cases import audit_draw_tables, tolerance_tables
 from lab.vectors.encoding_cases import codec_tables, draw_tables, float32_tables
+from lab.vectors.exact_cases import exact_tables
 from lab.vectors.merkle_cases import merkle_tables
 from lab.vectors.node_cases import node_tables
 from lab.vectors.outer_cases import outer_tables
@@ -32,6 +33,7 @@ FILES: dict[str, Callable[[], dict[str, Table]]] = {
     "outer.json": outer_tables,
     "tolerance.json": tolerance_tables,
     "referee.json": referee_tables,
+    "exact.json": exact_tables,
     "node.json": node_tables,
     "randomness.json": randomness_tables,
     "audit_draw.json": audit_draw_tables,

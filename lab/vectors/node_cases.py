@@ -1,5 +1,6 @@
 """Cases of tests/vectors/node.json."""
 
+from dataclasses import replace
 from typing import Any
 
 from lab.vectors.table import Table
@@ -74,6 +75,7 @@ def _run(elements: tuple[int, ...]) -> tuple[int, int]:
 
 # --- Nodes --------------------------------------------------------------------------------------------------
 W, V, TOKENS, SCALARS, TABLE, A, B, LOSS, NEW_W = 0, 2, 3, 5, 6, 7, 8, 9, 10
+BYTES, PAIRS, WORDS = 13, 14, 15
 BUFFERS = (
     Buffer(Role.WEIGHTS, 4000),
     Buffer(Role.FIRST_MOMENT, 4000),
@@ -86,6 +88,11 @@ BUFFERS = (
     Buffer(Role.TENSOR, 1 << 40),
     Buffer(Role.TENSOR, 1),
     Buffer(Role.TENSOR, 4000),
+    Buffer(Role.TENSOR, 4000),
+    Buffer(Role.TENSOR, 4000),
+    Buffer(Role.INTEGER8, 20_000),
+    Buffer(Role.INTEGER16, 1 << 40),
+    Buffer(Role.INTEGER32, 5000),
 )
 """Of the nodes made by hand; numbers above."""
 
@@ -146,6 +153,28 @@ def _hand_made() -> list[tuple[str, Program]]:
             Operation.SQUARE_ROOT, (1 << 20, 1 << 19), 0,
             Access(B, 0, (1 << 19, 1)), Access(V, (1 << 40) - 1, (-(1 << 19), -1)),
         ),
+        "scales of rows": node(
+            Operation.SCALE_OF, (7, 5, 100), 1,
+            Access(A, 11, (5, 1)), Access(W, 3500, (-500, 100, 1)), selected=15,
+        ),
+        "quantized bytes": node(
+            Operation.QUANTIZE, (30, 600), 0,
+            Access(BYTES, 1, (600, 1)), Access(B, 9, (600, 1)), Access(A, 0, (1, 0)), selected=8,
+        ),
+        "quantized words": node(
+            Operation.QUANTIZE, (5, 1000), 0,
+            Access(WORDS, 0, (1000, 1)), Access(B, 9, (1000, 1)), Access(A, 0, (1, 0)), selected=20,
+        ),
+        "a product of quantized pairs": node(
+            Operation.QUANTIZED_PRODUCT_SUM, (5, 3, 128), 1,
+            Access(A, 2, (3, 1)), Access(PAIRS, (1 << 40) - 640, (128, 0, 1)), Access(PAIRS, 7, (0, 128, 1)),
+            Access(B, 40, (1, 0, 0)), Access(TABLE, 50, (0, -1, 0)),
+        ),
+        "a quantized factor in every term": node(
+            Operation.QUANTIZED_PRODUCT_SUM, (9, 2, 30), 2,
+            Access(A, 0, (1,)), Access(BYTES, 8000, (-60, 30, 1)), Access(BYTES, 3, (1, 0, 0)),
+            Access(B, 0, (1, 0, 0)), Access(B, 5, (0, 0, 0)),
+        ),
     }  # fmt: skip
     return [(name, _program(case, CHUNK_TERMS[i % 3])) for i, (name, case) in enumerate(cases.items())]
 
@@ -196,10 +225,10 @@ def _refused() -> Table:
 
     lengths = (0, 4, 11, 12, 36, 62, len(whole) - 1)
     cases = [(f"the first {length} bytes", whole[:length]) for length in lengths]
-    cases += [
+    cases += _unsound_quantized() + [
         ("a byte more", whole + b"\0"),
         ("no operation", put(0, 0)),
-        ("an unknown operation", put(0, 21)),
+        ("an unknown operation", put(0, 24)),
         ("reduced loops of an elementwise operation", put(0, Operation.ADD)),
         ("nine loops", put(1, 9)),
         ("more reduced loops than loops", put(2, 4)),
@@ -219,3 +248,40 @@ def _refused() -> Table:
     table.add("an element beyond the last", data=whole, element=node.elements)
     table.add("an element far beyond", data=whole, element=(1 << 256) - 1)
     return table
+
+
+def _unsound_quantized() -> list[tuple[str, bytes]]:
+    """Quantized values where none belong, and float32 where they do."""
+    programs = dict(_hand_made())
+
+    def encode(name: str, operands: dict[int, Access] | None = None, **changes: Any) -> bytes:
+        program = programs[name]
+        (node,) = program.nodes
+        given = tuple((operands or {}).get(place, one) for place, one in enumerate(node.operands))
+        return encode_node(program, replace(node, operands=given, **changes))
+
+    product, quantize, scale = "a product of quantized pairs", "quantized bytes", "scales of rows"
+    integers, floats = Access(PAIRS, 0, (100, 100, 1)), Access(B, 7, (0, 128, 1))
+    return [
+        ("a scale for values of 16 bits", encode(scale, selected=16)),
+        ("a scale for values of no bits", encode(scale, selected=0)),
+        ("a scale of 4097 terms", encode(scale, sizes=(7, 5, 4097))),
+        ("a scale of integers", encode(scale, {0: integers})),
+        ("values of 15 bits in bytes", encode(quantize, selected=15)),
+        ("values of 8 bits in float32", encode(quantize, output=Access(A, 1, (600, 1)))),
+        ("values of 16 bits", encode(quantize, selected=16)),
+        ("quantized values quantized again", encode(quantize, {0: Access(WORDS, 9, (100, 1))})),
+        ("an integer for a scale", encode(quantize, {1: Access(BYTES, 9, (1, 0))})),
+        ("a first factor of float32", encode(product, {0: floats})),
+        ("a second factor of float32", encode(product, {1: floats})),
+        ("factors of float32", encode(product, {0: floats, 1: floats})),
+        ("factors of two kinds", encode(product, {1: Access(BYTES, 7, (0, 128, 1))})),
+        ("a scale for each term", encode(product, {2: floats})),
+        ("a second scale for each term", encode(product, {3: floats})),
+        ("an integer for the scale of a product", encode(product, {3: Access(PAIRS, 7, (0, 1, 0))})),
+        ("a product of integers into integers", encode(product, output=Access(WORDS, 2, (3, 1)))),
+        ("a product of 4097 quantized terms", encode(product, sizes=(5, 3, 4097))),
+        ("a sum of integers", encode("three reduced loops", {0: Access(BYTES, 7, (60, 24, 8, 1))})),
+        ("an integer looked up", encode("a lookup", {1: Access(BYTES, 0, (0, 1))})),
+        ("a copy into integers", encode("turned round", output=Access(WORDS, 0, (100, 1)))),
+    ]

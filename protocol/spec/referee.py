@@ -3,7 +3,8 @@ section 9).
 
 The ground truth of a dispute. `exact` is the real number that the operation gives for the claimant's own
 operands; a claimed value is a fault where no order of summation, fused or not, with subnormal numbers kept or
-taken for zero, on conforming hardware can give it. What cannot be decided is decided for the accused.
+taken for zero, on conforming hardware can give it. What cannot be decided is decided for the accused. In an
+exact program (`exact`) one value is right, and every other one a fault.
 
     node, number --> terms (elements of buffers) --> values --> exact value and bound --> fault or not
 
@@ -19,6 +20,7 @@ from math import isqrt
 
 from protocol.spec.enclosure import ENCLOSURES, LIMIT, Interval
 from protocol.spec.errors import InvalidInput
+from protocol.spec.exact import compute_element
 from protocol.spec.float32 import (
     LEAST_NORMAL,
     UNIT,
@@ -31,22 +33,26 @@ from protocol.spec.float32 import (
     to_fraction,
     to_units,
 )
+from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import (
+    BOUNDED_OPERATIONS,
     CHUNK_TERMS,
     INDEXED,
     MAX_ELEMENTS,
     OPERAND_COUNTS,
+    QUANTIZED_FACTORS,
+    QUANTIZED_LIMITS,
     Node,
     Operation,
     iterate_terms,
 )
 
 Fetch = Callable[[int, int], int]
-"""(buffer, element) to the float32 bits there, or to the integer of an index buffer. It raises InvalidInput
-where the buffer has no such element."""
+"""(buffer, element) to the float32 bits there, or to the integer of an index buffer or of quantized values.
+It raises InvalidInput where the buffer has no such element."""
 Terms = Sequence[tuple[int, ...]]
 """The float32 bits that one output element depends on: a tuple for each term, one term for all but
-reductions. No index stands in them: see read_terms."""
+reductions. No index stands in them: see read_terms. Quantized values are signed integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +114,50 @@ class _Answer:
 def judge_element(
     node: Node, number: int, fetch: Fetch, claimed: int, numeric_format: str = "float32"
 ) -> Judgement:
-    """Judges the `number`-th output element of a node of a valid program, claimed as float32 bits. Raises
-    InvalidInput for no such element, an index outside its table, or what judge_operation refuses."""
+    """Judges the `number`-th output element of a node of a valid program, claimed as float32 bits, of
+    QUANTIZE as a signed integer. Raises InvalidInput for no such element, an index outside its table, or what
+    judge_operation refuses."""
     if not 0 <= number < node.elements:
         raise _refuse("the node has no such element", f"0 to {node.elements - 1}", number)
-    return judge_operation(node.operation, list(read_terms(node, number, fetch)), claimed, numeric_format)
+    terms = list(read_terms(node, number, fetch))
+    return judge_operation(node.operation, terms, claimed, numeric_format, node.selected)
 
 
 def judge_operation(
-    operation: Operation, terms: Terms, claimed: int, numeric_format: str = "float32"
+    operation: Operation, terms: Terms, claimed: int, numeric_format: str = "float32", bits: int = 0
 ) -> Judgement:
-    """Judges one element from the values that it depends on (see Terms). Raises InvalidInput for an unknown
-    format, a wrong number of values, or values that are not 32 bits."""
-    if numeric_format not in FORMATS:
-        raise _refuse("an unknown numeric format", sorted(FORMATS), numeric_format)
+    """Judges one element from the values that it depends on (see Terms). bits: of quantized values, for
+    SCALE_OF and QUANTIZE. Raises InvalidInput for an unknown format, an operation that it does not have, a
+    wrong number of values, or values that are not 32 bits."""
+    if numeric_format not in (*FORMATS, *PRODUCT_BITS):
+        raise _refuse("an unknown numeric format", sorted({*FORMATS, *PRODUCT_BITS}), numeric_format)
     _require_terms(operation, terms, claimed)
+    if numeric_format in PRODUCT_BITS:
+        return _judge_exact(operation, terms, claimed, bits)
+    if operation not in BOUNDED_OPERATIONS:
+        raise _refuse("an operation of exact programs", "another format", operation.name)
     terms = _choose_finite(terms) if operation is Operation.FINITE_SELECT else terms
     if not all(is_finite(bits) for term in terms for bits in term):
         return _acquit("an operand is not finite")
     answer = _answer(operation, terms, FORMATS[numeric_format])
     return _compare(claimed, answer) if answer else _acquit("the operation is undefined here")
+
+
+def _judge_exact(operation: Operation, terms: Terms, claimed: int, bits: int) -> Judgement:
+    """A claim is right where its bits are: NaN has one pattern, and zero two that differ."""
+    if operation in (Operation.SCALE_OF, Operation.QUANTIZE) and bits not in QUANTIZED_LIMITS:
+        raise _refuse("not the bits of quantized values", sorted(QUANTIZED_LIMITS), bits)
+    right = compute_element(operation, terms, bits)
+    value, said = (_read_claim(operation, one) for one in (right, claimed))
+    distance = None if value is None or said is None else abs(said - value)
+    is_fault = claimed != right
+    return Judgement(is_fault, value, Fraction(0), distance, f"{'not ' if is_fault else ''}the right bits")
+
+
+def _read_claim(operation: Operation, claimed: int) -> Fraction | None:
+    if operation is Operation.QUANTIZE:
+        return Fraction(claimed)
+    return to_fraction(claimed) if is_finite(claimed) else None
 
 
 def _acquit(reason: str) -> Judgement:
@@ -180,7 +210,7 @@ def _require_index(index: int, size: int) -> None:
 
 def _require_terms(operation: Operation, terms: Terms, claimed: int) -> None:
     values = 1 if operation in INDEXED else OPERAND_COUNTS[operation]
-    if operation in _SUMS:
+    if operation in _CHUNKED:
         most, least = max(CHUNK_TERMS), 0 if operation is Operation.SELECTED_SUM else 1
         if not least <= len(terms) <= most:
             raise _refuse("not the terms of a sum", f"{least} to {most}", len(terms))
@@ -189,9 +219,16 @@ def _require_terms(operation: Operation, terms: Terms, claimed: int) -> None:
     for term in terms:
         if len(term) != values:
             raise _refuse("not the values of a term", values, len(term))
-    for bits in (claimed, *(bits for term in terms for bits in term)):
+    factors = QUANTIZED_FACTORS if operation is Operation.QUANTIZED_PRODUCT_SUM else 0
+    patterns = [bits for term in terms for bits in term[factors:]]
+    integers = [number for term in terms for number in term[:factors]]
+    (integers if operation is Operation.QUANTIZE else patterns).append(claimed)
+    for bits in patterns:
         if not 0 <= bits < 1 << 32:
             raise _refuse("not a float32", "a 32-bit pattern", bits)
+    for number in integers:
+        if not -(1 << 31) <= number < 1 << 31:
+            raise _refuse("not a quantized value", "a signed integer of 32 bits", number)
 
 
 def _refuse(what: str, expected: object, actual: object) -> InvalidInput:
@@ -205,6 +242,8 @@ def _refuse(what: str, expected: object, actual: object) -> InvalidInput:
 
 # --- Sums: exact, with the bound of any order ---------------------------------------------------------------
 _SUMS = frozenset({Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM})
+_CHUNKED = _SUMS | {Operation.SCALE_OF, Operation.QUANTIZED_PRODUCT_SUM}
+"""Reductions of at most as many terms as the longest chunk."""
 
 
 def _add_products(terms: Terms, numeric_format: NumericFormat) -> _Answer:

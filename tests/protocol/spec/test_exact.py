@@ -249,6 +249,14 @@ def test_a_row_with_a_term_that_is_not_finite_gives_nan() -> None:
     assert exact.add_quantized_products([(0, 5), (0, 7)], scale, ONE) == exact.NAN
 
 
+@pytest.mark.parametrize("scale", [INFINITY, SIGN_BIT | INFINITY, exact.NAN, INFINITY + 1])
+def test_a_scale_that_is_not_finite_gives_nan_even_to_nothing(scale: int) -> None:
+    """Only a cheat's buffers hold an infinite scale; the referee has to answer all the same."""
+    for terms in ([(0, 1)], [(2, 3)]):
+        assert exact.add_quantized_products(terms, scale, ONE) == exact.NAN
+        assert exact.add_quantized_products(terms, ONE, scale) == exact.NAN
+
+
 def test_a_product_sum_is_exact_and_rounded_once() -> None:
     terms = [(16319, 16319), (-16319, 16318), (1, -16318)]
     assert exact.add_quantized_products(terms, ONE, ONE) == bits_of(1)
