@@ -50,6 +50,20 @@ UNARY = (
 )  # fmt: skip
 ROOT_2 = 0x3FB504F3
 """About the significand where a logarithm takes the next power of two."""
+DECISIVE = {
+    Operation.EXPONENTIAL: (
+        0xC2922868, 0x42040902, 0x4214A6C9, 0x3D40D10C, 0xBE6BE7E3, 0x41161919, 0xC11FC72F, 0xC221E516,
+        0xBF7C46B0, 0x42A81D79, 0xC198C189, 0x41D01FBA, 0x3FDCB911, 0x412CCAFF, 0x3E8A65D3, 0xC221ED37,
+        0xC16E78D2, 0xC136E920, 0xC1796ECA, 0x3E54B407,
+    ),
+    Operation.LOGARITHM: (
+        0x400EC965, 0x3DAFFBF8, 0x3CA2F1C8, 0x3AEE0D1B, 0x42B51AB3, 0x3EAB843C, 0x3F275F7E, 0x3F267850,
+        0x3FBE7F28,
+    ),
+}  # fmt: skip
+"""Operands whose result is another one where a constant of the series is one more, or one less: log2 e, ln 2,
+each coefficient of 2^f and the first four of the logarithm. Searched for; one more or less of the other three
+makes no difference to any operand near 1."""
 KINDS = ("plain", "wide", "tiny", "subnormal", "huge", "edges", "cancelling", "broken", "repeated", "mixed")
 PAIR_KINDS = KINDS[:6]
 COUNTS = (1, 2, 3, 7, 8, 9, 17)
@@ -78,7 +92,7 @@ def _unary() -> Table:
     for operation in UNARY:
         draw = _draw_from(operation.name)
         operands = [*SPECIAL, *EDGES, *(SIGN_BIT | bits for bits in EDGES)]
-        operands += FUNCTION_OPERANDS.get(operation, ())
+        operands += [*FUNCTION_OPERANDS.get(operation, ()), *DECISIVE.get(operation, ())]
         operands += [step(ROOT_2, places) for places in (-1, 0, 1)]
         operands += [make_bits(kind, draw) for kind in ("wide", "plain") for _ in range(RANDOM)]
         operands = list(dict.fromkeys(operands))
