@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from lab.benchmarks.exactness.attacking import ARENA, judge_attacks
+from lab.benchmarks.exactness.disputing import convict_faults
 from lab.benchmarks.exactness.speed import compare_speed
 from lab.benchmarks.exactness.training import Run
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways, start_worker
@@ -48,6 +49,7 @@ class Plan:
     unstable: tuple[int, int]
     timed: dict[str, int]
     attacked: int = 1
+    disputed: tuple[str | None, Sequence[str]] = ("0.2M", ())
 
 
 FULL = Plan(
@@ -70,6 +72,7 @@ QUICK = Plan(
     (2, 1),
     {"1M": 2},
     attacked=16,
+    disputed=(None, ("SUM", "QUANTIZE")),
 )
 
 
@@ -174,6 +177,9 @@ def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str,
         if "zoo" in parts:
             report["zoo"] = judge_attacks(replace(ARENA, attacked=plan.attacked))
             _say(f"zoo: {report['zoo']['rejected']} of {report['zoo']['samples']} rejected")
+        if "disputes" in parts:
+            report["dispute"] = convict_faults(FORMAT, *plan.disputed)
+            _say(f"disputes: {report['dispute']}")
         if "loss" in parts:
             report["loss"] = compare_losses(plan, ways[0], folder)
     return report
@@ -194,7 +200,7 @@ def _say(text: str) -> None:
 
 
 STARTED = time.monotonic()
-PARTS = ("speed", "bits", "unstable", "zoo", "loss")
+PARTS = ("speed", "bits", "unstable", "zoo", "disputes", "loss")
 
 
 def main() -> None:

@@ -157,6 +157,11 @@ class RemoteTrace:
     _fetched: OrderedDict[BlobRef, None] = field(default_factory=OrderedDict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all buffers."""
+        return sum(buffer.size_bytes for buffer in self.layout)
+
     def refer(self, buffer: int) -> BlobRef:
         """The blob of a buffer."""
         return _refer(self.roots[buffer], self.layout[buffer])

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from node.submit import RoundPlan
 from protocol.actions.dispute.known_statements import (
     find_accused,
     get_inner,
@@ -92,15 +93,15 @@ class Ending:
 
 
 async def convict_all(
-    folder: Path, faults: Sequence[str], deadline_s: float = 3_600.0, numeric_format: str = "float32"
+    folder: Path, faults: Sequence[str], deadline_s: float = 3_600.0, base: RoundPlan = TINY_PLAN
 ) -> list[Ending]:
     """Play one round with a solver for each fault, until all have fallen. Cheating has to be allowed."""
     cast = {fault: make_faulty(fault) for fault in faults} | {"prosecutor": PROSECUTOR}
     cast |= {f"verifier {number}": VERIFIER for number in (1, 2)}
-    schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
+    schedule = replace(base.schedule, total_steps=base.inner_steps)
     plan = replace(
-        TINY_PLAN, rounds=1, schedule=schedule, late_chance=0, least_whistleblowers=0, windows=WINDOWS,
-        solver_seats=len(faults), least_solvers=len(faults), numeric_format=numeric_format,
+        base, rounds=1, schedule=schedule, late_chance=0, least_whistleblowers=0, windows=WINDOWS,
+        solver_seats=len(faults), least_solvers=len(faults),
     )  # fmt: skip
 
     def is_enough(submitter: Party) -> bool:

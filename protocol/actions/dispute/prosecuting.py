@@ -185,6 +185,8 @@ async def find_fault(party: Party, dispute: InnerDispute, trace: PostedTrace) ->
         try:
             return await _search_remote(party, dispute, built, start, remote, withheld, until)
         finally:
+            share = f"{remote.received_bytes} of {remote.size_bytes} bytes of the trace"
+            party.say(f"dispute {format_name(dispute)}: fetched {share}")
             remote.evict()
     except (ProtocolFault, EnvironmentFault) as fault:
         return Withheld(withheld[0] if withheld else None, fault)
