@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {ExactElement} from "../../contracts/libraries/ExactElement.sol";
-import {Judge} from "../../contracts/libraries/Judge.sol";
-import {Float32} from "../../contracts/libraries/Float32.sol";
-import {Run} from "../../contracts/libraries/Runs.sol";
-import {VectorFile} from "./VectorFile.sol";
+import {ExactElement} from "../../../contracts/libraries/ExactElement.sol";
+import {Judge} from "../../../contracts/libraries/Judge.sol";
+import {Float32} from "../../../contracts/libraries/Float32.sol";
+import {Run} from "../../../contracts/libraries/Runs.sol";
+import {VectorFile} from "../VectorFile.sol";
 
 /// @dev Section 9.1: the contract's one right value is Python's.
-contract ExactVectors is VectorFile {
+contract ExactElementTest is VectorFile {
     function setUp() public {
         open("exact");
     }
