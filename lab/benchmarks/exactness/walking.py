@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from tests.protocol.compute.program.numpy_exact import run_program
 
 from lab.benchmarks.exactness.training import Run, begin, digest, load, name_state, open_run, save
 from lab.benchmarks.honest import Configuration, list_configurations
@@ -21,6 +20,7 @@ from protocol.compute.program.product_families import FAMILIES, force_family
 from protocol.compute.program.step import TrainingState, advance, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
+from tests.protocol.compute.program.numpy_exact import run_program
 
 NUMPY = "numpy"
 """Instead of a family: the step of the tests, written from the specification."""
