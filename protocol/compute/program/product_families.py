@@ -89,23 +89,22 @@ _forced: list[Multiply] = []
 
 
 def force_family(name: str | None) -> None:
-    """Have this process take one family; None: choose again."""
+    """Have this process take one family; None: the one that is chosen for each shape."""
     _forced[:] = [] if name is None else [FAMILIES[name]]
-    _chosen.clear()
 
 
 def choose_family(shape: Shape) -> Multiply:
     """Bytes, where this processor has instructions for them and they prove right for this shape."""
+    if shape.planes == 0:
+        return multiply_doubles
+    if _forced:
+        return _forced[0]
     if shape not in _chosen:
         _chosen[shape] = _choose(shape)
     return _chosen[shape]
 
 
 def _choose(shape: Shape) -> Multiply:
-    if shape.planes == 0:
-        return multiply_doubles
-    if _forced:
-        return _forced[0]
     if not has_byte_products():
         return multiply_doubles
     samples = _draw_extremes(shape)

@@ -24,6 +24,7 @@ ALONG, ACROSS = Side(3, False), Side(5, True)
 @pytest.fixture(autouse=True)
 def _chosen_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(product_families, "has_byte_products", lambda: True)
+    monkeypatch.setattr(product_families, "_chosen", {})
     force_family(None)
     yield
     force_family(None)
