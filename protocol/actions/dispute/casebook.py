@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from protocol.actions.merge.merge_records import WorkProof
+from protocol.actions.runtime.wakes import Wakes
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
@@ -184,8 +185,7 @@ class StepDesk:
     """By segment."""
     is_news: bool = False
     """Whether the last question added a request, or made one an auditor's."""
-    _woken: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
-    """A block, and who had the loop look in it."""
+    wakes: Wakes = field(default_factory=Wakes)
     _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
 
     def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
@@ -204,14 +204,6 @@ class StepDesk:
             self.is_news = True
             self.wanted[place] = asker
         return None
-
-    def take_wake(self, account: str, block: int) -> bool:
-        """Have an account use its one wake of the loop in a block; False where it has used it."""
-        if self._woken[0] != block:
-            self._woken = (block, set())
-        is_first = account not in self._woken[1]
-        self._woken[1].add(account)
-        return is_first
 
     def is_urgent(self, place: Place) -> bool:
         """Whether an auditor waits for a segment."""

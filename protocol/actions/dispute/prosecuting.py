@@ -9,10 +9,11 @@ convicted for its silence.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from functools import partial
 from random import Random, SystemRandom
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -136,6 +137,7 @@ class Withheld:
     fault: Exception
 
 
+Fetched = TypeVar("Fetched")
 Found = OperationFault | InputFault | Withheld | None
 
 
@@ -210,29 +212,27 @@ async def _search_remote(
 ) -> OperationFault | InputFault | None:
     loop = asyncio.get_running_loop()
 
-    def watch(buffer: int) -> Tensor:
-        """Fetch a buffer for the searching thread, and write down one that the claimant does not show."""
-        fetching = wait_for(party, until, remote.fetch(buffer))
+    def watch(buffer: int, fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
+        """Fetch of a buffer for the searching thread, and write down one that the claimant does not show."""
         try:
-            return asyncio.run_coroutine_threadsafe(fetching, loop).result()
+            return asyncio.run_coroutine_threadsafe(wait_for(party, until, fetching), loop).result()
         except (ProtocolFault, EnvironmentFault):
             withheld.append(buffer)
             raise
 
+    def fetch(buffer: int) -> Tensor:
+        """The whole buffer."""
+        return watch(buffer, remote.fetch(buffer))
+
     def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-        """The first leaf of a buffer that differs from the own one, for the searching thread."""
-        finding = wait_for(party, until, remote.find_leaf(buffer, own))
-        try:
-            return asyncio.run_coroutine_threadsafe(finding, loop).result()
-        except (ProtocolFault, EnvironmentFault):
-            withheld.append(buffer)
-            raise
+        """The first leaf that differs from the own one."""
+        return watch(buffer, remote.find_leaf(buffer, own))
 
     batch = get_batches(party, dispute.statement.round, dispute.statement.slot)(
         get_inner_step(party, dispute)
     )
     is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
-    claimed = ClaimedRoots(remote.roots, find_leaf) if is_exact else ClaimedTrace(remote.roots, watch)
+    claimed = ClaimedRoots(remote.roots, find_leaf) if is_exact else ClaimedTrace(remote.roots, fetch)
     search = partial(_search, party, built, start, batch, claimed)
     return await loop.run_in_executor(party.task.cases.searchers, search)
 

@@ -256,7 +256,7 @@ def _look_at_news(party: Party, account: str) -> None:
     desk = party.task.cases.desk
     if desk.is_news:
         party.task.retraining.look_again()
-        if desk.take_wake(account, party.state.head_block):
+        if desk.wakes.take(account, party.state.head_block):
             party.wake()
 
 

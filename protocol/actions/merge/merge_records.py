@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from protocol.actions.runtime.wakes import Wakes
 from protocol.adapters.journal import Journal
 from protocol.adapters.messages import Word
 from protocol.spec.codec import compute_outer_root
@@ -169,8 +170,7 @@ class WantedMerges:
     each account the one that it asked for last."""
 
     by_account: dict[str, MergeKey] = field(default_factory=dict)
-    _woken: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
-    """A block, and who had the loop look in it."""
+    wakes: Wakes = field(default_factory=Wakes)
 
     def note(self, account: str, key: MergeKey) -> bool:
         """An account asks for this merge; what was asked about another round, or on another base root, is
@@ -179,14 +179,6 @@ class WantedMerges:
         same = {other: one for other, one in self.by_account.items() if one[:2] == key[:2]}
         self.by_account = {**same, account: key}
         return is_news
-
-    def take_wake(self, account: str, block: int) -> bool:
-        """Have an account use its one wake of the loop in a block; False where it has used it."""
-        if self._woken[0] != block:
-            self._woken = (block, set())
-        is_first = account not in self._woken[1]
-        self._woken[1].add(account)
-        return is_first
 
 
 @dataclass

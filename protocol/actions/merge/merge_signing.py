@@ -155,7 +155,7 @@ async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
         raise _not_yet(*missing)
     made, wanted = party.task.claims.merges.get(key), party.task.claims.wanted
     if made is None:
-        if wanted.note(account, key) and wanted.take_wake(account, party.state.head_block):
+        if wanted.note(account, key) and wanted.wakes.take(account, party.state.head_block):
             party.wake()
         raise _not_yet("this node's own merge of these claims", "not computed yet")
     if get_root(made) != asked.root:

@@ -30,7 +30,6 @@ FAR = np.int32(0x42AE0000)
 """87: below it exp is a normal number."""
 SIGN = np.int32(-0x80000000)
 C0, C1, C2, C3, C4, C5, C6, C7, C8 = map(np.int64, EXPONENTIAL_COEFFICIENTS)
-_EXPONENTIAL = np.array(EXPONENTIAL_COEFFICIENTS, dtype=np.int64)
 _LOGARITHM = np.array(LOGARITHM_COEFFICIENTS, dtype=np.int64)
 
 
@@ -100,9 +99,9 @@ def sum_selected(
 
 # --- Functions ----------------------------------------------------------------------------------------------
 @compile_loop
-def find_exponential(pattern: np.int32) -> np.int32:
-    """exp where it is a normal number: patterns in, patterns out. Steps without branches, so that the
-    processor takes several elements at once."""
+def find_power(pattern: np.int32) -> tuple[np.int64, np.int64]:
+    """(n, series): exp of a number below 128 in magnitude is series * 2^(n - 30). It serves
+    subnormal numbers too: their product is shifted by 63 places, and nothing is left of it."""
     magnitude = np.int64(pattern & MAGNITUDE)
     significand = (magnitude & np.int64(0x7FFFFF)) | np.int64(0x800000)
     y = (significand * np.int64(LOG2_E)) >> min(np.int64(156) - (magnitude >> 23), np.int64(63))
@@ -116,7 +115,14 @@ def find_exponential(pattern: np.int32) -> np.int32:
     series = C3 + ((series * f) >> 32)
     series = C2 + ((series * f) >> 32)
     series = C1 + ((series * f) >> 32)
-    series = C0 + ((series * f) >> 32)
+    return n, C0 + ((series * f) >> 32)
+
+
+@compile_loop
+def find_exponential(pattern: np.int32) -> np.int32:
+    """exp where it is a normal number: patterns in, patterns out. Steps without branches, so that the
+    processor takes several elements at once."""
+    n, series = find_power(pattern)
     is_long = np.int64(1) if series >= np.int64(1 << 30) else np.int64(0)
     shift = np.int64(6) + is_long
     rounded = (series + ((np.int64(1) << (shift - 1)) - 1) + ((series >> shift) & 1)) >> shift
@@ -131,14 +137,7 @@ def find_far_exponential(pattern: np.int32) -> np.float32:
         return np.float32(np.nan)
     if magnitude >= np.int32(0x43000000):
         return np.float32(0.0) if pattern < 0 else np.float32(np.inf)
-    significand = np.int64(magnitude & 0x7FFFFF) | np.int64(0x800000)
-    y = (significand * np.int64(LOG2_E)) >> (np.int64(156) - np.int64(magnitude >> 23))
-    y = -y if pattern < 0 else y
-    n = (y + np.int64(1 << 31)) >> 32
-    f = y - (n << 32)
-    series = np.int64(0)
-    for k in range(len(_EXPONENTIAL) - 1, -1, -1):
-        series = _EXPONENTIAL[k] + ((series * f) >> 32)
+    n, series = find_power(pattern)
     return np.float32(np.float64(series) * ldexp(1.0, int(n - 30)))
 
 

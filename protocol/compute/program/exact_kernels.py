@@ -38,7 +38,7 @@ class ExactKernels:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._is_block = _find_blocks(program)
+        self._block_rows = _find_block_rows(program)
         self._is_turned: dict[int, bool] = {}
         """By buffer of quantized values: whether its memory goes term for term (`product_families.Side`)."""
         self._terms: dict[int, int] = {}
@@ -67,7 +67,7 @@ class ExactKernels:
             return memory
         size, terms = self._program.buffers[buffer].size, self._terms[buffer]
         planes = memory.numel() // size
-        rows, is_turned = self._is_block.get(buffer, 0), self._is_turned[buffer]
+        rows, is_turned = self._block_rows.get(buffer, 0), self._is_turned[buffer]
         values = join(memory, rows if is_turned else terms, planes)
         if is_turned:
             values = values.view(-1, terms, rows).transpose(1, 2).reshape(-1)
@@ -79,7 +79,7 @@ class ExactKernels:
         reduced = next((n for n, stride in enumerate(reversed(over_all)) if stride), len(over_all))
         bits, buffer = node.selected, node.output.buffer
         rows = _find_rows(
-            views, 0, reduced, allows_columns=bits in PLANES and bool(self._is_block.get(buffer))
+            views, 0, reduced, allows_columns=bits in PLANES and bool(self._block_rows.get(buffer))
         )
         scales = _flatten(views, node.operands[1]).numpy()
         out = _flatten(views, node.output).numpy()
@@ -133,7 +133,7 @@ class ExactKernels:
         return run
 
 
-def _find_blocks(program: Program) -> dict[int, int]:
+def _find_block_rows(program: Program) -> dict[int, int]:
     """By buffer of quantized values: the rows of each matrix, where these are one loop for every reader; else
     0. Only such matrices may lie term for term."""
     blocks: dict[int, int] = {}

@@ -220,37 +220,20 @@ def split_planes(words: Int32s, width: int, planes: int, out: Int8s) -> None:
 
 
 @compile_loop
-def finish_doubles(
-    sums: Doubles, a: Floats, b: Doubles, rows: int, columns: int, out: Floats, at: int, down: int,
+def finish_sums(
+    sums: Doubles | Int32s, a: Floats, b: Doubles, rows: int, columns: int, out: Floats, at: int, down: int,
     across: int,
 ) -> None:  # fmt: skip
     """Exact sums times their scales, rounded once, to `at` + row * down + column * across."""
+    line = np.empty(columns, np.float32)
     for i in range(rows):
         scale, own = np.float64(a[i]), sums[i * columns : i * columns + columns]
-        if across == 1:
-            to = out[at + i * down : at + i * down + columns]
+        to = out[at + i * down : at + i * down + columns] if across == 1 else line
+        for j in range(columns):
+            to[j] = np.float32(np.float64(own[j]) * (scale * b[j]))
+        if across != 1:
             for j in range(columns):
-                to[j] = np.float32(own[j] * (scale * b[j]))
-        else:
-            for j in range(columns):
-                out[at + i * down + j * across] = np.float32(own[j] * (scale * b[j]))
-
-
-@compile_loop
-def finish_bytes(
-    sums: Int32s, rows_apart: bool, columns_apart: bool, a: Floats, b: Doubles, rows: int, columns: int,
-    out: Floats, at: int, down: int, across: int,
-) -> None:  # fmt: skip
-    """As finish_doubles, of products of one plane."""
-    for i in range(rows):
-        scale, own = np.float64(a[i]), sums[i * columns : i * columns + columns]
-        if across == 1:
-            to = out[at + i * down : at + i * down + columns]
-            for j in range(columns):
-                to[j] = np.float32(np.float64(own[j]) * (scale * b[j]))
-        else:
-            for j in range(columns):
-                out[at + i * down + j * across] = np.float32(np.float64(own[j]) * (scale * b[j]))
+                out[at + i * down + j * across] = line[j]
 
 
 @compile_loop
@@ -258,7 +241,7 @@ def finish_planes(
     sums: Int32s, rows_apart: bool, columns_apart: bool, a: Floats, b: Doubles, rows: int, columns: int,
     out: Floats, at: int, down: int, across: int,
 ) -> None:  # fmt: skip
-    """As finish_doubles, of the products of two planes with two. Planes of an operand lie apart, all of one
+    """As finish_sums, of the products of two planes with two. Planes of an operand lie apart, all of one
     behind all of the other, or take turns row for row."""
     width = 2 * columns
     line = np.empty(columns, np.float32)
@@ -287,9 +270,9 @@ def finish_planes(
 def multiply_rows(a: Int32s, b: Int32s, terms: int, scale_a: Floats, scale_b: Floats, out: Floats) -> None:
     """For each row: the sum of products of whole int32, times both scales."""
     for row in range(len(out)):
-        own, other, total = a[row * terms : row * terms + terms], b[row * terms : row * terms + terms], 0.0
-        partial = np.int64(0)
+        own, other = a[row * terms : row * terms + terms], b[row * terms : row * terms + terms]
+        total = np.int64(0)
         for k in range(terms):
-            partial += np.int64(own[k]) * np.int64(other[k])
-        total = np.float64(partial)
-        out[row] = np.float32(total * np.float64(scale_a[row]) * np.float64(scale_b[row]))
+            total += np.int64(own[k]) * np.int64(other[k])
+        scale = np.float64(scale_a[row]) * np.float64(scale_b[row])
+        out[row] = np.float32(np.float64(total) * scale)

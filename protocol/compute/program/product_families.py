@@ -46,7 +46,7 @@ def multiply_doubles(a: Tensor, b: Tensor, shape: Shape) -> Iterator[Finish]:
     """Through float64: sums stay below 2^53."""
     left, right = _widen(a, shape.left, shape), _widen(b, shape.right, shape)
     for product in torch.bmm(left, right.transpose(1, 2)):
-        yield partial(loops.finish_doubles, product.reshape(-1).numpy())
+        yield partial(loops.finish_sums, product.reshape(-1).numpy())
 
 
 def _widen(values: Tensor, side: Side, shape: Shape) -> Tensor:
@@ -68,11 +68,13 @@ def join(values: Tensor, width: int, planes: int) -> Tensor:
 
 def multiply_bytes(a: Tensor, b: Tensor, shape: Shape) -> Iterator[Finish]:
     """As int8 with int32 sums: all planes of one operand with all of the other in one product."""
-    finish = loops.finish_bytes if shape.planes == 1 else loops.finish_planes
     left, right = _stack(a, shape.left, shape), _stack(b, shape.right, shape)
     for n in range(shape.batch):
         sums = torch._int_mm(left[n], right[n].t()).numpy().reshape(-1)
-        yield partial(finish, sums, shape.left.is_turned, shape.right.is_turned)
+        if shape.planes == 1:
+            yield partial(loops.finish_sums, sums)
+        else:
+            yield partial(loops.finish_planes, sums, shape.left.is_turned, shape.right.is_turned)
 
 
 def _stack(values: Tensor, side: Side, shape: Shape) -> Tensor:

@@ -1,4 +1,4 @@
-"""Exact programs: each product sum reads its operands as integers, quantized row by row (docs/spec.md, 8).
+"""Exact programs: each product sum reads its operands as integers, quantized row by row (docs/spec.md, 9.1).
 
 A row is what one output element sums over of one operand. Its scale is found, each element is divided by it
 and rounded, and integers are multiplied. An operand that several sums read in the same rows is quantized
