@@ -226,11 +226,11 @@ library Judge {
             // Beyond, nothing finite is near.
             if (a < Float32.SIGN_BIT && a > Enclosure.LIMIT) return claimed.isFinite();
             (int256 least, int256 most, int256 power) = Enclosure.exponential(a);
-            return Enclosure.isOutside(claimed, least, most, power, 1, false);
+            return Enclosure.isOutside(claimed, least, most, power, 2, false);
         }
         if (operation == SIGMOID) {
             (int256 least, int256 most, int256 power) = Enclosure.sigmoid(a);
-            return Enclosure.isOutside(claimed, least, most, power, 4, true);
+            return Enclosure.isOutside(claimed, least, most, power, 6, true);
         }
         if (a >= Float32.SIGN_BIT || _isTiny(a)) return false;
         (int256 low, int256 high, int256 exponent) =

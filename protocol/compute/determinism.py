@@ -6,6 +6,7 @@ kernels that add in an order of arrival, lower matmul precision, and subnormals 
 kept in another.
 """
 
+import os
 import platform
 from dataclasses import dataclass
 from hashlib import sha256
@@ -42,6 +43,8 @@ def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
             remedy="Pass 1 or more.",
         )
     torch.set_num_threads(threads)
+    # Products on graphics cards repeat their bits with workspaces of a fixed size.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # What use_deterministic_algorithms(True) does, but for importing a compiler (two seconds) to tell it too.
     torch.set_deterministic_debug_mode("error")
     # Filling fresh buffers with NaN finds bugs in kernels, not in bits, and costs a pass over each buffer.

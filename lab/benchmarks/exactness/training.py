@@ -77,13 +77,14 @@ def digest(state: TrainingState) -> str:
     """Sixteen hexadecimal digits of the bits of W, m and v."""
     hashed = sha256()
     for vector in state.vectors:
-        hashed.update(vector.numpy().tobytes())
+        hashed.update(vector.cpu().numpy().tobytes())
     return hashed.hexdigest()[:16]
 
 
 def save(state: TrainingState, path: Path) -> None:
     """Write a state; its name ends in the number of steps done."""
-    save_file(dict(zip("Wmv", state.vectors, strict=True)), path)
+    vectors = [vector.cpu() for vector in state.vectors]
+    save_file(dict(zip("Wmv", vectors, strict=True)), path)
 
 
 def load(path: Path) -> TrainingState:

@@ -1,7 +1,8 @@
 """A worker of the benchmark `exact`: a process that computes in one way, and trains from a stored state.
 
 It prints a line a step: the digest of W, m and v, and the loss. The way is said by its environment and by the
-arguments: threads, oneDNN, and the family of products, or NumPy instead of the project's own kernels.
+arguments: threads, oneDNN, the device, and the family of products, or NumPy instead of the project's own
+kernels.
 """
 
 import json
@@ -9,19 +10,23 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
 
 from lab.benchmarks.exactness.training import Run, begin, digest, load, name_state, open_run, save
 from lab.benchmarks.honest import Configuration, list_configurations
+from protocol.compute.audit.calibrate import list_devices
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.product_families import FAMILIES, force_family
 from protocol.compute.program.step import TrainingState, advance, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from tests.protocol.compute.program.numpy_exact import run_program
 
+CPU = "cpu"
 NUMPY = "numpy"
 """Instead of a family: the step of the tests, written from the specification."""
 Advance = Callable[..., tuple[TrainingState, float]]
@@ -30,26 +35,29 @@ Advance = Callable[..., tuple[TrainingState, float]]
 @dataclass(frozen=True)
 class Way:
     """A way to compute. family: a name in FAMILIES, NUMPY, or empty where the machine chooses; python: the
-    interpreter, with another PyTorch."""
+    interpreter, with another PyTorch; device: where PyTorch computes."""
 
     configuration: Configuration
     family: str
     python: str = sys.executable
+    device: str = CPU
 
     @property
     def name(self) -> str:
         """Short and unique."""
         other = "" if self.python == sys.executable else f"-{Path(self.python).parents[1].name}"
-        return f"{self.configuration.name}-{self.family or 'chosen'}{other}"
+        place = self.configuration.name if self.device == CPU else self.device
+        return f"{place}-{self.family or 'chosen'}{other}"
 
 
 def list_ways(pythons: tuple[str, ...] = ()) -> list[Way]:
-    """Every kernel configuration of this machine with one family of products or the other in turn, NumPy, and
-    both families with each other PyTorch."""
+    """Every kernel configuration of this machine with one family of products or the other in turn, both
+    families on its graphics card and with each other PyTorch, and NumPy."""
     configurations, families = list_configurations(), sorted(FAMILIES)
     ways = [Way(one, families[n % len(families)]) for n, one in enumerate(configurations)]
     plain = Configuration(list_cpu_capabilities()[0], 1, True, "")
     ways += [Way(plain, family, python) for python in pythons for family in families]
+    ways += [Way(plain, family, device=device) for device in list_devices() for family in families]
     return [*ways, Way(plain, NUMPY)]
 
 
@@ -89,11 +97,30 @@ def advance_by_numpy(
     return TrainingState(weights, first, second, state.local_step + 1, state.global_step + 1), float(loss)
 
 
+def advance_on(
+    device: str, state: TrainingState, batch: tuple[torch.Tensor, torch.Tensor], spec: TrainingSpec
+) -> tuple[TrainingState, float]:
+    """As `step.advance`, on a device, where the new state stays."""
+    scalars = compute_scalars(spec, state.local_step, state.global_step)
+    interpreter = _open_interpreter(describe_program(spec), spec.numeric_format, device)
+    result = interpreter.run(state.vectors, *batch, scalars)
+    stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
+    return stepped, float(result.loss)
+
+
+@lru_cache(maxsize=4)
+def _open_interpreter(config: ProgramConfig, numeric_format: str, device: str) -> Interpreter:
+    built = build_program(config)
+    return Interpreter(built.program, built.constants, numeric_format=numeric_format, device=device)
+
+
 def main() -> None:
     """Do the walks that the arguments name, one after another."""
-    folder, family, threads, onednn, *jobs = sys.argv[1:]
+    folder, device, family, threads, onednn, *jobs = sys.argv[1:]
     pin_kernels(int(threads), onednn == "True")
     step: Advance = advance_by_numpy if family == NUMPY else advance
+    if device != CPU:
+        step = partial(advance_on, device)
     if family in FAMILIES:
         force_family(family)
     for text in jobs:
@@ -107,7 +134,7 @@ def main() -> None:
 def start_worker(way: Way, folder: Path, *jobs: Walk) -> list[tuple[str, float]]:
     """Run a worker to its end: what it printed. Raises CalledProcessError where it fails."""
     configuration = way.configuration
-    settings = [str(folder), way.family, str(configuration.threads), str(configuration.onednn)]
+    settings = [str(folder), way.device, way.family, str(configuration.threads), str(configuration.onednn)]
     command = [way.python, "-m", "lab.benchmarks.exactness.walking", *settings]
     command += [json.dumps(asdict(job)) for job in jobs]
     done = subprocess.run(

@@ -62,6 +62,10 @@ class Sample:
         make_kernel(self.node, computed.view)()
         return computed
 
+    def move(self, device: str) -> "Sample":
+        """The same on a device."""
+        return Sample(self.node, {number: values.to(device) for number, values in self.buffers.items()})
+
     def check(self) -> NodeReport:
         """The checker's word on all elements."""
         return check_node(self.node, self.view, FORMATS["float32"])

@@ -77,16 +77,16 @@ def merge(*parts: Kinds) -> dict[str, Seen]:
 
 
 # --- Single nodes -------------------------------------------------------------------------------------------
-def measure_kinds(seed: int, shrink: int) -> dict[str, Seen]:
-    """Every layout of every kind on operands of this seed."""
+def measure_kinds(seed: int, shrink: int, device: str = "cpu") -> dict[str, Seen]:
+    """Every layout of every kind on operands of this seed, computed on a device."""
     generator, random = torch.Generator().manual_seed(seed), Random(seed)
     kinds = {}
     with np.errstate(all="ignore"):
         for kind, layouts in LAYOUTS.items():
             seen = Seen()
             for layout in layouts:
-                sample = make_sample(kind, layout.shrink(shrink), generator).compute()
-                seen = seen.add(measure_sample(sample, random))
+                sample = make_sample(kind, layout.shrink(shrink), generator).move(device).compute()
+                seen = seen.add(measure_sample(sample.move("cpu"), random))
             kinds[kind.name] = seen
     return kinds
 
@@ -154,10 +154,10 @@ class TraceSeen:
     faults: tuple[str, ...]
 
 
-def measure_trace(model: str, step: Step, seed: int) -> TraceSeen:
-    """A step recorded here: every element by the checker, some of each kind by the referee."""
+def measure_trace(model: str, step: Step, seed: int, device: str = "cpu") -> TraceSeen:
+    """A step recorded on a device: every element by the checker, some of each kind by the referee."""
     built = build_step(model)
-    buffers = step.record(built)
+    buffers = step.record(built, device)
     report = TraceChecker(built.program).check(buffers.__getitem__)
     seen = {kind.name: Seen(r.elements, r.outside, r.worst_ratio) for kind, r in report.kinds.items()}
     judged = _judge_some(built.program.nodes, buffers, Random(seed))

@@ -81,11 +81,11 @@ class Step:
         names = ("w", "m", "v", "tokens", "labels", "scalars")
         save_file(dict(zip(names, (*self.vectors, *self.batch, self.scalars), strict=True)), path)
 
-    def record(self, built: BuiltProgram) -> dict[int, Tensor]:
-        """The whole trace: every buffer of the program, flat."""
-        interpreter = Interpreter(built.program, built.constants, keeps_all=True)
+    def record(self, built: BuiltProgram, device: str = "cpu") -> dict[int, Tensor]:
+        """The whole trace, computed on a device: every buffer of the program, flat."""
+        interpreter = Interpreter(built.program, built.constants, keeps_all=True, device=device)
         interpreter.run(self.vectors, *self.batch, self.scalars)
-        return dict(interpreter.tensors)
+        return {number: tensor.cpu() for number, tensor in interpreter.tensors.items()}
 
 
 def build_step(model: str) -> BuiltProgram:

@@ -24,7 +24,7 @@ from protocol.compute.program import exact_loops as loops
 from protocol.compute.program.contiguous import MakeView, NodeViews, sort_loops
 from protocol.compute.program.kernels import Kernel, Matrix
 from protocol.compute.program.kernels import make_kernel as make_plain_kernel
-from protocol.compute.program.product_families import Shape, Side, choose_family, join
+from protocol.compute.program.product_families import Shape, Side, choose_family, join, require_quantized
 from protocol.compute.program.tensor_allocator import allocate
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role, is_run
@@ -46,13 +46,7 @@ class ExactKernels:
     def make(self, node: Node, view: MakeView) -> Kernel:
         """The kernel of a node on views of the buffers as they are now."""
         views = NodeViews(node, view)
-        if node.operation is Operation.PRODUCT_SUM:
-            raise InvalidInput(
-                what="an exact program has a product sum that is not quantized",
-                expected="QUANTIZED_PRODUCT_SUM",
-                actual=node.operation.name,
-                remedy="Build the program for the format exact.",
-            )
+        require_quantized(node)
         if node.operation is Operation.QUANTIZE:
             return self._make_quantize(views)
         if node.operation is Operation.QUANTIZED_PRODUCT_SUM:
@@ -90,7 +84,7 @@ class ExactKernels:
         def run() -> None:
             """Compute the node once."""
             x, *where = rows.read()
-            if not loops.invert(scales, inverses):
+            if not loops.invert(x, *where, rows.step, scales, inverses):
                 _quantize_slowly(x, rows, where, scales, width, PLANES.get(bits, 0), out)
             elif bits not in PLANES:
                 loops.quantize_words(x, *where, inverses, out)

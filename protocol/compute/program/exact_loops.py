@@ -97,12 +97,21 @@ def scale_columns(
 
 
 @compile_loop
-def invert(scales: Floats, out: Floats) -> bool:
-    """The inverse of each scale, 0 for NaN; false where float32 does not hold one."""
+def invert(
+    x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, scales: Floats, out: Floats
+) -> bool:
+    """The inverse of each row's scale, 0 for NaN and for a row of zeros; false where float32 does not hold
+    another one."""
     is_held = True
-    for n in range(len(scales)):
-        is_held = is_held and not scales[n] < NORMAL
-        out[n] = np.float32(1.0) / scales[n] if scales[n] > 0 else np.float32(0.0)
+    for row in range(len(scales)):
+        if scales[row] >= NORMAL:
+            out[row] = np.float32(1.0) / scales[row]
+        else:
+            out[row] = np.float32(0.0)
+            base = find_base(row, sizes, strides, offset)
+            if scales[row] > 0 and is_held:
+                for k in range(terms):
+                    is_held = is_held and x[base + k * step] == 0
     return is_held
 
 

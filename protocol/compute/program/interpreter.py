@@ -17,6 +17,7 @@ from torch import Tensor
 
 from protocol.compute.model.reference_step import StepResult
 from protocol.compute.program.contiguous import MakeView, fold, look, sort_loops
+from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.kernels import Kernel, make_fallback, make_kernel
 from protocol.compute.program.tensor_allocator import (
@@ -67,19 +68,21 @@ class Interpreter:
         is_traced: bool = False,
         keeps_all: bool = False,
         numeric_format: str = "float32",
+        device: str = "cpu",
     ) -> None:
         """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
         keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
-        numeric_format: what operands of product sums are rounded to (`kernels.ROUNDINGS`)."""
+        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name of it."""
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
         self._format = numeric_format
+        self._device = torch.device(device)
         self._folded = fold(program, keeps_copies=self.is_traced)
         """What is run."""
         self._external = self._list_external()
         self._flat_runs = {} if self.is_traced else dict(_find_flat_runs(self._folded))
-        self._storages: dict[int, Tensor] = dict(constants)
+        self._storages = {number: tensor.to(self._device) for number, tensor in constants.items()}
         self._bindings: dict[int, list[tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]]] = {
             buffer: [] for buffer in self._external
         }
@@ -102,7 +105,7 @@ class Interpreter:
         for number, buffer in enumerate(self.program.buffers):
             if buffer.role in OWN_INPUTS:
                 dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
-                self._storages[number] = torch.zeros(buffer.size, dtype=dtype)
+                self._storages[number] = torch.zeros(buffer.size, dtype=dtype, device=self._device)
             elif number in lifetimes and number not in self._external:
                 internal.append(number)
         hidden = {b for run in self._flat_runs.values() for b in (*run.hidden, *run.renamed)}
@@ -112,7 +115,7 @@ class Interpreter:
         else:
             blocks = [range(start, start + len(run.nodes)) for start, run in self._flat_runs.items()]
             offsets, total = plan_memory(self._folded, internal, blocks=blocks, lifetimes=lifetimes)
-        arena = allocate(total)
+        arena = allocate(total, device=self._device)
         for number, offset in offsets.items():
             self._storages[number] = cut_arena(arena, offset, self.program.buffers[number])
         self.arena_bytes = 4 * total
@@ -144,7 +147,7 @@ class Interpreter:
         view = look(storage, access.offset, sizes, strides)
         if access.buffer in self._external:
             # A view of its own, to be pointed at the tensors of each run.
-            view = torch.empty(0).set_(
+            view = torch.empty(0, device=self._device).set_(
                 storage.untyped_storage(), view.storage_offset(), view.shape, view.stride()
             )
             self._bindings[access.buffer].append((view, access.offset, tuple(view.shape), view.stride()))
@@ -164,14 +167,13 @@ class Interpreter:
         while number < len(nodes):
             run = self._flat_runs.get(number)
             if run is None:
-                self._kernels += [(number, self._make(part)) for part in self._cut(nodes[number])]
+                self._kernels += [
+                    (number, self._maker(part, self._view)) for part in self._cut(nodes[number])
+                ]
                 number += 1
             else:
                 self._kernels += [(number, kernel) for kernel in self._make_tiles(run)]
                 number += len(run.nodes)
-
-    def _make(self, node: Node) -> Kernel:
-        return self._maker(node, self._view)
 
     def _show(self, buffer: int) -> Tensor:
         """The values of a buffer, flat, as trees have them."""
@@ -181,7 +183,8 @@ class Interpreter:
     def _choose_maker(self) -> Callable[[Node, MakeView], Kernel]:
         if self._format not in PRODUCT_BITS:
             return partial(make_kernel, numeric_format=self._format)
-        self._exact = ExactKernels(self._folded)
+        kinds = ExactKernels if self._device.type == "cpu" else DeviceKernels
+        self._exact: ExactKernels | DeviceKernels = kinds(self._folded)
         return self._exact.make
 
     def _cut(self, node: Node) -> Iterator[Node]:
@@ -191,7 +194,7 @@ class Interpreter:
 
     def _make_tiles(self, run: "FlatRun") -> Iterator[Kernel]:
         offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
-        scratch = torch.empty(total)
+        scratch = torch.empty(total, device=self._device)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
             """The tensor of an access; those of hidden buffers lie in the scratch memory."""
@@ -275,11 +278,11 @@ class Interpreter:
                 tensor = given[buffer.role].reshape(-1)
                 _require_input(tensor, buffer, self._index_limits.get(number))
                 if buffer.role in EXTERNAL:
-                    bound[number] = tensor.contiguous()
+                    bound[number] = tensor.to(self._device).contiguous()
                 else:
                     self._storages[number].copy_(tensor)
             elif number in self._external:
-                bound[number] = allocate(buffer.size)
+                bound[number] = allocate(buffer.size, device=self._device)
         self._bind(bound)
         if not self._kernels:
             self._prepare()

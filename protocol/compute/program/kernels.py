@@ -160,7 +160,7 @@ def _make_gather(views: NodeViews) -> Kernel:
     if not any(table.strides[n] for n in rows) and rows == list(range(len(rows))):
         leading = indices.as_strided(indices.shape[: len(rows)], indices.stride()[: len(rows)])
         return _make_row_gather(views, table, columns, leading, out)
-    places = _places(table, node.sizes)
+    places = _places(table, node.sizes, out.device)
     buffer = views.view(Access(table.buffer, 0, (1,)), (-1,), (1,))
 
     def run() -> None:
@@ -181,11 +181,11 @@ def _make_row_gather(
     return lambda: out.copy_(matrix.index_select(0, numbers.reshape(-1)).view(out.shape))
 
 
-def _places(access: Access, sizes: Sequence[int]) -> Tensor:
+def _places(access: Access, sizes: Sequence[int], device: torch.device) -> Tensor:
     """Element numbers that an access reaches, over the loops (int64)."""
-    places = torch.tensor(access.offset)
+    places = torch.tensor(access.offset, device=device)
     for size, stride in zip(sizes, access.strides, strict=True):
-        places = places.unsqueeze(-1) + torch.arange(size) * stride
+        places = places.unsqueeze(-1) + torch.arange(size, device=device) * stride
     return places
 
 
@@ -201,7 +201,9 @@ def _make_equal_select(views: NodeViews) -> Kernel:
             out.scatter_(loop, at_index, a.narrow(loop, 0, 1))
 
         return scatter
-    numbers = torch.arange(out.shape[loop]).view([-1 if n == loop else 1 for n in range(out.dim())])
+    numbers = torch.arange(out.shape[loop], device=out.device).view(
+        [-1 if n == loop else 1 for n in range(out.dim())]
+    )
     return lambda: torch.where(indices == numbers, a, b, out=out)
 
 
@@ -243,7 +245,7 @@ def _make_masked_sum(views: NodeViews) -> Kernel:
     node = views.node
     indices, a, out = views.operand(0), views.operand(1), views.output
     shape = [size if n == node.selected else 1 for n, size in enumerate(node.sizes)]
-    numbers = torch.arange(node.sizes[node.selected]).view(shape)
+    numbers = torch.arange(node.sizes[node.selected], device=out.device).view(shape)
     return _make_reduction(torch.sum, views, lambda: torch.where(indices == numbers, a, 0.0), out)
 
 
@@ -291,7 +293,7 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
     summed = [place for place, n in enumerate(order) if n in terms]
     if not summed:
         return lambda: torch.mul(narrow(a), narrow(b), out=out)
-    products = allocate(a.numel(), a.dtype).view(a.shape)
+    products = allocate(a.numel(), a.dtype, a.device).view(a.shape)
 
     def run() -> None:
         """Compute the node once."""
@@ -312,7 +314,8 @@ class Matrix:
         self.scattered = views.view(access, sizes, [access.strides[n] for n in order])
         self.matrix, self.is_copied = _flatten(views, access, groups, shape)
         if self.is_copied:
-            self.matrix = allocate(prod(shape), self.scattered.dtype).view(shape[shape[0] == 1 :])
+            flat = allocate(prod(shape), self.scattered.dtype, self.scattered.device)
+            self.matrix = flat.view(shape[shape[0] == 1 :])
             self._spread = self.matrix.view(sizes)
 
     def read(self) -> None:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from protocol.compute.determinism import has_byte_products
 from protocol.compute.program import exact_loops as loops
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import Node, Operation
 
 PLANES_OF_PAIRS = 2
 
@@ -87,12 +89,17 @@ def _stack(values: Tensor, side: Side, shape: Shape) -> Tensor:
 
 FAMILIES: dict[str, Multiply] = {"bytes": multiply_bytes, "doubles": multiply_doubles}
 _chosen: dict[Shape, Multiply] = {}
-_forced: list[Multiply] = []
+_forced: list[str] = []
 
 
 def force_family(name: str | None) -> None:
     """Have this process take one family; None: the one that is chosen for each shape."""
-    _forced[:] = [] if name is None else [FAMILIES[name]]
+    _forced[:] = [] if name is None else [name]
+
+
+def is_allowed(name: str) -> bool:
+    """Whether this process may take a family."""
+    return _forced in ([], [name])
 
 
 def choose_family(shape: Shape) -> Multiply:
@@ -100,7 +107,7 @@ def choose_family(shape: Shape) -> Multiply:
     if shape.planes == 0:
         return multiply_doubles
     if _forced:
-        return _forced[0]
+        return FAMILIES[_forced[0]]
     if shape not in _chosen:
         _chosen[shape] = _choose(shape)
     return _chosen[shape]
@@ -138,3 +145,14 @@ def _finish(multiply: Multiply, samples: tuple[Tensor, Tensor], shape: Shape) ->
     for n, finish in enumerate(multiply(*samples, shape)):
         finish(*scales, rows, columns, out, n * rows * columns, columns, 1)
     return out
+
+
+def require_quantized(node: Node) -> None:
+    """Raises InvalidInput for a product sum of floats: an exact program has none."""
+    if node.operation is Operation.PRODUCT_SUM:
+        raise InvalidInput(
+            what="an exact program has a product sum that is not quantized",
+            expected="QUANTIZED_PRODUCT_SUM",
+            actual=node.operation.name,
+            remedy="Build the program for the format exact.",
+        )

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program, Role
 
+CPU = torch.device("cpu")
 LARGE_BYTES = 1 << 20
 """What is smaller always lies in memory."""
 
@@ -40,11 +41,11 @@ def use_room(room: Room | None) -> None:
     _rooms[:] = [] if room is None else [room]
 
 
-def allocate(elements: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> Tensor:
     """A flat tensor with anything in it."""
     size_bytes = dtype.itemsize * elements
-    if not _rooms or size_bytes < LARGE_BYTES:
-        return torch.empty(elements, dtype=dtype)
+    if not _rooms or size_bytes < LARGE_BYTES or device != CPU:
+        return torch.empty(elements, dtype=dtype, device=device)
     return view_mapped(_rooms[0].make(size_bytes), dtype)
 
 

@@ -6,8 +6,14 @@ from math import inf
 import pytest
 
 from lab.benchmarks.utilisation_model.chart import build_chart
-from lab.benchmarks.utilisation_model.constants import BLOCKS, Blocks, Constants, Setting, to_bytes_s
-from lab.benchmarks.utilisation_model.measuring import measure_constants
+from lab.benchmarks.utilisation_model.constants import (
+    BLOCKS,
+    Blocks,
+    Constants,
+    Setting,
+    measure_constants,
+    to_bytes_s,
+)
 from lab.benchmarks.utilisation_model.shortest import (
     CASES,
     compute_ring_mbit_s,

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.program import product_families
+from protocol.compute.program import exact_kernels, interpreter, product_families
+from protocol.compute.program.device_kernels import DeviceKernels
+from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import TrainingState, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program
@@ -35,6 +37,12 @@ SAMPLES = 5
 def _measured() -> Iterator[None]:
     yield
     product_families.force_family(None)
+
+
+@pytest.fixture(params=[ExactKernels, DeviceKernels], autouse=True)
+def _either_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels for graphics cards give the same bits on the CPU."""
+    monkeypatch.setattr(interpreter, "ExactKernels", request.param)
 
 
 def require_elements(program: Program, tensors: Mapping[int, Tensor], samples: int = SAMPLES) -> None:
@@ -64,10 +72,10 @@ def run_whole(
     program: Program, constants: Mapping[int, Tensor], tokens: Tensor = NO_INDEX
 ) -> dict[int, Tensor]:
     """All tensors of a program without weights, as trees have them."""
-    interpreter = Interpreter(program, constants, numeric_format="exact15", is_traced=True)
+    traced = Interpreter(program, constants, numeric_format="exact15", is_traced=True)
     kept = dict(constants)
     empty = (NOTHING, NOTHING, NOTHING)
-    interpreter.run(empty, tokens, NO_INDEX, NOTHING, lambda b, t: kept.update({b: t.clone()}))
+    traced.run(empty, tokens, NO_INDEX, NOTHING, lambda b, t: kept.update({b: t.clone()}))
     for number, buffer in enumerate(program.buffers):
         if buffer.role in INDEX_ROLES:
             kept.setdefault(number, tokens)
@@ -122,6 +130,16 @@ def test_products_of_numbers_of_all_sizes(bits: int, family: str) -> None:
     a[4] *= 1e-44 / a[4].abs().max()
     a[5, 0] = torch.finfo(torch.float32).max
     evaluate(bits, lambda a, b: (a @ b,), a, b)
+
+
+@pytest.mark.parametrize("bits", [8, 15, 20])
+def test_a_row_of_zeros_does_not_slow_the_others_down(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scale, 2^-149, has no inverse in float32."""
+    monkeypatch.delattr(exact_kernels, "_quantize_slowly")
+    a, b = draw(6, 40, spread=2), draw(40, 8, spread=2)
+    a[1], a[2], b[:, 3] = 0, -0.0, 0
+    evaluate(bits, lambda a, b: (a @ b,), a, b)
+    evaluate(bits, lambda a, b: (a.t() @ b,), a.t().contiguous(), b)
 
 
 @pytest.mark.parametrize("bits", [8, 15])

@@ -1,0 +1,272 @@
+"""What does a graphics card compute beside the CPU? Bounds, functions, replays, equal bits and speed.
+
+Nodes of every kind over awkward operands and whole traces of real steps are computed on the card, and judged
+by the checker and the referee. Functions run over all float32 numbers. Segments are replayed on both, for
+float32 with their distances, for the exact formats with equal bits. Tokens per second are compared with
+compiled PyTorch on the same card. Writes build/device/report.json; without a card it says so and ends.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lab.benchmarks.exactness.speed import CHUNK_TERMS, SIZES, Call
+from lab.benchmarks.exactness.training import Run, begin, digest, open_run
+from lab.benchmarks.exactness.walking import CPU, advance_on
+from lab.benchmarks.honesty.kinds import FUNCTIONS, measure_kinds, measure_trace
+from lab.benchmarks.honesty.planted import STAGES, open_training
+from lab.benchmarks.program import Setting, make_setting, time_in_turn
+from lab.benchmarks.reports import write_report
+from protocol.compute.audit.calibrate import FLOORS, list_devices
+from protocol.compute.audit.compare import measure_distances
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.model.reference_model import build_tables, compute_loss, split_parameters
+from protocol.compute.program import device_kernels, exact_functions
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.product_families import FAMILIES, force_family
+from protocol.compute.program.step import TrainingState, advance
+from protocol.compute.program.task_program import ProgramConfig, build_program
+from protocol.spec.containers import OptimizerConfig
+from protocol.spec.params import PRODUCT_BITS
+from protocol.spec.program import Operation
+from protocol.spec.referee import ULPS
+from protocol.spec.schedule import compute_learning_rate
+from tests.training_setting import read_standard_library
+
+PIECE = 1 << 26
+"""Float32 numbers at a time; all of them are 64 pieces."""
+EVERY = 1 << 32
+LEAST, LARGEST = 2.0**-125, 2.0**127
+"""Results whose error is counted in units in the last place."""
+
+
+def take_reciprocal_roots(x: Any, _: Any, out: Any, __: Any) -> None:
+    """As the CPU's kernel: the processor's square root, then its division."""
+    np.divide(np.float32(1), np.sqrt(x), out=out)
+
+
+EXACT: dict[Operation, tuple[Callable[[Tensor], Tensor], Callable[..., None]]] = {
+    Operation.EXPONENTIAL: (device_kernels.take_exponentials, exact_functions.take_exponentials),
+    Operation.LOGARITHM: (device_kernels.take_logarithms, exact_functions.take_logarithms),
+    Operation.SIGMOID: (device_kernels.take_sigmoids, exact_functions.take_sigmoids),
+    Operation.RECIPROCAL_ROOT: (device_kernels.take_reciprocal_roots, take_reciprocal_roots),
+}
+
+
+# --- Functions over all float32 numbers ---------------------------------------------------------------------
+def sweep_functions(device: str, numbers: int = EVERY) -> dict[str, Any]:
+    """By function: the worst error of the card's own function in units in the last place, and the bound;
+    in how many numbers the card's exact function has other bits than the CPU's."""
+    found = {kind: {"worst_ulp": 0.0, "bound_ulp": float(ULPS[kind]), "bits_differ": 0} for kind in FUNCTIONS}
+    for x in _iterate_numbers(device, numbers):
+        for kind, seen in found.items():
+            seen["worst_ulp"] = max(seen["worst_ulp"], _measure_ulp(kind, x))
+        with ThreadPoolExecutor() as pool:
+            for kind, differing in zip(EXACT, pool.map(partial(_count_differing, x), EXACT), strict=True):
+                found[kind]["bits_differ"] += differing
+    return {kind.name: seen for kind, seen in found.items()}
+
+
+def _iterate_numbers(device: str, numbers: int) -> Iterator[Tensor]:
+    """All patterns, or so many with equal gaps."""
+    gap, piece = EVERY // numbers, min(PIECE, numbers)
+    for start in range(-(EVERY // 2), EVERY // 2, gap * piece):
+        patterns = torch.arange(start, start + gap * piece, gap, device=device)
+        yield patterns.to(torch.int32).view(torch.float32)
+
+
+def _measure_ulp(kind: Operation, x: Tensor) -> float:
+    exact, claimed = FUNCTIONS[kind](x.double()), FUNCTIONS[kind](x)
+    is_counted = (exact.abs() >= LEAST) & (exact.abs() < LARGEST)
+    exact, claimed = exact[is_counted], claimed[is_counted]
+    power = torch.frexp(exact).exponent.to(torch.int64) - 24
+    ulp = ((power + 1023) << 52).view(torch.float64)
+    return float(((claimed.double() - exact).abs() / ulp).max()) if exact.numel() else 0.0
+
+
+def _count_differing(x: Tensor, kind: Operation) -> int:
+    """NaN is one pattern in trees."""
+    on_device, on_cpu = EXACT[kind]
+    values, own = x.cpu().numpy(), on_device(x).cpu().numpy()
+    right = np.empty_like(own)
+    with np.errstate(all="ignore"):
+        on_cpu(values, values.view(np.int32), right, right.view(np.int32))
+    is_other = (own.view(np.int32) != right.view(np.int32)) & ~(np.isnan(own) & np.isnan(right))
+    return int(is_other.sum())
+
+
+# --- Bounds -------------------------------------------------------------------------------------------------
+def judge_bounds(device: str, shrink: int, models: tuple[str, ...]) -> dict[str, Any]:
+    """Elements that the checker and the referee saw, and those outside their bounds."""
+    kinds = measure_kinds(0, shrink, device)
+    traces = [
+        measure_trace(model, step, 0, device)
+        for model in models
+        for stage in STAGES
+        for step in open_training(model, read_standard_library()).choose(stage, 1)
+    ]
+    every = [*kinds.values(), *(seen for trace in traces for seen in trace.kinds.values())]
+    sums = {name: sum(getattr(seen, name) for seen in every) for name in ("elements", "outside")}
+    sums |= {
+        name: sum(getattr(seen, name) for seen in every) for name in ("misrounded", "judged", "convicted")
+    }
+    return {
+        **sums,
+        "traces": len(traces),
+        "faults": [fault for trace in traces for fault in trace.faults],
+        "single_nodes": {name: asdict(seen) for name, seen in kinds.items()},
+    }
+
+
+# --- Replays ------------------------------------------------------------------------------------------------
+Steps = Callable[[TrainingState, Any, Any], tuple[TrainingState, float]]
+
+
+def replay(run: Run, steps: int, step: Steps) -> Iterator[TrainingState]:
+    """The state after each step, on the CPU."""
+    spec, get_batch = open_run(run)
+    state = begin(run)
+    for number in range(steps):
+        state, _ = step(state, get_batch(number), spec)
+        yield replace(state, **{name: getattr(state, name).cpu() for name in VECTORS})
+
+
+VECTORS = ("weights", "first_moment", "second_moment")
+
+
+def compare_replays(device: str, size: str, steps: int) -> dict[str, Any]:
+    """The largest distances of a segment in float32, by quantity: card and CPU, and two kinds of CPU kernels;
+    by exact format and family of products, the steps after which the card has other bits than the CPU."""
+    run = Run(size, "float32")
+    spec, _ = open_run(run)
+    rates = sum(compute_learning_rate(spec.schedule, n, n) for n in range(steps))
+    own, other = (
+        list(replay(run, steps, advance))[-1],
+        list(replay(run, steps, partial(advance_on, device)))[-1],
+    )
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    native = list(replay(run, steps, advance))[-1]
+    torch.backends.mkldnn.set_flags(True)  # type: ignore[no-untyped-call]
+    pairs = {"device": other, "cpu": native}
+    distances = {name: asdict(measure_distances(own, end, rates, FLOORS)) for name, end in pairs.items()}
+    return {"distances": distances, "exact": _compare_bits(device, size, steps)}
+
+
+def _compare_bits(device: str, size: str, steps: int) -> dict[str, dict[str, int]]:
+    found = {}
+    for name in PRODUCT_BITS:
+        right = [digest(state) for state in replay(Run(size, name), steps, advance)]
+        for family in FAMILIES:
+            force_family(family)
+            own = [digest(state) for state in replay(Run(size, name), steps, partial(advance_on, device))]
+            differ = sum(a != b for a, b in zip(own, right, strict=True))
+            found[f"{name} {family}"] = {"steps": steps, "differ": differ}
+        force_family(None)
+    return found
+
+
+# --- Speed --------------------------------------------------------------------------------------------------
+def compare_speed(device: str, size: str, steps: int, compiles: bool = True) -> dict[str, float]:
+    """Tokens per second over those of compiled PyTorch with fused AdamW on the same device, medians."""
+    setting = make_setting(SIZES[size])
+    calls = {"plain": _make_plain_step(setting, device, compiles)}
+    for name in ("float32", *PRODUCT_BITS):
+        calls[name] = _make_step(setting, device, name)
+    seconds = time_in_turn(steps, **calls)
+    plain = seconds.pop("plain")
+    tokens = setting.batch.tokens_BT.numel()
+    return {"plain_tokens_per_s": tokens / statistics.median(plain)} | {
+        name: statistics.median(p / own for p, own in zip(plain, times, strict=True))
+        for name, times in seconds.items()
+    }
+
+
+def _make_step(setting: Setting, device: str, numeric_format: str) -> Call:
+    shape = (*setting.batch.tokens_BT.shape, CHUNK_TERMS, PRODUCT_BITS.get(numeric_format, 0))
+    built = build_program(ProgramConfig(setting.model, OptimizerConfig(), *shape))
+    interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format, device=device)
+    return _finish(setting.run(interpreter), device)
+
+
+def _make_plain_step(setting: Setting, device: str, compiles: bool) -> Call:
+    model = setting.model
+    parts = split_parameters(setting.vectors[0], model)
+    params = {name: torch.nn.Parameter(p.clone().to(device)) for name, p in parts.items()}
+    optimizer = torch.optim.AdamW(params.values(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    tables = type(build_tables(model))(*(table.to(device) for table in vars(build_tables(model)).values()))
+    tokens, labels = (part.to(device) for part in setting.batch)
+    compute = torch.compile(compute_loss) if compiles else compute_loss
+
+    def step() -> None:
+        optimizer.zero_grad()
+        compute(params, tokens, labels, tables, model).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(list(params.values()), 1.0)
+        optimizer.step()
+
+    return _finish(step, device)
+
+
+def _finish(call: Call, device: str) -> Call:
+    def run() -> None:
+        """One step, to its end."""
+        call()
+        if device != CPU:
+            torch.cuda.synchronize()
+
+    return run
+
+
+# --- The whole ----------------------------------------------------------------------------------------------
+def measure(device: str, parts: list[str], is_quick: bool) -> dict[str, Any]:
+    """The report's content."""
+    sizes = ("0.2M",) if is_quick else ("0.2M", "1M", "6M")
+    jobs: dict[str, Callable[[], Any]] = {
+        "functions": lambda: sweep_functions(device, 1 << 16 if is_quick else EVERY),
+        "bounds": lambda: judge_bounds(
+            device, 64 if is_quick else 4, ("tiny",) if is_quick else ("small", "demo")
+        ),
+        "replays": lambda: {size: compare_replays(device, size, 2 if is_quick else 20) for size in sizes},
+        "speed": lambda: {
+            size: compare_speed(device, size, 2 if is_quick else 10, not is_quick)
+            for size in (("1M",) if is_quick else SIZES)
+        },
+    }
+    report: dict[str, Any] = {"device": torch.cuda.get_device_name() if device != CPU else CPU}
+    started = time.monotonic()
+    for part in parts:
+        report[part] = jobs[part]()
+        print(f"{time.monotonic() - started:6.0f} s  {part}: {report[part]}", file=sys.stderr, flush=True)
+    return report
+
+
+PARTS = ("functions", "bounds", "replays", "speed")
+
+
+def main() -> None:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="a taste of each part")
+    parser.add_argument("--device", default=next(iter(list_devices()), ""), help="PyTorch's name of it")
+    parser.add_argument("--name", default="device", help="of the report's folder")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
+    arguments = parser.parse_args()
+    if not arguments.device:
+        print("This machine has no graphics card that PyTorch can use: nothing was measured.")
+        return
+    pin_kernels(1)
+    report = measure(arguments.device, arguments.parts.split(","), arguments.quick)
+    print(write_report(arguments.name, report))
+
+
+if __name__ == "__main__":
+    main()

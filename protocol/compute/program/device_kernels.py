@@ -1,0 +1,331 @@
+"""The kernels of exact programs in PyTorch operations alone: the same bits on graphics cards.
+
+The CPU's kernels (`exact_kernels.py`) are compiled loops. Here every step is an operation on whole tensors:
+integers, and float64 where a sum of integers stays below 2^53, so that it is exact in any order. Products
+have the same two families, bytes and float64.
+
+Quantized values of 15 bits, q = 128 h + l, lie in memory as all high bytes and then all low ones; those of 8
+bits as int8, those of 20 bits as int32.
+"""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from protocol.compute.program.contiguous import MakeView, NodeViews, sort_loops
+from protocol.compute.program.kernels import Kernel
+from protocol.compute.program.kernels import make_kernel as make_plain_kernel
+from protocol.compute.program.product_families import is_allowed, require_quantized
+from protocol.spec.exact import (
+    EXPONENTIAL_COEFFICIENTS,
+    LN_2,
+    LOG2_E,
+    LOGARITHM_COEFFICIENTS,
+    ROOT_2,
+    SUM_BITS,
+)
+from protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role
+
+MAGNITUDE = 0x7FFFFFFF
+LEAST_POWER = -149
+PLANES, BITS_OF_PLANES = 2, 15
+BYTE_ROWS, BYTE_STEP = 17, 8
+"""`torch._int_mm` on CUDA takes this many rows or more, and terms and columns in multiples of this step."""
+
+
+class DeviceKernels:
+    """Makes the kernels of one exact program, as `ExactKernels` does on the CPU."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def make(self, node: Node, view: MakeView) -> Kernel:
+        """The kernel of a node on views of the buffers as they are now."""
+        require_quantized(node)
+        make = _MAKERS.get(node.operation)
+        return make(NodeViews(node, view)) if make else make_plain_kernel(node, view)
+
+    def show(self, buffer: int, memory: Tensor) -> Tensor:
+        """Quantized values as trees have them: flat, row for row, int8, int16 or int32."""
+        if self._program.buffers[buffer].role is not Role.INTEGER16:
+            return memory
+        return _join(memory).to(torch.int16)
+
+
+# --- Numbers ------------------------------------------------------------------------------------------------
+def _make_power(exponent: Tensor) -> Tensor:
+    """2^exponent as float64, of -1022 to 1023."""
+    return ((exponent.to(torch.int64) + 1023) << 52).view(torch.float64)
+
+
+def _find_exponent(magnitude: Tensor) -> Tensor:
+    """The exponent of the leading bit of finite float64 numbers that are float32 numbers; 0: -1023."""
+    return (magnitude.view(torch.int64) >> 52) - 1023
+
+
+def _find_largest(a: Tensor, dimensions: list[int]) -> Tensor:
+    """The largest magnitude as float64; NaN and infinities are the largest."""
+    patterns = a.view(torch.int32) & MAGNITUDE
+    largest = patterns.amax(dimensions) if dimensions else patterns
+    return largest.view(torch.float32).double()
+
+
+def _list_reduced(node: Node) -> list[int]:
+    return list(range(len(node.output_sizes), len(node.sizes)))
+
+
+def _divide_one(a: Tensor) -> Tensor:
+    """1 / a, float32. A quotient of float32 that float64 rounds first is rounded alike."""
+    return (1.0 / a.double()).float()
+
+
+# --- Quantizing ---------------------------------------------------------------------------------------------
+def _make_scale_of(views: NodeViews) -> Kernel:
+    a, out, dimensions = views.operand(0), views.output, _list_reduced(views.node)
+    bound = torch.tensor(QUANTIZED_LIMITS[views.node.selected] + 0.5, dtype=torch.float64)
+    fraction, exponent = (float(x) for x in torch.frexp(bound))
+
+    def run() -> None:
+        """RNE(x / s) <= L is x / s < L + 1/2: L is odd, so that a tie goes up."""
+        largest = _find_largest(a, dimensions)
+        own = _find_exponent(largest) + 1
+        power = own - int(exponent) + (largest * _make_power(-own.clamp(min=LEAST_POWER)) >= fraction)
+        power = torch.where(largest > 0, power, LEAST_POWER).clamp(LEAST_POWER, 128)
+        out.copy_(torch.where(largest.isfinite(), _make_power(power), torch.nan))
+
+    return run
+
+
+def _make_quantize(views: NodeViews) -> Kernel:
+    a, scale = views.operand(0), views.operand(1)
+    flat = views.view(Access(views.node.output.buffer, 0, (1,)), (-1,), (1,))
+    limit, has_planes = QUANTIZED_LIMITS[views.node.selected], views.node.selected == BITS_OF_PLANES
+
+    def run() -> None:
+        """Compute the node once."""
+        is_number = a.isfinite() & scale.isfinite() & (scale > 0)
+        quotients = torch.round(a.double() / scale.double()).clamp(-limit, limit)
+        words = torch.where(is_number, quotients, 0.0).to(torch.int32).reshape(-1)
+        if has_planes:
+            high = (words + 64) >> 7
+            flat.copy_(torch.cat([high, words - (high << 7)]))
+        else:
+            flat.copy_(words)
+
+    return run
+
+
+def _join(planes: Tensor) -> Tensor:
+    words = planes.view(PLANES, -1).int()
+    return (words[0] << 7) + words[1]
+
+
+# --- Products -----------------------------------------------------------------------------------------------
+def _make_product_sum(views: NodeViews) -> Kernel:
+    """Operands of a matrix product lie [batch, rows, terms]: QUANTIZE wrote them so."""
+    node, group, out = views.node, sort_loops(views.node), views.output
+    batch, rows, columns, terms = (prod(node.sizes[n] for n in loop) for loop in group)
+    first, second, scale_a, scale_b = (_look_at_rows(views, place) for place in range(4))
+    order = [*group.batch, *group.rows, *group.columns]
+    back = [order.index(n) for n in range(len(order))]
+    shape = (batch, rows, columns, terms) if group.is_matrix else (batch, 1, 1, terms)
+
+    def run() -> None:
+        """Compute the node once."""
+        sums = _multiply(first, second, shape)
+        scale = scale_a.double().view(batch, -1, 1) * scale_b.double().view(batch, 1, -1)
+        # Adding +0 makes a zero +0.
+        exact = (sums * scale + 0.0).float().view([node.sizes[n] for n in order])
+        out.copy_(exact.permute(back))
+
+    return run
+
+
+def _look_at_rows(views: NodeViews, place: int) -> Tensor:
+    return views.view(Access(views.node.operands[place].buffer, 0, (1,)), (-1,), (1,))
+
+
+def _multiply(a: Tensor, b: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    """The exact sums, float64 [batch, rows, columns]."""
+    batch, rows, columns, terms = shape
+    if a.dtype is torch.int32 or not _takes_bytes(rows, columns, terms):
+        left, right = (_widen(x, batch * count * terms) for x, count in ((a, rows), (b, columns)))
+        return _sum_doubles(left.view(batch, rows, terms), right.view(batch, columns, terms))
+    left, right = a.view(-1, batch, rows, terms), b.view(-1, batch, columns, terms)
+    sums = torch.zeros((batch, rows, columns), dtype=torch.float64, device=a.device)
+    for own in left:
+        sums *= 128.0
+        for n, other in enumerate(right):
+            weight = 128.0 ** (len(right) - 1 - n)
+            for part in range(batch):
+                sums[part] += torch._int_mm(own[part], other[part].t()).double() * weight
+    return sums
+
+
+def _takes_bytes(rows: int, columns: int, terms: int) -> bool:
+    is_multiple = columns % BYTE_STEP == 0 and terms % BYTE_STEP == 0
+    return rows >= BYTE_ROWS and is_multiple and is_allowed("bytes")
+
+
+def _widen(values: Tensor, size: int) -> Tensor:
+    return (values if values.numel() == size else _join(values)).double()
+
+
+def _sum_doubles(a: Tensor, b: Tensor) -> Tensor:
+    """Sums of integers below 2^53."""
+    if a.shape[1] == b.shape[1] == 1:
+        return (a * b).sum(2, keepdim=True)
+    return torch.bmm(a, b.transpose(1, 2))
+
+
+# --- Sums ---------------------------------------------------------------------------------------------------
+def _make_sum(views: NodeViews) -> Kernel:
+    a, out, dimensions = views.operand(0), views.output, _list_reduced(views.node)
+
+    def run() -> None:
+        """Compute the node once."""
+        largest = _find_largest(a, dimensions)
+        unit = _find_unit(largest)
+        spread = unit.view(*unit.shape, *(1,) * len(dimensions))
+        terms = torch.round(a.double() / spread)
+        total = terms.sum(dimensions) if dimensions else terms
+        out.copy_(_finish_sum(total, unit, largest))
+
+    return run
+
+
+def _find_unit(largest: Tensor) -> Tensor:
+    """What terms of a sum are rounded to; 1 where they are all 0 or not all finite."""
+    is_plain = (largest > 0) & largest.isfinite()
+    return _make_power(torch.where(is_plain, _find_exponent(largest) - SUM_BITS, 0))
+
+
+def _finish_sum(total: Tensor, unit: Tensor, largest: Tensor) -> Tensor:
+    return torch.where(largest.isfinite(), total * unit + 0.0, torch.nan)
+
+
+def _make_selected_sum(views: NodeViews) -> Kernel:
+    """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
+    node = views.node
+    index, values = node.operands
+    loop, count = node.selected, len(node.output_sizes)
+    parts, width = list(range(loop)), list(range(loop + 1, count))
+    reduced = list(range(count, len(node.sizes)))
+    order = [*parts, *reduced, *width]
+    grid = views.view(values, [node.sizes[n] for n in order], [values.strides[n] for n in order])
+    kept = [*parts, *reduced]
+    numbers = views.view(index, [node.sizes[n] for n in kept], [index.strides[n] for n in kept])
+    chunks, columns = prod(node.sizes[n] for n in parts), prod(node.sizes[n] for n in width)
+    rows, out = node.sizes[loop], views.output
+
+    def run() -> None:
+        """Rows of chunk number c are c * rows and on."""
+        flat = grid.reshape(chunks, -1, columns).double()
+        first = rows * torch.arange(chunks, device=flat.device).view(-1, 1)
+        keys = (numbers.reshape(chunks, -1) + first).view(-1)
+        terms, empty = flat.view(-1, columns), flat.new_zeros(chunks * rows, columns)
+        magnitudes = torch.where(terms.isnan(), torch.inf, terms.abs())
+        largest = empty.scatter_reduce(0, keys.view(-1, 1).expand_as(terms), magnitudes, "amax")
+        unit = _find_unit(largest)
+        total = empty.index_add(0, keys, torch.round(terms / unit[keys]))
+        out.copy_(_finish_sum(total, unit, largest).view(out.shape))
+
+    return run
+
+
+# --- Choosing, and functions --------------------------------------------------------------------------------
+def _make_maximum_of(views: NodeViews) -> Kernel:
+    """A zero is +0."""
+    kernel, out = make_plain_kernel(views.node, views.view), views.output
+
+    def run() -> None:
+        """Compute the node once."""
+        kernel()
+        out.add_(0.0)
+
+    return run
+
+
+def _make_elementwise(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
+    def make(views: NodeViews) -> Kernel:
+        """The kernel of one node."""
+        operands, out = [views.operand(n) for n in range(len(views.node.operands))], views.output
+        return lambda: out.copy_(function(*operands))
+
+    return make
+
+
+def take_reciprocal_roots(a: Tensor) -> Tensor:
+    """The square root, rounded, and 1 divided by it."""
+    return _divide_one(a.double().sqrt().float())
+
+
+def take_exponentials(a: Tensor) -> Tensor:
+    """exp of each element, by 64-bit integers."""
+    significand, exponent = _split(a)
+    y = (significand * LOG2_E) >> (6 - exponent).clamp(0, 63)
+    is_far = ~(a.abs() < 128)
+    y = torch.where(is_far, 0, torch.where(torch.signbit(a), -y, y))
+    n = (y + (1 << 31)) >> 32
+    f = y - (n << 32)
+    series = _evaluate(EXPONENTIAL_COEFFICIENTS, f)
+    near = (series.double() * _make_power(n - 30)).float()
+    far = torch.where(a > 0, torch.inf, torch.where(a < 0, 0.0, torch.nan))
+    return torch.where(is_far, far.float(), near)
+
+
+def take_logarithms(a: Tensor) -> Tensor:
+    """ln of each element, by 64-bit integers."""
+    is_number = a.isfinite() & (a > 0)
+    value = torch.where(is_number, a, 1.0).double()
+    n = _find_exponent(value)
+    magnitude = (value * _make_power(23 - n)).to(torch.int64)
+    is_high = magnitude > ROOT_2
+    one, n = torch.where(is_high, 1 << 24, 1 << 23), n + is_high
+    quotient = torch.div((magnitude - one).abs() << 34, magnitude + one, rounding_mode="floor")
+    square = ((quotient >> 4) * (quotient >> 4)) >> 28
+    total = (quotient * _evaluate(LOGARITHM_COEFFICIENTS, square)) >> 26
+    total = torch.where(magnitude < one, -total, total)
+    near = ((n * LN_2 + total).double() * 2.0**-38).float()
+    far = torch.where(a == 0, -torch.inf, torch.where(a > 0, torch.inf, torch.nan))
+    return torch.where(is_number, near, far.float())
+
+
+def take_sigmoids(a: Tensor) -> Tensor:
+    """1 / (1 + exp(-a)) of each element."""
+    return _divide_one(take_exponentials(-a) + 1.0)
+
+
+def _split(a: Tensor) -> tuple[Tensor, Tensor]:
+    """(magnitude, exponent) as `spec.exact.split` has them."""
+    pattern = a.view(torch.int32).to(torch.int64) & MAGNITUDE
+    field = pattern >> 23
+    significand = torch.where(field > 0, (pattern & 0x7FFFFF) | 0x800000, pattern)
+    return significand, field.clamp(min=1) - 150
+
+
+def _evaluate(coefficients: tuple[int, ...], at: Tensor) -> Tensor:
+    """The series in steps of integers: at is in 2^-32."""
+    series = torch.zeros_like(at)
+    for coefficient in reversed(coefficients):
+        series = coefficient + ((series * at) >> 32)
+    return series
+
+
+_MAKERS: dict[Operation, Callable[[NodeViews], Any]] = {
+    Operation.SCALE_OF: _make_scale_of,
+    Operation.QUANTIZE: _make_quantize,
+    Operation.QUANTIZED_PRODUCT_SUM: _make_product_sum,
+    Operation.SUM: _make_sum,
+    Operation.SELECTED_SUM: _make_selected_sum,
+    Operation.MAXIMUM_OF: _make_maximum_of,
+    Operation.MAXIMUM: _make_elementwise(lambda a, b: torch.maximum(a, b) + 0.0),
+    Operation.MINIMUM: _make_elementwise(lambda a, b: torch.minimum(a, b) + 0.0),
+    Operation.RECIPROCAL_ROOT: _make_elementwise(take_reciprocal_roots),
+    Operation.EXPONENTIAL: _make_elementwise(take_exponentials),
+    Operation.LOGARITHM: _make_elementwise(take_logarithms),
+    Operation.SIGMOID: _make_elementwise(take_sigmoids),
+}
