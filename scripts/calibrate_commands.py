@@ -40,7 +40,6 @@ from protocol.compute.audit.calibrate import (
     list_devices,
     list_every_configuration,
     name_stage,
-    train_on_device,
 )
 from protocol.compute.audit.compare import (
     Distances,
@@ -65,9 +64,9 @@ from protocol.spec.calibration_rules import (
 )
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.containers import TaskSpec, TrainingSpec
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import make_spec
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS
+from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, PRODUCT_BITS
 from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.console import Console
@@ -139,9 +138,7 @@ class Workplace:
     def train(self, segment: Segment, start: TrainingState, device: str = "cpu") -> TrainingState:
         """The segment's end from any start, as this process computes it."""
         batches, place = self.get_batches(segment), (segment.inner_step, segment.steps)
-        if device != "cpu":
-            return train_on_device(start, self.training, batches, *place, device)
-        return train_segment(start, self.training, batches, *place)[0]
+        return train_segment(start, self.training, batches, *place, device)[0].move("cpu")
 
     def sum_rates(self, segment: Segment) -> int:
         """L of a segment in units of 2^-64, as the schedule tree holds it."""
@@ -336,6 +333,7 @@ def run_calibrate(options: argparse.Namespace) -> None:
         spec, data = _read_task(read_path(options.task), operator)
     else:
         spec, data = asyncio.run(_fetch_task(options, console))
+    _require_limits(spec.training)
     pin_kernels(1)
     segments = list_segments(spec, options.segments, options.rounds)
     with tempfile.TemporaryDirectory() as folder:
@@ -344,6 +342,17 @@ def run_calibrate(options: argparse.Namespace) -> None:
     for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, compute_maxima(profile), strict=True):
         console.say(f"largest distance of {name}, to be compared with {limit}: {float(value):.3g}")
     console.say(f"signed by {operator}: {options.out}")
+
+
+def _require_limits(training: TrainingSpec) -> None:
+    if training.numeric_format in PRODUCT_BITS:
+        raise InvalidInput(
+            what="an exact task has no limits to be measured",
+            expected="a numeric format whose machines differ",
+            actual=training.numeric_format,
+            where="numeric_format",
+            remedy="Submit the task without [limits]: every machine gets the same bits.",
+        )
 
 
 def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes]:

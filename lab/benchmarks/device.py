@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from lab.benchmarks.exactness.speed import CHUNK_TERMS, SIZES, Call
 from lab.benchmarks.exactness.training import Run, begin, digest, open_run
-from lab.benchmarks.exactness.walking import CPU, advance_on
+from lab.benchmarks.exactness.walking import CPU
 from lab.benchmarks.honesty.kinds import FUNCTIONS, measure_kinds, measure_trace
 from lab.benchmarks.honesty.planted import STAGES, open_training
 from lab.benchmarks.program import Setting, make_setting, time_in_turn
@@ -138,10 +138,7 @@ def replay(run: Run, steps: int, step: Steps) -> Iterator[TrainingState]:
     state = begin(run)
     for number in range(steps):
         state, _ = step(state, get_batch(number), spec)
-        yield replace(state, **{name: getattr(state, name).cpu() for name in VECTORS})
-
-
-VECTORS = ("weights", "first_moment", "second_moment")
+        yield state.move(CPU)
 
 
 def compare_replays(device: str, size: str, steps: int) -> dict[str, Any]:
@@ -152,7 +149,7 @@ def compare_replays(device: str, size: str, steps: int) -> dict[str, Any]:
     rates = sum(compute_learning_rate(spec.schedule, n, n) for n in range(steps))
     own, other = (
         list(replay(run, steps, advance))[-1],
-        list(replay(run, steps, partial(advance_on, device)))[-1],
+        list(replay(run, steps, partial(advance, device=device)))[-1],
     )
     torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
     native = list(replay(run, steps, advance))[-1]
@@ -168,7 +165,7 @@ def _compare_bits(device: str, size: str, steps: int) -> dict[str, dict[str, int
         right = [digest(state) for state in replay(Run(size, name), steps, advance)]
         for family in FAMILIES:
             force_family(family)
-            own = [digest(state) for state in replay(Run(size, name), steps, partial(advance_on, device))]
+            own = [digest(state) for state in replay(Run(size, name), steps, partial(advance, device=device))]
             differ = sum(a != b for a, b in zip(own, right, strict=True))
             found[f"{name} {family}"] = {"steps": steps, "differ": differ}
         force_family(None)

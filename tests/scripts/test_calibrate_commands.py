@@ -17,7 +17,7 @@ from protocol.spec.calibration_rules import (
     encode_profile,
 )
 from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import make_spec
 from scripts import calibrate_commands
 from scripts.calibrate_commands import list_segments, measure, require_disk
@@ -75,6 +75,11 @@ def test_measure_names_a_configuration_that_does_not_run(
     with pytest.raises(EnvironmentFault, match="default-0-onednn"):
         measure(tmp_path, spec, dataset, list_segments(spec, 1)[:1], OPERATOR, said.append)
     assert said[:2] == ["segments: 1; kernel configurations: 1", "ill-conditioned segments, left out: 1"]
+
+
+def test_an_exact_task_is_not_calibrated(spec: TaskSpec) -> None:
+    with pytest.raises(InvalidInput, match="no limits"):
+        calibrate_commands._require_limits(replace(spec.training, numeric_format="exact15"))
 
 
 def test_list_segments_takes_as_many_slots_as_it_needs(spec: TaskSpec) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,10 +19,9 @@ from lab.benchmarks.exactness.training import Run, begin, digest, load, name_sta
 from lab.benchmarks.honest import Configuration, list_configurations
 from protocol.compute.audit.calibrate import list_devices
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.product_families import FAMILIES, force_family
 from protocol.compute.program.step import TrainingState, advance, compute_scalars
-from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from tests.protocol.compute.program.numpy_exact import run_program
 
@@ -97,30 +96,13 @@ def advance_by_numpy(
     return TrainingState(weights, first, second, state.local_step + 1, state.global_step + 1), float(loss)
 
 
-def advance_on(
-    device: str, state: TrainingState, batch: tuple[torch.Tensor, torch.Tensor], spec: TrainingSpec
-) -> tuple[TrainingState, float]:
-    """As `step.advance`, on a device, where the new state stays."""
-    scalars = compute_scalars(spec, state.local_step, state.global_step)
-    interpreter = _open_interpreter(describe_program(spec), spec.numeric_format, device)
-    result = interpreter.run(state.vectors, *batch, scalars)
-    stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
-    return stepped, float(result.loss)
-
-
-@lru_cache(maxsize=4)
-def _open_interpreter(config: ProgramConfig, numeric_format: str, device: str) -> Interpreter:
-    built = build_program(config)
-    return Interpreter(built.program, built.constants, numeric_format=numeric_format, device=device)
-
-
 def main() -> None:
     """Do the walks that the arguments name, one after another."""
     folder, device, family, threads, onednn, *jobs = sys.argv[1:]
     pin_kernels(int(threads), onednn == "True")
     step: Advance = advance_by_numpy if family == NUMPY else advance
     if device != CPU:
-        step = partial(advance_on, device)
+        step = partial(advance, device=device)
     if family in FAMILIES:
         force_family(family)
     for text in jobs:

@@ -20,11 +20,10 @@ from math import ceil
 import torch
 
 from protocol.compute.audit.compare import Floors, measure_distances
-from protocol.compute.model.reference_model import ParameterSlice, Tables, build_tables, parameter_layout
-from protocol.compute.model.reference_step import plain_step
-from protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
+from protocol.compute.model.reference_model import ParameterSlice, parameter_layout
+from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
-from protocol.spec.containers import ModelConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import ModelConfig, ScheduleConfig
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
 
@@ -157,29 +156,3 @@ def _find_quantiles(values: Sequence[float]) -> tuple[int, ...]:
     ordered = sorted(values)
     places = (max(ceil(q * len(ordered)) - 1, 0) for q in QUANTILES)
     return tuple(ceil(ordered[place] * 2.0**TAU_FRACTION_BITS) for place in places)
-
-
-# --- Other devices ------------------------------------------------------------------------------------------
-_PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
-"""What the library may take product sums in, by numeric format."""
-
-
-def train_on_device(
-    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int, device: str
-) -> TrainingState:
-    """The state after `steps` steps in plain PyTorch on `device`, with whatever kernels it has: what a
-    machine shows whose nodes would run the step there. The result lies on the CPU."""
-    torch.set_float32_matmul_precision(_PRECISIONS[spec.numeric_format])
-    tables = Tables(*(tensor.to(device) for tensor in vars(build_tables(spec.model)).values()))
-    for step in range(inner_step, inner_step + steps):
-        scalars = compute_scalars(spec, state.local_step, state.global_step)
-        vectors = (state.weights, state.first_moment, state.second_moment)
-        weights, first, second, tokens, labels, scalars = (
-            tensor.to(device) for tensor in (*vectors, *get_batch(step), scalars)
-        )
-        result = plain_step(
-            weights, first, second, tokens, labels, scalars, tables, spec.model, spec.optimizer
-        )
-        weights, first, second = (tensor.cpu() for tensor in result[:3])
-        state = TrainingState(weights, first, second, state.local_step + 1, state.global_step + 1)
-    return state

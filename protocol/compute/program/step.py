@@ -42,6 +42,11 @@ class TrainingState:
         """Of each vector."""
         return self.weights.numel()
 
+    def move(self, device: str) -> "TrainingState":
+        """The same on a device."""
+        weights, first, second = (vector.to(device) for vector in self.vectors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
     def cut(self, start: int, stop: int) -> "TrainingState":
         """Elements start .. stop of each vector, where they lie."""
         weights, first, second = (vector[start:stop] for vector in self.vectors)
@@ -95,50 +100,66 @@ def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None
     return TrainingState(weights, first, second, 0, global_step)
 
 
-def advance(state: TrainingState, batch: Batch, spec: TrainingSpec) -> tuple[TrainingState, float]:
-    """One step of the task from `state`: the next state and the loss before the step (nats). Counters go up
-    by one whether or not the gradient was finite."""
+def advance(
+    state: TrainingState, batch: Batch, spec: TrainingSpec, device: str = "cpu"
+) -> tuple[TrainingState, float]:
+    """One step of the task from `state`: the next state, which lies on the device, and the loss before the
+    step (nats). Counters go up by one whether or not the gradient was finite."""
     require_state(state, spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
-    with _borrow_interpreter(describe_program(spec), spec.numeric_format) as interpreter:
+    with _borrow_interpreter((describe_program(spec), spec.numeric_format, device)) as interpreter:
         result = interpreter.run(state.vectors, *batch, scalars)
     stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return stepped, float(result.loss)
 
 
-_idle: dict[tuple[ProgramConfig, str], list[Interpreter]] = {}
+_Place = tuple[ProgramConfig, str, str]
+"""A program, its numeric format, and the device."""
+_idle: dict[_Place, list[Interpreter]] = {}
 """Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
 
 
 @contextmanager
-def _borrow_interpreter(config: ProgramConfig, numeric_format: str) -> Iterator[Interpreter]:
-    idle = _idle.setdefault((config, numeric_format), [])
+def _borrow_interpreter(place: _Place) -> Iterator[Interpreter]:
+    idle, (config, numeric_format, device) = _idle.setdefault(place, []), place
     try:
         interpreter = idle.pop()
     except IndexError:
         built = build_program(config)
-        interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format)
+        interpreter = Interpreter(
+            built.program, built.constants, numeric_format=numeric_format, device=device
+        )
     yield interpreter
     idle.append(interpreter)  # after a failed run it is dropped
 
 
 def iterate_steps(
-    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    state: TrainingState,
+    spec: TrainingSpec,
+    get_batch: GetBatch,
+    inner_step: int,
+    steps: int,
+    device: str = "cpu",
 ) -> Iterator[tuple[TrainingState, float]]:
     """Yields (state, loss) after each of `steps` steps; `inner_step` is the first one's number in the
     round."""
     for step in range(inner_step, inner_step + steps):
-        state, loss = advance(state, get_batch(step), spec)
+        state, loss = advance(state, get_batch(step), spec, device)
         yield state, loss
 
 
 def train_segment(
-    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    state: TrainingState,
+    spec: TrainingSpec,
+    get_batch: GetBatch,
+    inner_step: int,
+    steps: int,
+    device: str = "cpu",
 ) -> tuple[TrainingState, list[float]]:
     """The state after `steps` steps and each step's loss. The solver's training and the auditor's replay
     alike."""
     losses: list[float] = []
-    for stepped, loss in iterate_steps(state, spec, get_batch, inner_step, steps):
+    for stepped, loss in iterate_steps(state, spec, get_batch, inner_step, steps, device):
         state = stepped
         losses.append(loss)
     return state, losses

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-import torch
 
 from protocol.compute.audit.calibrate import (
     FLOORS,
@@ -13,12 +12,10 @@ from protocol.compute.audit.calibrate import (
     list_devices,
     list_every_configuration,
     name_stage,
-    train_on_device,
 )
-from protocol.compute.audit.compare import Distances, Floors, measure_distances
-from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.audit.compare import Distances, Floors
 from protocol.compute.model.reference_model import parameter_layout
-from protocol.compute.program.step import Batch, TrainingState, train_segment
+from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -109,18 +106,3 @@ def test_no_measurement_gives_no_limits() -> None:
 def test_noise_as_large_as_the_values_gives_no_limits() -> None:
     with pytest.raises(InvalidInput, match="differ too much"):
         propose_limits([Distances(1e-5, 0.2, 1e-5, 0, 0, 0)])
-
-
-# --- Other devices ------------------------------------------------------------------------------------------
-def test_train_on_device_computes_the_same_steps(
-    spec: TrainingSpec, state: TrainingState, corpus: Corpus
-) -> None:
-    def batches(step: int) -> Batch:
-        return get_batch(corpus, spec, bytes(32), 0, step)
-
-    moved = train_on_device(state, spec, batches, 0, 3, "cpu")
-    trained, _ = train_segment(state, spec, batches, 0, 3)
-    assert (moved.local_step, moved.global_step) == (3, 3)
-    distances = measure_distances(moved, trained, 0.01, FLOORS)
-    assert max(distances.first_moment, distances.second_moment, distances.weights) < 1e-3
-    assert not torch.equal(moved.weights, state.weights)
