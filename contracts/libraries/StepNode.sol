@@ -93,6 +93,11 @@ library StepNode {
         return operation == Judge.SELECTED_SUM || operation == Judge.GATHER || operation == Judge.EQUAL_SELECT;
     }
 
+    /// @notice Bytes of an element of a buffer of this role.
+    function elementBytesOf(uint256 role) internal pure returns (uint256) {
+        return role == INTEGER8 ? 1 : role == INTEGER16 ? 2 : ELEMENT_BYTES;
+    }
+
     function _readHead(bytes calldata data, uint256 number, Element memory element)
         private
         pure
@@ -147,7 +152,7 @@ library StepNode {
                 revert IReferee.NodeUnsound("leaf bytes", leafLog);
             }
             (access.role, access.leafBytes) = (_byteAt(data, place), 1 << leafLog);
-            access.elementBytes = access.role == INTEGER8 ? 1 : access.role == INTEGER16 ? 2 : ELEMENT_BYTES;
+            access.elementBytes = elementBytesOf(access.role);
             (access.buffer, access.size) = (_countAt(data, place + 2), _countAt(data, place + 10));
             access.start = _locate(data, place + 18, loops.indices);
             access.length = _runLength(data, place + ACCESS_BYTES, loops, strides);

@@ -100,7 +100,7 @@ library StepProofs {
         demand.role = uint8(node.data[at]);
         if (demand.role == StepNode.CONSTANT) revert IStepProofs.ConstantDemanded(buffer);
         uint256 leafBytes = 1 << uint8(node.data[at + 1]);
-        uint256 length = ELEMENT_BYTES * _integerAt(node.data, at + ACCESS_SIZE);
+        uint256 length = StepNode.elementBytesOf(demand.role) * _integerAt(node.data, at + ACCESS_SIZE);
         uint256 leafCount = (length + leafBytes - 1) / leafBytes;
         if (leafIndex >= leafCount) revert IStepProofs.LeafUnknown(leafIndex, leafCount);
         (demand.leafBytes, demand.leafIndex, demand.leafCount) =

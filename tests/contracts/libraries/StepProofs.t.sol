@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {StateHeader} from "../../../contracts/Types.sol";
+import {StateHeader, StepFacts} from "../../../contracts/Types.sol";
 import {IStepProofs} from "../../../contracts/interfaces/IStepProofs.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
+import {Judge} from "../../../contracts/libraries/Judge.sol";
 import {StepNode} from "../../../contracts/libraries/StepNode.sol";
 import {StepProofs} from "../../../contracts/libraries/StepProofs.sol";
-import {Test} from "../Test.sol";
+import {ToyStep} from "../ToyStep.sol";
 import {Trees} from "../Trees.sol";
 
-/// @dev Answers about the tensors of a state, which the programs of other tests hardly read; all else by way of `Disputes`.
-contract StepProofsTest is Test {
+/// @dev Answers about the tensors of a state and about quantized values, which the programs of other tests hardly read; all else by way of `Disputes`.
+contract StepProofsTest is ToyStep {
     uint256 private constant LEAF_BYTES = 512;
     uint256 private constant LEAVES = 3;
 
@@ -53,6 +54,44 @@ contract StepProofsTest is Test {
                 }
                 this.requireAnswer(demand, "trace", start, opening);
             }
+        }
+    }
+
+    function demandOf(StepFacts calldata facts, IReferee.NodeProof calldata node, uint32 place, uint32 leaf)
+        external
+        pure
+        returns (StepProofs.Demand memory)
+    {
+        return StepProofs.demandOf(facts, node, place, leaf);
+    }
+
+    /// @dev An element of a quantized buffer has one or two bytes. With more leaves than there are no honest claimant could answer: it would be convicted.
+    function test_demandOf_quantizedValues_honestLeavesAnswer() public {
+        addBuffer(WEIGHTS, 10, 256);
+        addBuffer(FIRST_MOMENT, 10, 256);
+        addBuffer(SECOND_MOMENT, 10, 256);
+        addBuffer(TENSOR, 9, 2000);
+        addBuffer(TENSOR, 9, 1);
+        ToyAccess[] memory accesses = new ToyAccess[](3);
+        (accesses[1], accesses[2]) = (access(3, 0, 1), access(4, 0, 0));
+        for (uint256 i = 0; i < 3; ++i) {
+            uint256 buffer = addBuffer(uint8(INTEGER8 + i), 9, 2000);
+            accesses[0] = access(buffer, 0, 1);
+            addNode(Judge.QUANTIZE, list(2000), 0, [8, 15, 20][i], accesses);
+        }
+        IReferee.StepContext memory context = contextOf();
+        for (uint32 node = 0; node < 3; ++node) {
+            uint256 buffer = 5 + node;
+            uint32 last = [3, 7, 15][node];
+            IReferee.NodeProof memory proof = proveNode(node);
+            StepProofs.Demand memory demand = this.demandOf(context.facts, proof, 0, last);
+            IReferee.BufferOpening memory opening;
+            (opening.root, opening.rootPath) = (rootOf(buffer), Trees.path(traceLeaves(), buffer));
+            opening.leaves = cut(buffers[buffer].data, 512 * last, 512);
+            opening.path = Trees.path(leavesOf(buffer), last);
+            this.requireAnswer(demand, context.traceRoot, context.start, opening);
+            vm.expectRevert(abi.encodeWithSelector(IStepProofs.LeafUnknown.selector, last + 1, last + 1));
+            this.demandOf(context.facts, proof, 0, last + 1);
         }
     }
 }
