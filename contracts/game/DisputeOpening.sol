@@ -5,7 +5,7 @@ import {BoundaryProof, StateHeader, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {DisputeTurns} from "./DisputeTurns.sol";
-import {Audit, GameTerms} from "./GameTypes.sol";
+import {Audit, EXACT_FORMAT, GameTerms} from "./GameTypes.sol";
 import {SignedVote} from "./StatementTypes.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -41,7 +41,8 @@ abstract contract DisputeOpening is DisputeTurns {
             revert IRefusals.StatementUnknown(s.ref.round, s.ref.slot);
         }
         address solver = _seatAt(task, s.claim.seat).account;
-        bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver);
+        bytes32 said = audit.isExact ? _saidBy(signed.vote) : bytes32(0);
+        bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver, said);
         return _openDispute(task, s, signed.vote.segment, origin, bondLimitWei, salt);
     }
 
@@ -81,8 +82,23 @@ abstract contract DisputeOpening is DisputeTurns {
     }
 
     /// @dev The solver's account too: until the window ends it cannot have settled the round, but later its seat's number may be another's.
-    function _originOf(bytes32 startLeaf, bytes32 seal, address solver) private pure returns (bytes32) {
-        return keccak256(abi.encode(startLeaf, seal, solver));
+    function _originOf(bytes32 startLeaf, bytes32 seal, address solver, bytes32 said)
+        private
+        pure
+        returns (bytes32)
+    {
+        return keccak256(abi.encode(startLeaf, seal, solver, said));
+    }
+
+    /// @dev What a word says of both ends in an exact task: an ACCEPT that they are one state, a REJECT_STATE that they are two. 0: nothing.
+    function _saidBy(Statements.Vote memory vote) private pure returns (bytes32) {
+        bool isAccept = vote.word == Statements.Word.ACCEPT;
+        if (!isAccept && vote.word != Statements.Word.REJECT_STATE) return 0;
+        return _saidOf(isAccept, vote.endLeaf);
+    }
+
+    function _saidOf(bool isSame, bytes32 endLeaf) private pure returns (bytes32) {
+        return keccak256(abi.encode(isSame, endLeaf));
     }
 
     // Roots -----------------------------------------------------------------------------------------------------------
@@ -106,13 +122,15 @@ abstract contract DisputeOpening is DisputeTurns {
 
     /// @inheritdoc IDisputes
     /// @dev The start is under the claim's root, or its auditor could choose one from which nothing moves. An honest auditor was shown its path before it
-    /// sealed. The solver may have settled the round meanwhile: its account is the one that stood at the opening.
+    /// sealed. The solver may have settled the round meanwhile: its account is the one that stood at the opening. In an exact task the end bears the word
+    /// out: all steps of an honest replay are right, whatever its auditor says of the claim.
     function postVoteRoots(
         TaskId task,
         bytes32 id,
         bytes32[] calldata roots,
         address solver,
         BoundaryProof calldata start,
+        BoundaryProof calldata end_,
         bytes32 sealSalt
     ) external {
         (Dispute storage d, address auditor) = _claimantsTurn(task, id, Stage.ROOTS);
@@ -127,8 +145,26 @@ abstract contract DisputeOpening is DisputeTurns {
         (vote.draw, vote.rank) = (d.draw, d.rank);
         vote.startLeaf = Hashing.boundaryLeaf(vote.domain, d.round, solver, d.segment, start.salt, roots[0]);
         bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
-        _requireBound("vote", d.origin, _originOf(vote.startLeaf, seal, solver));
+        bytes32 origin = _originOf(vote.startLeaf, seal, solver, 0);
+        if (terms.format == EXACT_FORMAT && d.origin != origin) {
+            bytes32 said = _saidIn(claim, d.segment, end_, roots[roots.length - 1]);
+            origin = _originOf(vote.startLeaf, seal, solver, said);
+        }
+        _requireBound("vote", d.origin, origin);
         _keepRoots(task, id, d, roots, start.header, terms.windows.respond);
+    }
+
+    /// @dev What can be said of the claim's end and an own one.
+    function _saidIn(Claim memory claim, uint256 segment, BoundaryProof calldata end_, bytes32 own)
+        private
+        pure
+        returns (bytes32)
+    {
+        bytes32 root = _openBoundary(claim, segment + 1, end_);
+        bytes32 leaf = Hashing.boundaryLeaf(
+            claim.domain, claim.round, claim.account, uint32(segment + 1), end_.salt, root
+        );
+        return _saidOf(root == own, leaf);
     }
 
     /// @dev The terms, if there is a root for each state of a segment.

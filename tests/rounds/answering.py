@@ -132,7 +132,8 @@ class AnsweringTwin(Twin):
         vote, (_, _, own, seal_salt), _ = self._vote(ref, word)
         claim = self.shown[vote.claim_root]
         roots = claim.list_roots(vote.segment, own)
-        behind = (roots, claim.solver, claim.open(vote.segment), seal_salt)
+        starts = (claim.open(vote.segment), claim.open(vote.segment + 1))
+        behind = (roots, claim.solver, *starts, seal_salt)
         return self._send_whole(account, "postVoteRoots", name, *behind)
 
     def _send_whole(self, sender: str, function: str, *arguments: Any) -> Sent:

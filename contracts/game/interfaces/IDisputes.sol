@@ -174,8 +174,9 @@ interface IDisputes is IQuestions, IStepProofs {
     /// @param roots state roots, from the start of the segment to its end
     /// @param solver account of the claim's solver, which the start leaf names
     /// @param start opens boundary `segment` of the claim, the first root; its leaf is the vote's start leaf
+    /// @param end opens boundary `segment` + 1 of the claim; in an exact task its leaf is the vote's end leaf, and its root is the last one where the vote is an ACCEPT, another one where it is a REJECT_STATE; else it is not read
     /// @param sealSalt of the seal, which hides the last root
-    function postVoteRoots(TaskId task, bytes32 dispute, bytes32[] calldata roots, address solver, BoundaryProof calldata start, bytes32 sealSalt) external;
+    function postVoteRoots(TaskId task, bytes32 dispute, bytes32[] calldata roots, address solver, BoundaryProof calldata start, BoundaryProof calldata end, bytes32 sealSalt) external;
 
     /// @notice The opener names the step (0 .. k - 1) that it will prove wrong, and brings the posted roots along.
     /// @param task the task

@@ -31,13 +31,12 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
     sign_form,
 )
-from protocol.actions.dispute.segments import find_replay, iterate_states, require_same
+from protocol.actions.dispute.segments import find_replay, iterate_states, require_claimed_end, require_same
 from protocol.actions.runtime.party import Party, fund_bonds
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, open_state_leaves
 from protocol.actions.runtime.upkeep_duties import get_question
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
-from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import may_open
 from protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
 from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, is_answerable
@@ -208,14 +207,7 @@ def _find_boundary(party: Party, known: KnownVote) -> BoundaryProof | None:
 async def answer_own(party: Party, opened: InnerAsk) -> None:
     """Show both leaves of this node's own vote."""
     replay = find_replay(party, opened.statement)
-    if replay.claimed_end is None:
-        raise EnvironmentFault(
-            what="the end of the claim that this node voted on is not known",
-            expected=f"the opening of boundary {replay.segment + 1}",
-            actual="none",
-            remedy="Start with the home that made the vote.",
-        )
-    ends = Ends(replay.claimed_end, replay.own_end, replay.seal_salt)
+    ends = Ends(require_claimed_end(replay), replay.own_end, replay.seal_salt)
     async with party.task.locks["restore", opened.statement.round]:
         if not has_state(party, ends.own):
             work = (_restore_own, party, opened, replay.start.header, replay.own_end)

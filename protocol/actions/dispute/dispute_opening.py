@@ -59,10 +59,12 @@ from protocol.spec.statements import VoteWord
 @dataclass(frozen=True)
 class Suspicion:
     """A statement that may be false. ends: roots of the segment's first and last state as the statement has
-    them; empty where this node does not know them: then the vote's hashes bind what is shown."""
+    them; empty where this node does not know them: then the vote's hashes bind what is shown. denied: the
+    claim's end, of which the statement says that it is another one than its own; empty where it does not."""
 
     sentence: Sentence
     ends: tuple[bytes, bytes]
+    denied: bytes = b""
 
 
 def list_suspicions(party: Party, index: int) -> Iterator[Suspicion]:
@@ -78,9 +80,9 @@ def list_suspicions(party: Party, index: int) -> Iterator[Suspicion]:
         if replay.beyond_leaf is not None:
             ref = StatementRef(index, replay.ref.slot)
             yield Suspicion(Sentence(ref, replay.segment), (start, end))
-            yield from _list_followers(here, start, end)
+            yield from _list_followers(party, here, start, end)
         else:
-            yield from _list_slanders(party, here, start, {end, compute_state_root(replay.own_end)})
+            yield from _list_slanders(party, here, start, end, compute_state_root(replay.own_end))
     yield from _list_own_slanders(party, index, votes)
     yield from _list_supporters(party, index, votes)
 
@@ -99,22 +101,27 @@ def _list_supporters(party: Party, index: int, votes: list[KnownVote]) -> Iterat
             yield Suspicion(name_vote(known), (b"", _get_own_end(known)))
 
 
-def _list_followers(votes: list[KnownVote], start: bytes, end: bytes) -> Iterator[Suspicion]:
-    """Votes whose own replay came to the very end that is suspected."""
+def _list_followers(party: Party, votes: list[KnownVote], start: bytes, end: bytes) -> Iterator[Suspicion]:
+    """Votes whose own replay came to the very end that is suspected. In an exact task each ACCEPT says so,
+    also one that is never opened: its signer may have the right end, and no ask shows that."""
     for known in votes:
-        if known.opening is not None and known.opening.own_end_root == end:
+        is_accept = party.game.terms.is_exact and known.vote.word == VoteWord.ACCEPT
+        is_hidden = is_accept and known.opening is None and is_counted(get_now(party), known)
+        if is_hidden or _get_own_end(known) == end:
             yield Suspicion(name_vote(known), (start, end))
 
 
 def _list_slanders(
-    party: Party, votes: list[KnownVote], start: bytes, right: set[bytes]
+    party: Party, votes: list[KnownVote], start: bytes, end: bytes, own: bytes
 ) -> Iterator[Suspicion]:
-    """Rejections by a replay that came to another end than those that this node stands by, or whose end is
-    withheld: an ask shows one leaf of it, and a liar seals an end that is false there alone."""
+    """Rejections by a replay that came to another end than those that this node stands by (of the claim, its
+    own), or whose end is withheld: an ask shows one leaf of it, and a liar seals an end that is false there
+    alone. In an exact task there are no asks, and the withheld end may be the claim's."""
     for known in votes:
         is_told = known.opening is not None or is_withheld(party, known)
-        if known.vote.word == VoteWord.REJECT_STATE and is_told and _get_own_end(known) not in right:
-            yield Suspicion(name_vote(known), (start, _get_own_end(known)))
+        if known.vote.word == VoteWord.REJECT_STATE and is_told and _get_own_end(known) not in (end, own):
+            denied = end if party.game.terms.is_exact else b""
+            yield Suspicion(name_vote(known), (start, _get_own_end(known)), denied)
 
 
 def _get_own_end(known: KnownVote) -> bytes:
@@ -128,7 +135,7 @@ def _list_own_slanders(party: Party, index: int, votes: list[KnownVote]) -> Iter
         segment, solver = known.vote.segment, find_solver(get_now(party), index, known.vote.slot)
         if solver == party.account and segment + 1 < len(boundaries):
             start, end = (compute_state_root(boundaries[segment + at]) for at in (0, 1))
-            yield from _list_slanders(party, [known], start, {end})
+            yield from _list_slanders(party, [known], start, end, end)
 
 
 ASKED_SHARE = 6
@@ -201,12 +208,25 @@ async def _find_false_step(
     steps = party.task.spec.terms.segment_steps
     known = {step: root for step, root in zip((0, steps), found.ends, strict=True) if root}
     headers = await ask_headers(party, claimed, known, None if all(found.ends) else vote)
+    _require_other(claimed, found, compute_state_root(headers[-1]))
     verdicts: list[Verdict] = []
     await judge_steps(party, claimed, headers, verdicts)
     step = find_false_step(verdicts)
     if step is None:
         return None, (b"", b"")
     return step, (compute_state_root(headers[step]), compute_state_root(headers[step + 1]))
+
+
+def _require_other(claimed: Claimed, found: Suspicion, end: bytes) -> None:
+    """Raises ProtocolFault where a vote rejects the very end that its steps come to."""
+    if end == found.denied:
+        raise ProtocolFault(
+            what="the steps of a rejection end where the claim does",
+            expected="another state",
+            actual=end.hex(),
+            culprit=claimed.peer.account,
+            remedy="Dispute the vote: on chain its signer can post no such roots.",
+        )
 
 
 # --- Opening ------------------------------------------------------------------------------------------------

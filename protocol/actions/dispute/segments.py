@@ -19,6 +19,7 @@ from protocol.actions.merge.work import get_finished
 from protocol.actions.retraining import AUDITS, Turn, Until
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, load_state
+from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import get_batch
 from protocol.compute.program.step import GetBatch, TrainingState
@@ -105,6 +106,19 @@ def find_replay(party: Party, ref: StatementRef) -> OwnReplay:
             remedy="Start with the home that made it.",
         )
     return found
+
+
+def require_claimed_end(replay: OwnReplay) -> BoundaryProof:
+    """The end of the claim that a replay was compared with. Raises EnvironmentFault where this home does not
+    know it."""
+    if replay.claimed_end is None:
+        raise EnvironmentFault(
+            what="the end of the claim that this node voted on is not known",
+            expected=f"the opening of boundary {replay.segment + 1}",
+            actual="none",
+            remedy="Start with the home that made the vote.",
+        )
+    return replay.claimed_end
 
 
 async def restore_boundary(party: Party, index: int, boundary: int, until: Until = AUDITS) -> StateHeader:

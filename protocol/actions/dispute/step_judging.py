@@ -62,7 +62,7 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.inner_dispute import InnerDispute
 from protocol.spec.schedule import compute_learning_rate_sum
-from protocol.spec.statements import compute_seal, verify_in_claim
+from protocol.spec.statements import VoteWord, compute_seal, verify_in_claim
 
 SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
@@ -116,7 +116,8 @@ def _require_bound(
 ) -> None:
     """Raises ProtocolFault unless the states run from the vote's start leaf to what it has sealed, and that
     leaf is in the claim. Else a liar could show honest steps from a start of its choice: none moves from
-    zeros. The contract asks for the same."""
+    zeros. In an exact task an ACCEPT says that they end where the claim does. The contract asks for the
+    same."""
     vote, roots = known.vote, [compute_state_root(headers[at]) for at in (0, -1)]
     claim = find_claim(get_now(party), claimed.round, claimed.slot)
     solver, segments = ("", 0) if claim is None else (claim.account, claim.segments)
@@ -124,6 +125,10 @@ def _require_bound(
     sealed = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank, known.auditor, vote.start_leaf)
     starts = [compute_boundary_leaf(*place, salt, roots[0]) for salt in shown.salts[:1]]
     seals = [compute_seal(*sealed, roots[1], salt) for salt in shown.salts[1:]]
+    ends = [compute_boundary_leaf(*place[:3], vote.segment + 1, salt, roots[1]) for salt in shown.salts[1:]]
+    is_same = party.game.terms.is_exact and vote.word == VoteWord.ACCEPT
+    if is_same and vote.end_leaf not in ends:
+        raise _blame(claimed.peer, "another end than the one that its vote accepts", vote.end_leaf, ends)
     if vote.start_leaf not in starts or vote.seal not in seals:
         expected, actual = (vote.start_leaf, vote.seal), (starts, seals)
         raise _blame(claimed.peer, "other ends than its vote is bound to", expected, actual)

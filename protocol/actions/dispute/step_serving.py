@@ -73,8 +73,8 @@ class StepsAsked(Message, frozen=True):
 
 class StepsShown(Message, frozen=True):
     """The k + 1 states, as `encode_state` writes them. salts: of a replay the salt of its start, then those
-    of all seals on the segment; path: of a replay that of its start in the claim's tree. They bind the states
-    to a vote, and the vote to the claim."""
+    of all seals on the segment, in an exact task that of the claim's end too; path: of a replay that of its
+    start in the claim's tree. They bind the states to a vote, and the vote to the claim."""
 
     states: Annotated[tuple[State, ...], Meta(max_length=STATES_MAX)]
     salts: Annotated[tuple[Word, ...], Meta(max_length=STATES_MAX)] = ()
@@ -266,8 +266,10 @@ def _show(party: Party, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsSh
     here = [one for one in replays if (one.ref.slot, one.segment) == (asked.slot, asked.segment)]
     if not here:
         return StepsShown(states)
-    start = here[0].start
-    return StepsShown(states, (start.salt, *(one.seal_salt for one in here)), tuple(start.path))
+    start, salts = here[0].start, [one.seal_salt for one in here]
+    if party.game.terms.is_exact:
+        salts += dict.fromkeys(one.claimed_end.salt for one in here if one.claimed_end is not None)
+    return StepsShown(states, (start.salt, *salts), tuple(start.path))
 
 
 async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:

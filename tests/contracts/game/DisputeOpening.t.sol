@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {BoundaryProof} from "../../../contracts/Types.sol";
-import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {EXACT_FORMAT, GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
@@ -203,7 +203,7 @@ contract DisputeOpeningTest is DisputeWorld {
             if (i == 1) roots[5] = "other end";
             vm.expectPartialRevert(IDisputes.NotBound.selector);
             vm.prank(auditor);
-            game.postVoteRoots(task, id, roots, solver, start, i == 0 ? bytes32("other") : seal);
+            game.postVoteRoots(task, id, roots, solver, start, start, i == 0 ? bytes32("other") : seal);
         }
         bytes32 right = roots[0];
         roots[0] = "elsewhere";
@@ -238,7 +238,7 @@ contract DisputeOpeningTest is DisputeWorld {
         (start, roots[0]) = (boundaryProof(ofSegment), stepRoots()[0]);
         vm.expectPartialRevert(IDisputes.NotBound.selector);
         vm.prank(auditor);
-        game.postVoteRoots(task, id, roots, solver, start, seal);
+        game.postVoteRoots(task, id, roots, solver, start, start, seal);
         pass(RESPOND + 1);
         _end(id);
         _requireConvicted(id);
@@ -259,6 +259,41 @@ contract DisputeOpeningTest is DisputeWorld {
         settleOne(ofSeat, 0);
         _post(id);
         _requireStage(id, IDisputes.Stage.NAME);
+    }
+
+    /// @dev In an exact task all steps of a replay may be right and the word about the claim false: no ask shows it. An ACCEPT of another end than the own
+    /// one, a REJECT_STATE of the own one, and votes that name the right ends.
+    function test_postVoteRoots_exactWordThatTheEndsDoNotBearOut_convicts() public {
+        for (uint256 i = 0; i < 2; ++i) {
+            _requireBorneOut(ACCEPT, i == 0);
+            _requireBorneOut(REJECT_STATE, i == 0);
+        }
+    }
+
+    function _requireBorneOut(uint256 word, bool isSame) private {
+        bool isRight = isSame == (word == ACCEPT);
+        GameTerms memory wanted = soundTerms();
+        wanted.format = EXACT_FORMAT;
+        _replay(wanted);
+        _takeVote(word);
+        (address auditor, address solver, bytes32 seal) =
+            (_claimant(), accountOf(ofSeat), sealSalt(0, ofSlot, 0, 0));
+        bytes32[] memory roots = stepRoots();
+        if (!isSame) roots[5] = "other end";
+        ofVote.seal = Statements.sealOf(ofVote, auditor, roots[5], seal);
+        bytes32 id = _open();
+        if (!isRight) vm.expectPartialRevert(IDisputes.NotBound.selector);
+        this.postVoteAs(id, auditor, roots, solver, seal);
+        if (isRight) return _requireStage(id, IDisputes.Stage.NAME);
+        pass(RESPOND + 1);
+        _end(id);
+        _requireConvicted(id);
+    }
+
+    function postVoteAs(bytes32 id, address auditor, bytes32[] memory roots, address solver, bytes32 seal)
+        external
+    {
+        _postAs(id, auditor, roots, solver, boundaryProof(ofSegment), seal);
     }
 
     // The place of a start ---------------------------------------------------------------------------------------

@@ -137,8 +137,9 @@ abstract contract DisputeWorld is GameStep {
         BoundaryProof memory start,
         bytes32 sealed_
     ) internal {
+        BoundaryProof memory end = boundaryProof(ofSegment + 1);
         _as(account);
-        game.postVoteRoots(task, id, roots, solver, start, sealed_);
+        game.postVoteRoots(task, id, roots, solver, start, end, sealed_);
     }
 
     function _name(bytes32 id, uint256 step) internal {

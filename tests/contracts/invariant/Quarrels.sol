@@ -144,10 +144,11 @@ abstract contract Quarrels is Course {
     }
 
     function _voteRoots(Quarrel memory q) private view returns (bytes memory) {
-        BoundaryProof memory start = boundaryProof(ofSegment);
+        (BoundaryProof memory start, BoundaryProof memory end) =
+            (boundaryProof(ofSegment), boundaryProof(ofSegment + 1));
         bytes32 sealed_ = sealSalt(0, q.place.slot, q.place.draw, q.place.rank);
         return abi.encodeCall(
-            IDisputes.postVoteRoots, (task, q.id, _rootsOf(), accountOf(ofSeat), start, sealed_)
+            IDisputes.postVoteRoots, (task, q.id, _rootsOf(), accountOf(ofSeat), start, end, sealed_)
         );
     }
 

@@ -54,7 +54,8 @@ def dispute_vote(stage: Stage, party: Party, off: int = 0) -> InnerDispute:
     ref = StatementRef(0, stage.get_slot(1), 0, 1)
     end = get_finished(party, 0).boundaries[SEGMENT + 1]
     sealed = replace(end, local_step=end.local_step + off)
-    replay = OwnReplay(ref, SEGMENT, open_boundary(party, 0, SEGMENT), sealed, None, None, SALT)
+    opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+    replay = OwnReplay(ref, SEGMENT, opened[0], sealed, opened[1], None, SALT)
     party.task.audits.replays = (replay,)  # type: ignore[attr-defined]
     return replace(open_dispute(stage, party, SEGMENT), statement=ref)
 
@@ -76,14 +77,15 @@ async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_
 
 async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(tmp_path: Path) -> None:
     """The contract compares it with the claim's tree and with the start leaf of the vote, and the last root
-    with the seal."""
+    with the seal. In an exact task the claim's end says whether the word is right."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         dispute = dispute_vote(stage, party)
         await post_roots(party, dispute)
         name, words = get_last_sent(party)
         assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(party, stage.get_slot(1))
-        assert words[3:] == (party.account, open_boundary(party, 0, SEGMENT), SALT)
+        opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+        assert words[3:] == (party.account, *opened, SALT)
 
 
 async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_path: Path) -> None:

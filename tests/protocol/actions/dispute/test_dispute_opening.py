@@ -29,9 +29,10 @@ from protocol.actions.dispute.dispute_opening import (
 from protocol.actions.runtime.party import SPARE_BONDS, Party
 from protocol.compute.audit.compare import Verdict
 from protocol.spec.codec import compute_state_root
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.game.auditing import get_heard_until, get_place
 from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
-from protocol.spec.game.state import RunningDispute, StatementRef
+from protocol.spec.game.state import GameState, RunningDispute, StatementRef
 from protocol.spec.game.timing import get_statement_until
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.dispute.stage import (
@@ -80,6 +81,44 @@ def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_
     with open_party(tmp_path) as party:
         found = list_suspected(party, slander, *others, accept, elsewhere, beyond_leaf=None)
     assert found == [Suspicion(name_vote(slander), (START, b"x" * 32))]
+
+
+def make_exact(game: GameState) -> GameState:
+    return replace(game, terms=replace(game.terms, is_exact=True))
+
+
+def test_in_an_exact_task_an_accept_of_a_false_end_is_suspected_though_it_is_not_opened(
+    tmp_path: Path,
+) -> None:
+    """Its signer may have replayed honestly: no step is false, and no ask shows that the word is."""
+    hidden, uncounted = make_vote(), make_vote(rank=2)
+    expected = [FOUND, Suspicion(name_vote(hidden), (START, END))]
+    with open_party(tmp_path, game=make_exact(play_round())) as party:
+        assert list_suspected(party, hidden, uncounted, beyond_leaf=0) == expected
+
+
+async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It voids an honest claim. Each of its steps is right; on chain its signer can post no such roots."""
+    slander = make_vote(VoteWord.REJECT_STATE)
+
+    async def show(*arguments: Any) -> list[Any]:
+        return [make_header(name) for name in ("start", "middle", "end")]
+
+    async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
+        found += [Verdict(False, 0, 0.0)] * 2
+
+    monkeypatch.setattr(dispute_opening, "ask_headers", show)
+    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
+    with open_party(tmp_path, game=make_exact(play_round())) as party:
+        party.state.head_block = get_heard_until(play_round(), get_place(slander.vote))
+        [found] = list_suspected(party, slander, beyond_leaf=None)
+        with pytest.raises(ProtocolFault, match="end where the claim does"):
+            await judge_case(party, found)
+        party.state.head_block += compute_patience(party.game.terms) + 1
+        await judge_case(party, found)
+        assert party.task.cases.cases[name_vote(slander)].step == NO_STEP
 
 
 @pytest.mark.parametrize(("account", "is_looked_at"), [(ONLOOKER, True), (VERIFIERS[0], False)])

@@ -168,6 +168,23 @@ async def test_steps_of_a_vote_run_from_its_start_leaf_to_its_seal(
     assert await is_shown(tmp_path, monkeypatch, bound, say(shown, salts, bound.path)) == is_bound
 
 
+@pytest.mark.parametrize(("accepted", "is_right"), [(None, True), ("another", False)])
+async def test_in_an_exact_task_steps_of_an_accept_end_where_the_claim_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accepted: str | None, is_right: bool
+) -> None:
+    """Its signer may have replayed honestly and accepted another end: each of its steps is right."""
+    bound = bind(list_states())
+    vote, end = bound.known.vote, list_states(accepted or "")[-1]
+    place = (vote.domain, 0, get_solver(), vote.segment + 1, OTHER_SALT)
+    vote = replace(vote, end_leaf=compute_boundary_leaf(*place, compute_state_root(end)))
+    terms = replace(bound.game.terms, is_exact=True)
+    exact = replace(bound, game=replace(bound.game, terms=terms), known=replace(bound.known, vote=vote))
+    shown = say(bound.states, (SALT, SEAL_SALT, OTHER_SALT), bound.path)
+    assert await is_shown(tmp_path, monkeypatch, exact, shown) == is_right
+    saltless = say(bound.states, shown.salts[:2], bound.path)
+    assert not await is_shown(tmp_path / "no salt", monkeypatch, exact, saltless)
+
+
 @pytest.mark.parametrize("has_path", [False, True])
 async def test_a_vote_that_names_another_start_than_the_claim_has_is_disputed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_path: bool
@@ -201,11 +218,15 @@ async def test_steps_have_the_numbers_of_their_segment(
     assert await is_shown(tmp_path, monkeypatch, bound, say(bound.states, SALTS, bound.path)) == is_placed
 
 
-async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(tmp_path: Path) -> None:
-    vote, start = make_vote().vote, make_boundary("start")
-    with open_party(tmp_path, make_vote().auditor) as party:
+@pytest.mark.parametrize("is_exact", [False, True])
+async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(
+    tmp_path: Path, is_exact: bool
+) -> None:
+    vote, start, end = make_vote().vote, make_boundary("start"), make_boundary("end")
+    game = replace(play_round(), terms=replace(play_round().terms, is_exact=is_exact))
+    with open_party(tmp_path, make_vote().auditor, game) as party:
         get_known(party).replays = [
-            OwnReplay(StatementRef(0, 0, draw, 0), segment, start, make_header("own"), None, None, salt)
+            OwnReplay(StatementRef(0, 0, draw, 0), segment, start, make_header("own"), end, None, salt)
             for draw, segment, salt in (
                 (0, vote.segment, SEAL_SALT),
                 (1, vote.segment, OTHER_SALT),
@@ -216,4 +237,5 @@ async def test_who_shows_steps_of_a_replay_shows_what_binds_them_to_its_votes(tm
         states = tuple(map(encode_state, list_states()))
         party.task.cases.steps[0, 0, vote.segment] = states
         shown = await answer_steps(party, ONLOOKER, encode_message(StepsAsked(TASK, 0, 0, vote.segment)))
-    assert shown == StepsShown(states, (start.salt, SEAL_SALT, OTHER_SALT), start.path)
+    salts = (start.salt, SEAL_SALT, OTHER_SALT, *[end.salt] * is_exact)
+    assert shown == StepsShown(states, salts, start.path)
