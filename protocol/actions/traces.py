@@ -151,6 +151,8 @@ class RemoteTrace:
     layout: TraceLayout
     roots: tuple[bytes, ...]
     """Of each buffer, as the contract will take it."""
+    listed: tuple[bytes, ...]
+    """As they stand under the trace root: what lies beside them there is the claimant's to choose."""
     limit_bytes: int = FETCHED_BYTES
     received_bytes: int = 0
     """Fetched so far."""
@@ -225,6 +227,7 @@ async def open_trace(
     ref = refer_roots(trace_root, len(layout))
     is_here = store.has(ref)
     await client.fetch(peer, ref)
-    roots = tuple(known.get(number, root) for number, root in enumerate(store.get_roots(trace_root)))
+    listed = store.get_roots(trace_root)
+    roots = tuple(known.get(number, root) for number, root in enumerate(listed))
     received = 0 if is_here else ROOT_BYTES * len(layout)
-    return RemoteTrace(store, client, peer, layout, roots, limit_bytes, received)
+    return RemoteTrace(store, client, peer, layout, roots, listed, limit_bytes, received)

@@ -232,7 +232,8 @@ async def _search_remote(
         get_inner_step(party, dispute)
     )
     is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
-    claimed = ClaimedRoots(remote.roots, find_leaf) if is_exact else ClaimedTrace(remote.roots, fetch)
+    roots, listed = remote.roots, remote.listed
+    claimed = ClaimedRoots(roots, find_leaf, listed) if is_exact else ClaimedTrace(roots, fetch, listed)
     search = partial(_search, party, built, start, batch, claimed)
     return await loop.run_in_executor(party.task.cases.searchers, search)
 

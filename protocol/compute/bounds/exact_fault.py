@@ -29,7 +29,7 @@ from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram
 from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.containers import BufferOpening
-from protocol.spec.merkle import compute_levels, compute_path, compute_set_path
+from protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
 from protocol.spec.program import (
     ELEMENT_BYTES,
     INPUTS,
@@ -55,10 +55,17 @@ class ClaimedLeaf:
 @dataclass(frozen=True)
 class ClaimedRoots:
     """A claimed trace of which next to nothing is fetched. roots: of all buffers' trees, in order.
-    find_leaf(buffer, own tree): the first leaf that differs from the own buffer, proven under its root."""
+    find_leaf(buffer, own tree): the first leaf that differs from the own buffer, proven under its root;
+    listed: as of `ClaimedTrace`."""
 
     roots: Sequence[bytes]
     find_leaf: Callable[[int, ByteTree], ClaimedLeaf]
+    listed: Sequence[bytes] = ()
+
+    @property
+    def levels(self) -> Levels:
+        """Of the tree that leads to the trace root."""
+        return compute_levels(self.listed or self.roots)
 
 
 class ExactFaultFinder:
@@ -108,7 +115,7 @@ class ExactFaultFinder:
                 root = claimed.roots[buffer].hex()
                 raise refuse_trace("a trace from another state", "the start state's root", root, buffer)
             leaf, element = self._find_element(buffer, tree, claimed)
-            path = compute_path(compute_levels(claimed.roots), buffer)
+            path = compute_path(claimed.levels, buffer)
             opening = BufferOpening(claimed.roots[buffer], tuple(path), leaf.data, tuple(leaf.path))
             return InputFault(buffer, element, opening)
         return None
@@ -143,7 +150,7 @@ class ExactFaultFinder:
             parts += [data, *path]
         touched = {buffer, *(read for read, _, _ in runs)}
         traced = sorted(one for one in touched if self.program.buffers[one].role not in SMALL_LEAVES)
-        siblings = compute_set_path(compute_levels(claimed.roots), traced)
+        siblings = compute_set_path(claimed.levels, traced)
         return OperationFault(prove_node(self.program, number), element, b"".join([*parts, *siblings]))
 
     def _collect(self, buffers: Set[int], inputs: Inputs) -> dict[int, Tensor]:

@@ -30,7 +30,7 @@ from protocol.compute.program.task_program import BuiltProgram
 from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.containers import BufferOpening, NodeProof, TraceProof
 from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_levels, compute_set_path
+from protocol.spec.merkle import Levels, compute_levels, compute_set_path
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import (
     INPUTS,
@@ -132,10 +132,17 @@ class InputFault:
 @dataclass(frozen=True)
 class ClaimedTrace:
     """roots: of all buffers' trees, in order; fetch: the claimant's values of a buffer, flat, checked against
-    its root."""
+    its root; listed: roots under the trace root, where a claimant may have others for W, m, v and constants,
+    which no proof takes from there."""
 
     roots: Sequence[bytes]
     fetch: Provider
+    listed: Sequence[bytes] = ()
+
+    @property
+    def levels(self) -> Levels:
+        """Of the tree that leads to the trace root."""
+        return compute_levels(self.listed or self.roots)
 
 
 class FaultFinder:
@@ -231,16 +238,15 @@ class FaultFinder:
             is_whole = life is None or life.written <= number
             return get(buffer) if is_whole else fetch_buffer(self.program, claimed.fetch, buffer)
 
-        return prove_operation(
-            TraceTree(self.program, compute_levels(claimed.roots), provide), number, element
-        )
+        trace = TraceTree(self.program, claimed.levels, provide, known=claimed.roots)
+        return prove_operation(trace, number, element)
 
     def _prove_input(self, buffer: int, claimed: ClaimedTrace) -> InputFault:
         own, theirs = self._get_own(buffer), fetch_buffer(self.program, claimed.fetch, buffer)
         # Bits, so that a NaN differs from itself no more than from others.
         is_other = own.view(torch.int32) != theirs.view(torch.int32)
         element = int(is_other.nonzero()[0]) * 4 // own.element_size()
-        trace = TraceTree(self.program, compute_levels(claimed.roots), lambda _: theirs)
+        trace = TraceTree(self.program, claimed.levels, lambda _: theirs, known=claimed.roots)
         return InputFault(buffer, element, open_buffer(trace, buffer, element, 1))
 
 

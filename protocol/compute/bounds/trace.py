@@ -15,8 +15,8 @@ Here too only the roots are kept, because a trace is many times as large as a st
 is run once more and that one buffer is kept.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -48,11 +48,13 @@ INDEX_LIMIT = 1 << 32
 
 @dataclass(frozen=True)
 class TraceTree:
-    """The tree over the roots of all buffers, and where their values come from."""
+    """The tree over the roots of all buffers, and where their values come from. known: the buffers' roots,
+    where a claimant lists others for some that no proof takes from its list; else those of the tree."""
 
     program: Program
     levels: Levels
     get: Provider
+    known: Sequence[bytes] = field(default=(), kw_only=True)
 
     @property
     def root(self) -> bytes:
@@ -60,9 +62,9 @@ class TraceTree:
         return self.levels[-1][0]
 
     @property
-    def roots(self) -> list[bytes]:
+    def roots(self) -> Sequence[bytes]:
         """The root of each buffer's tree, 32 bytes, in order."""
-        return self.levels[0]
+        return self.known or self.levels[0]
 
     def open_root(self, buffer: int) -> list[bytes]:
         """The path of a buffer's root upwards. Raises InvalidInput if there is no such buffer."""

@@ -232,6 +232,7 @@ async def test_roots_that_no_proof_takes_from_the_list_are_the_challengers(
     lie = keep_all(claimant.store, {CONSTANT: make_word("a lie")}, iterate_tensors())
     async with look(claimant, challenger, lie, known=CONSTANTS) as trace:
         assert trace.roots == list_roots()
+        assert merkle.compute_root(trace.listed) == lie
 
 
 async def test_a_list_that_is_not_the_posted_one_is_the_claimants_fault(

@@ -177,7 +177,7 @@ async def test_a_buffer_that_comes_slowly_is_the_one_to_demand(
             made_up = (number.to_bytes(32) for number in range(3, len(built.program.buffers)))
             roots = (start.weights_root, start.first_moment_root, start.second_moment_root, *made_up)
             told = {"received_bytes": 0, "size_bytes": 0}
-            return SimpleNamespace(roots=roots, fetch=scene.trickle, evict=lambda: None, **told)
+            return SimpleNamespace(roots=roots, listed=roots, fetch=scene.trickle, evict=lambda: None, **told)
 
         monkeypatch.setattr(prosecuting, "open_remote", open_remote)
         with scene.reach(dispute.clock - scene.respond // 2):
