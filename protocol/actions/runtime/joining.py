@@ -31,7 +31,6 @@ from protocol.spec.codec import decode_training
 from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.ledger import EXACT_FORMAT
 from protocol.spec.game.machine import apply
 from protocol.spec.game.money import check_money
 from protocol.spec.game.pools import find_seat, get_required_stake
@@ -237,12 +236,13 @@ def refuse_harmful(
 
 
 def require_format(posted: int, spec: TaskSpec) -> None:
-    """Raises InvalidInput where the contracts compare in another numeric format than is trained in."""
+    """Raises InvalidInput where the contracts compare in another numeric format than is trained in. Where
+    they want equal bits of a program with bounds, honest ends differ, and who disputes one loses its bond."""
     expected = FORMAT_NUMBERS[spec.training.numeric_format]
-    if posted not in (expected, EXACT_FORMAT):
+    if posted != expected:
         raise InvalidInput(
             what="the task's terms name another numeric format than its text",
-            expected=f"{expected} ({spec.training.numeric_format}) or {EXACT_FORMAT} (exact)",
+            expected=f"{expected} ({spec.training.numeric_format})",
             actual=posted,
             remedy="Do not stake on it; its submitter has to post a corrected task.",
         )

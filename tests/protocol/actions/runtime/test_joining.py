@@ -57,6 +57,7 @@ def test_a_sound_task_passes() -> None:
         ({"outer_momentum": 0x3F800000}, "outer_momentum"),
         ({"outer_learning_rate": 0}, "outer_learning_rate"),
         ({"format": 2}, "another numeric format"),
+        ({"format": 3}, "another numeric format"),
         ({"limits": replace(TINY_PLAN.limits, tau_w=1)}, "every tau at least"),
         ({"windows": replace(TINY_PLAN.windows, respond=1)}, "respond"),
         ({"windows": replace(TINY_PLAN.windows, train_min=20)}, "train_min"),
