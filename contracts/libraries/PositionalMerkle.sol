@@ -77,6 +77,17 @@ library PositionalMerkle {
         return verify(root, leafHash(data), index, count, path);
     }
 
+    /// @notice Whether what stands behind the last leaf is empty, as far as the path of leaf `index` shows it; that of the last leaf shows all of it.
+    function isPadded(uint256 index, uint256 count, bytes32[] calldata path) internal pure returns (bool) {
+        (bytes32 padding, uint256 last) = (0, count - 1);
+        for (uint256 i = 0; i < path.length; ++i) {
+            if (index ^ 1 > last && path[i] != padding) return false;
+            padding = nodeHash(padding, padding);
+            (index, last) = (index >> 1, last >> 1);
+        }
+        return true;
+    }
+
     // Runs of leaves ----------------------------------------------------------------------------------------------
     /// @notice How many siblings a run of leaves needs to reach the root of a tree of this depth.
     function rangeSiblings(uint256 first, uint256 count, uint256 levels)

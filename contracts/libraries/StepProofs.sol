@@ -32,9 +32,11 @@ library StepProofs {
     /// @notice A leaf that the claimant must show.
     /// @param buffers of the program: leaves of the trace
     /// @param leafCount leaves of the buffer's tree
+    /// @param lastBytes of the last leaf, before its padding
     struct Demand {
         uint8 role;
         uint16 leafBytes;
+        uint16 lastBytes;
         uint32 buffer;
         uint32 buffers;
         uint32 leafIndex;
@@ -105,6 +107,7 @@ library StepProofs {
         if (leafIndex >= leafCount) revert IStepProofs.LeafUnknown(leafIndex, leafCount);
         (demand.leafBytes, demand.leafIndex, demand.leafCount) =
             (uint16(leafBytes), leafIndex, uint64(leafCount));
+        demand.lastBytes = uint16(length - (leafCount - 1) * leafBytes);
         (demand.buffer, demand.buffers) = (uint32(buffer), facts.programBuffers);
     }
 
@@ -127,6 +130,7 @@ library StepProofs {
     }
 
     /// @notice Reverts unless the opening shows the demanded leaf.
+    /// @dev Padding too: where it is none a buffer has another root than its elements give, and no element is false.
     function requireAnswer(
         Demand memory demand,
         bytes32 traceRoot,
@@ -139,7 +143,20 @@ library StepProofs {
         bytes32 root = _rootOf(demand, traceRoot, start, opening);
         if (!PositionalMerkle.verifyData(
                 root, opening.leaves, demand.leafIndex, demand.leafCount, opening.path
-            )) revert IStepProofs.LeafMismatch(root, demand.leafIndex);
+            ) || !_isPadded(demand, opening)) revert IStepProofs.LeafMismatch(root, demand.leafIndex);
+    }
+
+    function _isPadded(Demand memory demand, IReferee.BufferOpening calldata opening)
+        private
+        pure
+        returns (bool)
+    {
+        if (demand.leafIndex + 1 == demand.leafCount) {
+            for (uint256 i = demand.lastBytes; i < demand.leafBytes; ++i) {
+                if (opening.leaves[i] != 0) return false;
+            }
+        }
+        return PositionalMerkle.isPadded(demand.leafIndex, demand.leafCount, opening.path);
     }
 
     function _rootOf(

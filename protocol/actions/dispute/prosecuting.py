@@ -54,7 +54,8 @@ def list_demands(
     them.
 
     A claimant without such a buffer cannot show any leaf of it. The leaves are random, so no claimant can
-    prepare just those."""
+    prepare just those. The last one is always among them: a buffer with something behind its last element can
+    be served to nobody, and no element of it is false."""
     chance = chance or SystemRandom()
     if withheld is None:
         numbers = range(len(program.nodes) - 1)
@@ -62,8 +63,8 @@ def list_demands(
         nodes = sorted([*drawn, len(program.nodes) - 1])
         return [_draw_leaf(program, layout, node, 0, chance) for node in nodes]
     node, place = next(_list_places(program, withheld))
-    count = layout[withheld].leaf_count
-    leaves = sorted(chance.sample(range(count), min(LEAVES_MAX, count)))
+    last = layout[withheld].leaf_count - 1
+    leaves = [*sorted(chance.sample(range(last), min(LEAVES_MAX - 1, last))), last]
     return [DemandedLeaf(node, place, leaf) for leaf in leaves]
 
 

@@ -5,6 +5,7 @@ import {StateHeader, StepFacts} from "../../../contracts/Types.sol";
 import {IStepProofs} from "../../../contracts/interfaces/IStepProofs.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {Judge} from "../../../contracts/libraries/Judge.sol";
+import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
 import {StepNode} from "../../../contracts/libraries/StepNode.sol";
 import {StepProofs} from "../../../contracts/libraries/StepProofs.sol";
 import {ToyStep} from "../ToyStep.sol";
@@ -42,7 +43,7 @@ contract StepProofsTest is ToyStep {
         );
         for (uint8 role = StepNode.WEIGHTS; role <= StepNode.SECOND_MOMENT; ++role) {
             StepProofs.Demand memory demand =
-                StepProofs.Demand(role, uint16(LEAF_BYTES), 0, 12, 2, uint64(LEAVES));
+                StepProofs.Demand(role, uint16(LEAF_BYTES), uint16(LEAF_BYTES), 0, 12, 2, uint64(LEAVES));
             for (uint8 shown = StepNode.WEIGHTS; shown <= StepNode.SECOND_MOMENT; ++shown) {
                 IReferee.BufferOpening memory opening;
                 opening.leaves = _leaves(shown)[2];
@@ -92,6 +93,30 @@ contract StepProofsTest is ToyStep {
             this.requireAnswer(demand, context.traceRoot, context.start, opening);
             vm.expectRevert(abi.encodeWithSelector(IStepProofs.LeafUnknown.selector, last + 1, last + 1));
             this.demandOf(context.facts, proof, 0, last + 1);
+        }
+    }
+
+    /// @dev 300 elements: three leaves, 176 bytes of the last one. A claimant has something in its padding, or in a fourth leaf: all elements are right.
+    function test_requireAnswer_paddingThatIsNotEmpty_isRefused() public {
+        bytes32[] memory leaves = new bytes32[](4);
+        IReferee.BufferOpening memory opening;
+        StepProofs.Demand memory demand =
+            StepProofs.Demand(StepNode.WEIGHTS, uint16(LEAF_BYTES), 176, 0, 12, 2, uint64(LEAVES));
+        for (uint256 i = 0; i < 4; ++i) {
+            opening.leaves = new bytes(LEAF_BYTES);
+            if (i > 0) opening.leaves[[0, 175, 176, 511][i]] = 0x01;
+            for (uint256 leaf = 0; leaf < LEAVES; ++leaf) {
+                leaves[leaf] = PositionalMerkle.leafHash(opening.leaves);
+            }
+            leaves[3] = i == 0 ? bytes32("more") : bytes32(0);
+            StateHeader memory start = StateHeader(Trees.root(leaves), 0, 0, 0, 0);
+            opening.path = Trees.path(leaves, 2);
+            if (i != 1) {
+                vm.expectRevert(
+                    abi.encodeWithSelector(IStepProofs.LeafMismatch.selector, start.weightsRoot, 2)
+                );
+            }
+            this.requireAnswer(demand, "trace", start, opening);
         }
     }
 }
