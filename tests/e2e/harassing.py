@@ -99,7 +99,8 @@ def list_harassment(party: Party, block: int) -> Iterator[Duty]:
             is_open = is_disputable(party.game, known.ref, accused, party.account, block)
             if is_open and all(one.statement != known.ref for one in mine):
                 yield Harass(known.ref, known.vote.segment, known.signature)
-            if is_open and known.vote.word == VoteWord.ACCEPT and known.ref not in asked:
+            is_askable = known.vote.word == VoteWord.ACCEPT and not party.game.terms.is_exact
+            if is_open and is_askable and known.ref not in asked:
                 yield Ask(Doubt(known.ref, known.signature, 0))
     for dispute in mine:
         if dispute.stage in (DisputeStage.NAME, DisputeStage.PROVE):

@@ -7,14 +7,22 @@ from typing import Any
 
 import pytest
 
+from protocol.actions.audit.audit_records import AuditBook, VoteMade
 from protocol.actions.dispute import answering
 from protocol.actions.dispute.casebook import TracedStep
 from protocol.actions.runtime.party import Party
+from protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
+from protocol.spec.game.state import SeatStatus
 from protocol.spec.merkle import compute_levels, hash_leaf
-from protocol.spec.program import get_constant_roots
-from tests.e2e.cheating import allow_cheating
+from protocol.spec.program import Operation, get_constant_roots
+from protocol.spec.statements import VoteOpening, do_roots_fit_word
+from tests.e2e import test_disputes
+from tests.e2e.cheating import allow_cheating, make_cheating_solver, make_lying_verifier
 from tests.e2e.faults import convict_all
-from tests.e2e.world import TINY_PLAN
+from tests.e2e.harassing import HARASSER, list_harassment
+from tests.e2e.planted import make_planting_compute
+from tests.e2e.roles import make_cast
+from tests.e2e.world import TINY_PLAN, open_world, run_world
 
 FAULTS = ("QUANTIZED_PRODUCT_SUM", "QUANTIZE", "SCALE_OF", "EXPONENTIAL", "SUM", "TOKENS")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
@@ -29,6 +37,63 @@ async def test_each_kind_of_fault_of_an_exact_task_is_convicted(
     assert [one.fault for one in endings if not one.is_right] == []
     shares = [int(found) / int(size) for found, size in FETCHED.findall((tmp_path / "said.txt").read_text())]
     assert len(shares) >= len(FAULTS) and max(shares) < 0.1
+
+
+async def test_who_accepts_against_its_own_replay_and_opens_nothing_is_convicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """liar: each step of its replay is right, its word alone is false, and nobody can ask."""
+    allow_cheating(monkeypatch)
+    open_vote = AuditBook.open_vote
+
+    def hide(book: AuditBook, made: VoteMade) -> VoteOpening | None:
+        opening = open_vote(book, made)
+        return opening if opening is None or do_roots_fit_word(opening) else None
+
+    monkeypatch.setattr(AuditBook, "open_vote", hide)
+    monkeypatch.setattr(test_disputes, "PLAN", replace(test_disputes.PLAN, numeric_format="exact15"))
+    wrong = make_planting_compute(Operation.SUBTRACT)
+    cast = make_cast(0, 1, 0) | {
+        **{f"cheat {number}": make_cheating_solver(wrong) for number in range(3)},
+        "liar": make_lying_verifier(),
+        "accomplice": make_lying_verifier(wrong),
+    }
+    guilty = set(cast) - {"verifier 0"}
+    async with open_world(tmp_path, tuple(cast)) as world:
+        assert await test_disputes.play_until_closed(world, cast, guilty) == guilty
+
+
+async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each claim and each vote is disputed, with demands for leaves, quantized values among them: all is
+    answered, and nobody is convicted."""
+    allow_cheating(monkeypatch)
+    schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
+    plan = replace(
+        TINY_PLAN, numeric_format="exact15", rounds=1, schedule=schedule, late_chance=0,
+        least_whistleblowers=0,
+    )  # fmt: skip
+    cast = make_cast(3, 3, 0) | {"harasser": HARASSER}
+    books = list[InnerBook]()
+
+    def is_enough(submitter: Party) -> bool:
+        """Whether all that the harasser opened is over, and it has nothing left to open."""
+        harasser = world.parties.get("harasser")
+        book = None if harasser is None or harasser.joined is None else harasser.state.inner.get(world.task)
+        if harasser is None or book is None or len(book.disputes) < 2 * 3:
+            return False
+        books[:] = [book]
+        is_idle = not list(list_harassment(harasser, harasser.state.head_block + 1))
+        return is_idle and not any(one.is_open for one in book.disputes.values())
+
+    async with open_world(tmp_path, tuple(cast)) as world:
+        game, _ = await run_world(world, plan, cast, until=is_enough)
+    (book,) = books
+    assert not any(seat.status == SeatStatus.CLOSED for seat in game.seats.values())
+    assert {one.stage for one in book.disputes.values()} == {DisputeStage.CLEARED}
+    assert all(len(one.shown) == len(one.demands) == LEAVES_MAX for one in book.disputes.values())
+    assert {one.statement.draw is None for one in book.disputes.values()} == {True, False}
 
 
 def lie_about_known_roots(monkeypatch: pytest.MonkeyPatch) -> None:
