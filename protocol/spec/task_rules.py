@@ -27,6 +27,10 @@ from protocol.spec.params import (
 from protocol.spec.program import CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 
+LEAST_EPSILON = 2.0**-100
+"""Of the optimizer. It is multiplied by sqrt(1 - beta2^t), 2^-12 or more: where nothing of it is left, a
+weight without a gradient becomes 0 / 0 at the first step, and no honest node has a state to claim."""
+
 
 @dataclass(frozen=True)
 class Malformation:
@@ -128,9 +132,9 @@ def _model_rules(spec: TaskSpec) -> Iterator[Rule]:
 
 def _optimizer_rules(spec: TaskSpec) -> Iterator[Rule]:
     o = spec.training.optimizer
-    # beta = 1 never learns and divides by a bias correction of 0; epsilon = 0 divides by 0.
+    # beta = 1 never learns and divides by a bias correction of 0.
     yield 0 <= o.beta1 < 1 and 0 <= o.beta2 < 1, "betas", "0 <= beta < 1", (o.beta1, o.beta2)
-    yield o.epsilon > 0, "epsilon", "above 0", o.epsilon
+    yield o.epsilon >= LEAST_EPSILON, "epsilon", f"at least {LEAST_EPSILON}", o.epsilon
     yield _range("weight_decay", o.weight_decay, 0, 1)
     yield o.clip_norm > 0, "clip_norm", "above 0", o.clip_norm
 

@@ -61,6 +61,7 @@ CASES: list[Case] = [
     ("training.optimizer.beta1", 1.0, "betas"),
     ("training.optimizer.beta2", -0.5, "betas"),
     ("training.optimizer.epsilon", 0.0, "epsilon"),
+    ("training.optimizer.epsilon", 2.0**-149, "epsilon"),
     ("training.optimizer.weight_decay", 1 + 2.0**-23, "weight_decay"),
     ("training.optimizer.clip_norm", 0.0, "clip_norm"),
     ("training.schedule.peak_learning_rate", 0.0, "peak_learning_rate"),
