@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute.casebook import CaseBook
@@ -39,3 +40,23 @@ async def test_a_step_of_other_bits_is_disputed(tmp_path: Path, off: float, fals
         claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
         await judge_steps(party, claim, [header, claimed], found)
         assert find_false_step(found) == false_step
+
+
+async def test_a_step_that_leaves_the_finite_numbers_is_false_whatever_is_claimed(tmp_path: Path) -> None:
+    """As in other tasks, where such a step is beyond all limits."""
+    async with open_stage(tmp_path, 1, is_exact=True) as stage:
+        await stage.commit(1)
+        party, slot = stage.parties[1], stage.get_slot(1)
+        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        start = load_state(party, get_finished(party, 0).boundaries[0])
+        steep = replace(
+            start,
+            first_moment=torch.full_like(start.first_moment, 3e38),
+            second_moment=torch.zeros_like(start.second_moment),
+        )
+        around = [keep_state(party, state) for state in (steep, replace(steep, local_step=1, global_step=1))]
+        found: list[Verdict] = []
+        claim = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 0)
+        await judge_steps(party, claim, around, found)
+        assert find_false_step(found) == 0
