@@ -233,13 +233,14 @@ def finish_sums(
     sums: Doubles | Int32s, a: Floats, b: Doubles, rows: int, columns: int, out: Floats, at: int, down: int,
     across: int,
 ) -> None:  # fmt: skip
-    """Exact sums times their scales, rounded once, to `at` + row * down + column * across."""
+    """Exact sums times their scales, rounded once, to `at` + row * down + column * across. A library may give
+    -0 for a product of one term: +0 is added."""
     line = np.empty(columns, np.float32)
     for i in range(rows):
         scale, own = np.float64(a[i]), sums[i * columns : i * columns + columns]
         to = out[at + i * down : at + i * down + columns] if across == 1 else line
         for j in range(columns):
-            to[j] = np.float32(np.float64(own[j]) * (scale * b[j]))
+            to[j] = np.float32((np.float64(own[j]) + 0.0) * (scale * b[j]))
         if across != 1:
             for j in range(columns):
                 out[at + i * down + j * across] = line[j]

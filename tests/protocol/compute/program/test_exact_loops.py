@@ -4,8 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 
 from protocol.compute.program import exact_loops as loops
+from protocol.compute.program.product_families import Shape, Side, multiply_doubles
 from protocol.spec import exact
 from protocol.spec.float32 import round_to_bits
 from protocol.spec.program import QUANTIZED_LIMITS
@@ -44,3 +46,18 @@ def test_planes_are_split_and_joined_again() -> None:
 def test_rows_are_found_by_their_number() -> None:
     sizes, strides = np.array([2, 3, 4]), np.array([100, 7, 1])
     assert [loops.find_base(row, sizes, strides, 5) for row in (0, 3, 4, 23)] == [5, 8, 12, 122]
+
+
+@pytest.mark.parametrize("across", [1, 2])
+def test_a_zero_sum_is_plus_zero_whichever_a_library_gives(across: int) -> None:
+    """MKL gives -0 for a product of one term, -1 times 0, from some sizes on."""
+    sums, out = np.array([-0.0, 0.0, -1.0]), np.empty(6, np.float32)
+    one = np.ones(3, np.float32)
+    loops.finish_sums(sums, one, one.astype(np.float64), 1, 3, out, 0, 6, across)
+    assert out.view(np.uint32)[: 3 * across : across].tolist() == [0, 0, 0xBF800000]
+    minus, zero = torch.full((16, 1), -1, dtype=torch.int32), torch.zeros(300, dtype=torch.int32)
+    shape = Shape(1, Side(16, False), Side(300, False), 1, 0)
+    for finish in multiply_doubles(minus.view(-1), zero, shape):
+        made = np.empty(16 * 300, np.float32)
+        finish(np.ones(16, np.float32), np.ones(300), 16, 300, made, 0, 300, 1)
+        assert not made.view(np.uint32).any()
