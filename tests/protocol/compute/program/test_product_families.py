@@ -64,6 +64,32 @@ def test_float64_is_taken_where_sums_of_bytes_saturate(monkeypatch: pytest.Monke
     assert choose_family(Shape(1, ALONG, ALONG, 64, 2)) is multiply_doubles
 
 
+def _saturate(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """What processors without VNNI do: products of a + 128 with b, two at a time, cut off at int16."""
+    products = (a.long() + 128).unsqueeze(2) * b.long().unsqueeze(0)
+    pairs = (products[:, 0::2] + products[:, 1::2]).clamp(-(1 << 15), (1 << 15) - 1)
+    return (pairs.sum(1) - 128 * b.long().sum(0)).to(torch.int32)
+
+
+@pytest.mark.parametrize("terms", [2, 4, 8])
+@pytest.mark.parametrize("planes", [1, 2])
+def test_float64_is_taken_for_small_products_too_where_pairs_saturate(
+    monkeypatch: pytest.MonkeyPatch, planes: int, terms: int
+) -> None:
+    """Whose random samples may all lie inside, while real values do not."""
+    monkeypatch.setattr(torch, "_int_mm", _saturate)
+    for rows in range(2, 5):
+        for turned in (False, True):
+            shape = Shape(1, Side(2, False), Side(rows, turned), terms, planes)
+            assert choose_family(shape) is multiply_doubles, shape
+
+
+def test_bytes_are_never_taken_for_one_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch._int_mm leaves the memory of such a product as it was: by chance it may hold what is right."""
+    monkeypatch.setattr(torch, "_int_mm", lambda a, b: a.int() @ b.int())
+    assert choose_family(Shape(1, Side(4, False), Side(6, False), 1, 1)) is multiply_doubles
+
+
 def test_float64_is_taken_where_the_processor_has_no_products_of_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
