@@ -58,6 +58,23 @@ EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
 OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 
 
+@dataclass(frozen=True)
+class _Shown(Mapping[int, Tensor]):
+    """Buffers as trees have them, each made when it is asked for: all of a step would not fit into memory."""
+
+    storages: Mapping[int, Tensor]
+    show: Callable[[int], Tensor]
+
+    def __getitem__(self, number: int) -> Tensor:
+        return self.show(number)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.storages)
+
+    def __len__(self) -> int:
+        return len(self.storages)
+
+
 class Interpreter:
     """Runs one program many times. Not for several threads at once: the memory is shared between runs."""
 
@@ -136,10 +153,7 @@ class Interpreter:
     def tensors(self) -> Mapping[int, Tensor]:
         """Flat values by buffer, inputs and constants included: the whole trace of the last run where
         `keeps_all`. Quantized values as trees have them."""
-        roles = [buffer.role for buffer in self.program.buffers]
-        if INTEGER_ROLES.isdisjoint(roles):
-            return self._storages
-        return {number: self._show(number) for number in self._storages}
+        return _Shown(self._storages, self._show) if self.program.is_exact else self._storages
 
     # --- Views ----------------------------------------------------------------------------------------------
     def _view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:

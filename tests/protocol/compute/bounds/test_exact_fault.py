@@ -14,13 +14,14 @@ from protocol.compute.bounds.fault import InputFault, OperationFault, prove_oper
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
 from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
 from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_levels
-from protocol.spec.program import INDEX_ROLES, Operation, Program, locate, unravel
+from protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Operation, Program, locate, unravel
 from tests.protocol.compute.conftest import build_tiny_training
 
 FORMAT = "exact15"
@@ -144,6 +145,22 @@ def test_data_that_are_not_the_tasks_are_proven_as_an_input(step: Step, buffer: 
 
 def test_the_own_trace_has_no_fault(step: Step) -> None:
     assert step.find(step.claim(lambda tensors: None)) is None
+
+
+def test_a_search_shows_each_quantized_buffer_once(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them for each buffer took minutes for a million parameters, and days for a hundred."""
+    shown: list[int] = []
+    show = ExactKernels.show
+
+    def count(kernels: ExactKernels, buffer: int, memory: Tensor) -> Tensor:
+        shown.append(buffer)
+        return show(kernels, buffer, memory)
+
+    trace = step.claim(lambda tensors: None)
+    monkeypatch.setattr(ExactKernels, "show", count)
+    assert step.find(trace) is None
+    quantized = [n for n, buffer in enumerate(step.built.program.buffers) if buffer.role in INTEGER_ROLES]
+    assert set(quantized) <= set(shown) and len(shown) <= 2 * len(step.built.program.buffers)
 
 
 def test_a_trace_of_another_state_or_program_is_refused(step: Step) -> None:
