@@ -7,7 +7,7 @@ same bits: copies that only bring a sum's terms into a run are made for traces a
 (`contiguous.fold`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -19,6 +19,7 @@ from protocol.compute.model.reference_step import StepResult
 from protocol.compute.program.contiguous import MakeView, fold, look, sort_loops
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
+from protocol.compute.program.flat_runs import TILE_ELEMENTS, FlatRun, find_flat_runs
 from protocol.compute.program.kernels import Kernel, make_fallback, make_kernel
 from protocol.compute.program.tensor_allocator import (
     Lifetime,
@@ -44,9 +45,6 @@ from protocol.spec.program import (
     Role,
 )
 
-TILE_ELEMENTS = 1 << 16
-"""Elements of one tile of the optimizer: those that live at a time stay in the cache, and a call costs less
-than its pass."""
 PART_ELEMENTS = 1 << 24
 """Elements, with the terms of sums, that a node goes through at once."""
 _WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM})
@@ -98,7 +96,7 @@ class Interpreter:
         self._folded = fold(program, keeps_copies=self.is_traced)
         """What is run."""
         self._external = self._list_external()
-        self._flat_runs = {} if self.is_traced else dict(_find_flat_runs(self._folded))
+        self._flat_runs = {} if self.is_traced else dict(find_flat_runs(self._folded))
         self._storages = {number: tensor.to(self._device) for number, tensor in constants.items()}
         self._bindings: dict[int, list[tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]]] = {
             buffer: [] for buffer in self._external
@@ -206,7 +204,7 @@ class Interpreter:
             return iter((node,))
         return _cut_long(node)
 
-    def _make_tiles(self, run: "FlatRun") -> Iterator[Kernel]:
+    def _make_tiles(self, run: FlatRun) -> Iterator[Kernel]:
         offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
         scratch = torch.empty(total, device=self._device)
 
@@ -333,62 +331,7 @@ def _require_input(tensor: Tensor, buffer: Buffer, rows: int | None) -> None:
         )
 
 
-# --- The optimizer's passes ---------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class FlatRun:
-    """Consecutive elementwise nodes over the same flat elements.
-
-    hidden: tensors that only they touch; renamed: tensors that a FINITE_SELECT hands on, by the one that it
-    writes: they are computed there at once."""
-
-    nodes: tuple[Node, ...]
-    size: int
-    hidden: frozenset[int]
-    renamed: Mapping[int, int]
-
-
-def _find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
-    """(number of the first node, run), for runs longer than a tile."""
-    lifetimes, number = compute_lifetimes(program), 0
-    while number < len(program.nodes):
-        stop, size = number, program.nodes[number].elements
-        written: set[int] = set()
-        while stop < len(program.nodes) and _is_flat(program.nodes[stop], size, written):
-            written.add(program.nodes[stop].output.buffer)
-            stop += 1
-        if size > TILE_ELEMENTS and stop > number + 1:
-            nodes = program.nodes[number:stop]
-            hidden = frozenset(
-                buffer
-                for buffer, life in lifetimes.items()
-                if number <= life.first and life.last < stop and program.buffers[buffer].size == size
-            )
-            renamed = {
-                buffer: select.output.buffer
-                for place, select in enumerate(nodes, number)
-                if select.operation is Operation.FINITE_SELECT
-                and (buffer := select.operands[1].buffer) in hidden
-                and lifetimes[buffer].last == place
-                and not any(select.operands[0].strides)
-            }
-            yield number, FlatRun(nodes, size, hidden - renamed.keys(), renamed)
-        number = max(stop, number + 1)
-
-
-def _is_flat(node: Node, size: int, written: Set[int]) -> bool:
-    """Elementwise over the same run of elements from the start of each buffer, or over single numbers; these
-    not of the tensors that the run has `written`, for they may lie in a later tile."""
-    accesses = (node.output, *node.operands)
-    return (
-        node.sizes == (size,)
-        and not node.reduced
-        and node.operation not in INDEXED
-        and node.operation is not Operation.QUANTIZE
-        and all(a.strides == (0,) or (a.strides == (1,) and a.offset == 0) for a in accesses)
-        and not any(a.strides == (0,) and a.buffer in written for a in node.operands)
-    )
-
-
+# --- Nodes in parts -----------------------------------------------------------------------------------------
 def _cut_long(node: Node) -> Iterator[Node]:
     """A node, in parts where it goes through more elements than a process may want in memory at once, and its
     elements do not share operands as those of a matrix product do. In parts a library may sum in another

@@ -21,7 +21,7 @@ from protocol.compute.model.reference_step import (
     plain_step,
     update,
 )
-from protocol.compute.program.interpreter import TILE_ELEMENTS
+from protocol.compute.program.flat_runs import TILE_ELEMENTS
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.spec import float32
 from protocol.spec.containers import OptimizerConfig, TrainingSpec
