@@ -27,7 +27,7 @@ from protocol.compute.digest import ByteTree
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram
-from protocol.compute.program.tensor_allocator import compute_lifetimes
+from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
 from protocol.spec.containers import BufferOpening
 from protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
 from protocol.spec.program import (
@@ -77,9 +77,7 @@ class ExactFaultFinder:
             built.program, built.constants, is_traced=True, numeric_format=numeric_format
         )
         self._lifetimes = compute_lifetimes(built.program)
-        self._written: dict[int, list[int]] = {}
-        for buffer, life in self._lifetimes.items():
-            self._written.setdefault(life.written, []).append(buffer)
+        self._written = list_written(built.program)
 
     def find(
         self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedRoots

@@ -27,7 +27,7 @@ from protocol.compute.program.contiguous import look
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram
-from protocol.compute.program.tensor_allocator import compute_lifetimes
+from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
 from protocol.spec.containers import BufferOpening, NodeProof, TraceProof
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import Levels, compute_levels, compute_set_path
@@ -182,10 +182,7 @@ class FaultFinder:
         """Numbers of the buffers whose root is not that of the own run, in order; nothing is fetched yet."""
         if len(roots) != len(self.program.buffers):
             raise refuse_trace("a trace of another program", len(self.program.buffers), len(roots), "roots")
-        written: dict[int, list[int]] = {}
-        for buffer, lifetime in self._lifetimes.items():
-            written.setdefault(lifetime.written, []).append(buffer)
-        different = set()
+        written, different = list_written(self.program), set()
         for number in self._interpreter.iterate(vectors, *batch, scalars):
             due = [*range(len(INPUTS))] if number == 0 else []
             different |= {b for b in (*due, *written.get(number, ())) if self._own_root(b) != roots[b]}

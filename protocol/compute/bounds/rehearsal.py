@@ -1,8 +1,9 @@
 """One step of a task on this machine, before anything is at stake: is every element inside its bound?
 
-A referee is asked as well, about elements as they were computed and spoiled.
+Exact programs have no bounds: a second run by other kernels has to give the same bits everywhere. A referee
+is asked as well, about elements as they were computed and spoiled.
 
-    start, batch --> traced run, node by node --> check.TraceChecker: an element outside refuses the machine
+    start, batch --> traced run, node by node --> bounds or second run: an element outside refuses the machine
                                              '--> what drawn nodes touch, each into its tree --> opened leaves
                  --> for each kind of operation one element: two exhibits, right and wrong
 
@@ -12,21 +13,24 @@ of nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from protocol.compute.bounds.check import Fault, Provider, TraceChecker
+from protocol.compute.bounds.exact_fault import find_writer
 from protocol.compute.bounds.fault import OperationFault, iterate_runs, prove_operation
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import state_header
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
-from protocol.compute.program.tensor_allocator import compute_lifetimes
+from protocol.compute.program.tensor_allocator import list_written
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.drawing import draw_uniform
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -147,26 +151,66 @@ def _find_output(program: Program, number: int, element: int) -> Run:
 
 # --- Tracing ------------------------------------------------------------------------------------------------
 def _trace(built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeric_format: str) -> Excerpt:
-    """Run the step once. Raises EnvironmentFault at the first node with an element outside its bound. Exact
-    programs have no bounds: there the drawn elements are compared with the specification."""
-    program = built.program
+    """Run the step once. Raises EnvironmentFault at the first node with an element outside its bound, or of
+    an exact program with other bits than other kernels give."""
+    program, keeper = built.program, _Keeper(built.program, runs)
     interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=numeric_format)
-    is_bounded, keeper = numeric_format not in PRODUCT_BITS, _Keeper(program, runs)
-    checker = TraceChecker(program, numeric_format) if is_bounded else None
+    is_exact = numeric_format in PRODUCT_BITS
+    check = (
+        _compare_kernels(built, inputs, numeric_format)
+        if is_exact
+        else _check_bounds(program, numeric_format)
+    )
     known = {**dict(enumerate(inputs)), **built.constants}
     for buffer in known.keys() & keeper.wanted.keys():
         keeper.keep(buffer, known[buffer])
-    written: dict[int, list[int]] = defaultdict(list)
-    for buffer in keeper.wanted.keys() & (lifetimes := compute_lifetimes(program)).keys():
-        written[lifetimes[buffer].written].append(buffer)
+    written = list_written(program)
     weights, first, second, tokens, labels, scalars = inputs
     for number in interpreter.iterate((weights, first, second), tokens, labels, scalars):
-        if checker is not None:
-            for fault in checker.check(interpreter.tensors.__getitem__, range(number, number + 1)).faults:
-                raise _refuse(fault)
-        for buffer in written.get(number, ()):
+        for fault in check(number, interpreter.tensors):
+            raise _refuse(fault)
+        for buffer in keeper.wanted.keys() & written.get(number, ()):
             keeper.keep(buffer, interpreter.tensors[buffer])
     return Excerpt(program, compute_levels(keeper.roots), inputs.__getitem__, keeper.opened)
+
+
+_Check = Callable[[int, Mapping[int, Tensor]], Iterable[Fault]]
+"""(node that has just been computed, buffers) to what is wrong with it."""
+
+
+def _check_bounds(program: Program, numeric_format: str) -> _Check:
+    checker = TraceChecker(program, numeric_format)
+    return lambda number, tensors: checker.check(tensors.__getitem__, range(number, number + 1)).faults
+
+
+def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_format: str) -> _Check:
+    """Beside the run another one, by `device_kernels.py`."""
+    program, written = built.program, list_written(built.program)
+    other = Interpreter(
+        program, built.constants, is_traced=True, numeric_format=numeric_format, by_tensors=True
+    )
+    weights, first, second, tokens, labels, scalars = inputs
+    steps = other.iterate((weights, first, second), tokens, labels, scalars)
+
+    def check(number: int, tensors: Mapping[int, Tensor]) -> Iterator[Fault]:
+        """Whole buffers, when their last node has been computed."""
+        next(steps)
+        for buffer in written.get(number, ()):
+            at = _find_differing(tensors[buffer], other.tensors[buffer])
+            if at is not None:
+                node, element = find_writer(program, buffer, at)
+                yield Fault(node, program.nodes[node].operation, element, inf)
+
+    return check
+
+
+def _find_differing(a: Tensor, b: Tensor) -> int | None:
+    """The first element with other bits; NaN has one pattern."""
+    if a.dtype is not torch.float32:
+        is_other = a != b
+    else:
+        is_other = (a.view(torch.int32) != b.view(torch.int32)) & ~(a.isnan() & b.isnan())
+    return int(is_other.int().argmax()) if bool(is_other.any()) else None
 
 
 class _Keeper:

@@ -28,6 +28,7 @@ from protocol.compute.program.tensor_allocator import (
     cut_arena,
     join_lifetimes,
     lay_out_apart,
+    list_written,
     plan_memory,
     relax,
 )
@@ -84,15 +85,17 @@ class Interpreter:
         keeps_all: bool = False,
         numeric_format: str = "float32",
         device: str = "cpu",
+        by_tensors: bool = False,
     ) -> None:
         """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
         keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
-        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name of it."""
+        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name of it;
+        by_tensors: exact programs go by `device_kernels.py` on the CPU too."""
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
         self._format = numeric_format
-        self._device = torch.device(device)
+        self._device, self._by_tensors = torch.device(device), by_tensors
         self._folded = fold(program, keeps_copies=self.is_traced)
         """What is run."""
         self._external = self._list_external()
@@ -195,7 +198,7 @@ class Interpreter:
     def _choose_maker(self) -> Callable[[Node, MakeView], Kernel]:
         if self._format not in PRODUCT_BITS:
             return partial(make_kernel, numeric_format=self._format)
-        kinds = ExactKernels if self._device.type == "cpu" else DeviceKernels
+        kinds = ExactKernels if self._device.type == "cpu" and not self._by_tensors else DeviceKernels
         self._exact: ExactKernels | DeviceKernels = kinds(self._folded)
         return self._exact.make
 
@@ -243,9 +246,7 @@ class Interpreter:
                 kernel()
                 relax()
             return self._read_results()
-        written: dict[int, list[int]] = {}
-        for buffer, lifetime in compute_lifetimes(self.program).items():
-            written.setdefault(lifetime.written, []).append(buffer)
+        written = list_written(self.program)
         for number in self.iterate(vectors, tokens_BT, labels_BT, scalars):
             for buffer in written.get(number, ()):
                 keep(buffer, self._show(buffer))

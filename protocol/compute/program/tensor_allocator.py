@@ -95,6 +95,14 @@ def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
     return lifetimes
 
 
+def list_written(program: Program) -> dict[int, list[int]]:
+    """By node: the tensors that are whole when it has been computed."""
+    written: dict[int, list[int]] = {}
+    for buffer, lifetime in compute_lifetimes(program).items():
+        written.setdefault(lifetime.written, []).append(buffer)
+    return written
+
+
 def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
     """Of the tensors of a program whose nodes may also read what those of another one with the same numbers
     read."""

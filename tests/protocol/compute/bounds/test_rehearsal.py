@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import Tensor
 
 from protocol.compute.bounds import rehearsal
@@ -19,6 +20,7 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.program import BOUNDED_OPERATIONS, Operation, Program
 from protocol.spec.program_codec import compute_program_root
 from tests.e2e.planted import plant
+from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.python_referee import judge_shown
 
 SEED = bytes(range(32))
@@ -137,3 +139,27 @@ def test_rehearse_refuses_a_step_of_which_nothing_can_be_judged(
     overflowing = replace(state, weights=state.weights * 1e30)
     with pytest.raises(InvalidInput, match="finite operands"):
         rehearse(overflowing, spec, batch, SEED)
+
+
+# --- Exact programs -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("operation", [Operation.QUANTIZED_PRODUCT_SUM, Operation.SUM, Operation.QUANTIZE])
+def test_rehearse_refuses_exact_kernels_that_err_in_one_element(
+    state: TrainingState, corpus: Corpus, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bit of the last element, which no draw has to hit."""
+    spec = build_tiny_training(numeric_format="exact15")
+    batch = get_batch(corpus, spec, SEED, 0, 0)
+    assert rehearse(state, spec, batch, SEED).exhibits
+    nodes = build_program(describe_program(spec)).program.nodes
+    number = max(n for n, node in enumerate(nodes) if node.operation is operation)
+
+    class Erring(Interpreter):
+        def iterate(self, *given: object) -> Iterator[int]:
+            for done in super().iterate(*given):  # type: ignore[arg-type]
+                if done == number and not self._by_tensors:
+                    self.memory[nodes[number].output.buffer].view(torch.uint8)[-1] ^= 1
+                yield done
+
+    monkeypatch.setattr(rehearsal, "Interpreter", Erring)
+    with pytest.raises(EnvironmentFault, match=rf"could be convicted.* node {number} \({operation.name}\)"):
+        rehearse(state, spec, batch, SEED)
