@@ -2,8 +2,8 @@
 
 Steps from five stages of training run in every kernel configuration of this machine, in both families of
 products and in NumPy, with each other PyTorch that is named: W, m and v are compared after every step. Losses
-are compared with those of float32, time with plain PyTorch. Where training is unstable every replay has to be
-accepted. Writes build/exact/report.json.
+are compared with those of float32, time with plain PyTorch, an audit with the training of its segment. Where
+training is unstable every replay has to be accepted. Writes build/exact/report.json.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 
 from lab.benchmarks.exactness.attacking import ARENA, judge_attacks
 from lab.benchmarks.exactness.disputing import convict_faults
-from lab.benchmarks.exactness.speed import compare_speed
+from lab.benchmarks.exactness.speed import compare_speed, measure_audits
 from lab.benchmarks.exactness.training import Run
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways, start_worker
 from lab.benchmarks.replays.pairs import PHASES, USUAL
@@ -40,7 +40,8 @@ SEEDS = (0, 1, 2)
 class Plan:
     """How much is done. walks: by model, steps in all ways, steps in a few, and how many those are; losses:
     by model, formats and steps; mean: over so many last steps; unstable: steps of a replay, and replays from
-    each phase; timed: by model, steps; attacked: of every so many segments one is attacked."""
+    each phase; timed: by model, steps; attacked: of every so many segments one is attacked; audited: a model,
+    None: a tiny one, and how many audits."""
 
     name: str
     walks: dict[str, tuple[int, int, int]]
@@ -50,6 +51,7 @@ class Plan:
     timed: dict[str, int]
     attacked: int = 1
     disputed: tuple[str | None, Sequence[str]] = ("0.2M", ())
+    audited: tuple[str | None, int] = ("1M", 15)
 
 
 FULL = Plan(
@@ -73,6 +75,7 @@ QUICK = Plan(
     {"1M": 2},
     attacked=16,
     disputed=(None, ("SUM", "QUANTIZE")),
+    audited=(None, 1),
 )
 
 
@@ -170,6 +173,10 @@ def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str,
         folder = Path(name)
         if "speed" in parts:
             report |= measure_speed(plan)
+        if "audit" in parts:
+            size, audits = plan.audited
+            report["audit"] = measure_audits(size, FORMAT, audits)
+            _say(f"audit: {report['audit']}")
         if "bits" in parts:
             report |= compare_walks(plan, ways, folder)
         if "unstable" in parts:
@@ -200,7 +207,7 @@ def _say(text: str) -> None:
 
 
 STARTED = time.monotonic()
-PARTS = ("speed", "bits", "unstable", "zoo", "disputes", "loss")
+PARTS = ("speed", "audit", "bits", "unstable", "zoo", "disputes", "loss")
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
+from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 from tests.training_setting import DEMO_MODEL, build_trace_tree
 
@@ -55,10 +56,10 @@ class Setting:
     batch: Batch
     vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
-    def build(self, chunk_terms: int = DEFAULT_CHUNK_TERMS) -> BuiltProgram:
+    def build(self, chunk_terms: int = DEFAULT_CHUNK_TERMS, numeric_format: str = "float32") -> BuiltProgram:
         """The program of its step."""
-        sequences, tokens = self.batch.tokens_BT.shape
-        return build_program(ProgramConfig(self.model, OptimizerConfig(), sequences, tokens, chunk_terms))
+        shape = (*self.batch.tokens_BT.shape, chunk_terms, PRODUCT_BITS.get(numeric_format, 0))
+        return build_program(ProgramConfig(self.model, OptimizerConfig(), *shape))
 
     def run(self, interpreter: Interpreter) -> Callable[[], object]:
         """One step, always from the same state."""

@@ -1,15 +1,33 @@
-"""How long does a step take beside plain PyTorch, in float32 and in the exact formats? Interleaved."""
+"""How long does a step take beside plain PyTorch, and an audit beside training? All interleaved."""
 
+import asyncio
 import statistics
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from lab.benchmarks.exactness.disputing import build_plan
 from lab.benchmarks.program import make_plain_step, make_setting, time_in_turn
+from node.submit import build_task
+from protocol.actions.audit.replaying import audit
+from protocol.adapters.blobs import BlobRef
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.session import Peer
+from protocol.compute.digest import build_state_trees
 from protocol.compute.program import product_families
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.task_program import ProgramConfig, build_program
-from protocol.spec.containers import ModelConfig, OptimizerConfig
+from protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from protocol.spec.containers import ModelConfig, TaskSpec, TrainingSpec
+from protocol.spec.game.auditing import DrawnAudit
+from protocol.spec.game.terms import make_spec
 from protocol.spec.params import PRODUCT_BITS
-from tests.training_setting import DEMO_MODEL
+from protocol.spec.statements import VoteWord
+from tests.e2e.world import make_dataset
+from tests.protocol.actions.audit.stage import Node, Stage, make_solver, make_stage
+from tests.protocol.actions.specs import SUBMITTER
+from tests.training_setting import DEMO_MODEL, INNER_STEPS, SEGMENT_STEPS
 
 SIZES = {
     "1M": DEMO_MODEL,
@@ -18,6 +36,10 @@ SIZES = {
 }
 CHUNK_TERMS = 4096
 FLOAT64 = "exact15 through float64"
+STATE_BYTES = 12
+"""Of a parameter: W, m and v."""
+DRAWS = 2
+"""Audits of a claim, so that one of them is of a segment in the middle."""
 Call = Callable[[], object]
 
 
@@ -27,9 +49,7 @@ def compare_speed(size: str, steps: int) -> dict[str, float]:
 
     def build(numeric_format: str) -> Call:
         """A step in a format; run once, so that its kernels are made."""
-        bits = PRODUCT_BITS.get(numeric_format, 0)
-        shape = (*setting.batch.tokens_BT.shape, CHUNK_TERMS, bits)
-        built = build_program(ProgramConfig(setting.model, OptimizerConfig(), *shape))
+        built = setting.build(CHUNK_TERMS, numeric_format)
         call = setting.run(Interpreter(built.program, built.constants, numeric_format=numeric_format))
         call()
         return call
@@ -54,3 +74,108 @@ def _in_family(name: str | None, call: Call) -> Call:
         return call()
 
     return run
+
+
+# --- Audits -------------------------------------------------------------------------------------------------
+class CountingClient(BlobClient):
+    """Counts the bytes of what peers answer, and of the messages that they are sent."""
+
+    moved = 0
+
+    async def _get_small(
+        self, peer: Peer, path: str, headers: dict[str, str], limit_bytes: int, message: bytes | None = None
+    ) -> bytes:
+        body = await super()._get_small(peer, path, headers, limit_bytes, message)
+        self.moved += len(body) + len(message or b"")
+        return body
+
+    async def _stream_range(self, peer: Peer, ref: BlobRef, left: range) -> AsyncIterator[bytes]:
+        async for piece in super()._stream_range(peer, ref, left):
+            self.moved += len(piece)
+            yield piece
+
+
+Training = tuple[TrainingState, TrainingSpec, GetBatch, int, int]
+
+
+@dataclass
+class Stopwatch:
+    """Trains as nodes do. given: what it was last asked for; seconds: how long that took."""
+
+    given: Training | None = None
+    seconds: float = 0.0
+
+    def train(
+        self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, first: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        """As `train_segment`."""
+        self.given, started = (state, spec, get_batch, first, steps), time.perf_counter()
+        try:
+            return train_segment(state, spec, get_batch, first, steps)
+        finally:
+            self.seconds = time.perf_counter() - started
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An audit's bytes; seconds of it, and of the replay in it; what was trained."""
+
+    moved: int
+    audit: float
+    replay: float
+    training: Training
+
+
+def measure_audits(size: str | None, numeric_format: str, repeats: int) -> dict[str, float]:
+    """Of a segment in the middle of a round of a model of this size (None: a tiny one), between two nodes:
+    what an auditor that holds the round's model fetches, in states (W, m and v), and how long it takes, in
+    trainings of the segment, before it and after it; so long take the replay alone, and the solver that also
+    hashes the end."""
+    stage = make_stage(spec=_make_spec(size, numeric_format), is_exact=True, draws=DRAWS)
+    drawn = next(one for one in map(stage.get_drawn, [0] * DRAWS, range(DRAWS)) if 0 < one.segment < 3)
+    count, moved, ratios = stage.spec.terms.parameter_count, 0, list[tuple[float, ...]]()
+    with tempfile.TemporaryDirectory() as name:
+        # A process that has just begun compiles its kernels: the first audit is not timed.
+        training = asyncio.run(_audit(stage, drawn, Path(name) / "first")).training
+        for number in range(repeats):
+            before, hashing = _time_training(training)
+            one = asyncio.run(_audit(stage, drawn, Path(name) / str(number)))
+            trained = (before + _time_training(training)[0]) / 2
+            moved = max(moved, one.moved)
+            ratios.append((one.audit / trained, one.replay / trained, 1 + hashing / trained, trained))
+    columns = zip(
+        ("time", "replay", "training_and_hash", "training_s"), zip(*ratios, strict=True), strict=True
+    )
+    medians = {name: statistics.median(column) for name, column in columns}
+    return {"states_moved": moved / (STATE_BYTES * count), **medians}
+
+
+def _make_spec(size: str | None, numeric_format: str) -> TaskSpec:
+    plan = build_plan(numeric_format, size)
+    if size is not None:
+        schedule = replace(plan.schedule, total_steps=plan.rounds * INNER_STEPS)
+        plan = replace(plan, schedule=schedule, inner_steps=INNER_STEPS, segment_steps=SEGMENT_STEPS)
+    return make_spec(*build_task(plan, make_dataset(), SUBMITTER, bytes(32)))
+
+
+def _time_training(training: Training) -> tuple[float, float]:
+    """Seconds of training, and of hashing the end."""
+    watch, started = Stopwatch(), time.perf_counter()
+    build_state_trees(watch.train(*training)[0])
+    return watch.seconds, time.perf_counter() - started - watch.seconds
+
+
+async def _audit(stage: Stage, drawn: DrawnAudit, folder: Path) -> Audited:
+    """A whole audit between two new nodes."""
+    solver, watch = make_solver(stage, folder, is_durable=True), Stopwatch()
+    seed = stage.find_seed(drawn.seat.account)
+    auditor = Node(stage, seed, folder / "auditor", is_durable=True, make_client=CountingClient)
+    auditor.room.train = watch.train
+    await auditor.room.models.load_base(drawn.place.base_root)
+    async with solver.run(), auditor.run():
+        started = time.perf_counter()
+        vote = await audit(auditor.room, drawn)
+        seconds = time.perf_counter() - started
+    assert vote is not None and vote.word is VoteWord.ACCEPT and watch.given is not None
+    assert isinstance(auditor.client, CountingClient)
+    return Audited(auditor.client.moved, seconds, watch.seconds, watch.given)

@@ -1,9 +1,9 @@
-"""Ratios of steps to plain PyTorch's."""
+"""Ratios of steps to plain PyTorch's, and of audits to training."""
 
 import pytest
 
 from lab.benchmarks.exactness import speed
-from lab.benchmarks.exactness.speed import FLOAT64, compare_speed
+from lab.benchmarks.exactness.speed import FLOAT64, compare_speed, measure_audits
 from protocol.spec.containers import ModelConfig
 from protocol.spec.params import PRODUCT_BITS
 
@@ -13,3 +13,10 @@ def test_every_format_has_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
     ratios = compare_speed("tiny", 1)
     assert ratios.keys() == {"float32", *PRODUCT_BITS, FLOAT64}
     assert all(ratio > 0 for ratio in ratios.values())
+
+
+def test_an_audit_moves_the_start_the_last_weights_and_the_pseudo_gradient() -> None:
+    found = measure_audits(None, "exact15", 1)
+    least = 1 + 1 / 3 + 260 / 256 / 12
+    assert least < found["states_moved"] < 1.03 * least, "and little else"
+    assert 0 < found["replay"] < found["time"] and found["training_and_hash"] > 1

@@ -32,7 +32,7 @@ from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.compute.program.step import TrainingState, begin_round, train_segment
 from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
-from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.containers import OuterHeader, StateHeader, TaskSpec
 from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
@@ -49,6 +49,7 @@ from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_ter
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")
+TINY = get_spec()
 HASTE = Patience(attempts=1, first_pause_s=0.01, longest_pause_s=0.01, connect_s=5, silence_s=5)
 SOLVER, OTHER_SOLVER, STRANGER = 1, 2, 99
 VERIFIERS, WHISTLEBLOWERS = range(11, 17), range(21, 26)
@@ -119,29 +120,28 @@ class Claim:
 
 
 @cache
-def get_task() -> AuditTask:
-    """The tiny task: four segments of two steps."""
-    spec = get_spec()
+def get_task(spec: TaskSpec = TINY) -> AuditTask:
+    """A task on the tests' data; the tiny one has four segments of two steps."""
     return read_audit_task(TASK, spec, open_corpus(make_dataset(), spec.training))
 
 
 @cache
-def begin_model() -> TrainingState:
+def begin_model(spec: TaskSpec = TINY) -> TrainingState:
     """Boundary 0 of round 0."""
-    training = get_spec().training
+    training = spec.training
     return begin_round(init_parameters(training.model, training.initial_seed), 0)
 
 
 @cache
-def get_base() -> OuterHeader:
+def get_base(spec: TaskSpec = TINY) -> OuterHeader:
     """What round 0 starts from."""
-    return OuterHeader(tensor_root(begin_model().weights), get_spec().terms.zero_root)
+    return OuterHeader(tensor_root(begin_model(spec).weights), spec.terms.zero_root)
 
 
 @cache
-def train_claim(beacon: bytes, shard: int, twist: Twist) -> Claim:
+def train_claim(beacon: bytes, shard: int, twist: Twist, spec: TaskSpec = TINY) -> Claim:
     """Trains a whole round, with a twist."""
-    about, state = get_task(), begin_model()
+    about, state = get_task(spec), begin_model(spec)
     batches = partial(get_batch, about.corpus, about.training, beacon, shard)
     states = []
     for boundary in range(about.inner_steps // about.segment_steps + 1):
@@ -163,7 +163,7 @@ def train_claim(beacon: bytes, shard: int, twist: Twist) -> Claim:
         headers[at] = replace(
             header, local_step=header.local_step + local, global_step=header.global_step + glob
         )
-    delta = bytearray(encode_delta(begin_model().weights, states[-1].weights))
+    delta = bytearray(encode_delta(begin_model(spec).weights, states[-1].weights))
     if twist.delta_leaf >= 0:
         delta[260 * twist.delta_leaf + 7] ^= 1
     carried = make_word("other") if twist.is_carried_wrong else compute_carried_root(headers[-1])
@@ -171,10 +171,13 @@ def train_claim(beacon: bytes, shard: int, twist: Twist) -> Claim:
 
 
 # --- The chain ----------------------------------------------------------------------------------------------
-def make_stage(twist: Twist = HONEST, *, is_late: bool = False, **changes: Any) -> Stage:
-    """Round 0 with one claim, closed and drawn. is_late: and the late audit of that claim as well."""
+def make_stage(
+    twist: Twist = HONEST, *, is_late: bool = False, spec: TaskSpec = TINY, **changes: Any
+) -> Stage:
+    """Round 0 with one claim, closed and drawn. is_late: and the late audit of that claim as well; spec: of
+    four segments."""
     terms = make_terms(
-        domain=DOMAIN, root=compute_outer_root(get_base()), segment_count=4, rounds=1,
+        domain=DOMAIN, root=compute_outer_root(get_base(spec)), segment_count=4, rounds=1,
         late_chance=1 << 16 if is_late else 0, **changes,
     )  # fmt: skip
     world = World(create_game(terms, LIMITS_LOCAL, START_BLOCK))
@@ -188,11 +191,11 @@ def make_stage(twist: Twist = HONEST, *, is_late: bool = False, **changes: Any) 
     game_round = world.state.rounds[0]
     slot = [world.state.seats[n].account for n in game_round.pool.solvers].index(get_account(SOLVER))
     beacon = game_round.beacon or b""
-    claim = train_claim(beacon, deal_shards(beacon, len(game_round.pool.solvers))[slot], twist)
+    claim = train_claim(beacon, deal_shards(beacon, len(game_round.pool.solvers))[slot], twist, spec)
     commit = calls.CommitRound(0, game_round.base_root, beacon, claim.root, 4)
     world.send(commit, get_account(SOLVER))
     seal_draw(world)
-    return Stage(world, claim, slot)
+    return Stage(world, claim, slot, spec)
 
 
 @dataclass
@@ -202,6 +205,7 @@ class Stage:
     world: World
     claim: Claim
     slot: int
+    spec: TaskSpec = TINY
     peers: dict[str, Peer] = field(default_factory=dict)
 
     @property
@@ -253,14 +257,17 @@ class KnownModels:
     """The model that round 0 starts from, in the store of a node."""
 
     store: BlobStore
+    spec: TaskSpec = TINY
     is_known: bool = True
 
     async def load_base(self, base_root: bytes) -> OuterHeader:
         if not self.is_known:
             raise EnvironmentFault(what="no model", expected="", actual="", remedy="")
-        ref = refer_state(replace_weights(get_base()), get_task().parameter_count)[0]
-        self.store.put(ref, tensor_bytes(begin_model().weights))
-        return get_base()
+        base, count = get_base(self.spec), get_task(self.spec).parameter_count
+        ref = refer_state(replace_weights(base), count)[0]
+        if not self.store.has(ref):
+            self.store.put(ref, tensor_bytes(begin_model(self.spec).weights))
+        return base
 
     async def find_carried(self, index: int, slot: int) -> bytes:
         raise AssertionError("nothing was merged before round 0")
@@ -278,15 +285,17 @@ class Node:
     seed: int
     folder: Path
     may_serve: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
+    is_durable: bool = False
+    make_client: Callable[[BlobStore, RequestSigner, Patience], BlobClient] = BlobClient
 
     def __post_init__(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.key: AccountKey = make_key(self.seed)
         self.account = get_account(self.seed)
         self.lines: list[str] = []
-        self.store = BlobStore(self.folder / "blobs", is_durable=False)
+        self.store = BlobStore(self.folder / "blobs", is_durable=self.is_durable)
         self.journal = Journal(self.folder / "journal.sqlite", RECORDS)
-        self.client = BlobClient(self.store, RequestSigner(self.key, SIGNING), HASTE)
+        self.client = self.make_client(self.store, RequestSigner(self.key, SIGNING), HASTE)
         self.room = self._make_room()
         self.audits = Audits(self.room)
 
@@ -294,12 +303,12 @@ class Node:
         stage = self.stage
         return AuditRoom(
             account=self.account,
-            about=get_task(),
+            about=get_task(stage.spec),
             book=AuditBook(self.journal, TASK),
             store=self.store,
             client=self.client,
             claims=stage.claim,
-            models=KnownModels(self.store),
+            models=KnownModels(self.store, stage.spec),
             get_game=lambda: stage.game,
             get_head=lambda: stage.head,
             find_peer=stage.find_peer,
