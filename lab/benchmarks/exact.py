@@ -23,6 +23,7 @@ from lab.benchmarks.exactness.disputing import convict_faults
 from lab.benchmarks.exactness.speed import compare_speed, measure_audits
 from lab.benchmarks.exactness.training import Run
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways, start_worker
+from lab.benchmarks.referee import measure_sums
 from lab.benchmarks.replays.pairs import PHASES, USUAL
 from lab.benchmarks.reports import write_report
 from protocol.compute.determinism import pin_kernels
@@ -32,6 +33,8 @@ FORMAT = "exact15"
 """Of what is walked in all ways."""
 AT_ONCE = 2
 """Workers side by side where nothing is timed."""
+FLOOR_RULES = "prague"
+"""By which data has a floor (EIP-7623)."""
 STAGES = 5
 SEEDS = (0, 1, 2)
 
@@ -41,7 +44,7 @@ class Plan:
     """How much is done. walks: by model, steps in all ways, steps in a few, and how many those are; losses:
     by model, formats and steps; mean: over so many last steps; unstable: steps of a replay, and replays from
     each phase; timed: by model, steps; attacked: of every so many segments one is attacked; audited: a model,
-    None: a tiny one, and how many audits."""
+    None: a tiny one, and how many audits; sums: terms of those of which a proof's gas is measured."""
 
     name: str
     walks: dict[str, tuple[int, int, int]]
@@ -52,6 +55,7 @@ class Plan:
     attacked: int = 1
     disputed: tuple[str | None, Sequence[str]] = ("0.2M", ())
     audited: tuple[str | None, int] = ("1M", 15)
+    sums: Sequence[int] = (512, 4096)
 
 
 FULL = Plan(
@@ -76,6 +80,7 @@ QUICK = Plan(
     attacked=16,
     disputed=(None, ("SUM", "QUANTIZE")),
     audited=(None, 1),
+    sums=(512,),
 )
 
 
@@ -187,6 +192,8 @@ def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str,
         if "disputes" in parts:
             report["dispute"] = convict_faults(FORMAT, *plan.disputed)
             _say(f"disputes: {report['dispute']}")
+        if "gas" in parts:
+            report |= measure_gas(plan)
         if "loss" in parts:
             report["loss"] = compare_losses(plan, ways[0], folder)
     return report
@@ -202,12 +209,19 @@ def measure_speed(plan: Plan) -> dict[str, Any]:
     return {"time_vs_plain": found, "time_vs_plain_float64": through}
 
 
+def measure_gas(plan: Plan) -> dict[str, Any]:
+    """`gas` of a transaction with the dearest proof of a product sum of each length, and more of it."""
+    found = measure_sums(FORMAT, plan.sums, FLOOR_RULES)
+    _say(f"gas: {found}")
+    return {"gas": {name: used["largest"] for name, used in found.items()}, "gas_of_sums": found}
+
+
 def _say(text: str) -> None:
     print(f"{time.monotonic() - STARTED:7.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 STARTED = time.monotonic()
-PARTS = ("speed", "audit", "bits", "unstable", "zoo", "disputes", "loss")
+PARTS = ("speed", "audit", "bits", "unstable", "zoo", "disputes", "gas", "loss")
 
 
 def main() -> None:

@@ -32,8 +32,8 @@ from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.program.interpreter import Interpreter
 from protocol.spec.containers import ModelConfig, StateHeader, StepContext, StepFacts
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.program import CHUNK_TERMS, Operation, Program
+from protocol.spec.params import FORMAT_NUMBERS, ZERO_WORD
+from protocol.spec.program import CHUNK_TERMS, ELEMENT_BYTES, Operation, Program
 from protocol.spec.program_codec import compute_program_root
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from tests.e2e.cheating import allow_cheating
@@ -45,6 +45,7 @@ MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
 """The demo's; sums over its tokens are as long as the longest chunk."""
 SEQUENCES, TOKENS = 32, 128
 SAMPLES = 12
+PRODUCT_SUMS = (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
 VECTORS, QUICK_VECTORS = 100_000, 5_000
 FAULTS_AT_ONCE = 6
 """Solvers of a round, in one process with their auditors and the chain."""
@@ -52,15 +53,20 @@ QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALA
 
 
 # --- Gas of one proof ---------------------------------------------------------------------------------------
-def measure_sums() -> dict[str, dict[str, int]]:
+def measure_sums(
+    numeric_format: str = "float32", lengths: Sequence[int] = CHUNK_TERMS, hardfork: str = ""
+) -> dict[str, dict[str, int]]:
     """Gas of a whole transaction that has one element of a product sum judged: median and largest over sums
-    of the chunk's full length."""
-    return asyncio.run(_measure_sums())
+    of each of `lengths`, and the largest by the bytes that a factor has in trees. hardfork: whose rules
+    count, empty: the test network's, where data has no floor."""
+    return asyncio.run(_measure_sums(numeric_format, lengths, hardfork))
 
 
-async def _measure_sums() -> dict[str, dict[str, int]]:
+async def _measure_sums(
+    numeric_format: str, lengths: Sequence[int], hardfork: str
+) -> dict[str, dict[str, int]]:
     gas = {}
-    async with run_anvil(0, BUILD / "referee" / "anvil.log") as rpc_url:
+    async with run_anvil(0, BUILD / "referee" / "anvil.log", hardfork=hardfork) as rpc_url:
         connection = Connection(rpc_url)
         account = AccountKey(Account.create())
         await give_coin(connection, account.address, GRANT_COIN_WEI)
@@ -68,38 +74,46 @@ async def _measure_sums() -> dict[str, dict[str, int]]:
         try:
             receipt = await sender.send("", load_bytecode("Referee"), "Referee")
             address = str(receipt["contractAddress"])
-            for chunk_terms in CHUNK_TERMS:
+            for chunk_terms in lengths:
                 used = [
-                    int((await sender.send(address, data, "Referee.judge"))["gasUsed"])
-                    for data in list_calls(chunk_terms)
+                    (width, int((await sender.send(address, data, "Referee.judge"))["gasUsed"]))
+                    for width, data in list_calls(chunk_terms, numeric_format)
                 ]
-                gas[f"sum{chunk_terms}"] = {"median": int(statistics.median(used)), "largest": max(used)}
+                gas[f"sum{chunk_terms}"] = _summarize_gas(used)
         finally:
             await connection.close()
     return gas
 
 
-def list_calls(chunk_terms: int) -> Iterator[bytes]:
-    """Calls of `judge`, each for an element of a product sum of `chunk_terms` terms of one real step."""
+def _summarize_gas(used: Sequence[tuple[int, int]]) -> dict[str, int]:
+    gas, widths = [one for _, one in used], sorted({width for width, _ in used})
+    largest = {f"largest of {width} bytes": max(one for own, one in used if own == width) for width in widths}
+    return {"median": int(statistics.median(gas)), "largest": max(gas), **largest}
+
+
+def list_calls(chunk_terms: int, numeric_format: str) -> Iterator[tuple[int, bytes]]:
+    """Calls of `judge`, each for an element of a product sum of `chunk_terms` terms of one real step, with
+    the bytes of a factor."""
     setting = make_setting(MODEL, SEQUENCES, TOKENS)
-    built = setting.build(chunk_terms)
+    built = setting.build(chunk_terms, numeric_format)
     program = built.program
-    interpreter = Interpreter(program, built.constants, keeps_all=True)
+    interpreter = Interpreter(program, built.constants, keeps_all=True, numeric_format=numeric_format)
     interpreter.run(setting.vectors, *setting.batch, SCALARS)
     tree = build_trace_tree(program, interpreter.tensors.__getitem__)
-    context = StepContext(
-        describe_facts(program), StateHeader(tree.roots[0], tree.roots[1], tree.roots[2], 0, 0), tree.root
-    )
+    facts = describe_facts(program, FORMAT_NUMBERS[numeric_format])
+    context = StepContext(facts, StateHeader(tree.roots[0], tree.roots[1], tree.roots[2], 0, 0), tree.root)
     entry = find_function(load_abi("IReferee"), "judge")
     for fault in list_proofs(tree, chunk_terms):
+        factor = program.nodes[fault.node.number].operands[0].buffer
         arguments = (context, fault.node, fault.element, fault.openings)
-        yield encode_call(entry, arguments)
+        yield ELEMENT_BYTES[program.buffers[factor].role], encode_call(entry, arguments)
 
 
-def describe_facts(program: Program) -> StepFacts:
+def describe_facts(program: Program, format_number: int) -> StepFacts:
     """What the referee needs of a program; the rest is for data."""
     root, nodes, buffers = compute_program_root(program), len(program.nodes), len(program.buffers)
-    return StepFacts(root, ZERO_WORD, ZERO_WORD, nodes, buffers, 0, SEQUENCES, TOKENS, 1, 1, 1, 1)
+    numbers = (nodes, buffers, format_number, SEQUENCES, TOKENS)
+    return StepFacts(root, ZERO_WORD, ZERO_WORD, *numbers, 1, 1, 1, 1)
 
 
 def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
@@ -107,7 +121,7 @@ def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
     numbers = [
         number
         for number, node in enumerate(tree.program.nodes)
-        if node.operation is Operation.PRODUCT_SUM and node.terms == chunk_terms
+        if node.operation in PRODUCT_SUMS and node.terms == chunk_terms
     ]
     for place in range(SAMPLES):
         number = numbers[place * len(numbers) // SAMPLES]
