@@ -7,10 +7,11 @@ training is unstable every replay has to be accepted. Writes build/exact/report.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +19,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lab.benchmarks.exactness.attacking import ARENA, judge_attacks
-from lab.benchmarks.exactness.disputing import convict_faults
+from lab.benchmarks.exactness.attacking import ARENA, convict_faults, judge_attacks
 from lab.benchmarks.exactness.speed import compare_speed, measure_audits
+from lab.benchmarks.exactness.tracing import compare_elements, plant_bits
 from lab.benchmarks.exactness.training import Run
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways, start_worker
 from lab.benchmarks.referee import measure_sums
+from lab.benchmarks.referee_vectors import compare_verdicts, generate_exact_cases
 from lab.benchmarks.replays.pairs import PHASES, USUAL
 from lab.benchmarks.reports import write_report
 from protocol.compute.determinism import pin_kernels
@@ -35,8 +37,18 @@ AT_ONCE = 2
 """Workers side by side where nothing is timed."""
 FLOOR_RULES = "prague"
 """By which data has a floor (EIP-7623)."""
+JUDGED = 3
+"""Elements of each node of each step that is compared."""
 STAGES = 5
+SAID = 500
+"""Characters of a part's result that are printed at once."""
 SEEDS = (0, 1, 2)
+TRACED = (
+    *(Walk(Run("1M", FORMAT), start, 1) for start in (20, 200)),
+    *(Walk(Run("0.2M", FORMAT, phase=phase), 40, 1) for phase in PHASES),
+    *(Walk(Run("0.2M", name), 0, 1) for name in PRODUCT_BITS if name != FORMAT),
+)
+"""Steps of which every element is compared."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,9 @@ class Plan:
     """How much is done. walks: by model, steps in all ways, steps in a few, and how many those are; losses:
     by model, formats and steps; mean: over so many last steps; unstable: steps of a replay, and replays from
     each phase; timed: by model, steps; attacked: of every so many segments one is attacked; audited: a model,
-    None: a tiny one, and how many audits; sums: terms of those of which a proof's gas is measured."""
+    None: a tiny one, and how many audits; sums: terms of those of which a proof's gas is measured; judged:
+    draws of operands for both referees; traced: which steps, in so many ways, None: all; planted: bits of
+    each kind of operation in each format."""
 
     name: str
     walks: dict[str, tuple[int, int, int]]
@@ -56,6 +70,10 @@ class Plan:
     disputed: tuple[str | None, Sequence[str]] = ("0.2M", ())
     audited: tuple[str | None, int] = ("1M", 15)
     sums: Sequence[int] = (512, 4096)
+    judged: int = 100_000
+    traced: Sequence[Walk] = TRACED
+    ways: int | None = None
+    planted: int = 15
 
 
 FULL = Plan(
@@ -81,6 +99,10 @@ QUICK = Plan(
     disputed=(None, ("SUM", "QUANTIZE")),
     audited=(None, 1),
     sums=(512,),
+    judged=2_000,
+    traced=TRACED[-2:],
+    ways=2,
+    planted=1,
 )
 
 
@@ -175,27 +197,11 @@ def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str,
     ways = list_ways(pythons)
     report: dict[str, Any] = {"configurations": [way.name for way in ways]}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if "speed" in parts:
-            report |= measure_speed(plan)
-        if "audit" in parts:
-            size, audits = plan.audited
-            report["audit"] = measure_audits(size, FORMAT, audits)
-            _say(f"audit: {report['audit']}")
-        if "bits" in parts:
-            report |= compare_walks(plan, ways, folder)
-        if "unstable" in parts:
-            report["unstable"] = replay_unstable(plan, ways, folder)
-        if "zoo" in parts:
-            report["zoo"] = judge_attacks(replace(ARENA, attacked=plan.attacked))
-            _say(f"zoo: {report['zoo']['rejected']} of {report['zoo']['samples']} rejected")
-        if "disputes" in parts:
-            report["dispute"] = convict_faults(FORMAT, *plan.disputed)
-            _say(f"disputes: {report['dispute']}")
-        if "gas" in parts:
-            report |= measure_gas(plan)
-        if "loss" in parts:
-            report["loss"] = compare_losses(plan, ways[0], folder)
+        for part in PARTS:
+            if part in parts:
+                found = MEASURES[part](plan, ways, Path(name))
+                report |= found
+                _say(f"{part}: {json.dumps(found)[:SAID]}")
     return report
 
 
@@ -212,8 +218,14 @@ def measure_speed(plan: Plan) -> dict[str, Any]:
 def measure_gas(plan: Plan) -> dict[str, Any]:
     """`gas` of a transaction with the dearest proof of a product sum of each length, and more of it."""
     found = measure_sums(FORMAT, plan.sums, FLOOR_RULES)
-    _say(f"gas: {found}")
     return {"gas": {name: used["largest"] for name, used in found.items()}, "gas_of_sums": found}
+
+
+def judge_cases(plan: Plan) -> dict[str, Any]:
+    """Cases of both referees; not by operation, kind and format."""
+    found = compare_verdicts(generate_exact_cases(plan.judged, 1), 1)
+    verdicts = found.pop("verdicts")
+    return {**found, "faults": verdicts["all fault"], "honest": verdicts["all honest"]}
 
 
 def _say(text: str) -> None:
@@ -221,7 +233,23 @@ def _say(text: str) -> None:
 
 
 STARTED = time.monotonic()
-PARTS = ("speed", "audit", "bits", "unstable", "zoo", "disputes", "gas", "loss")
+MEASURES: dict[str, Callable[[Plan, Sequence[Way], Path], dict[str, Any]]] = {
+    "speed": lambda plan, *_: measure_speed(plan),
+    "audit": lambda plan, *_: {"audit": measure_audits(FORMAT, *plan.audited)},
+    "bits": compare_walks,
+    "unstable": lambda *given: {"unstable": replay_unstable(*given)},
+    "zoo": lambda plan, *_: {"zoo": judge_attacks(replace(ARENA, attacked=plan.attacked))},
+    "disputes": lambda plan, *_: {"dispute": convict_faults(FORMAT, *plan.disputed)},
+    "gas": lambda plan, *_: measure_gas(plan),
+    "referee": lambda plan, *_: {"referee": judge_cases(plan)},
+    "honest": lambda plan, ways, folder: {
+        "honest": compare_elements(ways[: plan.ways], plan.traced, folder, JUDGED)
+    },
+    "planted": lambda plan, *_: {"planted": plant_bits(tuple(PRODUCT_BITS), plan.planted)},
+    "loss": lambda plan, ways, folder: {"loss": compare_losses(plan, ways[0], folder)},
+}
+"""What each part adds to the report."""
+PARTS = tuple(MEASURES)
 
 
 def main() -> None:

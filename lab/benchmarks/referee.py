@@ -21,7 +21,7 @@ import torch
 from eth_account import Account
 
 from lab.benchmarks.program import SCALARS, make_setting
-from lab.benchmarks.referee_vectors import compare_verdicts
+from lab.benchmarks.referee_vectors import compare_verdicts, generate_cases
 from lab.benchmarks.reports import BUILD, write_report
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
 from protocol.adapters.chain.connection import Connection
@@ -181,7 +181,7 @@ def main() -> None:
     faults = measure_faults(list(QUICK_FAULTS if options.quick else FAULTS))
     dispute = faults.pop("dispute")
     honest = measure_raids(QUICK_RAIDS if options.quick else list(RAIDS))
-    vectors = compare_verdicts(QUICK_VECTORS if options.quick else VECTORS, 1)
+    vectors = compare_verdicts(generate_cases(QUICK_VECTORS if options.quick else VECTORS, 1), 1)
     report = {
         "gas": {name: used["largest"] for name, used in gas.items()},
         "gas_median": {name: used["median"] for name, used in gas.items()},

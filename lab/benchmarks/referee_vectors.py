@@ -1,30 +1,61 @@
 """Does the contract judge as Python does? Cases of all operations, kinds and formats, the last accepted and
 the first refused claim among them, judged by both: the contract on a real Anvil, by eth_call.
+
+In exact formats each draw of operands has two claims: the right bits, and others.
 """
 
 import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from eth_abi.abi import decode, encode
 from eth_account import Account
 
-from lab.vectors.referee_cases import EXTREMES, FORMAT_NUMBERS, KINDS, SUMS, Case, make_cases, make_runs
+from lab.vectors.exact_cases import (
+    LEAST_NORMAL,
+    NANS,
+    SCALES,
+    SPECIAL,
+    make_quantized_runs,
+    pack_integer,
+)
+from lab.vectors.referee_cases import (
+    EXTREMES,
+    KINDS,
+    SUMS,
+    Case,
+    Draw,
+    make_cases,
+    make_runs,
+    make_terms,
+    step,
+)
 from protocol.adapters.chain.abi import find_function, parse_abi
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
-from protocol.spec.program import BOUNDED_OPERATIONS, Operation
-from protocol.spec.referee import FORMATS
+from protocol.spec.exact import compute_element
+from protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
+from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
+from protocol.spec.program import (
+    BOUNDED_OPERATIONS,
+    ELEMENT_BYTES,
+    QUANTIZED_LIMITS,
+    QUANTIZED_ROLES,
+    Operation,
+)
+from protocol.spec.referee import FORMATS, Terms, judge_operation
 from scripts.compile import Artifact, compile_contracts
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
+from tests.fixed_values import bits as bits_of
 
 HARNESS = "tests/contracts/JudgeHarness.sol"
-CASE_TYPE = "(uint8,uint32,uint32,uint256,(bytes,uint256,bool)[])[]"
+CASE_TYPE = "(uint8,uint32,uint32,uint256,uint256,uint256,(bytes,uint256,bool)[])[]"
 COUNTS = (1, 2, 3, 5, 8, 9, 16, 17, 31)
 """Terms of most sums: about whole words of eight. A few have LONG ones."""
 LONG = (64, 128, 500, 512, 4096)
@@ -35,15 +66,18 @@ BATCH_CASES = 400
 CASE_ELEMENTS = 60
 """What a case costs beside its elements, in elements."""
 KEPT_DIFFERENCES = 20
+OF_EXACT_PROGRAMS = [one for one in Operation if one is not Operation.PRODUCT_SUM]
 
 
-def compare_verdicts(count: int, seed: int, log: Path = Path("build/referee/anvil.log")) -> dict[str, Any]:
-    """Judges at least `count` cases on both sides.
+def compare_verdicts(
+    cases: Iterable[Case], seed: int, log: Path = Path("build/referee/anvil.log")
+) -> dict[str, Any]:
+    """Has the contract judge cases that Python has judged. seed: where in longer data operands lie.
 
     Returns cases, seconds, verdicts (fault or honest) by operation, kind and format, the number of
     differences, and the first of these in words."""
     started = time.monotonic()
-    report = asyncio.run(_compare(count, seed, log))
+    report = asyncio.run(_compare(cases, seed, log))
     return {**report, "seconds": round(time.monotonic() - started, 1)}
 
 
@@ -63,21 +97,113 @@ def generate_cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def _choose_count(operation: Operation, chance: random.Random) -> int:
-    if operation not in SUMS and operation is not EXTREMES[0]:
+    if operation not in (*SUMS, EXTREMES[0], Operation.SCALE_OF, Operation.QUANTIZED_PRODUCT_SUM):
         return 1
     if operation is Operation.SELECTED_SUM and chance.randrange(8) == 0:
         return 0
     return chance.choice(LONG if chance.randrange(LONG_ONE_IN) == 0 else COUNTS)
 
 
-async def _compare(count: int, seed: int, log: Path) -> dict[str, Any]:
+# --- Cases of exact programs --------------------------------------------------------------------------------
+EXACT_KINDS = (*KINDS, "special", "any", "ties")
+"""special: NaN, infinities, zeros and subnormal numbers among others; any: patterns by chance; ties: halfway
+between two results, or a place beside it."""
+QUANTIZED_OPERATIONS = (Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM)
+
+
+def generate_exact_cases(count: int, seed: int) -> Iterator[Case]:
+    """At least `count` draws of operands of exact programs, each with a right claim and a wrong one."""
+    chance, formats = random.Random(seed), list(PRODUCT_BITS)
+    for made in range(0, count, len(OF_EXACT_PROGRAMS)):
+        for operation in OF_EXACT_PROGRAMS:
+            kind, numeric_format = chance.choice(EXACT_KINDS), formats[made % len(formats)]
+            terms_count = _choose_count(operation, chance)
+            yield from make_exact_cases(operation, kind, terms_count, numeric_format, chance.randrange)
+
+
+def make_exact_cases(
+    operation: Operation, kind: str, terms_count: int, numeric_format: str, draw: Draw
+) -> list[Case]:
+    """A draw of operands: the claim of the right bits, and one of others, most often near them."""
+    bits = [*QUANTIZED_LIMITS][draw(3)] if operation in QUANTIZED_OPERATIONS else 0
+    if operation is Operation.QUANTIZED_PRODUCT_SUM:
+        terms = _make_products(kind, terms_count, bits, draw)
+    else:
+        terms = _make_values(operation, kind, terms_count, bits, draw)
+    right = compute_element(operation, terms, bits)
+    claims = right, _make_wrong(operation, right, bits, draw)
+    faults = [judge_operation(operation, terms, one, numeric_format, bits).is_fault for one in claims]
+    pairs = zip(claims, faults, strict=True)
+    return [Case(kind, operation, terms, one, numeric_format, fault, bits) for one, fault in pairs]
+
+
+def _make_wrong(operation: Operation, right: int, bits: int, draw: Draw) -> int:
+    """An integer of QUANTIZE is one that its buffer can hold."""
+    if operation is Operation.QUANTIZE:
+        span = 1 << (8 * ELEMENT_BYTES[QUANTIZED_ROLES[bits]])
+        wrong = right ^ (1 << draw(span.bit_length() - 1)) if draw(4) else draw(span)
+        return (wrong + span // 2) % span - span // 2
+    others = (0, SIGN_BIT, INFINITY, *NANS, right ^ SIGN_BIT, draw(1 << 32))
+    return right ^ (1 << draw(32)) if draw(2) else others[draw(len(others))]
+
+
+def _make_values(operation: Operation, kind: str, terms_count: int, bits: int, draw: Draw) -> Terms:
+    terms = make_terms(operation, kind if kind in KINDS else "plain", terms_count, draw)
+    if kind == "ties" and terms:
+        return _make_ties(operation, terms, bits, draw)
+    if kind == "special":
+        return [tuple(one if draw(8) else SPECIAL[draw(len(SPECIAL))] for one in term) for term in terms]
+    return [tuple(draw(1 << 32) for _ in term) for term in terms] if kind == "any" else terms
+
+
+def _make_ties(operation: Operation, terms: Terms, bits: int, draw: Draw) -> Terms:
+    """Odd halves of what is rounded: of the scale, of the unit of a sum, of the last place of the first."""
+    head, sign = terms[0][0] | LEAST_NORMAL << 6, draw(2) * SIGN_BIT
+    power = bits_of(2.0 ** (((head & INFINITY) >> 23) - 127))
+    if operation in QUANTIZED_OPERATIONS:
+        halves = Fraction(2 * draw(QUANTIZED_LIMITS[bits] + 2) + 1, 2)
+        halves = halves if operation is Operation.QUANTIZE else QUANTIZED_LIMITS[bits] + Fraction(1, 2)
+        value = step(round_to_bits(halves * to_fraction(power)), draw(3) - 1) | sign
+        return [(value, power)] if operation is Operation.QUANTIZE else [(value,), *terms[1:]]
+    places = 39 if operation in (Operation.SUM, Operation.SELECTED_SUM) else 24
+    halves = (2 * draw(8) + 1) * to_fraction(power) / (1 << places)
+    value = step(round_to_bits(halves), draw(3) - 1) | sign
+    return [(head, *[value] * (len(terms[0]) - 1)), *[(value,) * len(term) for term in terms[1:]]]
+
+
+def _make_products(kind: str, terms_count: int, bits: int, draw: Draw) -> Terms:
+    """Factors inside their limits, at them, or all that their buffers can hold; scales of rows, or any."""
+    limit, most = QUANTIZED_LIMITS[bits], 1 << (8 * ELEMENT_BYTES[QUANTIZED_ROLES[bits]] - 1)
+    edges = (0, 1, -1, limit, -limit, min(limit + 1, most - 1), most - 1, -most)
+
+    def draw_factor() -> int:
+        """Of one term."""
+        if kind in ("special", "edges", "verge"):
+            return edges[draw(len(edges))]
+        reach = most if kind in ("any", "broken", "wide") else limit
+        return draw(2 * reach) - reach
+
+    pairs = [(draw_factor(), draw_factor()) for _ in range(terms_count)]
+    if kind == "repeated":
+        pairs = [(pairs[0][0], b) for _, b in pairs]
+    if kind in ("cancelling", "ties"):  # the odd ones undo the even ones, of ties all but little
+        pairs = [(a * (-1) ** n, b) for n in range(terms_count) for a, b in pairs[n // 2 : n // 2 + 1]]
+    if kind == "ties":
+        pairs[-1] = (limit, 1 << (bits - 2)) if draw(2) else (2 * draw(limit // 2) + 1, 1)
+    scales = SCALES[draw(len(SCALES))] if draw(2) else (draw(255) << 23, draw(255) << 23)
+    scales = (draw(1 << 32), draw(1 << 32)) if kind == "any" else scales
+    return [(*pair, *scales) for pair in pairs]
+
+
+# --- Both referees ------------------------------------------------------------------------------------------
+async def _compare(cases: Iterable[Case], seed: int, log: Path) -> dict[str, Any]:
     verdicts: Counter[str] = Counter()
     differences: list[str] = []
     async with run_anvil(0, log) as rpc_url:
         connection = Connection(rpc_url)
         try:
             harness = await _Harness.deploy(connection)
-            for batch in _batch(generate_cases(count, seed)):
+            for batch in _batch(cases):
                 faults = await harness.judge(batch, random.Random(seed))
                 for case, is_fault in zip(batch, faults, strict=True):
                     verdict = "fault" if case.is_fault else "honest"
@@ -95,7 +221,7 @@ async def _compare(count: int, seed: int, log: Path) -> dict[str, Any]:
     }
 
 
-def _batch(cases: Iterator[Case]) -> Iterator[list[Case]]:
+def _batch(cases: Iterable[Case]) -> Iterator[list[Case]]:
     batch: list[Case] = []
     size = 0
     for case in cases:
@@ -141,6 +267,11 @@ def _compile_harness() -> Artifact:
 
 
 def _to_plain(case: Case, chance: random.Random) -> tuple[Any, ...]:
-    runs = make_runs(case.operation, case.terms, chance.randrange)
+    integer_bytes = ELEMENT_BYTES[QUANTIZED_ROLES[case.bits]] if case.bits else 4
+    if case.operation is Operation.QUANTIZED_PRODUCT_SUM:
+        runs = make_quantized_runs(case.terms, integer_bytes, chance.randrange)
+    else:
+        runs = make_runs(case.operation, case.terms, chance.randrange)
     plain = [(run.data, run.first, run.repeats) for run in runs]
-    return (int(case.operation), FORMAT_NUMBERS[case.numeric_format], case.claimed, len(case.terms), plain)
+    head = (int(case.operation), FORMAT_NUMBERS[case.numeric_format], pack_integer(case.claimed))
+    return (*head, len(case.terms), case.bits, integer_bytes, plain)

@@ -49,7 +49,8 @@ that become infinite where they are rounded up, though their products stay small
 
 @dataclass(frozen=True)
 class Case:
-    """A claim about one operation. kind: how its operands were made; is_fault: the verdict."""
+    """A claim about one operation. kind: how its operands were made; is_fault: the verdict; bits: of
+    quantized values."""
 
     kind: str
     operation: Operation
@@ -57,6 +58,7 @@ class Case:
     claimed: int
     numeric_format: str
     is_fault: bool
+    bits: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {ExactElement} from "../../contracts/libraries/ExactElement.sol";
 import {Judge, Run} from "../../contracts/libraries/Judge.sol";
 
-/// @title The verdicts of `Judge` from outside, many in one call. For tests: nothing deploys it.
+/// @title The verdicts of `Judge` and `ExactElement` from outside, many in one call. For tests: nothing deploys it.
 contract JudgeHarness {
+    /// @dev bits, integerBytes: of exact programs, as `ExactElement.compute` takes them.
     struct Case {
         uint8 operation;
         uint32 numericFormat;
         uint32 claimed;
         uint256 terms;
+        uint256 bits;
+        uint256 integerBytes;
         Run[] operands;
     }
 
@@ -17,8 +21,14 @@ contract JudgeHarness {
     function judge(Case[] memory cases) external pure returns (bool[] memory faults) {
         faults = new bool[](cases.length);
         for (uint256 i = 0; i < cases.length; ++i) {
-            Case memory c = cases[i];
-            faults[i] = Judge.isFault(c.operation, c.operands, c.terms, c.claimed, c.numericFormat);
+            faults[i] = _isFault(cases[i]);
         }
+    }
+
+    function _isFault(Case memory c) private pure returns (bool) {
+        if (c.numericFormat != Judge.EXACT) {
+            return Judge.isFault(c.operation, c.operands, c.terms, c.claimed, c.numericFormat);
+        }
+        return c.claimed != ExactElement.compute(c.operation, c.operands, c.terms, c.bits, c.integerBytes);
     }
 }

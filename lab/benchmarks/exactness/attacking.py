@@ -1,15 +1,22 @@
-"""Every attack of the zoo on an exact task: is each claim that differs in a bit rejected?
+"""Attacks on an exact task: is each false claim rejected, each fault convicted, and at what cost?
 
 An auditor of an exact task compares two roots. So a claim is rejected exactly where its end has other bits,
 and what is counted here is that no attack comes to the honest bits without the honest work.
 """
 
+import asyncio
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lab.benchmarks.exactness.training import MODELS
 from lab.benchmarks.hunting.arena import Arena, Ground, make_starts
+from node.submit import RoundPlan
 from protocol.actions.audit.audit_room import AuditTask, StateShelf
 from protocol.actions.audit.replaying import judge_ends
 from protocol.adapters.store import BlobStore
@@ -17,12 +24,20 @@ from protocol.compute.digest import zero_root
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 from tests.attacks.menagerie import ATTACKS
+from tests.e2e.cheating import allow_cheating
+from tests.e2e.faults import Ending, convict_all, list_faults
+from tests.e2e.world import TINY_PLAN
 
 ARENA = Arena("mouse", 5, 40, 4, numeric_format="exact15")
 """32 segments of 5 steps."""
 NO_LIMITS = Limits(0, 0, 0, 0, 0, 0)
+AT_ONCE = 6
+"""Solvers with a fault each, in one process."""
+ROWS = 8
+FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
 
 
+# --- Audits -------------------------------------------------------------------------------------------------
 def judge_attacks(arena: Arena = ARENA) -> dict[str, Any]:
     """samples, attacks, rejected: claims with other bits than honest work. idle: claims with the same bits,
     which are honest ends, by attack."""
@@ -61,3 +76,39 @@ def _read_task(ground: Ground) -> AuditTask:
     return AuditTask(
         bytes(32), ground.spec, ground.corpus, count, *steps, zero_root(count), False, NO_LIMITS, rates
     )
+
+
+# --- Disputes -----------------------------------------------------------------------------------------------
+def build_plan(numeric_format: str, size: str | None) -> RoundPlan:
+    """A round of a model of this size, None: a tiny one."""
+    plan = replace(TINY_PLAN, numeric_format=numeric_format)
+    if size is None:
+        return plan
+    model = MODELS[size]
+    return replace(plan, model=model, sequences_per_step=ROWS, sequence_tokens=model.context_tokens)
+
+
+def convict_faults(numeric_format: str, size: str | None, faults: Sequence[str] = ()) -> dict[str, Any]:
+    """How many claimants were convicted of so many faults, which were not; the largest share of a trace that
+    was fetched; gas of the dearest dispute, all its transactions together."""
+    names, endings, shares = list(faults or list_faults(numeric_format)), list[Ending](), list[float]()
+    for first in range(0, len(names), AT_ONCE):
+        with (
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            allow_cheating(patch)
+            plan, some = build_plan(numeric_format, size), names[first : first + AT_ONCE]
+            endings += asyncio.run(convict_all(Path(name), some, base=plan))
+            shares += _read_shares((Path(name) / "said.txt").read_text())
+    return {
+        "faults": len(names),
+        "convicted": sum(one.is_right for one in endings),
+        "left": [one.fault for one in endings if not one.is_right],
+        "fetched_share": max(shares, default=0.0),
+        "gas": max((one.gas for one in endings), default=0),
+    }
+
+
+def _read_shares(said: str) -> Iterator[float]:
+    return (int(found) / int(size) for found, size in FETCHED.findall(said))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab.benchmarks.exactness.disputing import build_plan
+from lab.benchmarks.exactness.attacking import build_plan
 from lab.benchmarks.program import make_plain_step, make_setting, time_in_turn
 from node.submit import build_task
 from protocol.actions.audit.replaying import audit
@@ -126,7 +126,7 @@ class Audited:
     training: Training
 
 
-def measure_audits(size: str | None, numeric_format: str, repeats: int) -> dict[str, float]:
+def measure_audits(numeric_format: str, size: str | None, repeats: int) -> dict[str, float]:
     """Of a segment in the middle of a round of a model of this size (None: a tiny one), between two nodes:
     what an auditor that holds the round's model fetches, in states (W, m and v), and how long it takes, in
     trainings of the segment, before it and after it; so long take the replay alone, and the solver that also

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lab.benchmarks import exact
-from lab.benchmarks.exact import QUICK, compare_losses, compare_walks, replay_unstable
+from lab.benchmarks.exact import FULL, QUICK, compare_losses, compare_walks, replay_unstable, run
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways
 
 WAYS = list_ways()[:3]
@@ -46,3 +46,21 @@ def test_a_mean_loss_may_differ_by_the_spread_of_float32(tmp_path: Path) -> None
     found = compare_losses(QUICK, WAYS[0], tmp_path)["0.2M"]
     assert found["float32"]["allowed"] == pytest.approx(0.2)
     assert found["exact15"]["is_as_good"] and found["exact15"]["distance"] == 0
+
+
+def test_only_the_parts_that_are_named_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    gas = {f"sum{n}": {"median": 5, "largest": n} for n in FULL.sums}
+    monkeypatch.setattr(exact, "measure_sums", lambda *_: gas)
+    report = run(FULL, (), ("gas",))
+    assert report.keys() == {"configurations", "gas", "gas_of_sums"}
+    assert report["gas"] == {"sum512": 512, "sum4096": 4096}
+
+
+def test_cases_of_both_referees_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = {"all fault": 3, "all honest": 4, "ADD fault": 3}
+    monkeypatch.setattr(
+        exact, "compare_verdicts", lambda *_: {"cases": 7, "differences": 0, "verdicts": verdicts}
+    )
+    assert run(QUICK, (), ("referee",))["referee"] == {
+        "cases": 7, "differences": 0, "faults": 3, "honest": 4,
+    }  # fmt: skip

@@ -16,7 +16,7 @@ def test_every_format_has_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_audit_moves_the_start_the_last_weights_and_the_pseudo_gradient() -> None:
-    found = measure_audits(None, "exact15", 1)
+    found = measure_audits("exact15", None, 1)
     least = 1 + 1 / 3 + 260 / 256 / 12
     assert least < found["states_moved"] < 1.03 * least, "and little else"
     assert 0 < found["replay"] < found["time"] and found["training_and_hash"] > 1

@@ -1,95 +1,31 @@
 """Faults of exact programs: found by hashes alone, with the proof that a whole trace would give."""
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
-import torch
 from torch import Tensor
 
 from protocol.compute.bounds.exact_fault import ClaimedLeaf, ClaimedRoots, ExactFaultFinder, find_writer
 from protocol.compute.bounds.fault import InputFault, OperationFault, prove_operation
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
-from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.batches import Corpus
 from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.step import TrainingState
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_levels
 from protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Operation, Program, locate, unravel
+from tests.protocol.compute.bounds.exact_trace import Step, change, record_step
 from tests.protocol.compute.conftest import build_tiny_training
 
 FORMAT = "exact15"
 
 
-@dataclass
-class Trace:
-    """A whole trace, and what a challenger gets to see of it."""
-
-    built: BuiltProgram
-    tensors: dict[int, Tensor]
-    shown: list[tuple[int, int]]
-
-    @property
-    def tree(self) -> TraceTree:
-        program = self.built.program
-        roots = [self.build(number).root for number in range(len(program.buffers))]
-        return TraceTree(program, compute_levels(roots), self.tensors.__getitem__)
-
-    def build(self, buffer: int) -> ByteTree:
-        return build_buffer_tree(self.built.program, self.tensors.__getitem__, buffer)
-
-    def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
-        claimed = self.build(buffer)
-        pairs = zip(claimed.levels[0], own.levels[0], strict=True)
-        index = next(n for n, (theirs, mine) in enumerate(pairs) if theirs != mine)
-        self.shown.append((buffer, index))
-        return ClaimedLeaf(index, *claimed.open_leaf(index))
-
-
-@dataclass
-class Step:
-    """An honest step, its inputs and all that it computes."""
-
-    built: BuiltProgram
-    vectors: tuple[Tensor, Tensor, Tensor]
-    batch: Batch
-    scalars: Tensor
-    tensors: dict[int, Tensor]
-
-    def claim(self, lie: Callable[[dict[int, Tensor]], None]) -> Trace:
-        """A trace that differs from the honest one in what `lie` changes."""
-        tensors = {number: tensor.clone() for number, tensor in self.tensors.items()}
-        lie(tensors)
-        return Trace(self.built, tensors, [])
-
-    def find(self, trace: Trace) -> OperationFault | InputFault | None:
-        finder = ExactFaultFinder(self.built, FORMAT)
-        claimed = ClaimedRoots(trace.tree.roots, trace.find_leaf)
-        return finder.find(self.vectors, self.batch, self.scalars, claimed)
-
-
 @pytest.fixture
 def step(corpus: Corpus, state: TrainingState) -> Step:
-    spec = build_tiny_training(numeric_format=FORMAT)
-    built = build_program(describe_program(spec))
-    batch, scalars = get_batch(corpus, spec, bytes(32), 0, 0), compute_scalars(spec, 0, 0)
-    inputs = (*state.vectors, *(tensor.reshape(-1) for tensor in batch), scalars)
-    tensors = dict(enumerate(inputs)) | dict(built.constants)
-    interpreter = Interpreter(built.program, built.constants, is_traced=True, numeric_format=FORMAT)
-    interpreter.run(state.vectors, *batch, scalars, lambda b, t: tensors.update({b: t.clone()}))
-    return Step(built, state.vectors, batch, scalars, tensors)
-
-
-def change(tensor: Tensor, element: int) -> None:
-    """Turn the last bit of an element."""
-    bits = tensor.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
-    bits[element] ^= 1
+    return record_step(build_tiny_training(numeric_format=FORMAT), corpus, state)
 
 
 def change_one(buffer: int, element: int, tensors: dict[int, Tensor]) -> None:

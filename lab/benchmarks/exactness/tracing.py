@@ -1,0 +1,229 @@
+"""Is every element of honest traces the specification's, and is each changed bit of a trace found?
+
+Each way of this machine to compute records whole traces of some steps, in a process of its own. What these
+steps have to give is computed in NumPy from the specification alone; the referee judges a sample of that.
+Then single bits are turned in an honest trace, and a challenger looks for them.
+
+    ways --> traces --> digest of each buffer --> as NumPy's: so is each of its elements
+"""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from lab.benchmarks.exactness.training import Run, begin, load, name_state, open_run
+from lab.benchmarks.exactness.walking import Walk, Way, start_worker
+from protocol.compute.bounds.fault import OperationFault
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.model.batches import open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.product_families import FAMILIES, force_family
+from protocol.compute.program.step import begin_round, compute_scalars
+from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.spec.exact import canonicalize
+from protocol.spec.program import COMPUTED_ROLES, ELEMENT_BYTES, Node, Operation, Program, locate, unravel
+from protocol.spec.referee import Fetch, judge_element
+from tests.protocol.compute.bounds.exact_trace import Step, Trace, change, record_step
+from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.protocol.compute.program.numpy_exact import Array, compute_buffers
+
+AT_ONCE = 2
+"""Workers side by side: nothing is timed."""
+KEPT = 10
+"""Differences that are named."""
+Digests = dict[int, str]
+"""Of all elements of a buffer as trees have them, by its number: of those that nodes compute."""
+
+
+# --- One step -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Inputs:
+    """What a step is computed from. tensors: buffers 0 to 5."""
+
+    built: BuiltProgram
+    tensors: tuple[Tensor, ...]
+    numeric_format: str
+
+
+def open_step(job: Walk, folder: Path) -> Inputs:
+    """The step where a walk begins: from a stored state, or the first one."""
+    spec, get_batch = open_run(job.run)
+    state = load(name_state(folder, job.run, job.start)) if job.start else begin(job.run)
+    scalars = compute_scalars(spec, state.local_step, state.global_step)
+    built = build_program(describe_program(spec))
+    return Inputs(built, (*state.vectors, *get_batch(job.start), scalars), spec.numeric_format)
+
+
+def record(step: Inputs) -> Digests:
+    """The trace by the product's kernels."""
+    built, digests = step.built, Digests()
+    traced = Interpreter(built.program, built.constants, is_traced=True, numeric_format=step.numeric_format)
+    weights, first, second, tokens, labels, scalars = step.tensors
+    keep: Callable[[int, Tensor], None] = lambda n, tensor: digests.update({n: digest(tensor.numpy())})  # noqa: E731
+    traced.run((weights, first, second), tokens, labels, scalars, keep)
+    return digests
+
+
+def compute(step: Inputs) -> list[Array]:
+    """All buffers by NumPy."""
+    constants = {number: tensor.numpy() for number, tensor in step.built.constants.items()}
+    return compute_buffers(step.built.program, constants, [tensor.numpy() for tensor in step.tensors])
+
+
+def digest(values: Array) -> str:
+    """Of all elements, each NaN as trees have it."""
+    is_nan = np.isnan(values) if values.dtype == np.float32 else np.zeros(0, bool)
+    if is_nan.any():
+        values = np.where(is_nan, np.float32(np.nan), values)
+    return sha256(np.ascontiguousarray(values).data).hexdigest()
+
+
+def list_computed(program: Program) -> list[int]:
+    """Buffers that nodes write."""
+    return [number for number, buffer in enumerate(program.buffers) if buffer.role in COMPUTED_ROLES]
+
+
+# --- Workers ------------------------------------------------------------------------------------------------
+def main() -> None:
+    """Record the steps that the arguments name, and print the digests of each."""
+    folder, family, threads, onednn, *jobs = sys.argv[1:]
+    pin_kernels(int(threads), onednn == "True")
+    force_family(family)
+    for text in jobs:
+        content = json.loads(text)
+        print(json.dumps(record(open_step(Walk(Run(**content.pop("run")), **content), Path(folder)))))
+
+
+def start_tracer(folder: Path, jobs: Sequence[Walk], way: Way) -> list[Digests]:
+    """Run a worker to its end: digests by job. Raises CalledProcessError where it fails."""
+    chosen = way.configuration
+    command = [way.python, "-m", "lab.benchmarks.exactness.tracing", str(folder), way.family]
+    command += [str(chosen.threads), str(chosen.onednn), *(json.dumps(asdict(job)) for job in jobs)]
+    done = subprocess.run(command, env=chosen.environment, check=True, stdout=subprocess.PIPE, text=True)
+    lines = map(json.loads, done.stdout.splitlines())
+    return [{int(number): found for number, found in line.items()} for line in lines]
+
+
+# --- Honest elements ----------------------------------------------------------------------------------------
+def compare_elements(ways: Sequence[Way], jobs: Sequence[Walk], folder: Path, judged: int) -> dict[str, Any]:
+    """The first step of each walk in each way. elements: computed by all ways; refused: those in buffers that
+    differ from NumPy's; judged, convicted: of each node of NumPy's steps so many, by the referee."""
+    own = [way for way in ways if way.family in FAMILIES]
+    keep_starts(own[0], folder, jobs)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(partial(start_tracer, folder, jobs), own))
+    report: Counter[str] = Counter(elements=0, refused=0, judged=0, convicted=0)
+    differing = list[str]()
+    for place, job in enumerate(jobs):
+        step = open_step(job, folder)
+        buffers, program = compute(step), step.built.program
+        report.update(judge_sample(program, buffers, step.numeric_format, judged))
+        right = {number: digest(buffers[number]) for number in list_computed(program)}
+        for way, digests in zip(own, found, strict=True):
+            wrong = [number for number in right if digests[place].get(number) != right[number]]
+            report["elements"] += sum(program.buffers[number].size for number in right)
+            report["refused"] += sum(program.buffers[number].size for number in wrong)
+            differing += [f"{way.name}: {job} buffer {number}" for number in wrong]
+    return {**report, "ways": len(own), "steps": len(own) * len(jobs), "first_refused": differing[:KEPT]}
+
+
+def keep_starts(way: Way, folder: Path, jobs: Sequence[Walk]) -> None:
+    """Train, and store the states where walks begin."""
+    walks = []
+    for run in dict.fromkeys(job.run for job in jobs):
+        if starts := sorted({job.start for job in jobs if job.run == run} - {0}):
+            walks.append(Walk(run, 0, starts[-1], tuple(starts)))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(partial(start_worker, way, folder), walks))
+
+
+def judge_sample(
+    program: Program, buffers: Sequence[Array], numeric_format: str, count: int
+) -> dict[str, int]:
+    """So many elements of each node, judged by the referee from their operands."""
+    chance, fetch, judged, convicted = random.Random(0), make_fetch(buffers.__getitem__), 0, 0
+    for node in program.nodes:
+        for element in chance.sample(range(node.elements), min(count, node.elements)):
+            judged += 1
+            convicted += is_fault(node, element, fetch, numeric_format)
+    return {"judged": judged, "convicted": convicted}
+
+
+def is_fault(node: Node, element: int, fetch: Fetch, numeric_format: str) -> bool:
+    """The referee's verdict on an element of a trace."""
+    claimed = fetch(node.output.buffer, locate(node.output, unravel(element, node.output_sizes)))
+    return judge_element(node, element, fetch, claimed, numeric_format).is_fault
+
+
+def make_fetch(get: Callable[[int], Array]) -> Fetch:
+    """Elements as the referee reads them."""
+
+    def fetch(buffer: int, element: int) -> int:
+        """The bits of a float32, or an integer."""
+        values = get(buffer)
+        is_float = values.dtype == np.float32
+        return canonicalize(int(values.view(np.uint32)[element])) if is_float else int(values[element])
+
+    return fetch
+
+
+# --- Planted bits -------------------------------------------------------------------------------------------
+def plant_bits(formats: Sequence[str], count: int) -> dict[str, Any]:
+    """In honest traces of each format `count` bits of each kind of operation, one at a time. found: the
+    challenger proves that very element, and the referee calls it a fault."""
+    tried, found, missed = Counter[str](), Counter[str](), list[str]()
+    for numeric_format in formats:
+        spec = build_tiny_training(numeric_format=numeric_format)
+        state = begin_round(init_parameters(spec.model, spec.initial_seed), 0)
+        step = record_step(spec, open_corpus(TOKENS, spec), state)
+        for number, element, bit in _draw_places(step.built.program, count):
+            kind = step.built.program.nodes[number].operation.name
+            tried[kind] += 1
+            if _is_found(step, number, element, bit):
+                found[kind] += 1
+            else:
+                missed.append(f"{numeric_format}: node {number} {kind}, element {element}, bit {bit}")
+    by_kind = {kind: [found[kind], tried[kind]] for kind in tried}
+    return {"planted": tried.total(), "found": found.total(), "missed": missed[:KEPT], "by_kind": by_kind}
+
+
+def _draw_places(program: Program, count: int) -> Iterator[tuple[int, int, int]]:
+    """(node, element, bit)."""
+    chance = random.Random(1)
+    for operation in Operation:
+        numbers = [n for n, node in enumerate(program.nodes) if node.operation is operation]
+        for number in chance.choices(numbers, k=count) if numbers else ():
+            node = program.nodes[number]
+            width = ELEMENT_BYTES[program.buffers[node.output.buffer].role]
+            yield number, chance.randrange(node.elements), chance.randrange(8 * width)
+
+
+def _is_found(step: Step, number: int, element: int, bit: int) -> bool:
+    node = step.built.program.nodes[number]
+    buffer, at = node.output.buffer, locate(node.output, unravel(element, node.output_sizes))
+    changed = step.tensors[buffer].clone()
+    change(changed, at, bit)
+    trace = Trace(step.built, {**step.tensors, buffer: changed}, [])
+    roots = [*step.roots]
+    roots[buffer] = trace.build(buffer).root
+    fault = step.find(trace, roots)
+    is_proven = isinstance(fault, OperationFault) and (fault.node.number, fault.element) == (number, element)
+    fetch = make_fetch(lambda n: trace.tensors[n].numpy())
+    return is_proven and is_fault(node, element, fetch, step.numeric_format)
+
+
+if __name__ == "__main__":
+    main()
