@@ -21,19 +21,23 @@ from protocol.compute.program.layout import (
     refine,
     split,
 )
+from protocol.compute.program.quantizing import DOT_BITS
 from protocol.spec.float32 import nearest
 from protocol.spec.program import Access, Buffer, Node, Operation, Role
 
+WIDE_TERMS = 2048
+"""The longest sum of products of 20-bit integers: 4,096 of four bytes each would cost 1.4 million gas."""
 Loop = tuple[int, tuple[int, ...]]
 """Size, and the stride of each operand."""
 _Key = tuple[Operation, tuple[View, ...], int, int]
 
 
 class Builder:
-    """Collects buffers and nodes. `chunk_terms`: the longest sum."""
+    """Collects buffers and nodes. chunk_terms: the longest sum; product_bits: of quantized matrix products,
+    0 where products are of floats."""
 
-    def __init__(self, chunk_terms: int) -> None:
-        self.chunk_terms = chunk_terms
+    def __init__(self, chunk_terms: int, product_bits: int = 0) -> None:
+        self.chunk_terms, self.product_bits = chunk_terms, product_bits
         self.buffers: list[Buffer] = []
         self.nodes: list[Node] = []
         self.numbers: list[float] = []
@@ -80,10 +84,10 @@ class Builder:
         chunks where it is longer than allowed. `selected`: the dimension that SELECTED_SUM compares with."""
         rank = len(operands[0].dimensions)
         merged = [join(view, rank - reduced, rank - 1) for view in operands] if reduced > 1 else operands
-        terms = merged[0].shape[-1]
-        if terms <= self.chunk_terms:
+        terms, limit = merged[0].shape[-1], self._find_limit(operation, merged)
+        if terms <= limit:
             return self._emit(operation, merged, 1, out, selected)
-        length = self._choose_length(merged, terms)
+        length = _choose_length(merged, terms, limit)
         whole, rest = divmod(terms, length)
         partial = self.add_tensor((whole + bool(rest), *merged[0].shape[:-1]))
         bulk = [_chunk(narrow(view, rank - reduced, 0, whole * length), whole, length) for view in merged]
@@ -100,7 +104,7 @@ class Builder:
         terms, last = view.shape[-1], len(view.shape) - 1
         if terms <= self.chunk_terms:
             return self._emit(Operation.MAXIMUM_OF, [view], 1, None, 0)
-        length = self._choose_length([view], terms)
+        length = _choose_length([view], terms, self.chunk_terms)
         whole, rest = divmod(terms, length)
         partial = self.add_tensor((*view.shape[:-1], whole + bool(rest)))
         of_chunks = permute(partial, (last, *range(last)))
@@ -111,13 +115,14 @@ class Builder:
             self._emit(Operation.MAXIMUM_OF, [tail], 1, narrow(of_chunks, 0, whole, 1), 0)
         return self.reduce_maximum(partial)
 
-    def _choose_length(self, operands: Sequence[View], terms: int) -> int:
-        """The longest equal chunks that all operands can be cut into, where they are at least half as long
-        as allowed; else full ones and a rest."""
-        for chunks in range(-(-terms // self.chunk_terms), -(-2 * terms // self.chunk_terms) + 1):
-            if terms % chunks == 0 and all(_can_split(v, (chunks, terms // chunks)) for v in operands):
-                return terms // chunks
-        return self.chunk_terms
+    def _find_limit(self, operation: Operation, operands: Sequence[View]) -> int:
+        """Of the terms of a sum: wide integers take twice the bytes of a proof."""
+        if operation is not Operation.PRODUCT_SUM or not self.product_bits:
+            return self.chunk_terms
+        outer = zip(*(view.dimensions[:-1] for view in operands), strict=True)
+        is_matrix = any(_moves(first) != _moves(second) for first, second in outer)
+        is_wide = not is_matrix or self.product_bits == DOT_BITS
+        return min(self.chunk_terms, WIDE_TERMS) if is_wide else self.chunk_terms
 
     def add_up(self, partial: View, out: View | None = None) -> View:
         """The sum over the first dimension by elementwise additions: halves are added to each other until one
@@ -201,6 +206,15 @@ def _broadcast(operands: Sequence[View]) -> tuple[int, ...]:
 
 def _moves(dimension: tuple[tuple[int, int], ...]) -> bool:
     return any(stride for _, stride in dimension)
+
+
+def _choose_length(operands: Sequence[View], terms: int, limit: int) -> int:
+    """The longest equal chunks that all operands can be cut into, where they are at least half as long as
+    allowed; else full ones and a rest."""
+    for chunks in range(-(-terms // limit), -(-2 * terms // limit) + 1):
+        if terms % chunks == 0 and all(_can_split(v, (chunks, terms // chunks)) for v in operands):
+            return terms // chunks
+    return limit
 
 
 def _can_split(view: View, sizes: tuple[int, ...]) -> bool:

@@ -101,7 +101,7 @@ class BuiltProgram:
 def build_program(config: ProgramConfig) -> BuiltProgram:
     """The program of a step; some seconds, then cached. Raises InvalidInput where the model uses what
     programs do not have."""
-    builder = Builder(config.chunk_terms)
+    builder = Builder(config.chunk_terms, config.product_bits)
     count = parameter_count(config.model)
     batch = (config.sequences, config.tokens)
     shapes: list[tuple[int, ...]] = [(count,), (count,), (count,), batch, batch, (3,)]

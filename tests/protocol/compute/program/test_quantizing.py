@@ -1,5 +1,7 @@
 """Product sums of exact programs, and what they read."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -68,3 +70,17 @@ def test_formats_have_programs_of_their_own() -> None:
         build_tiny_training(numeric_format=name).program_root for name in ("float32", "exact8", "exact15")
     }
     assert len(roots) == 3
+
+
+@pytest.mark.parametrize(("numeric_format", "is_long"), [("exact15", True), ("exact20", False)])
+def test_sums_of_wide_integers_are_shorter(numeric_format: str, is_long: bool) -> None:
+    """Norms of any task, and all products of 20 bits: a proof of 4,096 terms would cost 1.4 million gas."""
+    wide = build_tiny_training(numeric_format=numeric_format, chunk_terms=4096)
+    spec = replace(wide, model=replace(wide.model, vocabulary_size=3000))
+    program = build_program(describe_program(spec)).program
+    terms = {Role.INTEGER16: {0}, Role.INTEGER32: {0}}
+    for node in program.nodes:
+        if node.operation is Operation.QUANTIZED_PRODUCT_SUM:
+            terms[program.buffers[node.operands[0].buffer].role].add(node.terms)
+    assert 1024 < max(terms[Role.INTEGER32]) <= 2048
+    assert (max(terms[Role.INTEGER16]) > 2048) == is_long
