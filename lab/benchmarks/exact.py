@@ -14,16 +14,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from lab.benchmarks.exactness.attacking import ARENA, convict_faults, judge_attacks
+from lab.benchmarks.exactness.losses import compare_losses, draw_losses
 from lab.benchmarks.exactness.speed import compare_speed, measure_audits
 from lab.benchmarks.exactness.tracing import compare_elements, plant_bits
 from lab.benchmarks.exactness.training import Run
-from lab.benchmarks.exactness.walking import Walk, Way, list_ways, start_worker
+from lab.benchmarks.exactness.walking import NUMPY, Walk, Way, list_ways, start_worker
 from lab.benchmarks.referee import measure_sums
 from lab.benchmarks.referee_vectors import compare_verdicts, generate_exact_cases
 from lab.benchmarks.replays.pairs import PHASES, USUAL
@@ -42,7 +41,6 @@ JUDGED = 3
 STAGES = 5
 SAID = 500
 """Characters of a part's result that are printed at once."""
-SEEDS = (0, 1, 2)
 TRACED = (
     *(Walk(Run("1M", FORMAT), start, 1) for start in (20, 200)),
     *(Walk(Run("0.2M", FORMAT, phase=phase), 40, 1) for phase in PHASES),
@@ -57,7 +55,7 @@ class Plan:
     by model, formats and steps; mean: over so many last steps; unstable: steps of a replay, and replays from
     each phase; timed: by model, steps; attacked: of every so many segments one is attacked; audited: a model,
     None: a tiny one, and how many audits; sums: terms of those of which a proof's gas is measured; judged:
-    draws of operands for both referees; traced: which steps, in so many ways, None: all; planted: bits of
+    draws of operands for both referees; traced: which steps, in every so many ways; planted: bits of
     each kind of operation in each format."""
 
     name: str
@@ -72,7 +70,7 @@ class Plan:
     sums: Sequence[int] = (512, 4096)
     judged: int = 100_000
     traced: Sequence[Walk] = TRACED
-    ways: int | None = None
+    ways: int = 6
     planted: int = 15
 
 
@@ -85,7 +83,7 @@ FULL = Plan(
         "6M": (("float32", FORMAT), 500),
     },
     200,
-    (10, 8),
+    (10, 4),
     {"1M": 15, "6M": 9, "30M": 5},
 )
 QUICK = Plan(
@@ -101,7 +99,7 @@ QUICK = Plan(
     sums=(512,),
     judged=2_000,
     traced=TRACED[-2:],
-    ways=2,
+    ways=20,
     planted=1,
 )
 
@@ -127,8 +125,11 @@ def compare_walks(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, An
 
 
 def _walk_all(ways: Iterable[Way], folder: Path, jobs: Sequence[Walk]) -> list[list[tuple[str, float]]]:
+    """What each way printed. NumPy is the slowest, and begins first."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda way: start_worker(way, folder, *jobs), ways))
+        begun = sorted(ways, key=lambda way: way.family != NUMPY)
+        told = {way: pool.submit(start_worker, way, folder, *jobs) for way in begun}
+        return [told[way].result() for way in ways]
 
 
 def _differing(
@@ -152,43 +153,6 @@ def replay_unstable(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, 
         rejected += sum(a != b for own in ends for a, b in zip(own, ends[0], strict=True))
         _say(f"{phase}: {replays} replays, {rejected} rejected")
     return {"replays": replays, "rejected": rejected}
-
-
-# --- Losses -------------------------------------------------------------------------------------------------
-def compare_losses(plan: Plan, way: Way, folder: Path) -> dict[str, Any]:
-    """By model and format: the losses of three seeds over the last steps, their mean, and the curve of the
-    first; `is_as_good`: whether the mean lies as near to float32's as that of two of its own seeds may."""
-    found: dict[str, Any] = {}
-    for size, (formats, steps) in plan.losses.items():
-        jobs = [(name, seed) for name in formats for seed in SEEDS]
-        walks = [Walk(Run(size, *job), 0, steps) for job in jobs]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            lines = list(pool.map(partial(start_worker, way, folder), walks))
-        curves = {job: [loss for _, loss in own] for job, own in zip(jobs, lines, strict=True)}
-        found[size] = _judge_losses({n: [curves[n, seed] for seed in SEEDS] for n in formats}, plan.mean)
-        _say(f"{size}: " + ", ".join(f"{n} {one['mean']:.4f}" for n, one in found[size].items()))
-    return found
-
-
-def _judge_losses(curves: dict[str, list[list[float]]], last: int) -> dict[str, Any]:
-    ends = {name: [fmean(curve[-last:]) for curve in own] for name, own in curves.items()}
-    spread = max(ends["float32"]) - min(ends["float32"])
-    return {
-        name: {
-            "seeds": own,
-            "mean": fmean(own),
-            "distance": abs(fmean(own) - fmean(ends["float32"])),
-            "allowed": spread,
-            "is_as_good": abs(fmean(own) - fmean(ends["float32"])) <= spread,
-            "curve": _thin(curves[name][0]),
-        }
-        for name, own in ends.items()
-    }
-
-
-def _thin(curve: list[float], points: int = 100) -> list[float]:
-    size = max(1, len(curve) // points)
-    return [fmean(curve[at : at + size]) for at in range(0, len(curve) - size + 1, size)]
 
 
 # --- The whole ----------------------------------------------------------------------------------------------
@@ -243,10 +207,10 @@ MEASURES: dict[str, Callable[[Plan, Sequence[Way], Path], dict[str, Any]]] = {
     "gas": lambda plan, *_: measure_gas(plan),
     "referee": lambda plan, *_: {"referee": judge_cases(plan)},
     "honest": lambda plan, ways, folder: {
-        "honest": compare_elements(ways[: plan.ways], plan.traced, folder, JUDGED)
+        "honest": compare_elements(ways[:: plan.ways], plan.traced, folder, JUDGED)
     },
     "planted": lambda plan, *_: {"planted": plant_bits(tuple(PRODUCT_BITS), plan.planted)},
-    "loss": lambda plan, ways, folder: {"loss": compare_losses(plan, ways[0], folder)},
+    "loss": lambda plan, ways, folder: {"loss": compare_losses(plan.losses, plan.mean, ways[0], folder)},
 }
 """What each part adds to the report."""
 PARTS = tuple(MEASURES)
@@ -263,6 +227,8 @@ def main() -> None:
     plan = QUICK if arguments.quick else FULL
     report = run(plan, tuple(arguments.python), arguments.parts.split(","))
     print(write_report(plan.name, report))
+    if "loss" in report:
+        print(draw_losses(report["loss"], plan.name))
 
 
 if __name__ == "__main__":

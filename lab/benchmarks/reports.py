@@ -28,3 +28,9 @@ def read_report(name: str, *short: str) -> dict[str, Any]:
         subprocess.run([sys.executable, "-m", f"lab.benchmarks.{name}", *short], check=True)
     content: dict[str, Any] = json.loads(next(path for path in paths if path.exists()).read_text())
     return content
+
+
+def draw_text(x: float, y: float, text: str, anchor: str, size: int = 11) -> str:
+    """A line of text in a picture; anchor: start, middle or end."""
+    safe = text.replace("&", "&amp;").replace("<", "&lt;")
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{safe}</text>'

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from lab.benchmarks.economy.chances import list_outcomes
-from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Fault, Sends, Shown
+from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Fault, Sends, Shown, list_outcomes
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import Play
 from protocol.spec.game import calls

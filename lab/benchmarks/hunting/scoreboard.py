@@ -11,6 +11,7 @@ from typing import Any
 
 from lab.benchmarks.hunting.seam import compute_share_beyond, list_bins
 from lab.benchmarks.replays.pairs import RATIO_UNIT
+from lab.benchmarks.reports import draw_text
 from tests.e2e.world import AMOUNTS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -275,7 +276,7 @@ def build_chart(figures: Figures) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         'font-family="sans-serif" font-size="10" fill="#222">',
         '<rect width="100%" height="100%" fill="white"/>',
-        _text(WIDTH / 2, 20, "Distance of claims from replays, over the limit", "middle", 13),
+        draw_text(WIDTH / 2, 20, "Distance of claims from replays, over the limit", "middle", 13),
         *_draw_axis(bottom),
         *_draw_honest(figures),
         *(line for place, attack in enumerate(attacks) for line in _draw_attack(place, attack)),
@@ -295,18 +296,18 @@ def _draw_axis(bottom: float) -> Iterator[str]:
     for power in range(LOW, HIGH + 1, 2):
         x = _place(10.0**power)
         yield f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="#ddd"/>'
-        yield _text(x, bottom + 14, f"1e{power}", "middle")
+        yield draw_text(x, bottom + 14, f"1e{power}", "middle", 10)
 
 
 def _draw_limit(bottom: float) -> Iterator[str]:
     x = _place(1.0)
     yield f'<path d="M{x:.1f} {TOP - 12}V{bottom}" stroke="{LIMIT_COLOUR}" stroke-dasharray="4 3"/>'
-    yield _text(x, TOP - 16, " the limit", "start")
+    yield draw_text(x, TOP - 16, " the limit", "start", 10)
 
 
 def _draw_honest(figures: Figures) -> Iterator[str]:
     """Bars: honest pairs by tenths of a decade; the campaign counts in RATIO_UNIT."""
-    yield _text(LEFT - 8, TOP + BARS / 2, "honest machines (share of pairs, log)", "end")
+    yield draw_text(LEFT - 8, TOP + BARS / 2, "honest machines (share of pairs, log)", "end", 10)
     if figures["honest"] is None:
         return
     bins = list_bins(figures["honest"]["histogram"])
@@ -326,7 +327,7 @@ def _draw_honest(figures: Figures) -> Iterator[str]:
 def _draw_attack(place: int, attack: dict[str, Any]) -> Iterator[str]:
     """A line from the smallest distance to the largest, a dot at the median."""
     y = TOP + BARS + ROW * place + ROW / 2
-    yield _text(LEFT - 8, y + 3, f"{attack['number']}  {attack['name']}", "end")
+    yield draw_text(LEFT - 8, y + 3, f"{attack['number']}  {attack['name']}", "end", 10)
     if attack["samples"]:
         low, middle, high = (_place(attack[name]) for name in ("margin", "median", "largest"))
         yield f'<path d="M{low:.1f} {y:.1f}H{high:.1f}" stroke="{CHEAT_COLOUR}" stroke-width="3"/>'
@@ -349,7 +350,7 @@ def _draw_roc(figures: Figures, top: float) -> Iterator[str]:
     """False alarms across (log), detection upwards, for every threshold."""
     points = list_roc(figures)
     left, right = LEFT, WIDTH - RIGHT
-    yield _text(
+    yield draw_text(
         WIDTH / 2,
         top - 12,
         "ROC: share of cheats beyond a threshold, by honest pairs beyond it",
@@ -358,7 +359,7 @@ def _draw_roc(figures: Figures, top: float) -> Iterator[str]:
     )
     yield f'<rect x="{left}" y="{top}" width="{right - left}" height="{ROC}" fill="none" stroke="#999"/>'
     if not points:
-        yield _text((left + right) / 2, top + ROC / 2, "no honest figures in this run", "middle")
+        yield draw_text((left + right) / 2, top + ROC / 2, "no honest figures in this run", "middle", 10)
         return
     least = -7
 
@@ -370,15 +371,10 @@ def _draw_roc(figures: Figures, top: float) -> Iterator[str]:
     yield f'<path d="M{path}" fill="none" stroke="{CHEAT_COLOUR}" stroke-width="2"/>'
     for power in range(least, 1):
         x = left + (power - least) / -least * (right - left)
-        yield _text(x, top + ROC + 14, "none" if power == least else f"1e{power}", "middle")
+        yield draw_text(x, top + ROC + 14, "none" if power == least else f"1e{power}", "middle", 10)
     for seen in (0.0, 0.5, 1.0):
-        yield _text(left - 6, top + ROC * (1 - seen) + 4, f"{seen:.0%}", "end")
+        yield draw_text(left - 6, top + ROC * (1 - seen) + 4, f"{seen:.0%}", "end", 10)
     at_limit = min(points, key=lambda point: abs(point[0] - 1))
     across, down = put(at_limit[1], at_limit[2]).split()
     yield f'<circle cx="{across}" cy="{down}" r="4" fill="{LIMIT_COLOUR}"/>'
-    yield _text(float(across) + 8, float(down) + 14, "the limit", "start")
-
-
-def _text(x: float, y: float, text: str, anchor: str, size: int = 10) -> str:
-    safe = text.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{safe}</text>'
+    yield draw_text(float(across) + 8, float(down) + 14, "the limit", "start", 10)

@@ -5,6 +5,7 @@ block time. It has a background of its own, so that it reads the same on light a
 from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 
+from lab.benchmarks.reports import draw_text
 from lab.benchmarks.utilisation_model.constants import BLOCKS
 from lab.benchmarks.utilisation_model.shortest import MBIT_S, Row
 
@@ -25,7 +26,7 @@ def build_chart(rows: Sequence[Row]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="11" fill="#222">',
         '<rect width="100%" height="100%" fill="white"/>',
-        _text(WIDTH / 2, 20, TITLE, "middle", 14),
+        draw_text(WIDTH / 2, 20, TITLE, "middle", 14),
     ]
     for place, block_s in enumerate(BLOCKS):
         left = LEFT + place * (PANEL + BETWEEN)
@@ -53,21 +54,21 @@ def _down(seconds: float, powers: tuple[int, int]) -> float:
 
 def _draw_axes(left: float, block_s: int, powers: tuple[int, int]) -> Iterator[str]:
     right, bottom = left + PANEL, TOP + TALL
-    yield _text((left + right) / 2, TOP - 14, f"blocks of {block_s} s", "middle", 12)
+    yield draw_text((left + right) / 2, TOP - 14, f"blocks of {block_s} s", "middle", 12)
     for power in range(powers[0], powers[1] + 1):
         y = _down(10.0**power, powers)
         yield f'<path d="M{left} {y:.1f}H{right}" stroke="#ddd"/>'
-        yield _text(left - 6, y + 4, f"{10**power:,}", "end")
+        yield draw_text(left - 6, y + 4, f"{10**power:,}", "end")
     for seconds, name in MARKS.items():
         y = _down(seconds, powers)
         if TOP <= y <= bottom:
             yield f'<path d="M{left} {y:.1f}H{right}" stroke="#aaa" stroke-dasharray="1 4"/>'
-            yield _text(left + 4, y - 3, name, "start", 9)
+            yield draw_text(left + 4, y - 3, name, "start", 9)
     for params, name in SIZES.items():
-        yield _text(_across(left, params), bottom + 16, name, "middle")
+        yield draw_text(_across(left, params), bottom + 16, name, "middle")
     yield f'<rect x="{left}" y="{TOP}" width="{PANEL}" height="{TALL}" fill="none" stroke="#999"/>'
-    yield _text((left + right) / 2, bottom + 34, "parameters", "middle")
-    yield _text(left - 6, TOP - 14, "training of a round, s", "middle", 10)
+    yield draw_text((left + right) / 2, bottom + 34, "parameters", "middle")
+    yield draw_text(left - 6, TOP - 14, "training of a round, s", "middle", 10)
 
 
 def _draw_lines(left: float, rows: Sequence[Row], powers: tuple[int, int]) -> Iterator[str]:
@@ -89,14 +90,9 @@ def _draw_legend() -> Iterator[str]:
     for place, mbit_s in enumerate(MBIT_S):
         x = LEFT + 130 * place
         yield f'<path d="M{x} {y}h26" stroke="{COLOURS[mbit_s]}" stroke-width="2"/>'
-        yield _text(x + 32, y + 4, names[mbit_s], "start")
+        yield draw_text(x + 32, y + 4, names[mbit_s], "start")
     said = {1: "one core hashes, encodes and merges, as nodes are built", 16: "16 cores do"}
     for place, (cores, dash) in enumerate(DASHES.items()):
         x = LEFT + 400 * place
         yield f'<path d="M{x} {y + 22}h26" stroke="#222" stroke-width="2"{dash}/>'
-        yield _text(x + 32, y + 26, said[cores], "start")
-
-
-def _text(x: float, y: float, text: str, anchor: str, size: int = 11) -> str:
-    safe = text.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{safe}</text>'
+        yield draw_text(x + 32, y + 26, said[cores], "start")

@@ -14,8 +14,7 @@ import pytest
 
 from lab.benchmarks.economics import describe, does_fall_short, summarise
 from lab.benchmarks.economy.block_duties import compute_chance, list_chances, play_task
-from lab.benchmarks.economy.chances import list_hands, list_outcomes
-from lab.benchmarks.economy.conduct import Agent
+from lab.benchmarks.economy.conduct import Agent, list_hands, list_outcomes
 from lab.benchmarks.economy.contracts_table import MoneyTwin, play_contracts
 from lab.benchmarks.economy.ground import LIMITS, ROUNDS, make_terms
 from lab.benchmarks.economy.play import Play, Spots
