@@ -110,7 +110,7 @@ def test_enclosures_far_out() -> None:
 
 
 ALLOWED = {
-    Operation.EXPONENTIAL: 1, Operation.LOGARITHM: 1, Operation.RECIPROCAL_ROOT: 2, Operation.SIGMOID: 4,
+    Operation.EXPONENTIAL: 2, Operation.LOGARITHM: 1, Operation.RECIPROCAL_ROOT: 2, Operation.SIGMOID: 6,
 }  # fmt: skip
 
 
@@ -172,18 +172,18 @@ def test_what_torch_computes_is_honest(operation: Operation) -> None:
         assert not is_fault(operation, [a], claimed[0])
 
 
-def test_a_sigmoid_from_an_exponential_that_is_one_ulp_off_is_honest() -> None:
-    """Near powers of two of exp(-x) the error in the result is largest; worst seen 3.48."""
+def test_a_sigmoid_from_an_exponential_that_is_two_ulp_off_is_honest() -> None:
+    """Near powers of two of exp(-x) the error in the result is largest: 5.25 to 5.5 ulp."""
     worst = Fraction(0)
     for bits in range(to_bits(-16.6356), to_bits(-16.6367)):
-        power = np.float32(apply(Operation.EXPONENTIAL, -read(bits)))
-        for near in (np.nextafter(power, np.float32(0)), power, np.nextafter(power, np.float32(np.inf))):
+        power = to_bits(np.float32(apply(Operation.EXPONENTIAL, -read(bits))))
+        for near in (np.float32(read(power + off)) for off in range(-2, 3)):
             if is_fault(Operation.EXPONENTIAL, [(bits ^ NEGATIVE,)], to_bits(near)):
                 continue
             judged = judge_operation(Operation.SIGMOID, [(bits,)], to_bits(np.float32(1) / (1 + near)))
             assert not judged.is_fault and judged.distance is not None
             worst = max(worst, judged.distance / judged.bound)
-    assert Fraction(3, 4) < worst < Fraction(7, 8)
+    assert Fraction(7, 8) < worst < Fraction(11, 12)
 
 
 def test_a_sigmoid_through_an_overflowing_exponential_is_honest() -> None:
