@@ -145,12 +145,9 @@ abstract contract DisputeOpening is DisputeTurns {
         (vote.draw, vote.rank) = (d.draw, d.rank);
         vote.startLeaf = Hashing.boundaryLeaf(vote.domain, d.round, solver, d.segment, start.salt, roots[0]);
         bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
-        bytes32 origin = _originOf(vote.startLeaf, seal, solver, 0);
-        if (terms.format == EXACT_FORMAT && d.origin != origin) {
-            bytes32 said = _saidIn(claim, d.segment, end_, roots[roots.length - 1]);
-            origin = _originOf(vote.startLeaf, seal, solver, said);
-        }
-        _requireBound("vote", d.origin, origin);
+        bool isSaid = terms.format == EXACT_FORMAT && d.origin != _originOf(vote.startLeaf, seal, solver, 0);
+        bytes32 said = isSaid ? _saidIn(claim, d.segment, end_, roots[roots.length - 1]) : bytes32(0);
+        _requireBound("vote", d.origin, _originOf(vote.startLeaf, seal, solver, said));
         _keepRoots(task, id, d, roots, start.header, terms.windows.respond);
     }
 
