@@ -11,7 +11,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 from lab.benchmarks.exactness.attacking import ARENA, convict_faults, judge_attacks
 from lab.benchmarks.exactness.losses import compare_losses, draw_losses
 from lab.benchmarks.exactness.speed import compare_speed, measure_audits
-from lab.benchmarks.exactness.tracing import compare_elements, plant_bits
+from lab.benchmarks.exactness.tracing import compare_elements, keep_starts, plant_bits
 from lab.benchmarks.exactness.training import Run
 from lab.benchmarks.exactness.walking import NUMPY, Walk, Way, list_ways, start_worker
 from lab.benchmarks.referee import measure_sums
@@ -106,53 +107,63 @@ QUICK = Plan(
 
 # --- Equal bits ---------------------------------------------------------------------------------------------
 def compare_walks(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, Any]:
-    """Steps that were compared, and those after which a way had other bits than the first one."""
-    steps, differ = 0, list[str]()
-    for size, (in_all, in_few, few) in plan.walks.items():
-        run, part = Run(size, FORMAT), in_all // STAGES
-        # Later stages lie farther apart, as a model changes less and less.
-        starts = [0, *(part * 2**n for n in range(STAGES - 1))]
-        start_worker(ways[0], folder, Walk(run, 0, starts[-1], tuple(starts[1:])))
-        stages = [Walk(run, start, part) for start in starts]
-        long = [*ways[: few - 1], ways[-2]] if few > 1 else ways[:1]
-        for chosen, jobs in ((ways, stages), (long, [Walk(run, 0, in_few)])):
-            found = _walk_all(chosen, folder, jobs)
-            for way, own in zip(chosen, found, strict=True):
-                steps += len(own)
-                differ += [f"{size} {way.name} step {n}" for n, pair in _differing(own, found[0])]
-            _say(f"{size}: {len(chosen)} ways, {len(found[0])} steps each, {len(differ)} differ")
-    return {"steps": steps, "bits_differ": len(differ), "first_differing": differ[:10]}
+    """Steps that were compared, and those after which a way had other bits than the first one; replays of
+    unstable phases, and those with another end than the first way's."""
+    stages = [Walk(Run(size, FORMAT), *place) for size, own in plan.walks.items() for place in _cut(own[0])]
+    steps, count = plan.unstable
+    phases = [Run("0.2M", FORMAT, phase=phase) for phase in PHASES if phase != USUAL]
+    unstable = [Walk(run, 4 * steps * n, steps) for run in phases for n in range(count)]
+    keep_starts(ways[0], folder, [*stages, *unstable])
+    found = _walk_all(ways, folder, [*stages, *unstable])
+    report = Counter(_list_differing(ways, stages, found))
+    ends = [[digests[-1] for digests in own[len(stages) :]] for own in found]
+    rejected = sum(a != b for own in ends for a, b in zip(own, ends[0], strict=True))
+    compared = len(ways) * sum(job.steps for job in stages)
+    for size, (_, in_few, few) in plan.walks.items():
+        chosen, job = [*ways[: few - 1], ways[-2]], Walk(Run(size, FORMAT), 0, in_few)
+        report.update(_list_differing(chosen, [job], _walk_all(chosen, folder, [job])))
+        compared += len(chosen) * in_few
+        _say(f"{size}: {len(chosen)} ways, {in_few} steps each, {report.total()} differ by now")
+    return {
+        "steps": compared,
+        "bits_differ": report.total(),
+        "first_differing": sorted(report)[:10],
+        "unstable": {"replays": sum(map(len, ends)), "rejected": rejected},
+    }
 
 
-def _walk_all(ways: Iterable[Way], folder: Path, jobs: Sequence[Walk]) -> list[list[tuple[str, float]]]:
-    """What each way printed. NumPy is the slowest, and begins first."""
+def _cut(steps: int) -> list[tuple[int, int]]:
+    """(start, steps) of each stage. Later ones lie farther apart, as a model changes less and less."""
+    part = steps // STAGES
+    return [(start, part) for start in (0, *(part * 2**n for n in range(STAGES - 1)))]
+
+
+Digests = list[list[str]]
+"""After each step of each walk."""
+
+
+def _walk_all(ways: Sequence[Way], folder: Path, jobs: Sequence[Walk]) -> list[Digests]:
+    """What each way came to. NumPy is the slowest, and begins first."""
+
+    def walk(way: Way) -> Digests:
+        """One way."""
+        lines = iter(start_worker(way, folder, *jobs))
+        digests = [[next(lines)[0] for _ in range(job.steps)] for job in jobs]
+        _say(way.name)
+        return digests
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
         begun = sorted(ways, key=lambda way: way.family != NUMPY)
-        told = {way: pool.submit(start_worker, way, folder, *jobs) for way in begun}
+        told = {way: pool.submit(walk, way) for way in begun}
         return [told[way].result() for way in ways]
 
 
-def _differing(
-    own: Sequence[tuple[str, float]], right: Sequence[tuple[str, float]]
-) -> list[tuple[int, object]]:
-    pairs = enumerate(zip(own, right, strict=True))
-    return [(n, pair) for n, pair in pairs if pair[0][0] != pair[1][0]]
-
-
-def replay_unstable(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, int]:
-    """Replays of unstable phases, and those with another end than the first way's."""
-    steps, count = plan.unstable
-    replays = rejected = 0
-    for phase in PHASES.keys() - {USUAL}:
-        run = Run("0.2M", FORMAT, phase=phase)
-        starts = [steps * 4 * n for n in range(count)]
-        start_worker(ways[0], folder, Walk(run, 0, starts[-1] + steps, tuple(starts[1:])))
-        found = _walk_all(ways, folder, [Walk(run, start, steps) for start in starts])
-        ends = [[line[0] for line in lines[steps - 1 :: steps]] for lines in found]
-        replays += sum(map(len, ends))
-        rejected += sum(a != b for own in ends for a, b in zip(own, ends[0], strict=True))
-        _say(f"{phase}: {replays} replays, {rejected} rejected")
-    return {"replays": replays, "rejected": rejected}
+def _list_differing(ways: Sequence[Way], jobs: Sequence[Walk], found: Sequence[Digests]) -> Iterator[str]:
+    for way, own in zip(ways, found, strict=True):
+        for job, digests, right in zip(jobs, own, found[0], strict=False):
+            for n, pair in enumerate(zip(digests, right, strict=True)):
+                if pair[0] != pair[1]:
+                    yield f"{job.run.size} {way.name} from {job.start} step {n}"
 
 
 # --- The whole ----------------------------------------------------------------------------------------------
@@ -201,7 +212,6 @@ MEASURES: dict[str, Callable[[Plan, Sequence[Way], Path], dict[str, Any]]] = {
     "speed": lambda plan, *_: measure_speed(plan),
     "audit": lambda plan, *_: {"audit": measure_audits(FORMAT, *plan.audited)},
     "bits": compare_walks,
-    "unstable": lambda *given: {"unstable": replay_unstable(*given)},
     "zoo": lambda plan, *_: {"zoo": judge_attacks(replace(ARENA, attacked=plan.attacked))},
     "disputes": lambda plan, *_: {"dispute": convict_faults(FORMAT, *plan.disputed)},
     "gas": lambda plan, *_: measure_gas(plan),

@@ -107,6 +107,7 @@ def convict_faults(numeric_format: str, size: str | None, faults: Sequence[str] 
         "left": [one.fault for one in endings if not one.is_right],
         "fetched_share": max(shares, default=0.0),
         "gas": max((one.gas for one in endings), default=0),
+        "gas_by_fault": {one.fault: one.gas for one in endings},
     }
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from lab.benchmarks import exact
-from lab.benchmarks.exact import FULL, QUICK, compare_walks, replay_unstable, run
+from lab.benchmarks.exact import FULL, QUICK, compare_walks, run
+from lab.benchmarks.exactness import tracing
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways
 
 WAYS = list_ways()[:3]
@@ -24,6 +25,7 @@ def tell(way: Way, folder: Path, *jobs: Walk) -> list[tuple[str, float]]:
 @pytest.fixture(autouse=True)
 def _told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "start_worker", tell)
+    monkeypatch.setattr(tracing, "start_worker", tell)
 
 
 def test_steps_with_other_bits_are_counted_and_named(tmp_path: Path) -> None:
@@ -32,14 +34,14 @@ def test_steps_with_other_bits_are_counted_and_named(tmp_path: Path) -> None:
     assert found["steps"] > 0 and found["bits_differ"] == 0, "two steps a stage: the fault comes later"
     longer = exact.Plan("x", {"0.2M": (50, 20, 2)}, {}, 5, (2, 1), {})
     found = compare_walks(longer, WAYS, tmp_path)
-    assert found["bits_differ"] == 5 * 6
+    assert found["steps"] == 3 * 50 + 2 * 20 and found["bits_differ"] == 5 * 6
     assert WAYS[2].name in found["first_differing"][0]
 
 
 def test_replays_with_another_end_are_rejected(tmp_path: Path) -> None:
     plan = exact.Plan("x", {}, {}, 5, (10, 2), {})
-    found = replay_unstable(plan, WAYS, tmp_path)
-    assert found == {"replays": 4 * 2 * 3, "rejected": 4 * 2}
+    found = compare_walks(plan, WAYS, tmp_path)
+    assert found["unstable"] == {"replays": 4 * 2 * 3, "rejected": 4 * 2}
 
 
 def test_only_the_parts_that_are_named_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
