@@ -88,7 +88,7 @@ class StateTrees:
 def tensor_bytes(flat: Tensor) -> memoryview:
     """Little-endian bytes of a flat float32 tensor without a copy; do not change the tensor while they are in
     use."""
-    return memoryview(flat.detach().contiguous().view(torch.uint8).numpy())  # type: ignore[arg-type]
+    return flat.detach().contiguous().view(torch.uint8).numpy().data
 
 
 def require_finite(flat: Tensor, where: str = "") -> None:

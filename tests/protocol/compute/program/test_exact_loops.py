@@ -37,7 +37,8 @@ def test_planes_are_split_and_joined_again() -> None:
     words = np.arange(-16319, 16320, dtype=np.int32)
     planes = np.empty(2 * len(words), np.int8)
     loops.split_planes(words, 257, 2, planes)
-    assert planes[257:514].min() >= -64 and planes[257:514].max() <= 63
+    low = planes[257:514].tolist()
+    assert min(low) >= -64 and max(low) <= 63
     joined = np.empty_like(words)
     loops.join_planes(planes, 257, joined)
     assert np.array_equal(joined, words)
