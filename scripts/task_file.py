@@ -41,7 +41,7 @@ from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS, LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
 from protocol.spec.params import (
     FORMAT_ALIASES,
-    NUMERIC_FORMATS,
+    OFFERED_FORMATS,
     PRODUCT_BITS,
     TAU_FRACTION_BITS,
     UNIT_EXPONENT,
@@ -210,8 +210,8 @@ def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[PlanRule]:
     yield "model.vocabulary_size", vocabulary, is_byte, f"at most {BYTE_TOKENS}: a token is a byte"
     divides = plan.inner_steps % plan.segment_steps == 0
     yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
-    known = plan.numeric_format in NUMERIC_FORMATS
-    names = ", ".join((*NUMERIC_FORMATS, *FORMAT_ALIASES))
+    known = plan.numeric_format in OFFERED_FORMATS
+    names = ", ".join((*OFFERED_FORMATS, *FORMAT_ALIASES))
     yield "numeric_format", plan.numeric_format, known, f"one of {names}"
     context, length = plan.model.context_tokens, plan.sequence_tokens
     yield "sequence_tokens", length, length <= context, f"at most model.context_tokens, {context}"

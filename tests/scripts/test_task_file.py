@@ -55,12 +55,18 @@ def test_windows_come_from_the_preset(tmp_path: Path, example: str) -> None:
         assert read_task_file(write(tmp_path, text)).plan.windows == windows
 
 
-@pytest.mark.parametrize(("named", "meant"), [("exact", "exact15"), ("exact8", "exact8")])
+@pytest.mark.parametrize(("named", "meant"), [("exact", "exact15"), ("exact20", "exact20")])
 def test_an_exact_task_needs_no_limits(tmp_path: Path, example: str, named: str, meant: str) -> None:
     bare = f'numeric_format = "{named}"\n' + example[: example.index("[limits]")]
     plan = read_task_file(write(tmp_path, bare)).plan
     assert plan.numeric_format == meant and sketch_terms(plan).is_exact
     assert not any(vars(plan.limits).values())
+
+
+def test_eight_bits_are_not_offered(tmp_path: Path, example: str) -> None:
+    bare = 'numeric_format = "exact8"\n' + example[: example.index("[limits]")]
+    with pytest.raises(InvalidInput, match="numeric_format"):
+        read_task_file(write(tmp_path, bare))
 
 
 @pytest.mark.parametrize(
