@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.program.contiguous import MakeView, NodeViews, sort_loops
+from protocol.compute.program.exact_kernels import look_at_table, make_maximum_of
 from protocol.compute.program.kernels import Kernel
 from protocol.compute.program.kernels import make_kernel as make_plain_kernel
 from protocol.compute.program.product_families import is_allowed, require_quantized
@@ -209,24 +210,14 @@ def _finish_sum(total: Tensor, unit: Tensor, largest: Tensor) -> Tensor:
 
 def _make_selected_sum(views: NodeViews) -> Kernel:
     """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
-    node = views.node
-    index, values = node.operands
-    loop, count = node.selected, len(node.output_sizes)
-    parts, width = list(range(loop)), list(range(loop + 1, count))
-    reduced = list(range(count, len(node.sizes)))
-    order = [*parts, *reduced, *width]
-    grid = views.view(values, [node.sizes[n] for n in order], [values.strides[n] for n in order])
-    kept = [*parts, *reduced]
-    numbers = views.view(index, [node.sizes[n] for n in kept], [index.strides[n] for n in kept])
-    chunks, columns = prod(node.sizes[n] for n in parts), prod(node.sizes[n] for n in width)
-    rows, out = node.sizes[loop], views.output
+    read, out = look_at_table(views), views.output
 
     def run() -> None:
         """Rows of chunk number c are c * rows and on."""
-        flat = grid.reshape(chunks, -1, columns).double()
-        first = rows * torch.arange(chunks, device=flat.device).view(-1, 1)
-        keys = (numbers.reshape(chunks, -1) + first).view(-1)
-        terms, empty = flat.view(-1, columns), flat.new_zeros(chunks * rows, columns)
+        terms = read.grid.reshape(-1, read.columns).double()
+        first = read.rows * torch.arange(read.chunks, device=terms.device).view(-1, 1)
+        keys = (read.numbers.reshape(read.chunks, -1) + first).view(-1)
+        empty = terms.new_zeros(read.chunks * read.rows, read.columns)
         magnitudes = torch.where(terms.isnan(), torch.inf, terms.abs())
         largest = empty.scatter_reduce(0, keys.view(-1, 1).expand_as(terms), magnitudes, "amax")
         unit = _find_unit(largest)
@@ -236,19 +227,7 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
     return run
 
 
-# --- Choosing, and functions --------------------------------------------------------------------------------
-def _make_maximum_of(views: NodeViews) -> Kernel:
-    """A zero is +0."""
-    kernel, out = make_plain_kernel(views.node, views.view), views.output
-
-    def run() -> None:
-        """Compute the node once."""
-        kernel()
-        out.add_(0.0)
-
-    return run
-
-
+# --- Functions ----------------------------------------------------------------------------------------------
 def _make_elementwise(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
     def make(views: NodeViews) -> Kernel:
         """The kernel of one node."""
@@ -321,7 +300,7 @@ _MAKERS: dict[Operation, Callable[[NodeViews], Any]] = {
     Operation.QUANTIZED_PRODUCT_SUM: _make_product_sum,
     Operation.SUM: _make_sum,
     Operation.SELECTED_SUM: _make_selected_sum,
-    Operation.MAXIMUM_OF: _make_maximum_of,
+    Operation.MAXIMUM_OF: make_maximum_of,
     Operation.MAXIMUM: _make_elementwise(lambda a, b: torch.maximum(a, b) + 0.0),
     Operation.MINIMUM: _make_elementwise(lambda a, b: torch.minimum(a, b) + 0.0),
     Operation.RECIPROCAL_ROOT: _make_elementwise(take_reciprocal_roots),

@@ -270,13 +270,24 @@ def _make_sum(views: NodeViews) -> Kernel:
     return run
 
 
-def _make_selected_sum(views: NodeViews) -> Kernel:
-    """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
+@dataclass(frozen=True)
+class Table:
+    """What a SELECTED_SUM reads. grid: the values, over chunks, positions and columns; numbers: the index of
+    each position; rows, columns: of the table."""
+
+    grid: Tensor
+    numbers: Tensor
+    chunks: int
+    rows: int
+    columns: int
+
+
+def look_at_table(views: NodeViews) -> Table:
+    """The operands of a SELECTED_SUM. Raises InvalidInput where rows are not the same for all indices."""
     node = views.node
     index, values = node.operands
     loop, count = node.selected, len(node.output_sizes)
-    parts = [n for n in range(count) if n < loop]
-    width = [n for n in range(count) if n > loop]
+    parts, width = list(range(loop)), list(range(loop + 1, count))
     if values.strides[loop] or any(index.strides[n] for n in (loop, *width)) or len(width) > 1:
         raise InvalidInput(
             what="a table of another form",
@@ -284,23 +295,28 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
             actual=node,
             remedy="Write the embedding as a plain one.",
         )
-    columns = prod(node.sizes[n] for n in width)
-    reduced = list(range(count, len(node.sizes)))
-    order = [*parts, *reduced, *width]
-    sizes = [node.sizes[n] for n in order]
-    grid = views.view(values, sizes, [values.strides[n] for n in order])
-    kept = [*parts, *reduced]
-    numbers = views.view(index, [node.sizes[n] for n in kept], [index.strides[n] for n in kept])
-    chunks = prod(node.sizes[n] for n in parts)
-    out = _Dense(views)
-    table = out.flat.view(chunks, node.sizes[loop] * columns)
+    kept = [*parts, *range(count, len(node.sizes))]
+    order = [*kept, *width]
+    return Table(
+        views.view(values, [node.sizes[n] for n in order], [values.strides[n] for n in order]),
+        views.view(index, [node.sizes[n] for n in kept], [index.strides[n] for n in kept]),
+        prod(node.sizes[n] for n in parts),
+        node.sizes[loop],
+        prod(node.sizes[n] for n in width),
+    )
+
+
+def _make_selected_sum(views: NodeViews) -> Kernel:
+    """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
+    read, out = look_at_table(views), _Dense(views)
+    columns, table = read.columns, out.flat.view(read.chunks, read.rows * read.columns)
 
     def run() -> None:
         """Compute the node once."""
-        flat = grid.contiguous().view(chunks, -1)
-        keys = numbers.reshape(chunks, -1)
+        flat = read.grid.contiguous().view(read.chunks, -1)
+        keys = read.numbers.reshape(read.chunks, -1)
         table.zero_()
-        for part in range(chunks):
+        for part in range(read.chunks):
             places = torch.sort(keys[part], stable=True).indices.numpy()
             x, own = flat[part].numpy(), keys[part].contiguous().numpy()
             functions.sum_selected(x, 0, columns, places, own, columns, 1, table[part].numpy(), 0, columns)
@@ -310,7 +326,7 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
 
 
 # --- Choosing, and functions --------------------------------------------------------------------------------
-def _make_maximum_of(views: NodeViews) -> Kernel:
+def make_maximum_of(views: NodeViews) -> Kernel:
     """The largest of two zeros is +0, whichever a library takes: -0 + 0 is +0."""
     kernel, out = make_plain_kernel(views.node, views.view), views.output
 
@@ -372,7 +388,7 @@ _MAKERS: dict[Operation, Callable[[NodeViews], Kernel]] = {
     Operation.SCALE_OF: _make_scale_of,
     Operation.SUM: _make_sum,
     Operation.SELECTED_SUM: _make_selected_sum,
-    Operation.MAXIMUM_OF: _make_maximum_of,
+    Operation.MAXIMUM_OF: make_maximum_of,
     Operation.MAXIMUM: _make_choice(functions.choose_largest),
     Operation.MINIMUM: _make_choice(functions.choose_smallest),
     Operation.RECIPROCAL_ROOT: _make_reciprocal_root,
