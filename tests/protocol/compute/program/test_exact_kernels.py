@@ -9,6 +9,7 @@ from torch import Tensor
 
 from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program import exact_kernels, interpreter, product_families
+from protocol.compute.program.contiguous import NodeViews
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.interpreter import Interpreter
@@ -19,6 +20,8 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
     INDEX_ROLES,
     INTEGER_ROLES,
+    Access,
+    Node,
     Operation,
     Program,
     locate,
@@ -166,6 +169,13 @@ def test_rows_of_a_table_are_summed_by_their_index() -> None:
         values,
         tokens,
     )
+
+
+def test_a_table_whose_rows_differ_by_index_is_refused() -> None:
+    operands = (Access(1, 0, (0, 1)), Access(2, 0, (3, 1)))
+    node = Node(Operation.SELECTED_SUM, (4, 3), 1, Access(0, 0, (1,)), operands, selected=0)
+    with pytest.raises(InvalidInput, match="another form"):
+        exact_kernels.look_at_table(NodeViews(node, lambda *_: NOTHING))
 
 
 # --- Functions and choices ----------------------------------------------------------------------------------
