@@ -3,7 +3,6 @@ pragma solidity ^0.8.28;
 
 import {IReferee} from "./interfaces/IReferee.sol";
 import {ExactElement} from "./libraries/ExactElement.sol";
-import {Float32} from "./libraries/Float32.sol";
 import {Judge} from "./libraries/Judge.sol";
 import {Openings} from "./libraries/Openings.sol";
 import {Run, Runs} from "./libraries/Runs.sol";
@@ -103,19 +102,8 @@ contract Referee is IReferee {
         pure
         returns (Run memory picked, uint256 count)
     {
-        picked.data = new bytes(4 * asked.terms);
-        unchecked {
-            for (uint256 i = 0; i < asked.terms; ++i) {
-                uint256 index = _at(indices, i);
-                if (index >= asked.selectedSize) revert IndexOutside(index, asked.selectedSize);
-                if (index == asked.selectedIndex) Float32.store(picked.data, count++, _at(values, i));
-            }
-        }
-    }
-
-    function _at(Run memory run, uint256 i) private pure returns (uint32) {
-        unchecked {
-            return Float32.load(run.data, run.repeats ? run.first : run.first + i);
-        }
+        uint256 largest;
+        (picked.data, count, largest) = indices.pick(values, asked.terms, uint32(asked.selectedIndex));
+        if (largest >= asked.selectedSize) revert IndexOutside(largest, asked.selectedSize);
     }
 }

@@ -21,7 +21,7 @@ library ExactRow {
 
     // The largest term --------------------------------------------------------------------------------------------
     /// @notice The largest pattern of the first `terms` elements without their signs; above that of infinity where one is NaN. 0 of no terms.
-    function largestMagnitude(Run memory run, uint256 terms) internal pure returns (uint32 largest) {
+    function largestMagnitude(Run memory run, uint256 terms) internal pure returns (uint32) {
         (uint256 place, uint256 step) = run.open(terms);
         uint256 ones = Runs.onesAt(place);
         uint256 most = 0; // of each lane
@@ -33,10 +33,8 @@ library ExactRow {
                 uint256 above = ((x - most) >> 31) & ones;
                 most ^= (most ^ x) & (above * 0x7fffffff);
             }
-            for (; most != 0; most >>= 32) {
-                if (uint32(most) > largest) largest = uint32(most);
-            }
         }
+        return uint32(Runs.largestLane(most));
     }
 
     // SUM, SELECTED_SUM -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Float32} from "./Float32.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
+import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @notice Operands of one sum: element i is number first + i of little-endian `data`, or number `first` always. Elements are float32, or signed
 /// integers of one, two or four bytes where quantized values are read.
@@ -21,8 +22,8 @@ library Runs {
     uint256 private constant EVEN_PAIRS = type(uint256).max / 0x00010001; // 0x0000ffff0000ffff...
 
     /// @notice An operand reaches beyond its data.
-    /// @param expected bytes that it needs
-    /// @param actual bytes that are there
+    /// @param expected elements that are there
+    /// @param actual where the operand ends, in elements
     error RunOutside(uint256 expected, uint256 actual);
 
     /// @notice Element 0.
@@ -115,16 +116,61 @@ library Runs {
         (uint256 infinite, uint256 found) = (0, 0);
         uint256 ones = onesAt(place);
         unchecked {
-            uint256 magnitudes = (ones << 31) - ones;
             for (uint256 i = 0; i < terms; (i, place) = (i + LANES, place + step)) {
                 uint256 x = word(place, terms - i, ones);
                 // Bit 8 of e + 1 is set where e is 255.
                 infinite |= ((x >> 23) & (ones * 0xff)) + ones;
-                x ^= sought * ones;
-                // Bit 31 of x | (x + 2^31 - 1) is clear where x is 0.
-                found |= ~(((x & magnitudes) + magnitudes) | x) & _inside(ones << 31, terms - i);
+                found |= _zeros(x ^ sought * ones, ones) & _inside(ones << 31, terms - i);
             }
             return (infinite & (ones << 8) == 0, found != 0);
+        }
+    }
+
+    /// @notice The elements of `values` at those of the first `terms` places where this run has `sought`, packed one behind the other in room for all.
+    /// @return picked their bytes, and zeros
+    /// @return count how many they are
+    /// @return largest the largest pattern of this run, as an unsigned number
+    function pick(Run memory run, Run memory values, uint256 terms, uint32 sought)
+        internal
+        pure
+        returns (bytes memory picked, uint256 count, uint256 largest)
+    {
+        _requireInside(values, values.repeats ? 1 : terms, ELEMENT_BYTES);
+        picked = new bytes(ELEMENT_BYTES * terms);
+        (uint256 place, uint256 step) = open(run, terms);
+        uint256 ones = onesAt(place);
+        uint256 most = 0; // of each lane
+        unchecked {
+            for (uint256 i = 0; i < terms; (i, place) = (i + LANES, place + step)) {
+                uint256 x = word(place, terms - i, ones);
+                most = _largerOf(x, most, ones);
+                x = _zeros(x ^ sought * ones, ones) & _inside(ones << 31, terms - i);
+                if (x != 0) count = _pickMarked(picked, count, values, i, x);
+            }
+        }
+        largest = largestLane(most);
+    }
+
+    /// @dev Appends the elements from `i` on whose lanes have their highest bit set.
+    function _pickMarked(bytes memory picked, uint256 count, Run memory values, uint256 i, uint256 marks)
+        private
+        pure
+        returns (uint256)
+    {
+        unchecked {
+            for (; marks != 0; ++count) {
+                uint256 lead = LibBit.clz(marks); // 32 a lane
+                Float32.store(picked, count, _at(values, i + lead / 32));
+                marks ^= 1 << (255 - lead);
+            }
+        }
+        return count;
+    }
+
+    /// @dev Element i, without a look at where the data end.
+    function _at(Run memory run, uint256 i) private pure returns (uint32) {
+        unchecked {
+            return Float32.load(run.data, run.repeats ? run.first : run.first + i);
         }
     }
 
@@ -146,9 +192,23 @@ library Runs {
                 x = _inside(x ^ (((x >> 31) & ones) * 0x7fffffff) ^ (ones << 31) ^ turn, terms - i);
                 most = _largerOf(x, most, ones);
             }
-            for (; most != 0; most >>= 32) {
-                highest = FixedPointMathLib.max(highest, uint32(most));
-            }
+        }
+        highest = largestLane(most);
+    }
+
+    /// @notice The largest of eight patterns, as unsigned numbers.
+    function largestLane(uint256 lanes) internal pure returns (uint256 largest) {
+        for (; lanes != 0; lanes >>= 32) {
+            largest = FixedPointMathLib.max(largest, uint32(lanes));
+        }
+    }
+
+    /// @dev The highest bit of every lane that is 0, and no other.
+    function _zeros(uint256 x, uint256 ones) private pure returns (uint256) {
+        unchecked {
+            uint256 magnitudes = (ones << 31) - ones;
+            // Bit 31 of x | (x + 2^31 - 1) is clear where x is 0.
+            return ~(((x & magnitudes) + magnitudes) | x) & (ones << 31);
         }
     }
 

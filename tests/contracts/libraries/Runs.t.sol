@@ -118,6 +118,53 @@ contract RunsTest is Test {
         assertTrue(isFinite, "not among eight");
     }
 
+    /// @dev Keys are few and some above 2^31; first: of both runs.
+    function testFuzz_pick_isWhatALoopPicks(bytes32 seed, uint256 first, uint256 terms, bool repeats)
+        public
+        pure
+    {
+        uint32[4] memory keys = [uint32(0), 2, 0x80000002, type(uint32).max];
+        (first, terms) = (first % 4, 1 + terms % 17);
+        bytes memory data = new bytes(4 * 20);
+        for (uint256 i = 0; i < 20; ++i) {
+            Float32.store(data, i, keys[uint8(seed[i]) % 4]);
+        }
+        Run memory values = Run(_counted(20), first, repeats);
+        for (uint256 k = 0; k < 4; ++k) {
+            _requirePicked(Run(data, first, false), values, terms, keys[k]);
+        }
+    }
+
+    function _requirePicked(Run memory run, Run memory values, uint256 terms, uint32 sought) private pure {
+        (bytes memory picked, uint256 count, uint256 largest) = run.pick(values, terms, sought);
+        (uint256 found, uint256 most) = (0, 0);
+        for (uint256 i = 0; i < terms; ++i) {
+            uint32 key = Float32.load(run.data, run.first + i);
+            if (key > most) most = key;
+            if (key != sought) continue;
+            assertEq(Float32.load(picked, found++), values.first + 1 + (values.repeats ? 0 : i), "picked");
+        }
+        assertEq(count, found, "count");
+        assertEq(largest, most, "largest");
+        assertEq(picked.length, 4 * terms, "room");
+    }
+
+    function pick(Run memory run, Run memory values, uint256 terms) external pure {
+        run.pick(values, terms, 1);
+    }
+
+    function test_pick_valuesThatEndEarly_areRefused() public {
+        Run memory keys = Run(_counted(12), 0, false);
+        (bool ok, bytes memory said) =
+            address(this).call(abi.encodeCall(this.pick, (keys, Run(_counted(9), 0, false), 10)));
+        assertTrue(
+            !ok && keccak256(said) == keccak256(abi.encodeWithSelector(Runs.RunOutside.selector, 9, 10)),
+            "refused"
+        );
+        this.pick(keys, Run(_counted(9), 0, false), 9);
+        this.pick(keys, Run(_counted(9), 8, true), 12);
+    }
+
     // Integers ----------------------------------------------------------------------------------------------------
     /// @dev 0x8081, 0x8283 ... as they lie in memory: the lowest byte first.
     function test_integers_haveTheirSigns() public pure {
