@@ -60,6 +60,7 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 GIVEN, DERIVED = "given", "derived"
 TOP_KEYS = ("dataset", "preset", "economics")
 """Beside those of a plan."""
+A_DATASET = "the path of a file, relative to this one"
 TABLES = ("model", "schedule", "optimizer")
 RULE_KEYS = {
     "betas": "optimizer",
@@ -94,16 +95,15 @@ def read_task_file(path: Path) -> TaskFile:
     for name in document:
         if name not in known:
             raise malformed(path, name, f"one of {', '.join(sorted(known))}", "an unknown key")
-    source, economics = _find_dataset(path, document.pop("dataset", None)), document.pop("economics", {})
+    if "dataset" not in document:
+        raise malformed(path, "dataset", A_DATASET, MISSING_KEY)
+    source, economics = _find_dataset(path, document.pop("dataset")), document.pop("economics", {})
     if not isinstance(economics, dict):
         raise malformed(path, "economics", "a table", repr(economics))
     wanted = economics.pop("amounts", GIVEN)
     if wanted not in (GIVEN, DERIVED):
         raise malformed(path, "economics.amounts", f"{GIVEN} or {DERIVED}", repr(wanted))
-    if (stated := str(document.get("numeric_format", ""))) in FORMAT_ALIASES:
-        document["numeric_format"] = FORMAT_ALIASES[stated]
-    if document.get("numeric_format") in PRODUCT_BITS:
-        document.setdefault("limits", {one.name: 0 for one in fields(Limits)})
+    _fill_format(document, path)
     preset = str(document.get("preset", ""))
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
@@ -129,7 +129,20 @@ def _find_dataset(path: Path, named: Any) -> Path:
             return source
     except OSError as error:
         actual = str(error.strerror)
-    raise malformed(path, "dataset", "the path of a file, relative to this one", actual)
+    raise malformed(path, "dataset", A_DATASET, actual)
+
+
+def _fill_format(document: dict[str, Any], path: Path) -> None:
+    """The full name of the format, and no limits where nothing is compared by them. Raises InvalidInput for
+    an unknown name here: limits that only another format needs would be missed first."""
+    if "numeric_format" not in document:
+        return
+    stated, names = document["numeric_format"], (*OFFERED_FORMATS, *FORMAT_ALIASES)
+    if stated not in names:
+        raise malformed(path, "numeric_format", f"one of {', '.join(names)}", repr(stated))
+    document["numeric_format"] = name = FORMAT_ALIASES.get(stated, stated)
+    if name in PRODUCT_BITS:
+        document.setdefault("limits", {one.name: 0 for one in fields(Limits)})
 
 
 def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmounts:
@@ -210,9 +223,6 @@ def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[PlanRule]:
     yield "model.vocabulary_size", vocabulary, is_byte, f"at most {BYTE_TOKENS}: a token is a byte"
     divides = plan.inner_steps % plan.segment_steps == 0
     yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
-    known = plan.numeric_format in OFFERED_FORMATS
-    names = ", ".join((*OFFERED_FORMATS, *FORMAT_ALIASES))
-    yield "numeric_format", plan.numeric_format, known, f"one of {names}"
     context, length = plan.model.context_tokens, plan.sequence_tokens
     yield "sequence_tokens", length, length <= context, f"at most model.context_tokens, {context}"
     # Each row has one token more than it predicts from, in training and held out.

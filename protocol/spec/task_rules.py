@@ -121,7 +121,7 @@ def _model_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield (
         model.rope_theta > 0 and model.rms_epsilon > 0,
         "model_constants",
-        "above 0",
+        "rope_theta and rms_epsilon above 0",
         (model.rope_theta, model.rms_epsilon),
     )
     count = count_parameters(model)
@@ -133,7 +133,7 @@ def _model_rules(spec: TaskSpec) -> Iterator[Rule]:
 def _optimizer_rules(spec: TaskSpec) -> Iterator[Rule]:
     o = spec.training.optimizer
     # beta = 1 never learns and divides by a bias correction of 0.
-    yield 0 <= o.beta1 < 1 and 0 <= o.beta2 < 1, "betas", "0 <= beta < 1", (o.beta1, o.beta2)
+    yield 0 <= o.beta1 < 1 and 0 <= o.beta2 < 1, "betas", "beta1 and beta2 in [0, 1)", (o.beta1, o.beta2)
     yield o.epsilon >= LEAST_EPSILON, "epsilon", f"at least {LEAST_EPSILON}", o.epsilon
     yield _range("weight_decay", o.weight_decay, 0, 1)
     yield o.clip_norm > 0, "clip_norm", "above 0", o.clip_norm

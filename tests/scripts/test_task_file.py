@@ -63,9 +63,12 @@ def test_an_exact_task_needs_no_limits(tmp_path: Path, example: str, named: str,
     assert not any(vars(plan.limits).values())
 
 
-def test_eight_bits_are_not_offered(tmp_path: Path, example: str) -> None:
-    bare = 'numeric_format = "exact8"\n' + example[: example.index("[limits]")]
-    with pytest.raises(InvalidInput, match="numeric_format"):
+@pytest.mark.parametrize("stated", ['"exact8"', '"Exact"', '"exact16"', '""', "15", '["exact"]'])
+def test_a_format_that_is_not_offered_is_named_before_limits_are_asked_for(
+    tmp_path: Path, example: str, stated: str
+) -> None:
+    bare = f"numeric_format = {stated}\n" + example[: example.index("[limits]")]
+    with pytest.raises(InvalidInput, match="numeric_format: expected one of .*, exact20, exact,"):
         read_task_file(write(tmp_path, bare))
 
 
@@ -128,7 +131,9 @@ def test_eight_bits_are_not_offered(tmp_path: Path, example: str) -> None:
         ("tau_m = 1.9e-4", "tau_m = 1e30", "limits.tau_m"),
         ("vocabulary_size = 256", "vocabulary_size = 300", "model.vocabulary_size"),
         ("vocabulary_size = 256", "vocabulary_size = 100", "above 255, a token of the dataset"),
-        ("[schedule]", "[optimizer]\nbeta1 = 1\n[schedule]", "optimizer"),
+        ("[schedule]", "[optimizer]\nbeta1 = 1\n[schedule]", "optimizer: expected beta1 and beta2"),
+        ("[model]", "[model]\nrms_epsilon = 1e-50", "model: expected rope_theta and rms_epsilon"),
+        ('dataset = "corpus.bin"', "", "dataset: .* the key is missing"),
         ("[schedule]", "[optimizer]\nclip_norm = 0\n[schedule]", "optimizer.clip_norm"),
         ("[economics]", "[[economics]]", "economics"),
         ("owned_percent = 50", "owned_percent = 99", "economics"),
