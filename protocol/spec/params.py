@@ -89,9 +89,9 @@ FORMAT_ALIASES = {"exact": "exact15"}
 FORMAT_NUMBERS = {"float32": 0, "tf32": 1, "bf16": 2, **dict.fromkeys(PRODUCT_BITS, 3)}
 """How `StepFacts` writes the formats. Bits of exact products stand in the program itself."""
 NUMERIC_FORMATS = tuple(FORMAT_NUMBERS)
+"""What a task may take its product sums in."""
 OFFERED_FORMATS = tuple(name for name in NUMERIC_FORMATS if name != "exact8")
 """What a task file may ask for: with 8 bits a small model learned worse (docs/decisions/0038-exact.md)."""
-"""What a task may take its product sums in."""
 DECAY_SHAPES = ("linear",)
 
 TOKEN_WEI = 10**18

@@ -1,6 +1,7 @@
 """The number by which the demo's cheat falls: planted, proven, read from its proof, judged again."""
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 import pytest
@@ -15,9 +16,10 @@ from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import Batch, begin_round, train_segment
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
-from protocol.spec.float32 import bits_to_float
+from protocol.spec.float32 import bits_to_float, float_to_bits
 from protocol.spec.merkle import compute_levels, compute_range_path
 from protocol.spec.program import Operation
+from protocol.spec.referee import Judgement
 from protocol.spec.schedule import compute_learning_rate_sum
 from tests.e2e.demo.__main__ import FAULTS
 from tests.e2e.demo.number import ConvictedNumber, count_siblings, read_number
@@ -94,3 +96,17 @@ def test_siblings_of_a_run_of_leaves(count: int) -> None:
     for first in range(count):
         for last in range(first, count):
             assert count_siblings(count, first, last) == len(compute_range_path(levels, first, last))
+
+
+@pytest.mark.parametrize(
+    ("operation", "written"),
+    [
+        (Operation.SUM, "1 + 2 + 3 + ... (4 terms)"),
+        (Operation.MAXIMUM_OF, "the largest of 1, 2, 3, ... (4 terms)"),
+        (Operation.SCALE_OF, "the scale of 1, 2, 3, ... (4 terms)"),
+    ],
+)
+def test_a_reduction_is_written_as_what_it_is(operation: Operation, written: str) -> None:
+    terms = tuple((float_to_bits(float(n)),) for n in range(1, 5))
+    judgement = Judgement(True, Fraction(0), Fraction(0), None, "")
+    assert ConvictedNumber(1, operation, 0, terms, 0, judgement).formula == written

@@ -3,11 +3,12 @@
 A party stakes nothing before all of that is checked. A party that works without a seat (the submitter, a
 helper) joins the same way and stops before the stake.
 
-The machine check asks whether this machine stays inside the bounds, and whether the deployed referee judges
-as this node does. One step from the task's first state, on its data, is traced and checked. One element of
-each kind of operation is shown to the referee by `eth_call`, as computed and spoiled. Each account draws
-other elements. The check finds a referee of another version, a program understood otherwise, or kernels that
-err. Without it a party would learn of them only in a dispute, at the price of a stake.
+The machine check asks whether this machine stays inside the bounds (in an exact task: whether two kinds of
+kernels give the same bits), and whether the deployed referee judges as this node does. One step from the
+task's first state, on its data, is traced and checked. One element of each kind of operation is shown to the
+referee by `eth_call`, as computed and spoiled. Each account draws other elements. The check finds a referee
+of another version, a program understood otherwise, or kernels that err. Without it a party would learn of
+them only in a dispute, at the price of a stake.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ from protocol.spec.game.refusing import Figures
 from protocol.spec.game.state import GameState, SeatRole
 from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
 from protocol.spec.hashing import hash_words
-from protocol.spec.params import FORMAT_NUMBERS
+from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 TAG_REHEARSAL = "touchstone.rehearsal"
@@ -48,8 +49,9 @@ VERDICTS = {True: "a fault", False: "no fault"}
 
 async def check_machine(party: Party) -> None:
     """Refuse a task that this node could lose its stake on although it is honest. Raises InvalidInput where
-    the referee judges otherwise, EnvironmentFault where this machine leaves the bounds or the chain does not
-    answer. A node that has a seat already says so instead and goes on: silence would cost more."""
+    the referee judges otherwise, EnvironmentFault where this machine leaves the bounds (in an exact task:
+    where two kinds of kernels differ) or the chain does not answer. A node that has a seat already says so
+    instead and goes on: silence would cost more."""
     try:
         await _rehearse(party)
     except (InvalidInput, EnvironmentFault) as reason:
@@ -66,10 +68,18 @@ async def _rehearse(party: Party) -> None:
     found = await asyncio.to_thread(_rehearse_step, task.spec.training, task.corpus, seed)
     for exhibit in found.exhibits:
         await require_verdict(party, facts, found, exhibit)
+    party.say(describe_check(found, task.spec.training.numeric_format))
+
+
+def describe_check(found: Rehearsal, numeric_format: str) -> str:
+    """What a check that found nothing wrong has shown."""
+    held = "all inside the bounds"
+    if numeric_format in PRODUCT_BITS:
+        held = "two kinds of kernels give the same bits"
     kinds = len({exhibit.operation for exhibit in found.exhibits})
-    party.say(
-        f"checked one step: all inside the bounds, and the referee judges {kinds} kinds of operations "
-        f"as this node does ({len(found.exhibits)} verdicts)"
+    return (
+        f"checked one step: {held}, and the referee judges {kinds} kinds of operations as this node does "
+        f"({len(found.exhibits)} verdicts)"
     )
 
 

@@ -42,6 +42,9 @@ SIGNS = {
     Operation.LOGARITHM: "log {}", Operation.SIGMOID: "1 / (1 + exp -{})",
 }  # fmt: skip
 
+LISTED = {Operation.MAXIMUM_OF: "the largest of ", Operation.SCALE_OF: "the scale of "}
+"""What is no sum of its terms."""
+
 
 @dataclass(frozen=True)
 class ConvictedNumber:
@@ -71,10 +74,11 @@ class ConvictedNumber:
         return str(value) if is_integer else show_bits(value)
 
     def _format_reduction(self) -> str:
-        sign = ", " if self.operation is Operation.MAXIMUM_OF else " + "
+        words = LISTED.get(self.operation, "")
+        sign = ", " if words else " + "
         shown = sign.join(" x ".join(map(show_bits, term)) for term in self.terms[:SHOWN_TERMS])
         rest = f"{sign}... ({len(self.terms)} terms)" if len(self.terms) > SHOWN_TERMS else ""
-        return ("the largest of " if self.operation is Operation.MAXIMUM_OF else "") + shown + rest
+        return words + shown + rest
 
     def _format_quantized(self) -> str:
         shown = " + ".join(f"{a} x {b}" for a, b, _, _ in self.terms[:SHOWN_TERMS])

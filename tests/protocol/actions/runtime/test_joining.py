@@ -10,6 +10,7 @@ from node.submit import build_task
 from protocol.actions.runtime import joining
 from protocol.actions.runtime.joining import (
     SeatWish,
+    describe_check,
     read_spec,
     refuse_harmful,
     require_format,
@@ -17,6 +18,7 @@ from protocol.actions.runtime.joining import (
     take_seat,
 )
 from protocol.actions.runtime.party import Party
+from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal
 from protocol.compute.program.task_program import require_step_root
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
@@ -25,6 +27,7 @@ from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
+from protocol.spec.program import Operation
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.actions.merge.stage import get_account, open_stage
@@ -90,6 +93,18 @@ async def test_an_unknown_task_is_named(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         with pytest.raises(InvalidInput, match="unknown task"):
             read_spec(stage.parties[1], b"x" * 32)
+
+
+@pytest.mark.parametrize(
+    ("numeric_format", "held"),
+    [("float32", "all inside the bounds"), ("exact15", "two kinds of kernels give the same bits")],
+)
+def test_the_check_says_what_it_compared(numeric_format: str, held: str) -> None:
+    """An exact task has no bounds."""
+    unread: Any = None
+    shown = [Exhibit(Operation.ADD, b"", unread, is_fault) for is_fault in (False, True)]
+    said = describe_check(Rehearsal(unread, tuple(shown)), numeric_format)
+    assert said.startswith(f"checked one step: {held}, ") and "1 kinds" in said and "(2 verdicts)" in said
 
 
 async def test_a_task_that_takes_no_seat_costs_nothing(
