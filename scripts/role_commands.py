@@ -155,6 +155,15 @@ def tell_solver(terms: GameTerms, count: int, dataset_bytes: int) -> Iterator[st
         )
 
 
+def tell_format(terms: GameTerms) -> Iterator[str]:
+    """What a member of an exact task has to know before it stakes."""
+    if terms.is_exact:
+        yield (
+            "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
+            "new: lock only what you can lose"
+        )
+
+
 async def agree_on_seat(
     chain: GameChain,
     game: LoggedGame,
@@ -184,7 +193,8 @@ async def agree_on_seat(
         f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
         "leave`) or the task is over, and for some time after; a fault that is proven costs all of it"
     )
-    require_agreement(console, [line, *_tell_company(game)], "Lock it?", offer.is_agreed)
+    lines = [line, *tell_format(game.terms), *_tell_company(game)]
+    require_agreement(console, lines, "Lock it?", offer.is_agreed)
     return SeatWish(offer.role, stake_wei, figures)
 
 

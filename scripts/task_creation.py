@@ -74,7 +74,7 @@ def _tell_price(
 ) -> None:
     count = terms.parameter_count
     disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, dataset_bytes)
-    console.say(f"{count:,} parameters, {terms.rounds} rounds")
+    console.say(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
     console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
     console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
 

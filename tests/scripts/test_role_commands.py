@@ -23,7 +23,7 @@ from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
 from scripts.example import TASK_FILE
-from scripts.role_commands import ROLES, Offer, refuse_seat, tell_solver
+from scripts.role_commands import ROLES, Offer, refuse_seat, tell_format, tell_solver
 from scripts.task_file import compute_disk_bytes
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
@@ -141,6 +141,13 @@ def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
     assert (
         warning.startswith("WARNING") and "179 blocks (respond)" in warning and "180 (train_min)" in warning
     )
+
+
+def test_who_stakes_on_an_exact_task_is_told_so() -> None:
+    terms = make_terms()
+    assert not list(tell_format(terms))
+    (said,) = tell_format(replace(terms, is_exact=True))
+    assert said.startswith("an exact task: ") and "lock only what you can lose" in said
 
 
 def test_a_solver_is_told_the_same_figure_of_disk_as_the_submitter() -> None:

@@ -90,6 +90,7 @@ async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
     coin, build, post, play = creation.steps
     assert coin == ("coin",) and build[1:] == post[1:] and build[1] == make_dataset() and len(build[2]) == 32
     assert play == ("play", TASK)
+    assert "rounds, computed in float32" in terminal.said
     price, question = (terminal.said.index(text) for text in ("it costs at most", "Post it?"))
     assert price < question < terminal.said.index(f"posted 0x{TASK.hex()}")
     assert terminal.said.rstrip().endswith("touchstone withdraw")
