@@ -168,7 +168,7 @@ def _trace(built: BuiltProgram, inputs: Sequence[Tensor], runs: set[Run], numeri
     weights, first, second, tokens, labels, scalars = inputs
     for number in interpreter.iterate((weights, first, second), tokens, labels, scalars):
         for fault in check(number, interpreter.tensors):
-            raise _refuse(fault)
+            raise _refuse_bits(fault) if is_exact else _refuse(fault)
         for buffer in keeper.wanted.keys() & written.get(number, ()):
             keeper.keep(buffer, interpreter.tensors[buffer])
     return Excerpt(program, compute_levels(keeper.roots), inputs.__getitem__, keeper.opened)
@@ -244,6 +244,18 @@ def _refuse(fault: Fault) -> EnvironmentFault:
     )
 
 
+def _refuse_bits(fault: Fault) -> EnvironmentFault:
+    """The same of an exact program, which has no bounds."""
+    return EnvironmentFault(
+        what="this machine does not compute the bits of an exact task, and could be convicted for it",
+        expected="the same bits from two kinds of kernels, those of the referee",
+        actual=f"element {fault.element} has others",
+        where=f"node {fault.node} ({fault.operation.name})",
+        remedy="Do not stake from this machine; use another one, or another build of torch.",
+        retryable=False,
+    )
+
+
 # --- Exhibits -----------------------------------------------------------------------------------------------
 def _exhibit(excerpt: Excerpt, sample: Sample, numeric_format: str) -> Iterator[Exhibit]:
     """Two of the first candidate that can be judged. Raises InvalidInput where none can: a step that begins
@@ -280,7 +292,8 @@ def _find_wrong(excerpt: Excerpt, number: int, element: int, numeric_format: str
 
     honest = judge(values[output[:2]])
     if honest.is_fault:
-        raise _refuse(Fault(number, node.operation, element, _measure(honest)))
+        fault = Fault(number, node.operation, element, _measure(honest))
+        raise _refuse_bits(fault) if numeric_format in PRODUCT_BITS else _refuse(fault)
     if numeric_format in PRODUCT_BITS:
         return values[output[:2]] ^ 1
     wrong = _choose_wrong(honest)

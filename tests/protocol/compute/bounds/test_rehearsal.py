@@ -161,5 +161,6 @@ def test_rehearse_refuses_exact_kernels_that_err_in_one_element(
                 yield done
 
     monkeypatch.setattr(rehearsal, "Interpreter", Erring)
-    with pytest.raises(EnvironmentFault, match=rf"could be convicted.* node {number} \({operation.name}\)"):
+    place = rf"node {number} \({operation.name}\)"
+    with pytest.raises(EnvironmentFault, match=f"bits of an exact task, and could be convicted.* {place}"):
         rehearse(state, spec, batch, SEED)
