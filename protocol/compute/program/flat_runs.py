@@ -1,6 +1,6 @@
 """The optimizer's passes: runs of elementwise nodes over the same elements, which can go tile by tile."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from protocol.compute.program.tensor_allocator import compute_lifetimes
@@ -15,13 +15,11 @@ than its pass."""
 class FlatRun:
     """Consecutive elementwise nodes over the same flat elements.
 
-    hidden: tensors that only they touch; renamed: tensors that a FINITE_SELECT hands on, by the one that it
-    writes: they are computed there at once."""
+    hidden: tensors that only they touch."""
 
     nodes: tuple[Node, ...]
     size: int
     hidden: frozenset[int]
-    renamed: Mapping[int, int]
 
 
 def find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
@@ -40,15 +38,7 @@ def find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
                 for buffer, life in lifetimes.items()
                 if number <= life.first and life.last < stop and program.buffers[buffer].size == size
             )
-            renamed = {
-                buffer: select.output.buffer
-                for place, select in enumerate(nodes, number)
-                if select.operation is Operation.FINITE_SELECT
-                and (buffer := select.operands[1].buffer) in hidden
-                and lifetimes[buffer].last == place
-                and not any(select.operands[0].strides)
-            }
-            yield number, FlatRun(nodes, size, hidden - renamed.keys(), renamed)
+            yield number, FlatRun(nodes, size, hidden)
         number = max(stop, number + 1)
 
 

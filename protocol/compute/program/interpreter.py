@@ -20,7 +20,8 @@ from protocol.compute.program.contiguous import MakeView, fold, look, sort_loops
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.flat_runs import TILE_ELEMENTS, FlatRun, find_flat_runs
-from protocol.compute.program.kernels import Kernel, make_fallback, make_kernel
+from protocol.compute.program.fused_update import make_update, match_update
+from protocol.compute.program.kernels import Kernel, make_kernel
 from protocol.compute.program.tensor_allocator import (
     Lifetime,
     allocate,
@@ -53,6 +54,8 @@ _WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_
 Keep = Callable[[int, Tensor], None]
 """(buffer, its flat values), when all of it has been computed. The memory is used again: copy what is
 kept."""
+Vectors = tuple[Tensor, Tensor, Tensor]
+"""W, m and v, flat float32."""
 EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
 OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 
@@ -126,7 +129,7 @@ class Interpreter:
                 self._storages[number] = torch.zeros(buffer.size, dtype=dtype, device=self._device)
             elif number in lifetimes and number not in self._external:
                 internal.append(number)
-        hidden = {b for run in self._flat_runs.values() for b in (*run.hidden, *run.renamed)}
+        hidden = {buffer for run in self._flat_runs.values() for buffer in run.hidden}
         internal = [number for number in internal if number not in hidden]
         if self._keeps_all:
             offsets, total = lay_out_apart(self.program, internal)
@@ -187,7 +190,7 @@ class Interpreter:
                 ]
                 number += 1
             else:
-                self._kernels += [(number, kernel) for kernel in self._make_tiles(run)]
+                self._kernels += [(number, kernel) for kernel in self._make_run(run)]
                 number += len(run.nodes)
 
     def _show(self, buffer: int) -> Tensor:
@@ -207,41 +210,44 @@ class Interpreter:
             return iter((node,))
         return _cut_long(node)
 
+    def _make_run(self, run: FlatRun) -> Iterator[Kernel]:
+        is_fused = self._device.type == "cpu" and not self._by_tensors
+        update = match_update(run) if is_fused else None
+        if update is not None:
+            return iter((make_update(run, update, self._view),))
+        return self._make_tiles(run)
+
     def _make_tiles(self, run: FlatRun) -> Iterator[Kernel]:
         offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
         scratch = torch.empty(total, device=self._device)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
             """The tensor of an access; those of hidden buffers lie in the scratch memory."""
-            if access.buffer in run.renamed:
-                access = replace(access, buffer=run.renamed[access.buffer])
-            elif access.buffer in offsets:
+            if access.buffer in offsets:
                 return scratch[offsets[access.buffer] :][: sizes[0]]
             return self._view(access, sizes, strides)
 
         for start in range(0, run.size, TILE_ELEMENTS):
             length = min(TILE_ELEMENTS, run.size - start)
             for node in run.nodes:
-                is_there = (
-                    node.operation is Operation.FINITE_SELECT and node.operands[1].buffer in run.renamed
-                )
-                make = make_fallback if is_there else self._maker
-                yield make(_cut(node, start, length), view)
+                yield self._maker(_cut(node, start, length), view)
 
     # --- Running --------------------------------------------------------------------------------------------
     def run(
         self,
-        vectors: tuple[Tensor, Tensor, Tensor],
+        vectors: Vectors,
         tokens_BT: Tensor,
         labels_BT: Tensor,
         scalars: Tensor,
         keep: Keep | None = None,
+        into: Vectors | None = None,
     ) -> StepResult:
-        """One step: new W, m, v (fresh tensors) and the loss. `vectors` are W, m, v, flat float32; tokens and
-        labels int64 of the program's batch; scalars float32 [3]. Raises InvalidInput where a shape or an
-        index does not fit."""
+        """One step: new W, m, v and the loss. `vectors` are W, m, v, flat float32; tokens and labels int64 of
+        the program's batch; scalars float32 [3]. into: memory for the new W, m, v, as the last run gave it
+        out, which nobody reads any more and `vectors` do not lie in; else they are fresh tensors. Raises
+        InvalidInput where a shape or an index does not fit."""
         if keep is None:
-            self._load(vectors, tokens_BT, labels_BT, scalars)
+            self._load(vectors, tokens_BT, labels_BT, scalars, into)
             for _, kernel in self._kernels:
                 kernel()
                 relax()
@@ -253,7 +259,7 @@ class Interpreter:
         return self._read_results()
 
     def iterate(
-        self, vectors: tuple[Tensor, Tensor, Tensor], tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor
+        self, vectors: Vectors, tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor
     ) -> Iterator[int]:
         """Run a step node by node: yields the number of each node when it has been computed. Until it goes
         on, `tensors` holds everything that this node read and wrote. Only for traces."""
@@ -279,8 +285,11 @@ class Interpreter:
         return StepResult(weights, first, second, loss)
 
     def _load(
-        self, vectors: tuple[Tensor, Tensor, Tensor], tokens: Tensor, labels: Tensor, scalars: Tensor
+        self, vectors: Vectors, tokens: Tensor, labels: Tensor, scalars: Tensor, into: Vectors | None = None
     ) -> None:
+        outputs = self.program.outputs
+        results = (outputs.weights, outputs.first_moment, outputs.second_moment)
+        room = dict(zip(results, into, strict=True)) if into else {}
         given = {
             Role.WEIGHTS: vectors[0], Role.FIRST_MOMENT: vectors[1], Role.SECOND_MOMENT: vectors[2],
             Role.TOKENS: tokens, Role.LABELS: labels, Role.SCALARS: scalars,
@@ -295,7 +304,9 @@ class Interpreter:
                 else:
                     self._storages[number].copy_(tensor)
             elif number in self._external:
-                bound[number] = allocate(buffer.size, device=self._device)
+                if number not in room:
+                    room[number] = allocate(buffer.size, device=self._device)
+                bound[number] = room[number]
         self._bind(bound)
         if not self._kernels:
             self._prepare()

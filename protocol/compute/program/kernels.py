@@ -121,19 +121,6 @@ def _make_finite_select(views: NodeViews) -> Kernel:
     return lambda: out.copy_(yes if isfinite(condition.as_strided((), ()).item()) else no)
 
 
-def make_fallback(node: Node, view: MakeView) -> Kernel:
-    """For a FINITE_SELECT by one number whose output holds the second operand already."""
-    views = NodeViews(node, view)
-    condition, no, out = views.operand(0), views.operand(2), views.output
-
-    def run() -> None:
-        """Compute the node once."""
-        if not isfinite(condition.as_strided((), ()).item()):
-            out.copy_(no)
-
-    return run
-
-
 def _make_copy(views: NodeViews) -> Kernel:
     a, out = views.operand(0), views.output
     if out.device.type == "cpu" and out.dim() and a.stride(-1) > 1:

@@ -101,14 +101,19 @@ def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None
 
 
 def advance(
-    state: TrainingState, batch: Batch, spec: TrainingSpec, device: str = "cpu"
+    state: TrainingState,
+    batch: Batch,
+    spec: TrainingSpec,
+    device: str = "cpu",
+    spare: TrainingState | None = None,
 ) -> tuple[TrainingState, float]:
     """One step of the task from `state`: the next state, which lies on the device, and the loss before the
-    step (nats). Counters go up by one whether or not the gradient was finite."""
+    step (nats). Counters go up by one whether or not the gradient was finite. spare: a state that an earlier
+    step gave and that nobody reads any more; its memory is written again."""
     require_state(state, spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     with _borrow_interpreter((describe_program(spec), spec.numeric_format, device)) as interpreter:
-        result = interpreter.run(state.vectors, *batch, scalars)
+        result = interpreter.run(state.vectors, *batch, scalars, into=spare and spare.vectors)
     stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return stepped, float(result.loss)
 
@@ -133,21 +138,6 @@ def _borrow_interpreter(place: _Place) -> Iterator[Interpreter]:
     idle.append(interpreter)  # after a failed run it is dropped
 
 
-def iterate_steps(
-    state: TrainingState,
-    spec: TrainingSpec,
-    get_batch: GetBatch,
-    inner_step: int,
-    steps: int,
-    device: str = "cpu",
-) -> Iterator[tuple[TrainingState, float]]:
-    """Yields (state, loss) after each of `steps` steps; `inner_step` is the first one's number in the
-    round."""
-    for step in range(inner_step, inner_step + steps):
-        state, loss = advance(state, get_batch(step), spec, device)
-        yield state, loss
-
-
 def train_segment(
     state: TrainingState,
     spec: TrainingSpec,
@@ -157,10 +147,12 @@ def train_segment(
     device: str = "cpu",
 ) -> tuple[TrainingState, list[float]]:
     """The state after `steps` steps and each step's loss. The solver's training and the auditor's replay
-    alike."""
+    alike. Two states' memory is used by turns: new pages for each step would cost as much as the update."""
     losses: list[float] = []
-    for stepped, loss in iterate_steps(state, spec, get_batch, inner_step, steps, device):
-        state = stepped
+    given, spare = state, None
+    for step in range(inner_step, inner_step + steps):
+        stepped, loss = advance(state, get_batch(step), spec, device, spare)
+        spare, state = None if state is given else state, stepped
         losses.append(loss)
     return state, losses
 

@@ -23,7 +23,7 @@ from lab.benchmarks.replays.machines import (
 from lab.benchmarks.replays.pairs import PHASES, Track, bend_batches, open_track
 from protocol.compute.audit.compare import Verdict
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.step import Batch, TrainingState, iterate_steps
+from protocol.compute.program.step import Batch, TrainingState, train_segment
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import Limits
 from scripts.calibrate_commands import Segment, Workplace
@@ -70,7 +70,7 @@ class Liar:
         yield state
         for step in range(segment.steps):
             place = segment.inner_step + step
-            ((state, _),) = iterate_steps(state, workplace.training, batches, place, 1)
+            state, _ = train_segment(state, workplace.training, batches, place, 1)
             if step == FALSE_STEP:
                 state = replace(state, weights=1.01 * state.weights)
             yield state

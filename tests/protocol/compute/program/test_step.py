@@ -18,7 +18,6 @@ from protocol.compute.program.step import (
     advance,
     begin_round,
     compute_scalars,
-    iterate_steps,
     train_segment,
 )
 from protocol.spec.containers import TrainingSpec
@@ -69,10 +68,18 @@ def test_segments_of_a_round_join(state: TrainingState, corpus: Corpus, spec: Tr
     assert state_header(rest) == state_header(whole) and whole.local_step == whole.global_step == 6
 
 
-def test_iterate_steps_yields_every_state(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> None:
-    steps = list(iterate_steps(state, spec, lambda i: batch_of(corpus, spec, i), 0, 3))
-    assert [s.local_step for s, _ in steps] == [1, 2, 3]
-    assert state_header(steps[1][0]) == state_header(train(state, corpus, spec, 2))
+def test_memory_of_a_spare_state_is_written_again(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec
+) -> None:
+    """And nothing else: the state that it starts from and the one that was given stay."""
+    first, _ = advance(state, batch_of(corpus, spec, 0), spec)
+    second, _ = advance(first, batch_of(corpus, spec, 1), spec)
+    fresh, _ = advance(second, batch_of(corpus, spec, 2), spec)
+    before = [state_header(one) for one in (state, second)]
+    third, _ = advance(second, batch_of(corpus, spec, 2), spec, spare=first)
+    assert third.weights.data_ptr() == first.weights.data_ptr()
+    assert state_header(third) == state_header(fresh) == state_header(train(state, corpus, spec, 3))
+    assert [state_header(one) for one in (state, second)] == before
 
 
 def test_inputs_are_not_written_to(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> None:

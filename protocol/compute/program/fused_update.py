@@ -1,0 +1,124 @@
+"""The optimizer's update as compiled loops: eighteen nodes in one pass over memory.
+
+As passes of their own these nodes read and write every parameter some forty times. Numba compiles IEEE
+operations one by one, without contracting them, so the bits are those of separate passes. A run of nodes is
+recognised by its operations and by what each hands to the next; any other run goes node by node.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from protocol.compute.program.contiguous import MakeView
+from protocol.compute.program.exact_loops import Floats, compile_loop
+from protocol.compute.program.flat_runs import FlatRun
+from protocol.compute.program.kernels import Kernel
+from protocol.compute.program.tensor_allocator import relax
+from protocol.spec.program import Access, Operation
+
+PIECE_ELEMENTS = 1 << 15
+"""Elements that go through all loops before the next: what the loops hand on stays in the cache."""
+
+_TENSORS = ("w", "m", "v", "g", "new_w", "new_m", "new_v")
+_NUMBERS = (
+    "beta1", "first_scale", "beta2", "second_scale", "least_m", "least_v", "epsilon", "decay", "rate", "norm",
+)  # fmt: skip
+_UPDATE = (
+    (Operation.MULTIPLY, ("kept_m", "m", "beta1")),
+    (Operation.MULTIPLY, ("share_m", "g", "first_scale")),
+    (Operation.ADD, ("sum_m", "kept_m", "share_m")),
+    (Operation.MULTIPLY, ("kept_v", "v", "beta2")),
+    (Operation.MULTIPLY, ("square", "g", "g")),
+    (Operation.MULTIPLY, ("share_v", "square", "second_scale")),
+    (Operation.ADD, ("sum_v", "kept_v", "share_v")),
+    (Operation.FLUSH, ("first", "sum_m", "least_m")),
+    (Operation.FLUSH, ("second", "sum_v", "least_v")),
+    (Operation.SQUARE_ROOT, ("root", "second")),
+    (Operation.ADD, ("divisor", "root", "epsilon")),
+    (Operation.DIVIDE, ("direction", "first", "divisor")),
+    (Operation.MULTIPLY, ("kept_w", "w", "decay")),
+    (Operation.MULTIPLY, ("move", "direction", "rate")),
+    (Operation.SUBTRACT, ("stepped", "kept_w", "move")),
+    (Operation.FINITE_SELECT, ("new_w", "norm", "stepped", "w")),
+    (Operation.FINITE_SELECT, ("new_m", "norm", "first", "m")),
+    (Operation.FINITE_SELECT, ("new_v", "norm", "second", "v")),
+)
+"""`reference_step.update`: operation, output, operands."""
+
+
+def match_update(run: FlatRun) -> Mapping[str, Access] | None:
+    """What is what in a run that is the optimizer's update; None for any other run."""
+    if len(run.nodes) != len(_UPDATE):
+        return None
+    found: dict[str, Access] = {}
+    for node, (operation, names) in zip(run.nodes, _UPDATE, strict=True):
+        accesses = (node.output, *node.operands)
+        if node.operation is not operation or len(accesses) != len(names):
+            return None
+        if any(
+            found.setdefault(name, access) != access for name, access in zip(names, accesses, strict=True)
+        ):
+            return None
+    inner = found.keys() - {*_TENSORS, *_NUMBERS}
+    is_it = (
+        all(found[name].strides == (0,) for name in _NUMBERS)
+        and all(found[name].strides == (1,) for name in (*_TENSORS, *inner))
+        and all(found[name].buffer in run.hidden for name in inner)
+    )
+    return found if is_it else None
+
+
+def make_update(run: FlatRun, found: Mapping[str, Access], view: MakeView) -> Kernel:
+    """The kernel of an update on the CPU, on views of the buffers as they are now."""
+    numbers = [view(found[name], (1,), (1,)) for name in _NUMBERS]
+    tensors = [view(found[name], (run.size,), (1,)) for name in _TENSORS]
+
+    def compute() -> None:
+        """Compute the nodes once, piece by piece."""
+        shared, whole = torch.cat(numbers).numpy(), [tensor.numpy() for tensor in tensors]
+        for start in range(0, run.size, PIECE_ELEMENTS):
+            _update([array[start : start + PIECE_ELEMENTS] for array in whole], shared)
+            relax()
+
+    return compute
+
+
+def _update(piece: list[Floats], numbers: Floats) -> None:
+    w, m, v, g, new_w, new_m, new_v = piece
+    beta1, first_scale, beta2, second_scale, least_m, least_v, epsilon, decay, rate, norm = numbers
+    if not np.isfinite(norm):
+        new_w[:], new_m[:], new_v[:] = w, m, v
+        return
+    _update_first(m, g, beta1, first_scale, least_m, new_m)
+    _update_second(v, g, beta2, second_scale, least_v, new_v)
+    _move(w, new_m, new_v, decay, epsilon, rate, new_w)
+
+
+# Three loops, each called from here: a compiler that sees all of them at once gives up to compute several
+# elements at a time, for it cannot know that seven tensors lie apart.
+@compile_loop
+def _update_first(
+    m: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32, out: Floats
+) -> None:
+    for i in range(len(m)):
+        moment = m[i] * beta + g[i] * scale
+        out[i] = np.float32(0) if abs(moment) < least else moment
+
+
+@compile_loop
+def _update_second(
+    v: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32, out: Floats
+) -> None:
+    for i in range(len(v)):
+        moment = v[i] * beta + g[i] * g[i] * scale
+        out[i] = np.float32(0) if abs(moment) < least else moment
+
+
+@compile_loop
+def _move(
+    w: Floats, first: Floats, second: Floats, decay: np.float32, epsilon: np.float32, rate: np.float32,
+    out: Floats,
+) -> None:  # fmt: skip
+    for i in range(len(w)):
+        out[i] = w[i] * decay - first[i] / (np.sqrt(second[i]) + epsilon) * rate

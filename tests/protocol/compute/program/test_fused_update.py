@@ -1,0 +1,82 @@
+"""The optimizer's update in compiled loops: found in every format, with the bits of separate passes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from protocol.compute.program import interpreter as running
+from protocol.compute.program.flat_runs import FlatRun, find_flat_runs
+from protocol.compute.program.fused_update import PIECE_ELEMENTS, match_update
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.task_program import ProgramConfig, build_program
+from protocol.spec.containers import ModelConfig, OptimizerConfig
+from protocol.spec.params import PRODUCT_BITS
+from protocol.spec.program import Operation
+from tests.protocol.compute.program.test_interpreter import make_inputs
+
+MODEL = ModelConfig(256, 64, 192, 1, 4, 4, 16)
+FORMATS = ("float32", "exact15")
+
+
+def configure(numeric_format: str) -> ProgramConfig:
+    return ProgramConfig(MODEL, OptimizerConfig(), 2, 16, 512, PRODUCT_BITS.get(numeric_format, 0))
+
+
+def find_update() -> FlatRun:
+    program = build_program(configure("float32")).program
+    (update,) = [run for _, run in find_flat_runs(program) if match_update(run)]
+    return update
+
+
+def run_step(numeric_format: str, rate: float) -> tuple[Tensor, ...]:
+    config = configure(numeric_format)
+    built = build_program(config)
+    vectors, tokens, labels, _ = make_inputs(config)
+    scalars = torch.tensor([rate, 0.1, 0.05])
+    interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format)
+    return interpreter.run(vectors, tokens, labels, scalars)
+
+
+@pytest.mark.parametrize("numeric_format", FORMATS)
+def test_every_program_has_one_update(numeric_format: str) -> None:
+    program = build_program(configure(numeric_format)).program
+    matched = [run for _, run in find_flat_runs(program) if match_update(run)]
+    assert len(matched) == 1 and matched[0].size > 3 * PIECE_ELEMENTS // 2
+
+
+@pytest.mark.parametrize("numeric_format", FORMATS)
+@pytest.mark.parametrize("rate", [1e-3, 0.5])
+def test_its_bits_are_those_of_separate_passes(
+    monkeypatch: pytest.MonkeyPatch, numeric_format: str, rate: float
+) -> None:
+    fused = run_step(numeric_format, rate)
+    monkeypatch.setattr(running, "match_update", lambda run: None)
+    apart = run_step(numeric_format, rate)
+    assert all(torch.equal(a, b) for a, b in zip(fused, apart, strict=True))
+
+
+@pytest.mark.parametrize("place", range(18))
+def test_another_run_is_no_update(place: int) -> None:
+    """Another operation, a number for a tensor or a tensor for a number, one operand more."""
+    run = find_update()
+    node = run.nodes[place]
+    other = Operation.MAXIMUM if node.operation is not Operation.FINITE_SELECT else Operation.FLUSH
+    first = node.operands[-1]
+    strange = replace(first, strides=(1 - first.strides[0],))
+    for changed in (
+        replace(node, operation=other),
+        replace(node, operands=(*node.operands[:-1], strange)),
+        replace(node, operands=(*node.operands, first)),
+        replace(node, output=replace(node.output, strides=(0,))),
+    ):
+        nodes = (*run.nodes[:place], changed, *run.nodes[place + 1 :])
+        assert match_update(replace(run, nodes=nodes)) is None
+
+
+def test_a_run_of_another_length_or_with_a_seen_inner_tensor_is_no_update() -> None:
+    run = find_update()
+    assert match_update(replace(run, nodes=run.nodes[:-1])) is None
+    for buffer in run.hidden:
+        assert match_update(replace(run, hidden=run.hidden - {buffer})) is None
