@@ -17,7 +17,6 @@ from protocol.actions.dispute.segments import (
     compute_state,
     find_replay,
     get_batches,
-    require_claimed_end,
     restore_own_start,
 )
 from protocol.actions.dispute.step_serving import show_steps, show_trace
@@ -57,11 +56,12 @@ async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[by
 
 async def _post_vote_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
     """The start's opening is the one that the solver has shown before this node sealed, the end's the one
-    that it has shown for the seal."""
+    that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and takes
+    whatever stands there."""
     ref, replay = dispute.statement, find_replay(party, dispute.statement)
     require_end(replay.own_end, roots[-1])
-    solver, end = find_solver(get_now(party), ref.round, ref.slot), require_claimed_end(replay)
-    ends = (solver, replay.start, end, replay.seal_salt)
+    solver = find_solver(get_now(party), ref.round, ref.slot)
+    ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
     await party.chain.disputes.post_vote_roots(party.task.task, dispute.name, roots, *ends)
 
 

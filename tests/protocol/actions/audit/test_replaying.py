@@ -123,6 +123,8 @@ async def test_a_wrong_start_is_rejected_on_a_replay_that_was_done(tmp_path: Pat
     require_true(stage, vote, auditor)
     made = auditor.room.book.seals[stage.get_drawn().place]
     assert made.own_end == stage.claim.headers[vote.segment + 1]
+    [replay] = auditor.audits.list_replays(0)
+    assert replay.claimed_end is None, "the ends were not compared: no suspicion follows, but an answer may"
 
 
 async def test_a_start_with_step_numbers_of_another_place_is_unserved(tmp_path: Path) -> None:

@@ -88,6 +88,20 @@ async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(
         assert words[3:] == (party.account, *opened, SALT)
 
 
+async def test_a_vote_that_says_nothing_of_the_end_is_answered_too(tmp_path: Path) -> None:
+    """Of a REJECT_START the audit room tells no claimed end. Its replay can be disputed all the same, and the
+    contract opens no end for it: silence would cost the stake."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = dispute_vote(stage, party)
+        audits: Any = party.task.audits
+        audits.replays = (replace(audits.replays[0], claimed_end=None),)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        start = open_boundary(party, 0, SEGMENT)
+        assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(party, stage.get_slot(1)))
+        assert words[3:] == (party.account, start, start, SALT)
+
+
 async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_path: Path) -> None:
     """The contract refuses them. While the clock runs the operator can bring the right versions back."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
