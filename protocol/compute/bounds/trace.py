@@ -109,8 +109,9 @@ def build_buffer_tree(program: Program, get: Provider, number: int) -> ByteTree:
 
 
 def _take_low_halves(indices: Tensor) -> Tensor:
-    """int64 as uint32, under the name of int32; memory is little-endian."""
-    return indices.view(torch.int32)[::2].contiguous()
+    """int64 as uint32, under the name of int32; memory is little-endian. A copy always: one element of two
+    counts as contiguous, with a stride that is not."""
+    return indices.view(torch.int32)[::2].clone(memory_format=torch.contiguous_format)
 
 
 Show = Callable[[int, memoryview, Levels], None]

@@ -190,7 +190,7 @@ def _make_sum(views: NodeViews) -> Kernel:
         """Compute the node once."""
         largest = _find_largest(a, dimensions)
         unit = _find_unit(largest)
-        spread = unit.view(*unit.shape, *(1,) * len(dimensions))
+        spread = unit.view((*unit.shape, *(1,) * len(dimensions)))
         terms = torch.round(a.double() / spread)
         total = terms.sum(dimensions) if dimensions else terms
         out.copy_(_finish_sum(total, unit, largest))

@@ -164,3 +164,9 @@ def test_rehearse_refuses_exact_kernels_that_err_in_one_element(
     place = rf"node {number} \({operation.name}\)"
     with pytest.raises(EnvironmentFault, match=f"bits of an exact task, and could be convicted.* {place}"):
         rehearse(state, spec, batch, SEED)
+
+
+def test_a_step_of_a_single_token_is_rehearsed(state: TrainingState, corpus: Corpus) -> None:
+    """Its loss is a sum of one term, over no loops at all."""
+    spec = build_tiny_training(numeric_format="exact15", sequences_per_step=1, sequence_tokens=1)
+    assert rehearse(state, spec, get_batch(corpus, spec, SEED, 0, 0), SEED).exhibits
