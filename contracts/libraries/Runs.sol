@@ -3,7 +3,6 @@ pragma solidity ^0.8.28;
 
 import {Float32} from "./Float32.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
-import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @notice Operands of one sum: element i is number first + i of little-endian `data`, or number `first` always. Elements are float32, or signed
 /// integers of one, two or four bytes where quantized values are read.
@@ -151,27 +150,29 @@ library Runs {
         largest = largestLane(most);
     }
 
-    /// @dev Appends the elements from `i` on whose lanes have their highest bit set.
+    /// @dev Appends the elements from `i` on whose lanes have their highest bit set, as they lie in memory.
     function _pickMarked(bytes memory picked, uint256 count, Run memory values, uint256 i, uint256 marks)
         private
         pure
         returns (uint256)
     {
+        (uint256 from, uint256 step) = (_placeOf(values, ELEMENT_BYTES), values.repeats ? 0 : ELEMENT_BYTES);
         unchecked {
-            for (; marks != 0; ++count) {
-                uint256 lead = LibBit.clz(marks); // 32 a lane
-                Float32.store(picked, count, _at(values, i + lead / 32));
-                marks ^= 1 << (255 - lead);
+            from += i * step;
+        }
+        assembly ("memory-safe") {
+            let start := add(picked, 32)
+            let to := add(start, shl(2, count))
+            for {} marks { marks := shl(32, marks) } {
+                if slt(marks, 0) {
+                    mcopy(to, from, 4)
+                    to := add(to, 4)
+                }
+                from := add(from, step)
             }
+            count := shr(2, sub(to, start))
         }
         return count;
-    }
-
-    /// @dev Element i, without a look at where the data end.
-    function _at(Run memory run, uint256 i) private pure returns (uint32) {
-        unchecked {
-            return Float32.load(run.data, run.repeats ? run.first : run.first + i);
-        }
     }
 
     /// @notice The highest rank among the first `terms` elements. Ranks order as numbers do, infinities too, or the other way round where `isReversed`;
