@@ -296,6 +296,24 @@ contract DisputeOpeningTest is DisputeWorld {
         _postAs(id, auditor, roots, solver, boundaryProof(ofSegment), seal);
     }
 
+    /// @dev Other words say nothing of the ends: none is opened for them, in no format. So an auditor that said REJECT_START, and compared none, can answer.
+    function test_postVoteRoots_wordWithoutEnd_needsNone() public {
+        for (uint256 i = 0; i < 2; ++i) {
+            GameTerms memory wanted = soundTerms();
+            if (i == 1) wanted.format = EXACT_FORMAT;
+            _replay(wanted);
+            _takeVote(REJECT_START);
+            bytes32 seal = sealSalt(0, ofSlot, 0, 0);
+            (bytes32[] memory roots, BoundaryProof memory start) = (stepRoots(), boundaryProof(ofSegment));
+            ofVote.seal = Statements.sealOf(ofVote, _claimant(), roots[5], seal);
+            bytes32 id = _open();
+            address solver = accountOf(ofSeat);
+            _as(_claimant());
+            game.postVoteRoots(task, id, roots, solver, start, start, seal);
+            _requireStage(id, IDisputes.Stage.NAME);
+        }
+    }
+
     // The place of a start ---------------------------------------------------------------------------------------
     /// @dev Its own start has a step number that the chain does not give: the solver can post nothing, and is convicted as silent.
     function test_postClaimRoots_wrongGlobalStep_convicts() public {
