@@ -62,8 +62,16 @@ class Setting:
         return build_program(ProgramConfig(self.model, OptimizerConfig(), *shape))
 
     def run(self, interpreter: Interpreter) -> Callable[[], object]:
-        """One step, always from the same state."""
-        return lambda: interpreter.run(self.vectors, *self.batch, SCALARS)
+        """A step of a segment: from the state of the last one, in its memory."""
+        state = [tuple(vector.clone() for vector in self.vectors)]
+
+        def step() -> None:
+            """Run the program once."""
+            weights, first, second = state.pop()
+            result = interpreter.run((weights, first, second), *self.batch, SCALARS, overwrites=True)
+            state.append(result[:3])
+
+        return step
 
 
 def make_setting(model: ModelConfig, sequences: int = SEQUENCES, tokens: int = TOKENS) -> Setting:

@@ -15,12 +15,13 @@ from protocol.compute.program.exact_loops import Floats, compile_loop
 from protocol.compute.program.flat_runs import FlatRun
 from protocol.compute.program.kernels import Kernel
 from protocol.compute.program.tensor_allocator import relax
-from protocol.spec.program import Access, Operation
+from protocol.spec.program import Access, Operation, Program
 
 PIECE_ELEMENTS = 1 << 15
 """Elements that go through all loops before the next: what the loops hand on stays in the cache."""
 
-_TENSORS = ("w", "m", "v", "g", "new_w", "new_m", "new_v")
+_OLD, _NEW = ("w", "m", "v"), ("new_w", "new_m", "new_v")
+_TENSORS = (*_OLD, "g", *_NEW)
 _NUMBERS = (
     "beta1", "first_scale", "beta2", "second_scale", "least_m", "least_v", "epsilon", "decay", "rate", "norm",
 )  # fmt: skip
@@ -69,56 +70,70 @@ def match_update(run: FlatRun) -> Mapping[str, Access] | None:
     return found if is_it else None
 
 
+def find_successors(
+    program: Program, first: int, run: FlatRun, found: Mapping[str, Access]
+) -> Mapping[int, int]:
+    """Buffers of new W, m and v, and those of the old ones whose memory they may take: no node after the
+    update, the run that begins at node `first`, reads an old one."""
+    old, new = ([found[name].buffer for name in names] for names in (_OLD, _NEW))
+    rest = program.nodes[first + len(run.nodes) :]
+    if any(operand.buffer in old for node in rest for operand in node.operands):
+        return {}
+    return dict(zip(new, old, strict=True))
+
+
 def make_update(run: FlatRun, found: Mapping[str, Access], view: MakeView) -> Kernel:
-    """The kernel of an update on the CPU, on views of the buffers as they are now."""
+    """The kernel of an update on the CPU, on views of the buffers as they are now. New W, m and v may lie
+    where the old ones do."""
     numbers = [view(found[name], (1,), (1,)) for name in _NUMBERS]
-    tensors = [view(found[name], (run.size,), (1,)) for name in _TENSORS]
+    old, new = ([view(found[name], (run.size,), (1,)) for name in names] for names in (_OLD, _NEW))
+    gradient = view(found["g"], (run.size,), (1,))
 
     def compute() -> None:
         """Compute the nodes once, piece by piece."""
-        shared, whole = torch.cat(numbers).numpy(), [tensor.numpy() for tensor in tensors]
+        shared, g = torch.cat(numbers).numpy(), gradient.numpy()
+        states = [tensor.numpy() for tensor in new]
+        moved = [
+            (a.numpy(), b.numpy()) for a, b in zip(old, new, strict=True) if a.data_ptr() != b.data_ptr()
+        ]
         for start in range(0, run.size, PIECE_ELEMENTS):
-            _update([array[start : start + PIECE_ELEMENTS] for array in whole], shared)
+            piece = slice(start, start + PIECE_ELEMENTS)
+            for source, target in moved:
+                target[piece] = source[piece]
+            w, m, v = (state[piece] for state in states)
+            _update(w, m, v, g[piece], shared)
             relax()
 
     return compute
 
 
-def _update(piece: list[Floats], numbers: Floats) -> None:
-    w, m, v, g, new_w, new_m, new_v = piece
+def _update(w: Floats, m: Floats, v: Floats, g: Floats, numbers: Floats) -> None:
     beta1, first_scale, beta2, second_scale, least_m, least_v, epsilon, decay, rate, norm = numbers
-    if not np.isfinite(norm):
-        new_w[:], new_m[:], new_v[:] = w, m, v
-        return
-    _update_first(m, g, beta1, first_scale, least_m, new_m)
-    _update_second(v, g, beta2, second_scale, least_v, new_v)
-    _move(w, new_m, new_v, decay, epsilon, rate, new_w)
+    if np.isfinite(norm):
+        _update_first(m, g, beta1, first_scale, least_m)
+        _update_second(v, g, beta2, second_scale, least_v)
+        _move(w, m, v, decay, epsilon, rate)
 
 
 # Three loops, each called from here: a compiler that sees all of them at once gives up to compute several
-# elements at a time, for it cannot know that seven tensors lie apart.
+# elements at a time, for it cannot know that the tensors lie apart.
 @compile_loop
-def _update_first(
-    m: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32, out: Floats
-) -> None:
+def _update_first(m: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32) -> None:
     for i in range(len(m)):
         moment = m[i] * beta + g[i] * scale
-        out[i] = np.float32(0) if abs(moment) < least else moment
+        m[i] = np.float32(0) if abs(moment) < least else moment
 
 
 @compile_loop
-def _update_second(
-    v: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32, out: Floats
-) -> None:
+def _update_second(v: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32) -> None:
     for i in range(len(v)):
         moment = v[i] * beta + g[i] * g[i] * scale
-        out[i] = np.float32(0) if abs(moment) < least else moment
+        v[i] = np.float32(0) if abs(moment) < least else moment
 
 
 @compile_loop
 def _move(
-    w: Floats, first: Floats, second: Floats, decay: np.float32, epsilon: np.float32, rate: np.float32,
-    out: Floats,
+    w: Floats, m: Floats, v: Floats, decay: np.float32, epsilon: np.float32, rate: np.float32
 ) -> None:  # fmt: skip
     for i in range(len(w)):
-        out[i] = w[i] * decay - first[i] / (np.sqrt(second[i]) + epsilon) * rate
+        w[i] = w[i] * decay - m[i] / (np.sqrt(v[i]) + epsilon) * rate

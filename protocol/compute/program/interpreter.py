@@ -20,7 +20,7 @@ from protocol.compute.program.contiguous import MakeView, fold, look, sort_loops
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.flat_runs import TILE_ELEMENTS, FlatRun, find_flat_runs
-from protocol.compute.program.fused_update import make_update, match_update
+from protocol.compute.program.fused_update import find_successors, make_update, match_update
 from protocol.compute.program.kernels import Kernel, make_kernel
 from protocol.compute.program.tensor_allocator import (
     Lifetime,
@@ -103,6 +103,12 @@ class Interpreter:
         """What is run."""
         self._external = self._list_external()
         self._flat_runs = {} if self.is_traced else dict(find_flat_runs(self._folded))
+        self._updates = self._find_updates()
+        self._successors = {
+            new: old
+            for number, found in self._updates.items()
+            for new, old in find_successors(self._folded, number, self._flat_runs[number], found).items()
+        }
         self._storages = {number: tensor.to(self._device) for number, tensor in constants.items()}
         self._bindings: dict[int, list[tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]]] = {
             buffer: [] for buffer in self._external
@@ -120,6 +126,13 @@ class Interpreter:
             for number, buffer in enumerate(self.program.buffers)
             if buffer.role in EXTERNAL or number in named
         }
+
+    def _find_updates(self) -> dict[int, Mapping[str, Access]]:
+        """By the first node: runs that go as compiled loops."""
+        if self._device.type != "cpu" or self._by_tensors:
+            return {}
+        found = ((number, match_update(run)) for number, run in self._flat_runs.items())
+        return {number: update for number, update in found if update is not None}
 
     def _allocate(self) -> None:
         internal, lifetimes = [], self._compute_lifetimes()
@@ -190,7 +203,9 @@ class Interpreter:
                 ]
                 number += 1
             else:
-                self._kernels += [(number, kernel) for kernel in self._make_run(run)]
+                update = self._updates.get(number)
+                pieces = (make_update(run, update, self._view),) if update else self._make_tiles(run)
+                self._kernels += [(number, kernel) for kernel in pieces]
                 number += len(run.nodes)
 
     def _show(self, buffer: int) -> Tensor:
@@ -209,13 +224,6 @@ class Interpreter:
         if self._format in PRODUCT_BITS and node.operation in _WHOLE:
             return iter((node,))
         return _cut_long(node)
-
-    def _make_run(self, run: FlatRun) -> Iterator[Kernel]:
-        is_fused = self._device.type == "cpu" and not self._by_tensors
-        update = match_update(run) if is_fused else None
-        if update is not None:
-            return iter((make_update(run, update, self._view),))
-        return self._make_tiles(run)
 
     def _make_tiles(self, run: FlatRun) -> Iterator[Kernel]:
         offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
@@ -240,14 +248,14 @@ class Interpreter:
         labels_BT: Tensor,
         scalars: Tensor,
         keep: Keep | None = None,
-        into: Vectors | None = None,
+        overwrites: bool = False,
     ) -> StepResult:
         """One step: new W, m, v and the loss. `vectors` are W, m, v, flat float32; tokens and labels int64 of
-        the program's batch; scalars float32 [3]. into: memory for the new W, m, v, as the last run gave it
-        out, which nobody reads any more and `vectors` do not lie in; else they are fresh tensors. Raises
-        InvalidInput where a shape or an index does not fit."""
+        the program's batch; scalars float32 [3]. overwrites: nobody reads `vectors` any more, and the new
+        ones may lie in their memory; else they are fresh tensors. Raises InvalidInput where a shape or an
+        index does not fit."""
         if keep is None:
-            self._load(vectors, tokens_BT, labels_BT, scalars, into)
+            self._load(vectors, tokens_BT, labels_BT, scalars, overwrites)
             for _, kernel in self._kernels:
                 kernel()
                 relax()
@@ -285,11 +293,8 @@ class Interpreter:
         return StepResult(weights, first, second, loss)
 
     def _load(
-        self, vectors: Vectors, tokens: Tensor, labels: Tensor, scalars: Tensor, into: Vectors | None = None
+        self, vectors: Vectors, tokens: Tensor, labels: Tensor, scalars: Tensor, overwrites: bool = False
     ) -> None:
-        outputs = self.program.outputs
-        results = (outputs.weights, outputs.first_moment, outputs.second_moment)
-        room = dict(zip(results, into, strict=True)) if into else {}
         given = {
             Role.WEIGHTS: vectors[0], Role.FIRST_MOMENT: vectors[1], Role.SECOND_MOMENT: vectors[2],
             Role.TOKENS: tokens, Role.LABELS: labels, Role.SCALARS: scalars,
@@ -304,9 +309,9 @@ class Interpreter:
                 else:
                     self._storages[number].copy_(tensor)
             elif number in self._external:
-                if number not in room:
-                    room[number] = allocate(buffer.size, device=self._device)
-                bound[number] = room[number]
+                old = self._successors.get(number) if overwrites else None
+                room = allocate(buffer.size, device=self._device) if old is None else bound[old]
+                bound[number] = room
         self._bind(bound)
         if not self._kernels:
             self._prepare()

@@ -105,15 +105,15 @@ def advance(
     batch: Batch,
     spec: TrainingSpec,
     device: str = "cpu",
-    spare: TrainingState | None = None,
+    overwrites: bool = False,
 ) -> tuple[TrainingState, float]:
     """One step of the task from `state`: the next state, which lies on the device, and the loss before the
-    step (nats). Counters go up by one whether or not the gradient was finite. spare: a state that an earlier
-    step gave and that nobody reads any more; its memory is written again."""
+    step (nats). Counters go up by one whether or not the gradient was finite. overwrites: nobody reads
+    `state` any more, and the next one may lie in its memory."""
     require_state(state, spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     with _borrow_interpreter((describe_program(spec), spec.numeric_format, device)) as interpreter:
-        result = interpreter.run(state.vectors, *batch, scalars, into=spare and spare.vectors)
+        result = interpreter.run(state.vectors, *batch, scalars, overwrites=overwrites)
     stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return stepped, float(result.loss)
 
@@ -147,12 +147,11 @@ def train_segment(
     device: str = "cpu",
 ) -> tuple[TrainingState, list[float]]:
     """The state after `steps` steps and each step's loss. The solver's training and the auditor's replay
-    alike. Two states' memory is used by turns: new pages for each step would cost as much as the update."""
+    alike. Of the states on the way each is written over the one before."""
     losses: list[float] = []
-    given, spare = state, None
+    given = state
     for step in range(inner_step, inner_step + steps):
-        stepped, loss = advance(state, get_batch(step), spec, device, spare)
-        spare, state = None if state is given else state, stepped
+        state, loss = advance(state, get_batch(step), spec, device, overwrites=state is not given)
         losses.append(loss)
     return state, losses
 
