@@ -25,7 +25,7 @@ from protocol.compute.program.task_program import build_program, describe_progra
 from protocol.spec.containers import TrainingSpec
 from tests.protocol.compute.program.numpy_exact import run_program
 
-CPU = "cpu"
+CPU, DOUBLES = "cpu", "doubles"
 NUMPY = "numpy"
 """Instead of a family: the step of the tests, written from the specification."""
 Advance = Callable[..., tuple[TrainingState, float]]
@@ -50,10 +50,12 @@ class Way:
 
 
 def list_ways(pythons: tuple[str, ...] = ()) -> list[Way]:
-    """Every kernel configuration of this machine with one family of products or the other in turn, both
-    families on its graphics card and with each other PyTorch, and NumPy."""
+    """Every kernel configuration of this machine, both families on its graphics card and with each other
+    PyTorch, and NumPy. With oneDNN one family of products or the other in turn; without it byte products are
+    so slow that no machine chooses them."""
     configurations, families = list_configurations(), sorted(FAMILIES)
-    ways = [Way(one, families[n % len(families)]) for n, one in enumerate(configurations)]
+    turns = ((one, families[n % len(families)]) for n, one in enumerate(configurations))
+    ways = [Way(one, family if one.onednn else DOUBLES) for one, family in turns]
     plain = Configuration(list_cpu_capabilities()[0], 1, True, "")
     ways += [Way(plain, family, python) for python in pythons for family in families]
     ways += [Way(plain, family, device=device) for device in list_devices() for family in families]
