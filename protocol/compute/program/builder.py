@@ -147,7 +147,8 @@ class Builder:
     ) -> View:
         """A node over operands of one shape, whose last `reduced` dimensions are summed over."""
         key = (operation, tuple(operands), reduced, selected)
-        if key in self._known:
+        # A copy of a copy would depend on it: a second one is made from the source.
+        if key in self._known and (out is None or operation is not Operation.COPY):
             return self._known[key] if out is None else self.copy(self._known[key], out)
         shape = operands[0].shape
         kept = shape[: len(shape) - reduced]

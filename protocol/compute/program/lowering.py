@@ -171,6 +171,20 @@ def _lower_silu_backward(writer: Writer, call: Call, gradient: View, x: View) ->
     return writer.map(call, Operation.MULTIPLY, gradient, slope)
 
 
+@_handles("aten.sigmoid.default")
+def _lower_sigmoid(writer: Writer, call: Call, x: Value) -> View:
+    return writer.map(call, Operation.SIGMOID, x)
+
+
+@_handles("aten.sigmoid_backward.default")
+def _lower_sigmoid_backward(writer: Writer, call: Call, gradient: Value, gate: View) -> View:
+    """gradient s (1 - s), s the sigmoid."""
+    builder = writer.builder
+    rest = builder.map(Operation.SUBTRACT, builder.add_number(1.0), gate)
+    slope = builder.map(Operation.MULTIPLY, gate, rest)
+    return writer.map(call, Operation.MULTIPLY, gradient, slope)
+
+
 HANDLERS: dict[str, Handler] = {**OPERATIONS, **COMPOSITES}
 """By the operation's name."""
 

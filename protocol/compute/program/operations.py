@@ -1,6 +1,7 @@
 """Lowering of PyTorch's plain operations: views, arithmetic, selections, sums and products."""
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from math import inf, prod
 
 import torch
@@ -87,6 +88,31 @@ def _lower_slice(
 @_handles("aten.unbind.int")
 def _lower_unbind(_writer: Writer, _call: Call, x: View) -> tuple[View, ...]:
     return tuple(remove(narrow(x, 0, i, 1), 0) for i in range(x.shape[0]))
+
+
+@_handles("aten.split.Tensor")
+def _lower_split(_writer: Writer, _call: Call, x: View, size: int, dimension: int = 0) -> tuple[View, ...]:
+    count = x.shape[dimension]
+    return _cut(x, dimension, [min(size, count - start) for start in range(0, count, size)])
+
+
+@_handles("aten.split_with_sizes.default")
+def _lower_split_with_sizes(
+    _writer: Writer, _call: Call, x: View, sizes: Sequence[int], dimension: int = 0
+) -> tuple[View, ...]:
+    return _cut(x, dimension, sizes)
+
+
+def _cut(x: View, dimension: int, sizes: Sequence[int]) -> tuple[View, ...]:
+    place, stops = dimension % len(x.dimensions), accumulate(sizes)
+    return tuple(narrow(x, place, stop - size, size) for size, stop in zip(sizes, stops, strict=True))
+
+
+@_handles("aten.zeros.default")
+def _lower_zeros(writer: Writer, call: Call, _sizes: object) -> View:
+    """Where the gradient of what was cut off belongs: one constant, copied everywhere."""
+    zeros, place = expand(writer.builder.add_number(0.0), call.shape), writer.place_of(call)
+    return zeros if place is None else writer.builder.copy(zeros, place)
 
 
 @_handles("getitem")

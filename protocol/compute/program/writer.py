@@ -112,7 +112,8 @@ class Writer:
         """Decide where results lie, from the operations that only move them."""
         for call in calls:
             self._plan_copy(call)
-        for call in calls:
+        # The whole before its pieces: what is put together of pieces may be a piece itself.
+        for call in reversed(calls):
             self._plan_pieces(call)
 
     def _plan_copy(self, call: Call) -> None:

@@ -61,6 +61,7 @@ SMOOTH: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
     "rsqrt": (lambda x: (x.rsqrt(),), (X.abs(),)),
     "softmax": (lambda x: (x.softmax(-1), x.softmax(1)), (X,)),
     "silu": (lambda x: (F.silu(x),), (X,)),
+    "sigmoid": (lambda x: (x.sigmoid(),), (X,)),
     "cross entropy": (lambda x, i: (F.cross_entropy(x, i),), (X, LABELS)),
 }
 
@@ -103,6 +104,8 @@ GRADIENTS: dict[str, Callable[[Tensor], Tensor]] = {
     "rsqrt": lambda x: x * ((x * x).mean(-1, keepdim=True) + 1.0).rsqrt(),
     "softmax": lambda x: x.softmax(-1),
     "silu": lambda x: F.silu(x),
+    "sigmoid": lambda x: x * torch.sigmoid(x * 1.5),
+    "cuts": lambda x: torch.cat([(parts := torch.split(x, [1, 2]))[0].detach() * 2, parts[1] * parts[1]]),
     "product": lambda x: x @ x.t() @ x,
     "slices": rotate,
 }

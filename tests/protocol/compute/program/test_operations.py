@@ -10,6 +10,7 @@ from torch import Tensor
 from protocol.compute.program.operations import OPERATIONS
 from protocol.compute.program.record import record
 from protocol.spec.errors import InvalidInput
+from protocol.spec.program import Operation
 from tests.protocol.compute.programs import Bench, evaluate, require_single_writers
 
 Function = Callable[..., Sequence[Tensor]]
@@ -81,6 +82,13 @@ def put_together(c: Tensor, g: Tensor) -> Sequence[Tensor]:
     return (torch.cat([turned, g.expand(2, 4, 3) * 2, turned + g], -2), *gradients)
 
 
+def cut_and_fill(c: Tensor) -> Sequence[Tensor]:
+    turned = exchange(c)
+    filled = torch.cat([turned * 2, torch.zeros(4, 1, 2), torch.zeros(4, 2, 2)], 1)
+    cuts = (*torch.split(turned, 3), *torch.split(turned, [1, 2], -2), *torch.split(c, 4, -1))
+    return (*cuts, filled, torch.zeros(2) + 1)
+
+
 def multiply_matrices(c: Tensor, g: Tensor) -> Sequence[Tensor]:
     many = torch.bmm(exchange(c), g.t()[:2].expand(4, 2, 4)[:, :, 1:].transpose(1, 2)[:, :2])
     return (
@@ -111,6 +119,7 @@ CASES: dict[str, tuple[Function, Sequence[Tensor]]] = {
     "choices": (choose, (GRID, torch.tensor([1.0, torch.nan, INFINITY]))),
     "views": (rename, (CUBE, GRID)),
     "pieces": (put_together, (CUBE, GRID)),
+    "cuts and zeros": (cut_and_fill, (CUBE,)),
     "matrix products": (multiply_matrices, (CUBE, GRID)),
     "sums": (add_up, (CUBE,)),
 }
@@ -169,6 +178,16 @@ def test_a_product_is_one_node_with_the_sum_that_alone_reads_it() -> None:
     ]
     read_twice = list_nodes(lambda g, c: ((product := g * c).sum(0), product + 1), GRID, column)
     assert read_twice == [("MULTIPLY", 12, 1), ("SUM", 3, 4), ("ADD", 12, 1)]
+
+
+def test_zeros_are_copies_of_one_constant() -> None:
+    """Wherever they stand: none is a copy of another copy."""
+    bench = Bench()
+    bench.lower(lambda g: (torch.cat([g * 2, torch.zeros(4, 3), g + 1, torch.zeros(4, 3)]),), GRID)
+    copies = [node for node in bench.nodes if node.operation is Operation.COPY]
+    assert [node.operands[0].buffer for node in copies] == [bench.builder.numbers_buffer] * 2
+    assert [node.sizes for node in copies] == [(12,)] * 2
+    require_single_writers(bench.finish()[0])
 
 
 def test_what_only_renames_elements_writes_no_node() -> None:
