@@ -27,10 +27,10 @@ from protocol.spec.containers import (
 from protocol.spec.float32 import float_to_bits
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
+from protocol.spec.model_rules import count_parameters, has_sizes
 from protocol.spec.params import FORMAT_NUMBERS, PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from protocol.spec.task_rules import count_parameters
 from protocol.spec.typed_data import SigningDomain
 
 STAND_IN = bytes(31) + b"\1"
@@ -82,15 +82,13 @@ def build_task(
 
 def sketch_task(plan: RoundPlan, dataset_bytes: int) -> TaskSpec:
     """The task of a plan as far as sizes and numbers go; all its roots are `STAND_IN`."""
-    sizes = [value for value in vars(plan.model).values() if isinstance(value, int)]
-    count = count_parameters(plan.model) if min(sizes) >= 1 else 0
+    count = count_parameters(plan.model) if has_sizes(plan.model) else 0
     return make_spec(_sketch_terms(plan, count), _sketch_training(plan, dataset_bytes))
 
 
 def _sketch_training(plan: RoundPlan, dataset_bytes: int) -> TrainingSpec:
     return TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
-        architecture="llama",
         numeric_format=plan.numeric_format,
         chunk_terms=plan.chunk_terms,
         program_root=STAND_IN,

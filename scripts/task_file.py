@@ -65,7 +65,10 @@ TABLES = ("model", "schedule", "optimizer")
 RULE_KEYS = {
     "betas": "optimizer",
     "model_constants": "model",
+    "model_sizes": "model",
     "model_too_large": "model",
+    "gpt2_fields": "model",
+    "step_too_large": "sequences_per_step",
     "task_segments": "rounds",
     "token_count": "dataset",
 }
@@ -76,6 +79,8 @@ MAX_NUMBER = (1 << 32) - 1
 MAX_SEED = MAX_TAU = (1 << 64) - 1
 MAX_UNITS = (1 << 160) - 1
 BYTE_TOKENS = 256
+OPTIONAL_SIZES = ("head_size", "tied")
+"""Integers of a model that may be 0."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +248,8 @@ def _list_number_rules(plan: RoundPlan) -> Iterator[PlanRule]:
     for where, table in tables:
         for name, value in vars(table).items():
             if isinstance(value, int):
-                least = int(where in ("model.", "windows.") or name in sizes)
+                is_size = where in ("model.", "windows.") and name not in OPTIONAL_SIZES
+                least = int(is_size or name in sizes)
                 most = MAX_SEED if name == "initial_seed" else MAX_NUMBER
                 yield where + name, value, least <= value <= most, f"{least} to {most}"
     for name, value in vars(plan.limits).items():

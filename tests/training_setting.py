@@ -139,7 +139,6 @@ def build_training(data: bytes, schedule: ScheduleConfig) -> TrainingSpec:
     """The demo's training spec on `data` with these learning rates: 8 x 128 tokens a step, float32."""
     training = TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
-        architecture="llama",
         numeric_format="float32",
         chunk_terms=DEFAULT_CHUNK_TERMS,
         program_root=bytes(32),

@@ -36,7 +36,7 @@ abstract contract Module {
     bytes32 private constant DOMAIN_TYPE =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
     bytes32 private constant NAME_HASH = keccak256("Touchstone");
-    bytes32 private constant VERSION_HASH = keccak256("2");
+    bytes32 private constant VERSION_HASH = keccak256("3");
 
     IPurse internal immutable purse;
     ITasks internal immutable tasks;

@@ -151,8 +151,31 @@ class StepContext:
 
 
 @dataclass(frozen=True)
+class RopeScaling:
+    """How rotary frequencies are changed for long contexts; names of kinds as Hugging Face's `rope_type`.
+
+    default: not at all. linear: all are divided by `factor`. llama3: those whose wavelength exceeds
+    original_tokens / low_frequency are divided, those below original_tokens / high_frequency are kept, and
+    between the two it is a mean of both. Numbers that a kind does not use stay as they are here."""
+
+    kind: str = "default"
+    factor: float = 1.0
+    low_frequency: float = 1.0
+    high_frequency: float = 4.0
+    original_tokens: int = 8192
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "low_frequency", "high_frequency"):
+            require_float32(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
 class ModelConfig:
-    """Shape of a decoder of the Llama family; names as in Hugging Face's `LlamaConfig`."""
+    """Shape of a decoder. `architecture` names its family (`params.ARCHITECTURES`); all sizes in elements.
+
+    intermediate_size: of the hidden layer between two attentions. head_size: elements of a head; 0: those of
+    hidden_size / head_count. norm_epsilon: added to a mean square or a variance. tied: 1 where the output
+    matrix is the embedding, else 0. What a family does not have stays at its default (docs/spec.md, 2.1)."""
 
     vocabulary_size: int
     hidden_size: int
@@ -162,16 +185,20 @@ class ModelConfig:
     kv_head_count: int
     context_tokens: int
     rope_theta: float = 10_000.0
-    rms_epsilon: float = nearest(1e-5)
+    norm_epsilon: float = nearest(1e-5)
+    architecture: str = "llama"
+    head_size: int = 0
+    tied: int = 0
+    rope_scaling: RopeScaling = RopeScaling()
 
     def __post_init__(self) -> None:
         require_float32("rope_theta", self.rope_theta)
-        require_float32("rms_epsilon", self.rms_epsilon)
+        require_float32("norm_epsilon", self.norm_epsilon)
 
     @property
-    def head_size(self) -> int:
-        """Elements of one attention head."""
-        return self.hidden_size // self.head_count
+    def head_elements(self) -> int:
+        """Elements of one attention head, whether `head_size` says so or the other sizes do."""
+        return self.head_size or self.hidden_size // self.head_count
 
 
 @dataclass(frozen=True)
@@ -213,15 +240,13 @@ class ScheduleConfig:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """What is trained and how: everything of a task that only nodes need. `architecture` is a name of the
-    registry.
+    """What is trained and how: everything of a task that only nodes need.
 
     The step is the program with `program_root`, which follows from the other fields; no sum in it has more
     than `chunk_terms` terms. `token_count` tokens train, the `heldout_tokens` after them measure; both lie
     under `dataset_root`."""
 
     protocol_version: int
-    architecture: str
     numeric_format: str
     chunk_terms: int
     program_root: bytes
@@ -234,6 +259,11 @@ class TrainingSpec:
     dataset_root: bytes
     token_count: int
     heldout_tokens: int
+
+    @property
+    def architecture(self) -> str:
+        """The name of the model's family."""
+        return self.model.architecture
 
     @property
     def token_bytes(self) -> int:

@@ -2,7 +2,7 @@
 PROTOCOL_VERSION.
 """
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """int. Nodes refuse a task of another version before they stake."""
 
 # --- Trees (docs/spec.md, section 1) ------------------------------------------------------------------------
@@ -68,6 +68,15 @@ SPOT_ASKS = 64
 """Of so many opened ACCEPTs whose signer came to another end than the claim's, honest nodes ask about one."""
 MAX_PARAMETERS = 1 << 31
 """elements of W: leaf indices and byte counts stay far inside 64 bits (`GameTermsCheck.sol`)."""
+MAX_LAYERS = 256
+"""A program has about a hundred nodes for each layer, and a node that joins builds it first."""
+MAX_HEADS = 256
+MAX_HEAD_ELEMENTS = 1024
+"""elements of an attention head: rotary tables take the root of a power of that size."""
+MAX_SEQUENCE_TOKENS = 1 << 13
+"""tokens of a row: the mask of the future, a constant of the program, has its square: 256 MiB."""
+MAX_ACTIVATION_ELEMENTS = 1 << 33
+"""elements of the largest tensor of a step, 32 GiB: logits, scores of all heads, or hidden layers."""
 
 # --- Tags: one word of ASCII each, so that no hash can stand for another ------------------------------------
 TAG_STATE = "touchstone.state"
@@ -81,7 +90,10 @@ TAG_SLOT = "touchstone.slot"
 TAG_SAMPLE = "touchstone.sample"
 
 # --- Registries: code never travels, only these names -------------------------------------------------------
-ARCHITECTURES = ("llama",)
+ARCHITECTURES = ("llama", "qwen3", "gpt2")
+"""Families of models, by Hugging Face's `model_type`."""
+ROPE_SCALINGS = ("default", "linear", "llama3")
+"""Kinds of `RopeScaling`, by Hugging Face's `rope_type`."""
 PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
 """The formats without bounds, by the bits of quantized products."""
 FORMAT_ALIASES = {"exact": "exact15"}

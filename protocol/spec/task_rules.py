@@ -5,18 +5,19 @@ A node looks before it stakes, a submitter before it pays. The rules of members,
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 
-from protocol.spec.containers import ModelConfig, TaskSpec
+from protocol.spec.containers import TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import is_finite, to_fraction
 from protocol.spec.merkle import compute_zero_tensor_root
+from protocol.spec.model_rules import Rule, count_parameters, judge_range, list_model_rules
 from protocol.spec.params import (
-    ARCHITECTURES,
     DECAY_SHAPES,
-    MAX_PARAMETERS,
+    MAX_ACTIVATION_ELEMENTS,
     MAX_SEGMENT_STEPS,
+    MAX_SEQUENCE_TOKENS,
     MAX_TASK_SEGMENTS,
     MIN_TAU,
     NUMERIC_FORMATS,
@@ -39,14 +40,6 @@ class Malformation:
     name: str
     expected: str
     actual: object
-
-
-Rule = tuple[bool, str, str, object]
-"""Holds, name, expected, actual."""
-
-
-def _range(name: str, value: float, least: float, most: float) -> Rule:
-    return least <= value <= most, name, f"{least} .. {most}" if least < most else f"{least}", value
 
 
 def find_training_malformations(spec: TaskSpec) -> list[Malformation]:
@@ -77,23 +70,10 @@ def refuse_broken(broken: list[Malformation]) -> None:
         )
 
 
-def count_parameters(model: ModelConfig) -> int:
-    """Elements of W for the Llama family without biases and with an output layer of its own."""
-    d, f, kv = model.hidden_size, model.intermediate_size, model.kv_head_count * model.head_size
-    layer = 2 * d * model.head_count * model.head_size + 2 * d * kv + 3 * d * f + 2 * d
-    return 2 * model.vocabulary_size * d + model.layer_count * layer + d
-
-
 def _version_rules(spec: TaskSpec) -> Iterator[Rule]:
     training = spec.training
     version = training.protocol_version
     yield version == PROTOCOL_VERSION, "protocol_version", f"{PROTOCOL_VERSION}", version
-    yield (
-        training.architecture in ARCHITECTURES,
-        "architecture",
-        f"one of {ARCHITECTURES}",
-        training.architecture,
-    )
     yield (
         training.numeric_format in NUMERIC_FORMATS,
         "numeric_format",
@@ -104,30 +84,12 @@ def _version_rules(spec: TaskSpec) -> Iterator[Rule]:
 
 def _model_rules(spec: TaskSpec) -> Iterator[Rule]:
     model = spec.training.model
-    sizes = [getattr(model, field.name) for field in fields(model) if field.type is int]
-    yield min(sizes) >= 1, "model_sizes", "every size at least 1", sizes
-    if min(sizes) < 1:
-        return
-    yield model.vocabulary_size >= 2, "vocabulary_size", "at least 2", model.vocabulary_size
-    even_heads = model.hidden_size % (2 * model.head_count) == 0
-    yield (
-        even_heads,
-        "head_count",
-        "heads of one even size (rotary pairs)",
-        (model.hidden_size, model.head_count),
-    )
-    grouped = model.head_count % model.kv_head_count == 0
-    yield grouped, "kv_head_count", f"a divisor of {model.head_count}", model.kv_head_count
-    yield (
-        model.rope_theta > 0 and model.rms_epsilon > 0,
-        "model_constants",
-        "rope_theta and rms_epsilon above 0",
-        (model.rope_theta, model.rms_epsilon),
-    )
-    count = count_parameters(model)
-    # A wrong count would make every leaf count, and so every proof, wrong.
-    yield count <= MAX_PARAMETERS, "model_too_large", f"at most {MAX_PARAMETERS} parameters", count
-    yield spec.terms.parameter_count == count, "parameter_count", str(count), spec.terms.parameter_count
+    rules = list(list_model_rules(model))
+    yield from rules
+    if all(holds for holds, *_ in rules):
+        # A wrong count would make every leaf count, and so every proof, wrong.
+        count = count_parameters(model)
+        yield spec.terms.parameter_count == count, "parameter_count", str(count), spec.terms.parameter_count
 
 
 def _optimizer_rules(spec: TaskSpec) -> Iterator[Rule]:
@@ -135,7 +97,7 @@ def _optimizer_rules(spec: TaskSpec) -> Iterator[Rule]:
     # beta = 1 never learns and divides by a bias correction of 0.
     yield 0 <= o.beta1 < 1 and 0 <= o.beta2 < 1, "betas", "beta1 and beta2 in [0, 1)", (o.beta1, o.beta2)
     yield o.epsilon >= LEAST_EPSILON, "epsilon", f"at least {LEAST_EPSILON}", o.epsilon
-    yield _range("weight_decay", o.weight_decay, 0, 1)
+    yield judge_range("weight_decay", o.weight_decay, 0, 1)
     yield o.clip_norm > 0, "clip_norm", "above 0", o.clip_norm
 
 
@@ -149,28 +111,28 @@ def _schedule_rules(spec: TaskSpec) -> Iterator[Rule]:
         schedule.peak_learning_rate,
     )
     # A schedule that ends early leaves a round without a learning rate.
-    yield _range("total_steps", schedule.total_steps, total, total)
-    yield _range("warmup_steps", schedule.warmup_steps, 0, total)
-    yield _range("decay_steps", schedule.decay_steps, 0, total)
+    yield judge_range("total_steps", schedule.total_steps, total, total)
+    yield judge_range("warmup_steps", schedule.warmup_steps, 0, total)
+    yield judge_range("decay_steps", schedule.decay_steps, 0, total)
     yield schedule.decay_shape in DECAY_SHAPES, "decay_shape", f"one of {DECAY_SHAPES}", schedule.decay_shape
-    yield _range("final_ratio", schedule.final_ratio, 0, 1)
+    yield judge_range("final_ratio", schedule.final_ratio, 0, 1)
     # Where moments carry over, solvers differ in local step, and neither a schedule leaf nor a learning rate
     # under the scalars' root could hold for all.
     most = 0 if terms.carry_moments else terms.inner_steps
-    yield _range("inner_warmup_steps", schedule.inner_warmup_steps, 0, most)
+    yield judge_range("inner_warmup_steps", schedule.inner_warmup_steps, 0, most)
 
 
 def _step_rules(spec: TaskSpec) -> Iterator[Rule]:
     """Rules of rounds, segments and the outer step."""
     t = spec.terms
     yield t.rounds >= 1, "rounds", "at least 1", t.rounds
-    yield _range("segment_steps", t.segment_steps, 1, MAX_SEGMENT_STEPS)
+    yield judge_range("segment_steps", t.segment_steps, 1, MAX_SEGMENT_STEPS)
     whole = t.segment_steps >= 1 and t.inner_steps >= 1 and t.inner_steps % t.segment_steps == 0
     yield whole, "inner_steps", "a positive multiple of segment_steps", t.inner_steps
     if whole:
         segments = t.segment_count
-        yield _range("task_segments", t.rounds * segments, 1, MAX_TASK_SEGMENTS)
-    yield _range("carry_moments", t.carry_moments, 0, 1)
+        yield judge_range("task_segments", t.rounds * segments, 1, MAX_TASK_SEGMENTS)
+    yield judge_range("carry_moments", t.carry_moments, 0, 1)
     # The outer step must not leave the finite numbers by design (docs/spec.md, section 5).
     rate, momentum = t.outer_learning_rate, t.outer_momentum
     yield (
@@ -191,7 +153,14 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
     length = training.sequence_tokens
     yield training.sequences_per_step >= 1, "sequences_per_step", "at least 1", training.sequences_per_step
     context = training.model.context_tokens
-    yield _range("sequence_tokens", length, 1, context)
+    yield judge_range("sequence_tokens", length, 1, min(context, MAX_SEQUENCE_TOKENS))
+    largest = count_activations(training)
+    yield (
+        largest <= MAX_ACTIVATION_ELEMENTS,
+        "step_too_large",
+        f"at most {MAX_ACTIVATION_ELEMENTS} elements in each tensor",
+        largest,
+    )
     yield training.token_count > length, "token_count", f"more than one row ({length})", training.token_count
     # All parties watch the held-out loss; without it a poisoned task looks like any other.
     yield (
@@ -205,6 +174,20 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield training.chunk_terms in CHUNK_TERMS, "chunk_terms", f"one of {CHUNK_TERMS}", training.chunk_terms
     yield spec.terms.initial_weights_root != ZERO_WORD, "initial_weights_root", "a root", "the zero word"
     yield spec.terms.step_root != ZERO_WORD, "step_root", "a root", "the zero word"
+
+
+def count_activations(training: TrainingSpec) -> int:
+    """Elements of the largest tensor of a step's forward pass: logits, hidden layers or scores of all
+    heads."""
+    model, tokens = training.model, training.sequence_tokens
+    widths = (
+        model.vocabulary_size,
+        model.intermediate_size,
+        # Queries, keys and values lie side by side in GPT-2.
+        max(model.hidden_size, 3 * model.head_count * model.head_elements if model.head_count else 0),
+        model.head_count * tokens,
+    )
+    return training.sequences_per_step * tokens * max(widths)
 
 
 def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:

@@ -87,7 +87,6 @@ def build_spec(data: bytes, steps: int) -> TrainingSpec:
     return with_program(
         TrainingSpec(
             protocol_version=PROTOCOL_VERSION,
-            architecture="llama",
             numeric_format="float32",
             chunk_terms=128,
             program_root=bytes(32),

@@ -20,7 +20,8 @@ from math import ceil
 import torch
 
 from protocol.compute.audit.compare import Floors, measure_distances
-from protocol.compute.model.reference_model import ParameterSlice, parameter_layout
+from protocol.compute.model.flat_layout import ParameterSlice
+from protocol.compute.model.reference_model import parameter_layout
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
 from protocol.spec.containers import ModelConfig, ScheduleConfig
@@ -87,7 +88,10 @@ def count_floor_units(floors: Floors) -> tuple[int, int, int]:
 
 Place = tuple[str, str, str]
 """Quantity, class of tensors, stage."""
-_CLASSES = {"embed_tokens": "embedding", "lm_head": "head", "self_attn": "attention", "mlp": "mlp"}
+_CLASSES = {
+    "embed_tokens": "embedding", "wte": "embedding", "wpe": "embedding", "lm_head": "head",
+    "attn": "attention", "mlp": "mlp",
+}  # fmt: skip
 
 
 def get_tensor_class(name: str) -> str:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from protocol.compute.model.reference_model import Tables, compute_loss, parameter_layout, split_parameters
+from protocol.compute.model.position_tables import Tables
+from protocol.compute.model.reference_model import compute_loss, parameter_layout, split_parameters
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.float32 import nearest
 
@@ -54,7 +55,8 @@ def plain_step(
 def compute_gradient(
     weights: Tensor, tokens_BT: Tensor, labels_BT: Tensor, tables: Tables, model: ModelConfig
 ) -> tuple[Tensor, Tensor]:
-    """Loss (scalar) and its gradient (flat, in canonical order) at `weights`; both float32."""
+    """Loss (scalar) and its gradient (flat, in canonical order) at `weights`; both float32. Of what the
+    family cuts off from the loss (`Family.list_parts`) the gradient is zeros in the concatenation."""
     params = {name: p.detach().requires_grad_() for name, p in split_parameters(weights, model).items()}
     with torch.enable_grad():
         loss = compute_loss(params, tokens_BT, labels_BT, tables, model)

@@ -15,7 +15,8 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.compute.model.reference_model import Tables, build_tables, parameter_count
+from protocol.compute.model.position_tables import Tables
+from protocol.compute.model.reference_model import build_tables, parameter_count
 from protocol.compute.model.reference_step import plain_step
 from protocol.compute.program.builder import Builder
 from protocol.compute.program.contiguous import straighten
@@ -105,10 +106,9 @@ def build_program(config: ProgramConfig) -> BuiltProgram:
     count = parameter_count(config.model)
     batch = (config.sequences, config.tokens)
     shapes: list[tuple[int, ...]] = [(count,), (count,), (count,), batch, batch, (3,)]
-    tables = build_tables(config.model)
     constants: dict[int, Tensor] = {}
     views = [_add_input(builder, role, shape) for role, shape in zip(INPUTS, shapes, strict=True)]
-    for table in (tables.cos_TN, tables.sin_TN, tables.mask_TS):
+    for table in list_tables(config):
         views.append(_add_input(builder, Role.CONSTANT, tuple(table.shape)))
         constants[views[-1].buffer] = table.reshape(-1)
     weights, first, second, loss = Lowering(builder).run(_record_step(config, shapes), views)
@@ -126,6 +126,16 @@ def build_program(config: ProgramConfig) -> BuiltProgram:
     return BuiltProgram(program, {numbers[old]: t for old, t in constants.items() if old in numbers})
 
 
+def _get_tables(config: ProgramConfig) -> tuple[Tensor, Tensor, Tensor]:
+    tables = build_tables(config.model, config.tokens)
+    return tables.cos_TN, tables.sin_TN, tables.mask_TS
+
+
+def list_tables(config: ProgramConfig) -> list[Tensor]:
+    """The tables that a program has as constants, in order: those with elements."""
+    return [table for table in _get_tables(config) if table.numel()]
+
+
 def _add_input(builder: Builder, role: Role, shape: tuple[int, ...]) -> View:
     return make_contiguous(builder.add_buffer(role, prod(shape)), 0, shape)
 
@@ -138,14 +148,16 @@ def _record_step(config: ProgramConfig, shapes: Sequence[tuple[int, ...]]) -> Re
         torch.zeros(shape, dtype=torch.int64 if role in INDEX_ROLES else torch.float32, device=device)
         for role, shape in zip(INPUTS, shapes, strict=True)
     ]
-    tables = build_tables(config.model)
-    inputs += [table.to(device) for table in (tables.cos_TN, tables.sin_TN, tables.mask_TS)]
+    inputs += [table.to(device) for table in list_tables(config)]
+    empty = [not table.numel() for table in _get_tables(config)]
 
     def step(*tensors: Tensor) -> tuple[Tensor, ...]:
         """The reference step over a list of tensors, as it is recorded."""
         weights, first, second, tokens, labels, scalars, *rest = tensors
+        given = iter(rest)
+        tables = Tables(*(scalars[:0] if absent else next(given) for absent in empty))
         return plain_step(
-            weights, first, second, tokens, labels, scalars, Tables(*rest), config.model, config.optimizer
+            weights, first, second, tokens, labels, scalars, tables, config.model, config.optimizer
         )
 
     return record(step, inputs)

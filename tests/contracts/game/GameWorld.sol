@@ -549,7 +549,7 @@ abstract contract GameWorld is Test {
         bytes32 domainType =
             keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
         bytes32 separator = keccak256(
-            abi.encode(domainType, keccak256("Touchstone"), keccak256("2"), block.chainid, address(tasks))
+            abi.encode(domainType, keccak256("Touchstone"), keccak256("3"), block.chainid, address(tasks))
         );
         return keccak256(abi.encodePacked(hex"1901", separator, structHash));
     }

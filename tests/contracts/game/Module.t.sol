@@ -46,7 +46,7 @@ contract ModuleTest is Test {
                     "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
                 ),
                 keccak256("Touchstone"),
-                keccak256("2"),
+                keccak256("3"),
                 chainId,
                 TASKS
             )

@@ -7,7 +7,7 @@ import {VectorFile} from "../VectorFile.sol";
 
 /// @dev A contract that checks signatures of statements, as the new round's will.
 contract Signed is EIP712 {
-    constructor() EIP712("Touchstone", "2") {}
+    constructor() EIP712("Touchstone", "3") {}
 
     function digest(bytes32 structHash) external view returns (bytes32) {
         return _hashTypedDataV4(structHash);

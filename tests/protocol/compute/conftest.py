@@ -28,7 +28,6 @@ TOKENS = bytes((i * i + i // 7) % 64 for i in range(6000))
 def build_tiny_training(**changes: object) -> TrainingSpec:
     values: dict[str, object] = {
         "protocol_version": PROTOCOL_VERSION,
-        "architecture": "llama",
         "numeric_format": "float32",
         "chunk_terms": 128,
         "program_root": bytes(32),

@@ -22,7 +22,6 @@ def sample_task() -> TaskSpec:
     model = ModelConfig(256, 64, 128, 2, 4, 2, 128)
     training = TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
-        architecture="llama",
         numeric_format="float32",
         chunk_terms=512,
         program_root=word("program"),

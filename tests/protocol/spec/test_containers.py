@@ -63,7 +63,7 @@ def test_segments_and_heads_are_whole_parts(inner_steps: int, segment_steps: int
     terms = replace(TASK.terms, inner_steps=inner_steps, segment_steps=segment_steps)
     assert terms.segment_count == count and terms.segment_count * segment_steps == inner_steps
     model = replace(TASK.training.model, hidden_size=8 * count, head_count=count)
-    assert model.head_size == 8 and isinstance(model.head_size, int)
+    assert model.head_elements == 8 and isinstance(model.head_elements, int)
 
 
 @pytest.mark.parametrize(

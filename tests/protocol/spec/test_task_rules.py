@@ -8,10 +8,10 @@ import pytest
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits, nearest
+from protocol.spec.model_rules import count_parameters
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.task_rules import (
     Malformation,
-    count_parameters,
     find_size_malformations,
     find_training_malformations,
     refuse_broken,
@@ -50,13 +50,13 @@ def over(cases: list[Case]) -> pytest.MarkDecorator:
 
 CASES: list[Case] = [
     ("training.protocol_version", PROTOCOL_VERSION - 1, "protocol_version"),
-    ("training.architecture", "gpt", "architecture"),
+    ("training.model.architecture", "gpt", "architecture"),
     ("training.numeric_format", "float16", "numeric_format"),
     ("training.model.layer_count", 0, "model_sizes"),
     ("training.model.vocabulary_size", 1, "vocabulary_size"),
     ("training.model.hidden_size", 60, "head_count"),
     ("training.model.kv_head_count", 3, "kv_head_count"),
-    ("training.model.rms_epsilon", 0.0, "model_constants"),
+    ("training.model.norm_epsilon", 0.0, "model_constants"),
     ("terms.parameter_count", 106_817, "parameter_count"),
     ("training.optimizer.beta1", 1.0, "betas"),
     ("training.optimizer.beta2", -0.5, "betas"),

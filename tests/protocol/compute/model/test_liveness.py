@@ -1,6 +1,7 @@
 """Parameters that only float noise moves are found; real ones of every small shape are not."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ def test_require_live_parameters_passes_the_models_at_hand(spec: TrainingSpec) -
         {"head_count": 16, "kv_head_count": 16},
     ],
 )
-def test_require_live_parameters_passes_every_shape(changes: dict[str, int]) -> None:
+def test_require_live_parameters_passes_every_shape(changes: dict[str, Any]) -> None:
     require_live_parameters(build_tiny_training(model=replace(TINY, **changes)))
 
 
@@ -44,7 +45,7 @@ def test_require_live_parameters_names_queries_and_keys_that_see_one_token() -> 
 
 def test_require_live_parameters_names_what_a_constant_switches_off() -> None:
     """A norm that divides by nearly nothing passes no gradient on."""
-    dead = replace(TINY, rms_epsilon=nearest(1e38))
+    dead = replace(TINY, norm_epsilon=nearest(1e38))
     with pytest.raises(InvalidInput, match="identically zero"):
         require_live_parameters(build_tiny_training(model=dead))
 

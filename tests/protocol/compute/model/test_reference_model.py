@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 from math import cos, log, pi, sin
+from typing import Any
 
 import pytest
 import torch
@@ -12,10 +13,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from protocol.compute.digest import tensor_bytes
 from protocol.compute.model.batches import Corpus
 from protocol.compute.model.model_export import export_texts
+from protocol.compute.model.position_tables import compute_cos_sin, compute_frequency
 from protocol.compute.model.reference_model import (
     build_tables,
-    compute_cos_sin,
-    compute_frequency,
     compute_logits,
     init_parameters,
     parameter_count,
@@ -92,7 +92,7 @@ def test_future_tokens_do_not_change_the_past(spec: TrainingSpec) -> None:
 @pytest.mark.parametrize(
     "change", [{"head_count": 3}, {"kv_head_count": 3}, {"layer_count": 0}, {"hidden_size": 4}]
 )
-def test_impossible_shapes_are_refused(spec: TrainingSpec, change: dict[str, int]) -> None:
+def test_impossible_shapes_are_refused(spec: TrainingSpec, change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="not a shape"):
         parameter_layout(replace(spec.model, **change))
 

@@ -11,7 +11,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_bytes
 from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.model.reference_model import Tables, build_tables
+from protocol.compute.model.position_tables import Tables
+from protocol.compute.model.reference_model import build_tables
 from protocol.compute.model.reference_step import (
     FLUSH_BELOW,
     StepResult,

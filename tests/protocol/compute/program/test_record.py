@@ -1,6 +1,7 @@
 """The record of a step is what make_fx records, who made and who uses a tensor is known, and nothing of a
 call is lost."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.model.reference_model import Tables, build_tables
+from protocol.compute.model.position_tables import Tables
+from protocol.compute.model.reference_model import build_tables, init_parameters
 from protocol.compute.model.reference_step import plain_step
 from protocol.compute.program.record import Call, record
-from protocol.compute.program.step import TrainingState, compute_scalars
+from protocol.compute.program.step import compute_scalars
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
+from tests.protocol.compute.model.family_models import FAMILIES
 
 Line = tuple[str, tuple[int, ...] | None]
 """Name and shape; calls with several results have no shape."""
@@ -35,11 +38,14 @@ def read_shape(node: Node) -> tuple[int, ...] | None:
     return tuple(meta.shape) if hasattr(meta, "shape") else None
 
 
-def test_the_record_is_what_make_fx_records(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> None:
-    tables = build_tables(spec.model)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_record_is_what_make_fx_records(corpus: Corpus, spec: TrainingSpec, name: str) -> None:
+    spec = replace(spec, model=FAMILIES[name], sequence_tokens=12)
+    tables = build_tables(spec.model, 12)
     batch = get_batch(corpus, spec, bytes(32), 0, 0)
+    weights = init_parameters(spec.model, 1)
     inputs = (
-        state.weights, state.first_moment, state.second_moment, *batch, compute_scalars(spec, 0, 0),
+        weights, torch.zeros_like(weights), torch.zeros_like(weights), *batch, compute_scalars(spec, 0, 0),
         tables.cos_TN, tables.sin_TN, tables.mask_TS,
     )  # fmt: skip
 

@@ -34,6 +34,7 @@ from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, REDUCTIONS, R
 from protocol.spec.program_codec import compute_program_root
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from tests.protocol.compute.conftest import TINY, build_tiny_training
+from tests.protocol.compute.model.family_models import MODELS
 from tests.protocol.compute.programs import require_single_writers, run_python
 from tests.protocol.spec.program_decoding import decode_program, encode_program
 from tests.protocol.spec.sample import sample_task
@@ -54,6 +55,8 @@ def list_configs() -> Iterator[tuple[str, ProgramConfig]]:
             DEMO_MODEL, OptimizerConfig(), SEQUENCES_PER_STEP, DEMO_MODEL.context_tokens, terms
         )
         yield f"demo 8x128 {terms}", demo
+    for name in ("llama tied", "llama llama3", "qwen3", "qwen3 tied", "gpt2", "gpt2 untied"):
+        yield f"{name} 3x12 128", ProgramConfig(MODELS[name], OptimizerConfig(), 3, 12, 128)
 
 
 CONFIGS = dict(list_configs())
@@ -125,7 +128,7 @@ def test_the_root_depends_on_no_process_thread_count_or_kernel(capability: str) 
 
 @pytest.mark.parametrize("change", [
     {"model": replace(TINY, intermediate_size=40)}, {"model": replace(TINY, rope_theta=500.0)},
-    {"model": replace(TINY, rms_epsilon=2.0**-10)}, {"optimizer": OptimizerConfig(beta1=0.5)},
+    {"model": replace(TINY, norm_epsilon=2.0**-10)}, {"optimizer": OptimizerConfig(beta1=0.5)},
     {"optimizer": OptimizerConfig(weight_decay=0.25)}, {"sequences": 3}, {"tokens": 15}, {"chunk_terms": 512},
 ])  # fmt: skip
 def test_whatever_a_step_depends_on_changes_the_root(change: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""The families of models, one file each."""
