@@ -8,7 +8,7 @@ refused.
     draws = 2                       # audits of each claim
     ...                             # every number of node.submit.RoundPlan
     [model]                         # and the tables model, schedule, optimizer, limits
-    hidden_size = 128
+    hidden_size = 128               # or `preset` or `config` alone: `model_table.py`
     [windows]                       # single windows (blocks) may differ from the preset
     train_min = 90
     [amounts]
@@ -50,6 +50,7 @@ from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml
+from scripts.model_table import read_model_table
 from scripts.paths import read_path
 
 BYTES_PER_STATE_ELEMENT = 12
@@ -112,6 +113,8 @@ def read_task_file(path: Path) -> TaskFile:
     preset = str(document.get("preset", ""))
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
+    if "model" in document:
+        document["model"] = read_model_table(document["model"], path)
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
     refuse_bad_plan(path, plan, source.stat().st_size)
     _refuse_short_windows(path, preset, plan.windows)
