@@ -53,6 +53,15 @@ def count_parameters(model: ModelConfig) -> int:
     return v * d + layers * layer + d + output
 
 
+def count_activations(model: ModelConfig, sequences: int, tokens: int) -> int:
+    """Elements of the largest tensor of a forward pass on a batch: logits, hidden layers, scores of all
+    heads, or queries, keys and values, which lie side by side in GPT-2."""
+    heads = model.head_count
+    width = 3 * heads * model.head_elements if heads else 0
+    widest = max(model.vocabulary_size, model.intermediate_size, model.hidden_size, width, heads * tokens)
+    return sequences * tokens * widest
+
+
 def has_sizes(model: ModelConfig) -> bool:
     """Whether every size is 1 or more and the family is known, so that parameters can be counted."""
     return model.architecture in ARCHITECTURES and all(getattr(model, name) >= 1 for name in SIZES)

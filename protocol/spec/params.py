@@ -71,8 +71,8 @@ MAX_PARAMETERS = 1 << 31
 MAX_LAYERS = 256
 """A program has about a hundred nodes for each layer, and a node that joins builds it first."""
 MAX_HEADS = 256
-MAX_HEAD_ELEMENTS = 1024
-"""elements of an attention head: rotary tables take the root of a power of that size."""
+MAX_HEAD_ELEMENTS = 256
+"""elements of an attention head: rotary tables take a root of that degree, and have half of that a token."""
 MAX_SEQUENCE_TOKENS = 1 << 13
 """tokens of a row: the mask of the future, a constant of the program, has its square: 256 MiB."""
 MAX_ACTIVATION_ELEMENTS = 1 << 33

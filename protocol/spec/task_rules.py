@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from protocol.spec.containers import TaskSpec, TrainingSpec
+from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import is_finite, to_fraction
 from protocol.spec.merkle import compute_zero_tensor_root
-from protocol.spec.model_rules import Rule, count_parameters, judge_range, list_model_rules
+from protocol.spec.model_rules import Rule, count_activations, count_parameters, judge_range, list_model_rules
 from protocol.spec.params import (
     DECAY_SHAPES,
     MAX_ACTIVATION_ELEMENTS,
@@ -154,7 +154,7 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield training.sequences_per_step >= 1, "sequences_per_step", "at least 1", training.sequences_per_step
     context = training.model.context_tokens
     yield judge_range("sequence_tokens", length, 1, min(context, MAX_SEQUENCE_TOKENS))
-    largest = count_activations(training)
+    largest = count_activations(training.model, training.sequences_per_step, length)
     yield (
         largest <= MAX_ACTIVATION_ELEMENTS,
         "step_too_large",
@@ -174,20 +174,6 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
     yield training.chunk_terms in CHUNK_TERMS, "chunk_terms", f"one of {CHUNK_TERMS}", training.chunk_terms
     yield spec.terms.initial_weights_root != ZERO_WORD, "initial_weights_root", "a root", "the zero word"
     yield spec.terms.step_root != ZERO_WORD, "step_root", "a root", "the zero word"
-
-
-def count_activations(training: TrainingSpec) -> int:
-    """Elements of the largest tensor of a step's forward pass: logits, hidden layers or scores of all
-    heads."""
-    model, tokens = training.model, training.sequence_tokens
-    widths = (
-        model.vocabulary_size,
-        model.intermediate_size,
-        # Queries, keys and values lie side by side in GPT-2.
-        max(model.hidden_size, 3 * model.head_count * model.head_elements if model.head_count else 0),
-        model.head_count * tokens,
-    )
-    return training.sequences_per_step * tokens * max(widths)
 
 
 def _limit_rules(spec: TaskSpec) -> Iterator[Rule]:

@@ -17,12 +17,13 @@ from protocol.compute.digest import tensor_root
 from protocol.compute.model.batches import dataset_root
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.task_program import require_step_root
-from protocol.spec.codec import encode_training
+from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.protocol.compute.model.family_models import FAMILIES
 
 SUBMITTER, OTHER = "0x" + "5b" * 20, "0x" + "6c" * 20
 SALT, TASK = b"s" * 32, b"t" * 32
@@ -88,6 +89,18 @@ def test_the_escrow_pays_every_seat_in_every_round_with_all_its_audits(tmp_path:
     without = replace(TINY_PLAN, late_chance=0)
     found = refuse_bad_task(party, *build_task(without, DATASET, SUBMITTER, SALT))
     assert found == claims * (per_claim - 3 * amounts.late_pay)
+
+
+@pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_task_of_every_family_can_be_posted(tmp_path: Path, name: str, numeric_format: str) -> None:
+    """Its rows are shorter than its context, and it reads bytes."""
+    model = replace(FAMILIES[name], vocabulary_size=256, context_tokens=24)
+    plan = replace(TINY_PLAN, model=model, numeric_format=numeric_format)
+    party, _ = make_party(tmp_path)
+    terms, training = build_task(plan, DATASET, SUBMITTER, SALT)
+    assert refuse_bad_task(party, terms, training) > 0 and training.architecture == name
+    require_step_root(make_spec(terms, decode_training(encode_training(training))))
 
 
 @pytest.mark.parametrize(

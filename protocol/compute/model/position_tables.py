@@ -45,10 +45,11 @@ def build_rotary(theta: float, scaling: RopeScaling, head_size: int, tokens: int
     frequencies = [
         scale_frequency(compute_frequency(theta, i, head_size), scaling) for i in range(head_size // 2)
     ]
-    angles = [[nearest(Fraction(t) * Fraction(f)) for f in frequencies] for t in range(tokens)]
-    pairs = [[compute_cos_sin(Fraction(angle)) for angle in row] for row in angles]
-    cos_TN = torch.tensor([[nearest(cosine) for cosine, _ in row] for row in pairs], dtype=torch.float32)
-    sin_TN = torch.tensor([[nearest(sine) for _, sine in row] for row in pairs], dtype=torch.float32)
+    cos_TN, sin_TN = (torch.empty(tokens, head_size // 2) for _ in range(2))
+    for t in range(tokens):
+        pairs = [compute_cos_sin(Fraction(nearest(t * Fraction(f)))) for f in frequencies]
+        cos_TN[t] = torch.tensor([nearest(cosine) for cosine, _ in pairs])
+        sin_TN[t] = torch.tensor([nearest(sine) for _, sine in pairs])
     return cos_TN, sin_TN
 
 

@@ -28,6 +28,7 @@ from protocol.spec.codec import compute_step_root
 from protocol.spec.containers import ModelConfig, OptimizerConfig, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root
+from protocol.spec.model_rules import count_activations
 from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.program import (
     INDEX_ROLES,
@@ -44,7 +45,7 @@ from protocol.spec.program_codec import compute_program_root
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 
 MOST_RECORDED = 1 << 24
-"""Parameters of a model whose step is recorded with values."""
+"""Parameters of a model, and elements of a tensor of its step, that is recorded with values."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def _add_input(builder: Builder, role: Role, shape: tuple[int, ...]) -> View:
 def _record_step(config: ProgramConfig, shapes: Sequence[tuple[int, ...]]) -> Record:
     """The aten operations of one step. What is done does not depend on values, so a large step is recorded
     without them: PyTorch takes three seconds to load what that needs, but no gigabytes."""
-    device = "meta" if parameter_count(config.model) > MOST_RECORDED else "cpu"
+    largest = count_activations(config.model, config.sequences, config.tokens)
+    device = "meta" if max(largest, parameter_count(config.model)) > MOST_RECORDED else "cpu"
     inputs = [
         torch.zeros(shape, dtype=torch.int64 if role in INDEX_ROLES else torch.float32, device=device)
         for role, shape in zip(INPUTS, shapes, strict=True)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.containers import TaskSpec
+from protocol.spec.containers import RopeScaling, TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits, nearest
-from protocol.spec.model_rules import count_parameters
-from protocol.spec.params import PROTOCOL_VERSION
+from protocol.spec.model_rules import SIZES, count_parameters
+from protocol.spec.params import ARCHITECTURES, PROTOCOL_VERSION
 from protocol.spec.task_rules import (
     Malformation,
     find_size_malformations,
@@ -57,6 +57,26 @@ CASES: list[Case] = [
     ("training.model.hidden_size", 60, "head_count"),
     ("training.model.kv_head_count", 3, "kv_head_count"),
     ("training.model.norm_epsilon", 0.0, "model_constants"),
+    ("training.model.norm_epsilon", 2.0**-81, "model_constants"),
+    ("training.model.rope_theta", 0.5, "model_constants"),
+    ("training.model.layer_count", 257, "layer_count"),
+    ("training.model.head_count", 512, "head_count"),
+    ("training.model.head_size", 258, "head_size"),
+    ("training.model.head_size", 7, "head_count"),
+    ("training.model.context_tokens", (1 << 32) + 1, "model_sizes"),
+    ("training.model.tied", 2, "tied"),
+    ("training.model.tied", 1, "parameter_count"),
+    ("training.model.architecture", "qwen3", "parameter_count"),
+    ("training.model.architecture", "gpt2", "gpt2_fields"),
+    ("training.model.rope_scaling.kind", "yarn", "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("linear", 0.5), "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("linear", 2.0, 3.0), "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("default", 2.0), "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("llama3", 8.0, 4.0, 4.0), "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("llama3", 8.0, 0.0), "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("llama3", 2.0**21), "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("llama3", 8.0, original_tokens=0), "rope_scaling"),
+    ("training.sequences_per_step", (1 << 33) // (64 * 256) + 1, "step_too_large"),
     ("terms.parameter_count", 106_817, "parameter_count"),
     ("training.optimizer.beta1", 1.0, "betas"),
     ("training.optimizer.beta2", -0.5, "betas"),
@@ -135,6 +155,14 @@ EDGES: list[Case] = [
     ("training.token_count", 65, "token_count"),
     ("training.heldout_tokens", 65, "heldout_tokens"),
     ("terms.limits.tau_w", 1 << 44, "limits"),
+    ("training.sequences_per_step", (1 << 33) // (64 * 256), "step_too_large"),
+    ("training.model.layer_count", 256, "layer_count"),
+    ("training.model.head_size", 256, "head_size"),
+    ("training.model.head_size", 6, "head_count"),
+    ("training.model.norm_epsilon", 2.0**-80, "model_constants"),
+    ("training.model.rope_theta", 1.0, "model_constants"),
+    ("training.model.rope_scaling", RopeScaling("llama3", 1.0), "rope_scaling"),
+    ("training.model.rope_scaling", RopeScaling("linear", 2.0**20), "rope_scaling"),
 ]
 
 
@@ -162,6 +190,25 @@ def test_another_schedule_needs_another_root() -> None:
     schedule = replace(TASK.training.schedule, peak_learning_rate=nearest(2e-3))
     spoiled = replace(TASK, training=replace(TASK.training, schedule=schedule))
     assert [item.name for item in find_training_malformations(spoiled)] == ["schedule_root"]
+
+
+LARGEST = (1 << 64) - 1
+HOSTILE: dict[str, Any] = {
+    **dict.fromkeys(SIZES, LARGEST), "rope_theta": 3e38, "norm_epsilon": 3e38, "head_size": LARGEST,
+    "tied": LARGEST, "architecture": "x", "rope_scaling": RopeScaling("x", 2.0**100, 0.0, 0.0, LARGEST),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_largest_number_anywhere_costs_no_more_than_a_refusal(architecture: str, name: str) -> None:
+    """Whatever a text can hold is judged from numbers alone, and nothing is built."""
+    model = replace(TASK.training.model, architecture=architecture, kv_head_count=4)
+    value: Any = HOSTILE[name]
+    changes: dict[str, Any] = {name: nearest(value) if isinstance(value, float) else value}
+    changed = replace(model, **changes)
+    spoiled = replace(TASK, training=replace(TASK.training, model=changed))
+    assert find_training_malformations(spoiled)
 
 
 def test_parameters_are_counted_as_by_hand() -> None:

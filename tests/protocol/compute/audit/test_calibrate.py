@@ -19,6 +19,7 @@ from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from tests.protocol.compute.model.family_models import MODELS
 from tests.training_setting import list_configurations, propose_limits
 
 
@@ -28,6 +29,16 @@ def test_get_tensor_class_sorts_every_parameter(spec: TrainingSpec) -> None:
     assert set(found.values()) == set(TENSOR_CLASSES)
     assert found["model.layers.1.self_attn.k_proj.weight"] == "attention"
     assert found["model.layers.1.input_layernorm.weight"] == found["model.norm.weight"] == "norm"
+
+
+def test_get_tensor_class_sorts_the_parameters_of_every_family() -> None:
+    gpt2 = {p.name: get_tensor_class(p.name) for p in parameter_layout(MODELS["gpt2 untied"])}
+    assert set(gpt2.values()) == set(TENSOR_CLASSES)
+    assert gpt2["transformer.wte.weight"] == gpt2["transformer.wpe.weight"] == "embedding"
+    assert gpt2["transformer.h.0.attn.c_attn.bias"] == "attention" and gpt2["lm_head.weight"] == "head"
+    assert gpt2["transformer.h.0.mlp.c_fc.weight"] == "mlp" and gpt2["transformer.ln_f.bias"] == "norm"
+    qwen3 = {p.name: get_tensor_class(p.name) for p in parameter_layout(MODELS["qwen3"])}
+    assert qwen3["model.layers.0.self_attn.q_norm.weight"] == "attention"
 
 
 def test_name_stage_knows_all_four() -> None:
