@@ -1,1 +1,1 @@
-"""The reference model and its plain PyTorch step, batches of tokens, and the export."""
+"""Families of models and their plain PyTorch step, batches of tokens, and Hugging Face's formats."""

@@ -4,7 +4,8 @@ AdamW divides a gradient by its own size. Where the true gradient is zero for ev
 errors are left, and each becomes a full step of the learning rate. Honest machines then drift apart without
 limit, and a cheat can write its own numbers there and call them noise. Where even the errors vanish, the
 parameter is dead weight. A key bias is of the first kind, because softmax does not see it. The queries and
-keys of a model that reads one token are of the second.
+keys of a model that reads one token are of the second. Parts that a family lists as idle are neither: their
+gradient is a constant of the program.
 """
 
 from collections.abc import Mapping
