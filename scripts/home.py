@@ -35,8 +35,10 @@ FINISH = "Run `touchstone init` with the same --home: it goes on with the key th
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`config.toml`: which chain, where to listen, with how many threads to train and in how much memory (0:
-    as it comes). limits: the preset for this chain's time of a block, by which tasks are judged; economics:
-    the table of what else is assumed of the world (`scripts/figures.py`). `account` is the keystore's."""
+    as it comes). dataset_cache_mb: of disk for parts of datasets, beyond those that must stay; whole_dataset:
+    fetch all of a dataset before taking a seat. limits: the preset for this chain's time of a block, by which
+    tasks are judged; economics: the table of what else is assumed of the world (`scripts/figures.py`).
+    `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
@@ -46,6 +48,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     public_url: str = ""
     threads: Annotated[int, Meta(ge=1)] = 1
     memory_mb: Annotated[int, Meta(ge=0)] = 0
+    dataset_cache_mb: Annotated[int, Meta(ge=1)] = 1_000
+    whole_dataset: bool = False
     password_file: str = ""
     limits: Limits = "12s"
     economics: dict[str, Any] = {}

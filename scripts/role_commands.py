@@ -248,5 +248,7 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         public_url=config.public_url,
         threads=config.threads,
         memory_mb=config.memory_mb,
+        dataset_cache_mb=config.dataset_cache_mb,
+        whole_dataset=config.whole_dataset,
         say=console.say,
     )

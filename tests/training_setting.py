@@ -33,7 +33,7 @@ def get_heldout_batch(corpus: Corpus, spec: TrainingSpec, rows: int) -> Batch:
     if room < 0:
         raise ValueError(f"{spec.heldout_tokens} held-out tokens: a row needs more than {length}")
     starts = [spec.token_count + room * row // max(rows - 1, 1) for row in range(rows)]
-    cut = torch.stack([corpus.tokens[start : start + length + 1] for start in starts]).to(torch.int64)
+    cut = corpus.read_rows(starts, length + 1)
     return Batch(cut[:, :-1].contiguous(), cut[:, 1:].contiguous())
 
 

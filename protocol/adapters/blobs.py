@@ -22,8 +22,9 @@ ROOT_BYTES = 32
 CHUNK_DEPTH = 10
 """1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
 one chunk of bandwidth, without them the whole blob."""
-TRACE_CHUNK_DEPTH = 5
-"""Of a trace a challenger often wants one leaf: it compares 32 leaves at a time by their root."""
+SMALL_CHUNK_DEPTH = 5
+"""Of a trace a challenger often wants one leaf: it compares 32 leaves at a time by their root. Of a dataset
+a node wants single leaves: with the roots of all chunks (0.1 % of it) at hand, five siblings prove one."""
 
 
 class BlobKind(Enum):
@@ -56,7 +57,7 @@ class BlobKind(Enum):
     @property
     def chunk_depth(self) -> int:
         """Levels of a chunk's subtree."""
-        return TRACE_CHUNK_DEPTH if self in TRACE_KINDS else CHUNK_DEPTH
+        return SMALL_CHUNK_DEPTH if self in _SMALL_CHUNKED else CHUNK_DEPTH
 
     @property
     def chunk_leaves(self) -> int:
@@ -81,6 +82,7 @@ _TRACE_KINDS = {
 }
 TRACE_KINDS = frozenset(_TRACE_KINDS.values())
 """Tensors of a trace."""
+_SMALL_CHUNKED = TRACE_KINDS | {BlobKind.DATASET}
 
 _UNITS = {
     BlobKind.TENSOR: 4,
@@ -318,6 +320,14 @@ def split_roots(data: bytes) -> list[bytes]:
     return [data[start : start + ROOT_BYTES] for start in range(0, len(data), ROOT_BYTES)]
 
 
+def stack_chunk(chunk: bytes, ref: BlobRef) -> merkle.Levels:
+    """All levels of the subtree over one chunk, padding included where the blob has several chunks."""
+    leaves = _hash_leaves(chunk, ref)
+    if ref.chunk_count > 1:
+        leaves += [ZERO_WORD] * (ref.key.kind.chunk_leaves - len(leaves))
+    return merkle.stack_levels(leaves)
+
+
 def get_chunk_level(levels: merkle.Levels, kind: BlobKind) -> list[bytes]:
     """The roots of the chunks of a tree over a blob of this kind."""
     return levels[min(kind.chunk_depth, len(levels) - 1)]
@@ -325,7 +335,10 @@ def get_chunk_level(levels: merkle.Levels, kind: BlobKind) -> list[bytes]:
 
 def fold_chunks(chunk_roots: Sequence[bytes], kind: BlobKind) -> bytes:
     """Root of the tree over a blob of this kind whose chunks have these roots (at least one)."""
-    return merkle.stack_levels(chunk_roots, _EMPTY_SUBTREES[kind.chunk_depth])[-1][0]
+    growing = merkle.GrowingRoot(_EMPTY_SUBTREES[kind.chunk_depth])
+    for root in chunk_roots:
+        growing.add(root)
+    return growing.finish()
 
 
 def open_leaves(

@@ -76,6 +76,36 @@ def compute_root(leaves: Sequence[bytes]) -> bytes:
     return compute_levels(leaves)[-1][0]
 
 
+class GrowingRoot:
+    """The root over leaves that come one by one: one node a level is held, however many there are."""
+
+    def __init__(self, padding: bytes = ZERO_WORD) -> None:
+        """padding: as in `stack_levels`, where subtrees of one height come in the place of leaves."""
+        self._nodes: list[bytes | None] = []
+        self._count, self._padding = 0, padding
+
+    def add(self, leaf: bytes) -> None:
+        """Take the next leaf hash: 32 bytes, not all zero."""
+        node, self._count = leaf, self._count + 1
+        for level, left in enumerate(self._nodes):
+            if left is None:
+                self._nodes[level] = node
+                return
+            node, self._nodes[level] = hash_node(left, node), None
+        self._nodes.append(node)
+
+    def finish(self) -> bytes:
+        """The root so far. Raises InvalidInput before the first leaf."""
+        root, padding = b"", self._padding
+        for left in self._nodes[: compute_depth(self._count)]:
+            if left is not None:
+                root = hash_node(left, root or padding)
+            elif root:
+                root = hash_node(root, padding)
+            padding = hash_node(padding, padding)
+        return root or self._nodes[-1] or b""
+
+
 def compute_path(levels: Levels, index: int, padding: bytes = ZERO_WORD) -> list[bytes]:
     """The siblings of leaf `index` from the leaf upwards, padding included (as in `stack_levels`)."""
     if not 0 <= index < len(levels[0]):
@@ -159,6 +189,26 @@ def fold_range(leaves: Sequence[bytes], first: int, depth: int, path: Sequence[b
         nodes = [hash_node(left, right) for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
         first >>= 1
     return nodes[0] if next(siblings, None) is None else None
+
+
+def spread_range(
+    leaves: Sequence[bytes], first: int, depth: int, path: Sequence[bytes]
+) -> list[tuple[bytes, ...]]:
+    """The own path of each leaf of a run in a tree of this depth, from the path of the run, which must be
+    valid (`fold_range`)."""
+    nodes, start, siblings = list(leaves), first, iter(path)
+    paths: list[list[bytes]] = [[] for _ in leaves]
+    for level in range(depth):
+        if start & 1:
+            nodes.insert(0, next(siblings))
+            start -= 1
+        if len(nodes) & 1:
+            nodes.append(next(siblings))
+        for number, own in enumerate(paths):
+            own.append(nodes[(first + number >> level ^ 1) - start])
+        nodes = [hash_node(left, right) for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
+        start >>= 1
+    return [tuple(own) for own in paths]
 
 
 def is_valid_range(
@@ -250,8 +300,12 @@ def compute_data_levels(data: bytes | memoryview) -> Levels:
 
 
 def compute_data_root(data: bytes | memoryview) -> bytes:
-    """Root of the tree over raw bytes in LEAF_BYTES leaves."""
-    return compute_data_levels(data)[-1][0]
+    """Root of the tree over raw bytes, at least one, in LEAF_BYTES leaves. However many there are, no more
+    than some leaves are in memory."""
+    view, growing = memoryview(data).cast("B"), GrowingRoot()
+    for start in range(0, len(view), LEAF_BYTES):
+        growing.add(hash_leaf(bytes(view[start : start + LEAF_BYTES]).ljust(LEAF_BYTES, b"\0")))
+    return growing.finish()
 
 
 def compute_zero_tensor_root(parameter_count: int) -> bytes:

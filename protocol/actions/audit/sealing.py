@@ -25,7 +25,7 @@ from protocol.actions.audit.audit_records import SealMade, WrongStart, make_seal
 from protocol.actions.audit.audit_room import AuditRoom
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.digest import StateTrees, build_state_trees
-from protocol.compute.model.batches import get_batch
+from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
@@ -119,6 +119,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     if not _is_wanted(room, drawn):
         await _pass(room, drawn, start.header)
         return None
+    await _prepare(room, drawn)
     own = await _try_training(_replay, room, drawn, start.header)
     # Held before it is in the store: the claimant that this node judges may have named this very state.
     hold(room, drawn, start.header, own.header)
@@ -211,12 +212,25 @@ def _train(room: AuditRoom, drawn: DrawnAudit, start: StateHeader, steps: int) -
     return end
 
 
-def _get_batches(room: AuditRoom, drawn: DrawnAudit) -> GetBatch:
-    """The data that the beacon of the round dealt to the slot."""
+async def _prepare(room: AuditRoom, drawn: DrawnAudit) -> None:
+    """Have the data of the segment at hand. Raises EnvironmentFault where no peer serves some of it: that is
+    not the solver's fault, so no word against it follows."""
+    about = room.about
+    first = drawn.segment * about.segment_steps
+    steps = range(first, first + about.segment_steps)
+    await prepare_steps(about.corpus, about.training, *_find_deal(room, drawn), steps)
+
+
+def _find_deal(room: AuditRoom, drawn: DrawnAudit) -> tuple[bytes, int]:
+    """The beacon of the round, and the shard that it dealt to the slot."""
     game_round = room.get_game().rounds[drawn.place.round]
     beacon = game_round.beacon or ZERO_WORD
-    shard = deal_shards(beacon, len(game_round.pool.solvers))[drawn.place.slot]
-    return partial(get_batch, room.about.corpus, room.about.training, beacon, shard)
+    return beacon, deal_shards(beacon, len(game_round.pool.solvers))[drawn.place.slot]
+
+
+def _get_batches(room: AuditRoom, drawn: DrawnAudit) -> GetBatch:
+    """The data that the beacon of the round dealt to the slot."""
+    return partial(get_batch, room.about.corpus, room.about.training, *_find_deal(room, drawn))
 
 
 def _write_seal(

@@ -28,7 +28,7 @@ from protocol.actions.traces import RemoteTrace, TraceLayout, describe_layout, o
 from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.exact_fault import ClaimedLeaf, ClaimedRoots, ExactFaultFinder
 from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault, OperationFault, prove_node
-from protocol.compute.digest import ByteTree, build_byte_tree
+from protocol.compute.digest import ByteTree
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import (
     BuiltProgram,
@@ -100,7 +100,7 @@ async def prove_input(party: Party, dispute: InnerDispute, start: StateHeader, f
     if fault.buffer == SCALARS:
         datum = open_scalars(party, start, fault.element)
     else:
-        datum = open_token(party, dispute, fault.element, fault.buffer == LABELS)
+        datum = await open_token(party, dispute, fault.element, fault.buffer == LABELS)
     place = (fault.buffer, fault.element, fault.opening, datum)
     await party.chain.disputes.prove_datum(party.task.task, dispute.name, facts, start, *place)
 
@@ -113,7 +113,7 @@ def open_scalars(party: Party, start: StateHeader, which: int) -> LeafProof:
     return LeafProof(leaves[place], tuple(compute_path(compute_scalar_levels(leaves), place)))
 
 
-def open_token(party: Party, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
+async def open_token(party: Party, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
     """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
     training, ref = party.task.spec.training, dispute.statement
     game_round = get_now(party).rounds[ref.round]
@@ -124,9 +124,7 @@ def open_token(party: Party, dispute: InnerDispute, position: int, is_label: boo
     place = (shard, inner_step, row, training.token_count, length)
     first = draw_sample_start(game_round.beacon, *place)
     byte = (first + column + is_label) * training.token_bytes
-    tree = build_byte_tree(party.task.corpus.tokens.numpy().tobytes())
-    data, path = tree.open_leaf(byte // LEAF_BYTES)
-    return LeafProof(data, tuple(path))
+    return await party.task.corpus.open_leaf(byte // LEAF_BYTES)
 
 
 @dataclass(frozen=True)
@@ -229,9 +227,8 @@ async def _search_remote(
         """The first leaf that differs from the own one."""
         return watch(buffer, remote.find_leaf(buffer, own))
 
-    batch = get_batches(party, dispute.statement.round, dispute.statement.slot)(
-        get_inner_step(party, dispute)
-    )
+    batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
+    batch = await asyncio.to_thread(batches, get_inner_step(party, dispute))
     is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
     roots, listed = remote.roots, remote.listed
     claimed = ClaimedRoots(roots, find_leaf, listed) if is_exact else ClaimedTrace(roots, fetch, listed)

@@ -10,6 +10,7 @@ another base root or beacon stays in the journal and counts for nothing.
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -33,17 +34,19 @@ from protocol.actions.runtime.party import Duty, Party
 from protocol.actions.runtime.states import has_state, keep_state, load_state
 from protocol.adapters.blobs import refer_delta
 from protocol.compute.digest import build_delta_tree
-from protocol.compute.model.batches import get_batch
+from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.compute.program.step import TrainingState, begin_round, train_segment
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import OuterHeader, StateHeader
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.statements import compute_carried_root, compute_claim_root
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -192,8 +195,13 @@ async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require
     round_blocks = party.game.terms.windows.train_min
     segment_blocks = -(-round_blocks // party.task.spec.terms.segment_count)
     keeping: Awaitable[None] = asyncio.sleep(0)
+    preparing: asyncio.Future[None] | None = None
     try:
-        for segment in range(first, party.task.spec.terms.segment_count):
+        segments = range(first, party.task.spec.terms.segment_count)
+        for segment in segments:
+            # Its data before the next one's: what was fetched ahead is here already.
+            await _prepare(party, origin, segment)
+            preparing = asyncio.ensure_future(_prepare_ahead(party, origin, segment + 1))
             await party.task.retraining.let_own_go(
                 lambda: party.state.head_block, round_blocks, segment_blocks
             )
@@ -203,9 +211,28 @@ async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require
             keeping = asyncio.ensure_future(asyncio.to_thread(_reach, party, origin, segment + 1, state))
         return await asyncio.to_thread(_encode, party, work, state)
     finally:
+        if preparing is not None:
+            preparing.cancel()
         party.task.retraining.end_own()
         # Whatever went wrong: what was reached is in the journal before any caller goes on.
         await keeping
+
+
+async def _prepare(party: Party, origin: Origin, segment: int) -> None:
+    """Have the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then the
+    claim waits, and so does whoever holds it up."""
+    task, steps = party.task, party.task.spec.terms.segment_steps
+    place = (task.corpus, task.spec.training, origin.beacon, origin.shard)
+    await prepare_steps(*place, range(segment * steps, (segment + 1) * steps))
+
+
+async def _prepare_ahead(party: Party, origin: Origin, segment: int) -> None:
+    """The same for the next segment, while this one is trained; what fails is tried again when it is due."""
+    if segment < party.task.spec.terms.segment_count:
+        try:
+            await _prepare(party, origin, segment)
+        except (ProtocolFault, EnvironmentFault) as fault:
+            log.info("%s", fault)
 
 
 async def _train_segment(party: Party, origin: Origin, segment: int, state: TrainingState) -> TrainingState:

@@ -9,12 +9,14 @@ from pathlib import Path
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.mapped_files import PageLimit, make_mapped, require_mapping
+from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.compute.program.tensor_allocator import Room, use_room
 
 JOURNAL_FILE = FILE_NAME
 STORE_FOLDER = "blobs"
 SCRATCH_FOLDER = "scratch"
+PARTS_FILE = PARTS_NAME
 MEGABYTE = 1_000_000
 SWITCH_S = 5e-5
 """A hundredth of Python's default."""
@@ -24,7 +26,9 @@ SWITCH_S = 5e-5
 class PartyConfig:
     """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
     `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
-    at most, and large tensors lie in files (0: in memory). `say` shows a line to the operator."""
+    at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk for parts of datasets,
+    beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat. `say` shows a
+    line to the operator."""
 
     home: Path
     deployment: Path
@@ -35,6 +39,8 @@ class PartyConfig:
     public_url: str = ""
     threads: int = 1
     memory_mb: int = 0
+    dataset_cache_mb: int = 1_000
+    whole_dataset: bool = False
     say: Callable[[str], None] = print
 
 

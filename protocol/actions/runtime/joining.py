@@ -13,17 +13,20 @@ them only in a dispute, at the price of a stake.
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from protocol.actions.audit.audit_duties import open_audits
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
+from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.leaf_serving import LeafSource
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.batches import Corpus, get_batch, open_corpus
+from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.model.liveness import require_live_parameters
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import begin_round
@@ -44,6 +47,8 @@ from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 TAG_REHEARSAL = "touchstone.rehearsal"
+DISPUTE_MOVES = 8
+"""Moves of a dispute that begins in the last block of its window, and two more."""
 VERDICTS = {True: "a fault", False: "no fault"}
 
 
@@ -156,8 +161,7 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     await asyncio.to_thread(require_live_parameters, spec.training)
     await asyncio.to_thread(require_program, spec.training)
     await asyncio.to_thread(require_step_root, spec)
-    data = await fetch_dataset(party, task, spec)
-    corpus = await asyncio.to_thread(open_corpus, data, spec.training)
+    corpus = await open_parts(party, task, spec)
     domain = party.state.games[task].terms.domain
     audits = open_audits(party, task, spec, corpus)
     claims, cases = ClaimBook(party.journal, task), CaseBook(party.journal, task)
@@ -263,11 +267,36 @@ def compute_dataset_bytes(training: TrainingSpec) -> int:
     return (training.token_count + training.heldout_tokens) * training.token_bytes
 
 
+def refer_dataset(training: TrainingSpec) -> BlobRef:
+    """The blob of a task's dataset."""
+    return BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), compute_dataset_bytes(training))
+
+
+async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
+    """The dataset of a task, of which this node fetches what its samples touch; all of it beforehand where
+    the configuration says `whole_dataset`. Raises ProtocolFault or EnvironmentFault where not even its
+    outline can be had."""
+    ref, source = refer_dataset(spec.training), LeafSource(party.store, party.parts)
+    if party.config.whole_dataset:
+        await fetch_dataset(party, task, spec)
+    peers = partial(list_peers, party, task, first=spec.terms.submitter)
+    outline = await open_outline(source, party.client, ref, peers)
+    kept = count_kept_blocks(party.state.games[task].terms)
+    parts = DatasetParts(source, party.client, outline, peers, lambda: party.state.head_block, kept)
+    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), party.say)
+
+
+def count_kept_blocks(terms: GameTerms) -> int:
+    """So long after it was used a leaf may still be needed: until the round is committed to, and as long as a
+    statement about it can be disputed or asked about and the game about it lasts."""
+    w = terms.windows
+    return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.ask + w.post + DISPUTE_MOVES * w.respond
+
+
 async def fetch_dataset(party: Party, task: bytes, spec: TaskSpec) -> bytes:
     """The raw tokens, from the store, the submitter or any other peer."""
-    submitter, size = spec.terms.submitter, compute_dataset_bytes(spec.training)
-    ref = BlobRef(BlobKey(BlobKind.DATASET, spec.training.dataset_root), size)
+    submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
     if not party.store.has(ref):
-        party.say(f"fetching the dataset, {size / 1e6:.1f} MB")
+        party.say(f"fetching the dataset, {ref.size_bytes / 1e6:.1f} MB")
         await party.client.fetch_from_any(list_peers(party, task, first=submitter), ref)
     return await asyncio.to_thread(party.store.get, ref)

@@ -20,6 +20,8 @@ from protocol.actions.merge import merge_signing as merge_serving
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import (
     JOURNAL_FILE,
+    MEGABYTE,
+    PARTS_FILE,
     STORE_FOLDER,
     PartyConfig,
     Status,
@@ -31,6 +33,7 @@ from protocol.adapters.blobs import BlobKind
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.journal import Journal, JournalBegun
+from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.blob_client import BlobClient
@@ -75,10 +78,12 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         _require_owner(journal, config.key.address.lower())
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
+        parts = PartStore(config.home / PARTS_FILE, config.dataset_cache_mb * MEGABYTE)
+        stack.callback(parts.close)
         client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
         status = Status(chain.address)
         state = ChainState.of(chain)
-        party = Party(config, chain, store, journal, client, state, status, chain.follow())
+        party = Party(config, chain, store, journal, client, state, status, chain.follow(), parts)
         await _serve(party, stack)
         yield party
 
@@ -102,7 +107,8 @@ def _require_owner(journal: Journal, account: str) -> None:
 async def _serve(party: Party, stack: AsyncExitStack) -> None:
     """Answer peers until the party is closed, and say on chain where."""
     identity, config = load_or_create_identity(party.config.home), party.config
-    server = BlobServer(party.store, party.account, party.signing, identity, _Offers(party).make_policy())
+    policy = _Offers(party).make_policy()
+    server = BlobServer(party.store, party.account, party.signing, identity, policy, parts=party.parts)
     port = await server.start(config.listen_host, config.listen_port)
     stack.push_async_callback(server.stop)
     url = choose_endpoint(config.listen_host, port, config.public_url)

@@ -27,6 +27,7 @@ from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.journal import Journal
+from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
@@ -71,6 +72,8 @@ class Party:
     state: ChainState
     status: Status
     batches: AsyncIterator[LogBatch]
+    parts: PartStore | None = None
+    """Leaves of datasets; None where this party keeps none."""
     joined: Joined | None = None
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where the loop has to look again before the next block."""

@@ -4,7 +4,8 @@ Each byte is judged while it streams, and a broken connection is resumed where i
 wrong bytes is not asked again: that error is evidence.
 """
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,7 @@ from typing import TypeVar
 import aiohttp
 
 from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, hash_chunk, split_roots
+from protocol.adapters.leaf_runs import LeafRun, decode_answer, format_runs, measure_most
 from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
@@ -27,6 +29,7 @@ from protocol.adapters.wire.session import (
     blame,
     read_at_most,
 )
+from protocol.spec.containers import LeafProof
 from protocol.spec.errors import InvalidInput, ProtocolFault
 
 READ_BYTES = 256 * 1024
@@ -102,6 +105,25 @@ class BlobClient:
         BlobVerifier(ref, source=str(peer), chunk_roots=roots)
         return roots
 
+    async def fetch_roots_from_any(self, peers: Sequence[Peer], ref: BlobRef) -> tuple[bytes, ...]:
+        """As `fetch_chunk_roots`, from the first of `peers` that shows them; the next is asked as well where
+        one is slow or refuses. Raises the error of one of them when none does."""
+        if not peers:
+            raise _no_peer(ref)
+        size_s = ROOT_BYTES * ref.chunk_count / HEDGE_BYTES_PER_SECOND
+
+        async def fetch_once(peer: Peer) -> tuple[bytes, ...]:
+            """Fetch from one peer."""
+            roots = await self._fetch_chunk_roots(peer, ref, 1)
+            BlobVerifier(ref, source=str(peer), chunk_roots=roots)
+            return roots
+
+        async def ask_all() -> tuple[bytes, ...]:
+            """Ask all peers."""
+            return await ask_in_turn([partial(fetch_once, peer) for peer in peers], PAUSE_S + size_s)
+
+        return await self._session.try_often(ask_all)
+
     async def fetch_chunk(self, peer: Peer, ref: BlobRef, number: int, root: bytes) -> bytes:
         """The bytes of one chunk, whose root is known; nothing is stored. Raises as fetch does."""
         place = ref.locate_chunks(range(number, number + 1))
@@ -120,6 +142,20 @@ class BlobClient:
             path = conventions.format_path(conventions.BLOB, ref.key)
             raise blame(peer, path, "a chunk does not match its hash", root.hex(), found.hex())
         return chunk
+
+    async def fetch_runs(
+        self, peer: Peer, ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes]
+    ) -> dict[int, LeafProof]:
+        """The leaves of those runs of a dataset that the peer has, proven, by number; nothing is stored. It
+        is asked once. runs: of one request (`leaf_runs.split_requests`). Raises as fetch does."""
+        path = conventions.format_leaves(ref.key, format_runs(runs))
+        headers = self._signer.sign("GET", path, peer.account)
+        answer = await self._get_small(peer, path, headers, measure_most(ref, runs))
+        return await asyncio.to_thread(decode_answer, ref, runs, chunk_roots, answer, str(peer))
+
+    async def try_often(self, act: Callable[[], Awaitable[T]]) -> T:
+        """The result of `act`, called again after each retryable fault while patience lasts."""
+        return await self._session.try_often(act)
 
     def get_silence(self, peer: Peer) -> float:
         """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""

@@ -48,6 +48,10 @@ BLOB = "blob"
 """GET /blob/<kind>/<root>: the bytes; signed, Range understood."""
 CHUNKS = "chunks"
 """GET /chunks/<kind>/<root>: 32-byte subtree roots, so that each chunk can be judged as it comes; signed."""
+LEAVES = "leaves"
+"""GET /leaves/dataset/<root>?runs=<FIRST-LAST,...>: leaves with their proofs inside their chunks
+(`adapters/leaf_runs.py`), those of them that this node has; signed."""
+RUNS = "runs"
 DESK = "desk"
 """POST /desk/<name>?sha256=<of the body>: a message in JSON, answered by one; signed. The signature covers
 the path, so it covers the body."""
@@ -58,12 +62,18 @@ STATUS = "/status"
 """GET: a JSON object about the node."""
 
 DESK_PATTERN = "{name:[a-z][a-z-]{0,31}}"
+DATASET_PATTERN = "{kind:" + BlobKind.DATASET.value + "}/{root:[0-9a-f]{64}}"
 KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0-9a-f]{64}}"
 
 
 def format_path(route: str, key: BlobKey) -> str:
-    """The path of `key` under `route` (BLOB or CHUNKS)."""
+    """The path of `key` under `route` (BLOB, CHUNKS or LEAVES)."""
     return f"/{route}/{key}"
+
+
+def format_leaves(key: BlobKey, runs: str) -> str:
+    """The path of some leaves of a dataset; runs: as `leaf_runs.format_runs` writes them."""
+    return f"{format_path(LEAVES, key)}?{RUNS}={runs}"
 
 
 def parse_key(kind: str, root: str) -> BlobKey:

@@ -16,19 +16,24 @@ from hashlib import sha256
 from aiohttp import web
 
 from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.leaf_runs import parse_runs
+from protocol.adapters.leaf_serving import LeafSource
 from protocol.adapters.messages import Message, encode_message
-from protocol.adapters.store import BlobStore
+from protocol.adapters.part_store import PartStore
+from protocol.adapters.store import READ_BYTES, BlobStore
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import RequestVerifier
 from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer
 from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
 from protocol.adapters.wire.listener import TlsIdentity, TlsListener, make_request_log, make_server_context
 from protocol.adapters.wire.session import WHO_MAY_READ
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.typed_data import SigningDomain
 
 FALSE_PRICE = 40
 """Requests that one with a false signature counts for: finding that out takes milliseconds."""
+RUNS_A_REQUEST = 16
+"""So many runs of leaves in one request count as one more."""
 SHUTDOWN_SECONDS = 1.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -64,9 +69,12 @@ class BlobServer:
         identity: TlsIdentity,
         policy: ReadPolicy,
         limits: WireLimits | None = None,
+        parts: PartStore | None = None,
     ) -> None:
-        """account: the address that this server stands for; requests are signed for it."""
+        """account: the address that this server stands for; requests are signed for it. parts: leaves of
+        datasets that are not whole in the store."""
         self._store = store
+        self._leaves = LeafSource(store, parts)
         self._identity = identity
         self._policy = policy
         self._limits = limits or WireLimits()
@@ -120,6 +128,7 @@ class BlobServer:
             conventions.STATUS: self._get_status,
             f"/{conventions.BLOB}/{conventions.KEY_PATTERN}": self._get_blob,
             f"/{conventions.CHUNKS}/{conventions.KEY_PATTERN}": self._get_chunks,
+            f"/{conventions.LEAVES}/{conventions.DATASET_PATTERN}": self._get_leaves,
         }
         application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
         application.add_routes(
@@ -163,7 +172,30 @@ class BlobServer:
         key, _, refusal = self._admit(request)
         if refusal:
             return refusal
-        return web.Response(body=self._store.get_chunk_roots(key), content_type="application/octet-stream")
+        roots = await asyncio.to_thread(self._leaves.get_chunk_roots, key)
+        return web.Response(body=roots, content_type="application/octet-stream")
+
+    async def _get_leaves(self, request: web.Request) -> web.StreamResponse:
+        key, account, refusal = self._admit(request)
+        outline = None if refusal else await asyncio.to_thread(self._leaves.find_outline, key)
+        if refusal or outline is None:
+            return refusal or refuse(403, "not served to you now", WHO_MAY_READ)
+        try:
+            runs = parse_runs(request.query.get(conventions.RUNS, ""), outline.ref)
+        except InvalidInput as reason:
+            return refuse(400, reason.what, reason.remedy, reason.expected, reason.actual)
+        # A chunk is read and hashed for each run: many of them count as several requests.
+        self._account_rate.try_take(account, len(runs) // RUNS_A_REQUEST)
+        streams = self._streams if self._policy.is_member(account) else self._strange_streams
+        with streams.hold(account) as is_held:
+            if not is_held:
+                return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
+            answer = await asyncio.to_thread(self._leaves.answer, outline, runs)
+            response = _make_stream_response(0, len(answer), len(answer), is_partial=False)
+            await response.prepare(request)
+            pieces = (answer[at : at + READ_BYTES] for at in range(0, len(answer), READ_BYTES))
+            await self._write(response, pieces)
+            return response
 
     async def _post_message(self, request: web.Request) -> web.StreamResponse:
         account = self._verify(request)
@@ -200,6 +232,8 @@ class BlobServer:
         with streams.hold(account) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
+            if self._store.get_size_bytes(key) is None:  # Of a dataset there are parts alone.
+                return refuse(403, "not served to you now", WHO_MAY_READ)
             return await self._stream(request, key)
 
     def _verify(self, request: web.Request) -> str:
@@ -222,7 +256,7 @@ class BlobServer:
         if not self._try_take(account):
             return key, account, refuse(429, "too many requests", "Wait, then ask less often.")
         may_read = self._policy.may_read(account, key.kind, key.root)
-        if may_read and self._store.get_size_bytes(key) is not None:
+        if may_read and (self._store.get_size_bytes(key) is not None or self._leaves.has_parts(key)):
             return key, account, None
         # One answer for both cases: see above.
         return key, account, refuse(403, "not served to you now", WHO_MAY_READ)

@@ -78,5 +78,5 @@ class Measure:
 async def measure_loss(party: Party, header: OuterHeader) -> float:
     """Of the model behind these roots."""
     weights, training = await load_weights(party, header), party.task.spec.training
-    batch = get_heldout_batch(party.task.corpus, training, HELDOUT_ROWS)
+    batch = await asyncio.to_thread(get_heldout_batch, party.task.corpus, training, HELDOUT_ROWS)
     return await asyncio.to_thread(compute_heldout_loss, weights, batch, training.model)

@@ -12,6 +12,7 @@ from eth_account import Account
 
 from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.blob_client import BlobClient
@@ -76,6 +77,7 @@ class Party:
         self.key = make_key(self.seed)
         self.account = self.key.address.lower()
         self.store = BlobStore(self.folder / "store", is_durable=False)
+        self.parts = PartStore(self.folder / "parts.sqlite", 10**9)
         self.identity: TlsIdentity = load_or_create_identity(self.folder / "tls")
         self.signer = RequestSigner(self.key, DOMAIN)
 
@@ -92,7 +94,7 @@ class Party:
             find_desk=self.desks.get,
             is_member=self.is_member,
         )
-        return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits)
+        return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits, self.parts)
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[Peer]:

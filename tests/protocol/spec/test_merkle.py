@@ -228,3 +228,26 @@ def test_padding_is_no_leaf_of_a_set() -> None:
 def test_a_foreign_set_is_refused(indices: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInput, match="no set of leaves|no such leaf"):
         merkle.compute_set_path(merkle.compute_levels(make_leaves(3)), indices)
+
+
+@given(st.integers(1, 300))
+def test_a_growing_root_is_that_of_all_leaves(count: int) -> None:
+    leaves, growing = make_leaves(count), merkle.GrowingRoot()
+    for leaf in leaves:
+        growing.add(leaf)
+    assert growing.finish() == merkle.compute_root(leaves)
+
+
+def test_a_growing_root_needs_a_leaf() -> None:
+    with pytest.raises(InvalidInput, match="needs a leaf"):
+        merkle.GrowingRoot().finish()
+
+
+@given(st.integers(1, 40), st.data())
+def test_the_path_of_a_run_gives_each_leaf_its_own(count: int, data: st.DataObject) -> None:
+    levels = merkle.compute_levels(make_leaves(count))
+    first = data.draw(st.integers(0, count - 1))
+    last = data.draw(st.integers(first, count - 1))
+    path = merkle.compute_range_path(levels, first, last)
+    spread = merkle.spread_range(levels[0][first : last + 1], first, merkle.compute_depth(count), path)
+    assert spread == [tuple(merkle.compute_path(levels, index)) for index in range(first, last + 1)]

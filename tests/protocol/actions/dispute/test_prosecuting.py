@@ -34,7 +34,7 @@ def make_party() -> Any:
 
 
 @pytest.mark.parametrize("is_label", [False, True])
-def test_open_token_shows_what_was_dealt_to_the_slot(is_label: bool) -> None:
+async def test_open_token_shows_what_was_dealt_to_the_slot(is_label: bool) -> None:
     party = make_party()
     training, shard = party.task.spec.training, get_shards(ROUND)[SLOT]
     step = SEGMENT * party.task.spec.terms.segment_steps + STEP
@@ -42,7 +42,9 @@ def test_open_token_shows_what_was_dealt_to_the_slot(is_label: bool) -> None:
     rows = batch.labels_BT if is_label else batch.tokens_BT
     count = -(-(training.token_count + training.heldout_tokens) // LEAF_BYTES)
     for row, column in ((0, 0), (rows.shape[0] - 1, 3)):
-        proof = prosecuting.open_token(party, DISPUTE, row * training.sequence_tokens + column, is_label)
+        proof = await prosecuting.open_token(
+            party, DISPUTE, row * training.sequence_tokens + column, is_label
+        )
         place = (shard, step, row, training.token_count, training.sequence_tokens)
         start = draw_sample_start(ROUND.beacon or b"", *place)
         index, offset = divmod(start + column + is_label, LEAF_BYTES)

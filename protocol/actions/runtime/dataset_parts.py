@@ -1,0 +1,206 @@
+"""The dataset of a task as far as this node needs it: leaves fetched when samples touch them.
+
+A node first has the roots of the dataset's chunks, one in a thousandth of its bytes, which fold to the root
+that the task names. With them each leaf is proven as it comes. Peers are asked in the order of `list_peers`,
+the submitter first, who has all of it; the others serve what they have kept. Who sends a leaf that is not the
+dataset's is not asked again.
+
+Steps compute in threads, peers are asked from the event loop: a thread that needs a leaf waits for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor, stack
+
+from protocol.adapters.blobs import BlobRef
+from protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
+from protocol.adapters.leaf_serving import LeafSource
+from protocol.adapters.part_store import Outline
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.session import HEDGE_BYTES_PER_SECOND, PAUSE_S, Peer
+from protocol.compute.model.batches import OUTSIDE_TOKEN, read_tokens
+from protocol.spec import merkle
+from protocol.spec.containers import LeafProof, TrainingSpec
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.params import ZERO_WORD
+
+MOST_PEERS = 64
+"""that are asked for the same leaves, one after the other"""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class DatasetParts:
+    """list_peers: who may have it, in the order in which to ask; get_head: the chain's head; kept_blocks: so
+    long a leaf stays on this disk after it was used last. Only one event loop uses it."""
+
+    source: LeafSource
+    client: BlobClient
+    outline: Outline
+    list_peers: Callable[[], Sequence[Peer]]
+    get_head: Callable[[], int]
+    kept_blocks: int
+    fetched_bytes: int = 0
+    """Leaves and proofs so far, chunk roots left out."""
+    _liars: set[str] = field(default_factory=set)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def get(self, leaves: Iterable[int]) -> dict[int, LeafProof]:
+        """Leaves by number, each with its path inside its chunk, from this disk or from peers. Raises
+        EnvironmentFault where no peer serves one of them while patience lasts."""
+        wanted = sorted(set(leaves))
+        found = await self._read(wanted)
+        if len(found) == len(wanted):
+            return found
+        # One at a time: who asks next finds what was fetched before.
+        async with self._asking:
+            found |= await self._read([leaf for leaf in wanted if leaf not in found])
+            if len(found) < len(wanted):
+                await self.client.try_often(lambda: self._ask_all(wanted, found))
+        return found
+
+    async def open_leaf(self, leaf: int) -> LeafProof:
+        """One leaf with its path to the root of the dataset. Raises as `get` does."""
+        proof, ref = (await self.get([leaf]))[leaf], self.outline.ref
+        if ref.chunk_count == 1:
+            return proof
+        return await asyncio.to_thread(_lengthen, self.outline, leaf, proof)
+
+    async def _read(self, leaves: Sequence[int]) -> dict[int, LeafProof]:
+        until = self.get_head() + self.kept_blocks
+        return await asyncio.to_thread(self.source.read, self.outline, leaves, until)
+
+    async def _ask_all(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> None:
+        """Ask one peer after the other for what is missing, each for what the ones before did not have; who
+        is slow, once more at the end, with more patience."""
+        last, slow = "no peer is known that may have it", list[Peer]()
+        peers = [peer for peer in self.list_peers() if peer.account not in self._liars][:MOST_PEERS]
+        for peer in peers:
+            try:
+                await self._ask(peer, wanted, found, is_hasty=len(peers) > 1)
+            except TimeoutError:
+                slow.append(peer)
+                last = f"{peer} is slow"
+            except ProtocolFault as fault:
+                log.warning("%s", fault)
+                self._liars.add(peer.account)
+                last = str(fault)
+            except EnvironmentFault as fault:
+                last = str(fault)
+            if len(found) == len(wanted):
+                return
+        for peer in slow:
+            try:
+                await self._ask(peer, wanted, found, is_hasty=False)
+            except (ProtocolFault, EnvironmentFault) as fault:
+                last = str(fault)
+        missing = [leaf for leaf in wanted if leaf not in found]
+        if missing:
+            raise _unserved(self.outline.ref, missing, len(peers), last)
+
+    async def _ask(
+        self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool
+    ) -> None:
+        ref, roots = self.outline.ref, self.outline.chunk_roots
+        for runs in split_requests(list_runs(ref, (leaf for leaf in wanted if leaf not in found))):
+            most = measure_most(ref, runs)
+            async with asyncio.timeout(PAUSE_S + most / HEDGE_BYTES_PER_SECOND if is_hasty else None):
+                leaves = await self.client.fetch_runs(peer, ref, runs, roots)
+            found |= leaves
+            got = list_runs(ref, leaves)
+            self.fetched_bytes += measure_most(ref, got)
+            if leaves and self.source.parts is not None:
+                head = self.get_head()
+                kept = (ref.key.root, leaves, head + self.kept_blocks, head)
+                await asyncio.to_thread(self.source.parts.put, *kept)
+
+
+def _lengthen(outline: Outline, leaf: int, proof: LeafProof) -> LeafProof:
+    """The path inside the chunk, and on to the dataset's root."""
+    ref, chunk = outline.ref, leaf // outline.ref.key.kind.chunk_leaves
+    padding = ZERO_WORD
+    for _ in range(ref.key.kind.chunk_depth):
+        padding = merkle.hash_node(padding, padding)
+    above = merkle.compute_path(merkle.stack_levels(list(outline.chunk_roots), padding), chunk, padding)
+    return LeafProof(proof.data, (*proof.path, *above))
+
+
+def _unserved(ref: BlobRef, missing: Sequence[int], peers: int, last: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="no peer serves a part of the dataset",
+        expected=f"{len(missing)} leaves, the first of them leaf {missing[0]}, from one of {peers} peers",
+        actual=last,
+        where=str(ref.key),
+        remedy="It is asked for again. If it stays so, tell the submitter, who has to serve the dataset.",
+    )
+
+
+async def open_outline(
+    source: LeafSource, client: BlobClient, ref: BlobRef, peers: Callable[[], Sequence[Peer]]
+) -> Outline:
+    """The roots of a dataset's chunks, from this disk or from the first peer that shows them. Raises
+    EnvironmentFault or ProtocolFault where none does."""
+    known = await asyncio.to_thread(source.find_outline, ref.key)
+    if known is not None and known.ref == ref and len(known.chunk_roots) == ref.chunk_count:
+        return known
+    outline = Outline(ref, (ref.key.root,))
+    if ref.chunk_count > 1:
+        outline = Outline(ref, RootList(b"".join(await client.fetch_roots_from_any(peers(), ref))))
+    if source.parts is not None:
+        await asyncio.to_thread(source.parts.put_outline, outline)
+    return outline
+
+
+@dataclass
+class PartedCorpus:
+    """Rows of a task's dataset from its parts (`compute.model.batches.Corpus`). loop: where `parts` is
+    used."""
+
+    parts: DatasetParts
+    spec: TrainingSpec
+    loop: asyncio.AbstractEventLoop
+    say: Callable[[str], None]
+    _is_told: bool = False
+
+    async def prepare(self, starts: Sequence[int], length: int) -> None:
+        """As `Corpus.prepare`."""
+        await self.parts.get(leaf for start in starts for leaf in self._list_leaves(start, length))
+
+    async def open_leaf(self, leaf: int) -> LeafProof:
+        """As `Corpus.open_leaf`."""
+        return await self.parts.open_leaf(leaf)
+
+    def read_rows(self, starts: Sequence[int], length: int) -> Tensor:
+        """As `Corpus.read_rows`, from any thread but the loop's: a row that is not here is waited for."""
+        leaves = [leaf for start in starts for leaf in self._list_leaves(start, length)]
+        found = self.parts.source.read(self.parts.outline, leaves)
+        if any(leaf not in found for leaf in leaves):
+            found = asyncio.run_coroutine_threadsafe(self.parts.get(leaves), self.loop).result()
+        rows = stack([self._cut(found, start, length) for start in starts])
+        self._tell_of_outside(int(rows.max()))
+        return rows
+
+    def _list_leaves(self, start: int, length: int) -> range:
+        size, leaf = self.spec.token_bytes, self.parts.outline.ref.key.kind.leaf_bytes
+        return range(start * size // leaf, ((start + length) * size - 1) // leaf + 1)
+
+    def _cut(self, found: dict[int, LeafProof], start: int, length: int) -> Tensor:
+        leaves, size = self._list_leaves(start, length), self.spec.token_bytes
+        data = b"".join(found[leaf].data for leaf in leaves)
+        first = start * size - leaves.start * self.parts.outline.ref.key.kind.leaf_bytes
+        return read_tokens(data[first : first + length * size], size)
+
+    def _tell_of_outside(self, largest: int) -> None:
+        """Tell the operator, once, that the submitter's dataset is faulty. The node goes on: every node and
+        the contract take such an entry for the same token."""
+        if largest >= self.spec.model.vocabulary_size and not self._is_told:
+            self._is_told = True
+            self.say(
+                f"FAULT OF THE TASK: its dataset has the number {largest}, and its vocabulary ends at "
+                f"{self.spec.model.vocabulary_size - 1}. Every node takes such a number for token "
+                f"{OUTSIDE_TOKEN}, so no stake is at risk; the model learns less from it."
+            )
