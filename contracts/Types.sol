@@ -51,6 +51,7 @@ struct StateHeader {
 /// @param tokenCount tokens of the dataset
 /// @param datasetBytes length of the dataset
 /// @param scalarCount leaves under `scalarsRoot`: rounds * innerSteps
+/// @param vocabularySize tokens that the model knows; an entry of the dataset that is none of them stands for token 0
 struct StepFacts {
     bytes32 programRoot;
     bytes32 datasetRoot;
@@ -64,6 +65,7 @@ struct StepFacts {
     uint64 tokenCount;
     uint64 datasetBytes;
     uint32 scalarCount;
+    uint32 vocabularySize;
 }
 
 /// @notice A salted boundary leaf and its path in the claim tree.

@@ -222,6 +222,8 @@ library StepProofs {
     }
 
     /// @notice Token `index` of the task's dataset.
+    /// @dev No node reads all of a dataset before it stakes. So an entry outside of the vocabulary has a meaning: without one, no step on it
+    /// could be proven right or wrong.
     function datasetToken(StepFacts calldata facts, uint256 index, LeafProof calldata leaf)
         internal
         pure
@@ -235,6 +237,7 @@ library StepProofs {
         for (uint256 i = facts.tokenBytes; i > 0; --i) {
             token = (token << 8) | uint8(leaf.data[from + i - 1]);
         }
+        if (token >= facts.vocabularySize) token = 0;
     }
 
     /// @notice Scalar `which` of the step with these numbers: the learning rate goes by the global step, the bias corrections by the local one.

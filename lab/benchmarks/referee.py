@@ -113,7 +113,7 @@ def describe_facts(program: Program, format_number: int) -> StepFacts:
     """What the referee needs of a program; the rest is for data."""
     root, nodes, buffers = compute_program_root(program), len(program.nodes), len(program.buffers)
     numbers = (nodes, buffers, format_number, SEQUENCES, TOKENS)
-    return StepFacts(root, ZERO_WORD, ZERO_WORD, *numbers, 1, 1, 1, 1)
+    return StepFacts(root, ZERO_WORD, ZERO_WORD, *numbers, 1, 1, 1, 1, 1)
 
 
 def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:

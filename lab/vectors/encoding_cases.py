@@ -61,9 +61,9 @@ def _steps() -> Table:
     """Facts with every field another number, and all at their largest."""
     table = Table()
     roots = (word("step/program"), word("step/dataset"), word("step/scalars"))
-    plain = StepFacts(*roots, 1_500, 900, 0, 8, 128, 1, 3_900_000, 4_000_000, 160)
+    plain = StepFacts(*roots, 1_500, 900, 0, 8, 128, 1, 3_900_000, 4_000_000, 160, 50_257)
     small, large = 2**32 - 1, 2**64 - 1
-    largest = StepFacts(*roots, small, small, 2, small, small, 4, large, large, small)
+    largest = StepFacts(*roots, small, small, 2, small, small, 4, large, large, small, small)
     for name, facts in (("plain", plain), ("largest", largest)):
         table.add(
             name,
@@ -79,6 +79,7 @@ def _steps() -> Table:
             tokenCount=facts.token_count,
             datasetBytes=facts.dataset_bytes,
             scalarCount=facts.scalar_count,
+            vocabularySize=facts.vocabulary_size,
             root=codec.compute_step_root(facts),
         )
     return table

@@ -125,7 +125,8 @@ class StepFacts:
 
     program_nodes, program_buffers: sizes of the program under program_root; numeric_format: its number in
     `params.FORMAT_NUMBERS`; token_count: tokens to train on; dataset_bytes: of the whole dataset, held-out
-    part included; scalar_count: leaves under scalars_root, one for each step of the task."""
+    part included; scalar_count: leaves under scalars_root, one for each step of the task; vocabulary_size: an
+    entry of the dataset that is not below it stands for token 0."""
 
     program_root: bytes
     dataset_root: bytes
@@ -139,6 +140,7 @@ class StepFacts:
     token_count: int
     dataset_bytes: int
     scalar_count: int
+    vocabulary_size: int
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class DisputePlay(BoundPlay):
     facts = StepFacts(
         compute_program_root(program), make_word("dataset"), make_word("scalars"), MAX_NODES, MAX_BUFFERS, 0,
         0x7FFF, 0x7FFF, 4, (1 << 40) - 1, (1 << 42) - 1, (1 << 31) - 1,
+        (1 << 31) - 1,
     )  # fmt: skip
     step_root = compute_step_root(facts)
 

@@ -230,6 +230,7 @@ def compute_step_facts(spec: TaskSpec) -> StepFacts:
         token_count=training.token_count,
         dataset_bytes=(training.token_count + training.heldout_tokens) * training.token_bytes,
         scalar_count=len(leaves),
+        vocabulary_size=training.model.vocabulary_size,
     )
 
 

@@ -165,6 +165,32 @@ contract DisputesTest is DisputeWorld {
         }
     }
 
+    /// @dev An entry of the dataset outside of the vocabulary is token 0 for every node: who shows the entry itself shows another datum.
+    function test_proveDatum_outsideTheVocabulary_isTokenZero() public {
+        acceptAll(0);
+        uint256 clean = vm.snapshotState();
+        uint32[2] memory buffers = [TOKENS, LABELS];
+        for (uint256 i = 0; i < buffers.length; ++i) {
+            bytes32 id = _playToTrace();
+            (uint32 position, uint32 entry) = _findOutside(buffers[i]);
+            _expect(abi.encodeWithSelector(IDisputes.NoFault.selector, position));
+            _proveDatum(id, buffers[i], position);
+            vm.revertToState(clean);
+            (lieBuffer, lieElement, lie) = (buffers[i], position, entry);
+            id = _playToTrace();
+            _proveDatum(id, buffers[i], position);
+            _requireConvicted(id);
+            vm.revertToState(clean);
+        }
+    }
+
+    function _findOutside(uint32 buffer) private view returns (uint32 position, uint32 entry) {
+        while (entry < VOCABULARY) {
+            ++position;
+            entry = tokenAt(rowStart(0) + position + (buffer == LABELS ? 1 : 0));
+        }
+    }
+
     /// @dev The learning rate goes by the global step, the corrections by the local one, which may be less.
     function test_proveDatum_scalarsOfBothClocks() public {
         shiftLocal = -1;

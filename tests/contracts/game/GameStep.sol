@@ -27,6 +27,8 @@ abstract contract GameStep is GameWorld {
     uint32 internal constant POSITIONS = 160;
     uint32 internal constant TOKEN_COUNT = 2000;
     uint32 internal constant DATASET_TOKENS = 2500;
+    /// @dev Two fifths of the dataset's entries are none of the vocabulary.
+    uint32 internal constant VOCABULARY = 40_000;
     uint32 internal constant STEPS = 80;
     uint32 private constant TWO = 0x40000000;
 
@@ -54,6 +56,7 @@ abstract contract GameStep is GameWorld {
         (_facts.sequencesPerStep, _facts.sequenceTokens, _facts.tokenBytes) = (2, ROW_TOKENS, 2);
         (_facts.tokenCount, _facts.datasetBytes, _facts.scalarCount) =
         (TOKEN_COUNT, 2 * DATASET_TOKENS, STEPS);
+        _facts.vocabularySize = VOCABULARY;
         for (uint32 tensor = 0; tensor < 3; ++tensor) {
             _stateRoots[tensor] = Trees.root(Trees.hashAll(stateLeaves(tensor)));
         }
@@ -121,6 +124,7 @@ abstract contract GameStep is GameWorld {
     }
 
     // The data ----------------------------------------------------------------------------------------------------
+    /// @dev What stands in the dataset.
     function tokenAt(uint256 index) internal pure returns (uint32) {
         return uint32((index * 7919 + 13) % 65_521);
     }
@@ -209,6 +213,7 @@ abstract contract GameStep is GameWorld {
             bits = 0x40000000 + 4 * i;
         } else if (buffer == TOKENS || buffer == LABELS) {
             bits = tokenAt(rowStart(i / ROW_TOKENS) + i % ROW_TOKENS + (buffer == LABELS ? 1 : 0));
+            if (bits >= VOCABULARY) bits = 0;
         } else if (buffer == SCALARS) {
             StateHeader memory start = stepState(ofStep);
             bits = scalarAt(i == 0 ? start.globalStep : start.localStep, i);

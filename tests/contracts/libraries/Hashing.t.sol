@@ -92,5 +92,6 @@ contract HashingVectors is VectorFile {
         facts.tokenCount = uint64(numbers(".steps.tokenCount")[i]);
         facts.datasetBytes = uint64(numbers(".steps.datasetBytes")[i]);
         facts.scalarCount = uint32(numbers(".steps.scalarCount")[i]);
+        facts.vocabularySize = uint32(numbers(".steps.vocabularySize")[i]);
     }
 }

@@ -86,8 +86,8 @@ def test_every_hash_depends_on_every_field() -> None:
 
 
 def test_the_step_root_covers_every_fact() -> None:
-    facts = StepFacts(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5, 0, 6, 7, 1, 8, 9, 10)
-    types = ["bytes32"] * 4 + ["uint32"] * 6 + ["uint64"] * 2 + ["uint32"]
+    facts = StepFacts(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5, 0, 6, 7, 1, 8, 9, 10, 11)
+    types = ["bytes32"] * 4 + ["uint32"] * 6 + ["uint64"] * 2 + ["uint32"] * 2
     words = [b"touchstone.step".ljust(32, b"\0"), *(getattr(facts, field.name) for field in fields(facts))]
     assert codec.compute_step_root(facts) == sha256(abi_encode(types, words)).digest()
     changed = [

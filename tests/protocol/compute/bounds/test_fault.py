@@ -122,7 +122,7 @@ def is_convicted(built: BuiltProgram, tree: TraceTree, fault: OperationFault) ->
         program_root=compute_program_root(program), dataset_root=bytes(32), scalars_root=bytes(32),
         program_nodes=len(program.nodes), program_buffers=len(program.buffers), numeric_format=0,
         sequences_per_step=0, sequence_tokens=0, token_bytes=0, token_count=0, dataset_bytes=0,
-        scalar_count=0,
+        scalar_count=0, vocabulary_size=0,
     )  # fmt: skip
     weights, first, second = tree.roots[:3]
     context = StepContext(facts, StateHeader(weights, first, second, 0, 0), tree.root)

@@ -39,7 +39,7 @@ def batch(corpus: Corpus, spec: TrainingSpec) -> Batch:
 def describe_facts(program: Program) -> StepFacts:
     """What a referee reads of them."""
     root, nodes, buffers = compute_program_root(program), len(program.nodes), len(program.buffers)
-    return StepFacts(root, bytes(32), bytes(32), nodes, buffers, 0, 1, 1, 1, 1, 1, 1)
+    return StepFacts(root, bytes(32), bytes(32), nodes, buffers, 0, 1, 1, 1, 1, 1, 1, 1)
 
 
 def list_verdicts(found: Rehearsal, program: Program) -> Iterator[tuple[Operation, bool, bool]]:

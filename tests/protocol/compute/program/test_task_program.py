@@ -198,7 +198,7 @@ def test_facts_are_those_of_program_data_and_schedule(task: TaskSpec) -> None:
     assert (facts.program_nodes, facts.program_buffers) == (len(program.nodes), len(program.buffers))
     assert (facts.sequences_per_step, facts.sequence_tokens) == (4, 16)
     assert (facts.token_bytes, facts.token_count, facts.dataset_bytes) == (1, 5000, 6000)
-    assert (facts.numeric_format, facts.scalar_count) == (0, 12)
+    assert (facts.numeric_format, facts.scalar_count, facts.vocabulary_size) == (0, 12, 64)
     assert facts.scalars_root == compute_scalar_levels(compute_scalar_leaves(task))[-1][0]
 
 
