@@ -23,6 +23,7 @@ from protocol.spec.containers import (
     ScheduleConfig,
     TaskSpec,
     TrainingSpec,
+    count_token_bytes,
 )
 from protocol.spec.float32 import float_to_bits
 from protocol.spec.game.ledger import read_terms
@@ -39,8 +40,9 @@ STAND_IN = bytes(31) + b"\1"
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes (one byte a
-    token)."""
+    """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes: tokens of
+    1, 2 or 4 bytes by the vocabulary. tokenizer_sha256: of the tokenizer.json that made them, hex; empty
+    where there was none."""
 
     model: ModelConfig
     schedule: ScheduleConfig
@@ -66,10 +68,11 @@ class RoundPlan:
     optimizer: OptimizerConfig = OptimizerConfig()
     chunk_terms: int = DEFAULT_CHUNK_TERMS
     numeric_format: str = "float32"
+    tokenizer_sha256: str = ""
 
 
 def build_task(
-    plan: RoundPlan, dataset: bytes, submitter: str, salt: bytes
+    plan: RoundPlan, dataset: bytes | memoryview, submitter: str, salt: bytes
 ) -> tuple[PostedTerms, TrainingSpec]:
     """The whole task, all roots computed."""
     training = _build_training(plan, dataset)
@@ -99,12 +102,13 @@ def _sketch_training(plan: RoundPlan, dataset_bytes: int) -> TrainingSpec:
         sequence_tokens=plan.sequence_tokens,
         initial_seed=plan.initial_seed,
         dataset_root=STAND_IN,
-        token_count=dataset_bytes - plan.heldout_tokens,
+        token_count=dataset_bytes // count_token_bytes(plan.model.vocabulary_size) - plan.heldout_tokens,
         heldout_tokens=plan.heldout_tokens,
+        tokenizer_sha256=bytes.fromhex(plan.tokenizer_sha256) or bytes(32),
     )
 
 
-def _build_training(plan: RoundPlan, dataset: bytes) -> TrainingSpec:
+def _build_training(plan: RoundPlan, dataset: bytes | memoryview) -> TrainingSpec:
     sketch = _sketch_training(plan, len(dataset))
     return with_program(replace(sketch, dataset_root=dataset_root(dataset), program_root=bytes(32)))
 
@@ -161,7 +165,7 @@ def refuse_bad_task(party: Party, terms: PostedTerms, training: TrainingSpec) ->
     return compute_escrow(game_terms)
 
 
-async def post_task(party: Party, plan: RoundPlan, dataset: bytes, salt: bytes) -> bytes:
+async def post_task(party: Party, plan: RoundPlan, dataset: bytes | memoryview, salt: bytes) -> bytes:
     """Post the task with its escrow, and serve its dataset from now on; returns the task's id. Raises
     InvalidInput where nodes would refuse it, ContractRefused where the account has too few tokens."""
     terms, training = await asyncio.to_thread(build_task, plan, dataset, party.account, salt)

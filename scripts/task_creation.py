@@ -17,10 +17,13 @@ from protocol.actions.runtime.playing import play
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.mapped_files import map_file
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from scripts.checks import refuse_bad_money, refuse_bad_terms
 from scripts.console import Console, show_progress
 from scripts.home import read_config
+from scripts.packed_dataset import NOTE_NAME
 from scripts.role_commands import open_config, with_company
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
 from scripts.wallet import require_agreement, require_coin, require_tokens
@@ -53,10 +56,11 @@ async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, 
     """Judge a task, post it with the operator's agreement, and serve it to its end."""
     justify(file, LIMITS[read_config(config.home).limits], console)
     await require_own_coin(config)
-    dataset, salt = file.dataset.read_bytes(), secrets.token_bytes(32)
+    dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
     async with open_party(config) as party:
         refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
         terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt)
+        refuse_other_root(file, training.dataset_root)
         escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
         _tell_price(file, terms, escrow_wei, len(dataset), console)
         await require_tokens(party.chain, party.account, escrow_wei)
@@ -67,6 +71,19 @@ async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, 
             "command posts another task with another escrow"
         )
         await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
+
+
+def refuse_other_root(file: TaskFile, root: bytes) -> None:
+    """Raises InvalidInput where the tokens are not those that were packed."""
+    note = file.packed.note
+    if note is not None and note.root != root.hex():
+        raise InvalidInput(
+            what="the tokens are not those that were packed",
+            expected=f"root {note.root}, as its {NOTE_NAME} says",
+            actual=root.hex(),
+            where=str(file.dataset),
+            remedy="Pack the dataset again with `touchstone data pack`.",
+        )
 
 
 def _tell_price(

@@ -1,7 +1,7 @@
 """A task file (TOML) becomes the plan of a task: presets first, then what the file says. Unknown keys are
 refused.
 
-    dataset = "corpus.bin"          # raw tokens, one byte each; relative to this file
+    dataset = "corpus"              # a folder of `touchstone data pack`, or a raw file of one byte a token
     preset = "local"                # windows for this time of a block: 12s, 2s or local
     rounds = 4
     solver_seats = 8                # how many solvers train in a round
@@ -22,6 +22,7 @@ refused.
 `touchstone task example` writes a whole one.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
@@ -34,7 +35,7 @@ from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.analysis.amounts import derive_amounts
 from protocol.compute.model.reference_model import parameter_count
-from protocol.spec.containers import Limits
+from protocol.spec.containers import Limits, count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.refusing import Figures
@@ -50,7 +51,8 @@ from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml
-from scripts.model_table import read_model_table
+from scripts.model_table import WAYS, read_model_table
+from scripts.packed_dataset import PackedDataset, find_largest_token, open_dataset
 from scripts.paths import read_path
 
 BYTES_PER_STATE_ELEMENT = 12
@@ -61,7 +63,7 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 GIVEN, DERIVED = "given", "derived"
 TOP_KEYS = ("dataset", "preset", "economics")
 """Beside those of a plan."""
-A_DATASET = "the path of a file, relative to this one"
+A_DATASET = "the path of a folder or a file, relative to this one"
 TABLES = ("model", "schedule", "optimizer")
 RULE_KEYS = {
     "betas": "optimizer",
@@ -79,19 +81,20 @@ LEAST_PAY_LOOKS = 24
 MAX_NUMBER = (1 << 32) - 1
 MAX_SEED = MAX_TAU = (1 << 64) - 1
 MAX_UNITS = (1 << 160) - 1
-BYTE_TOKENS = 256
 OPTIONAL_SIZES = ("head_size", "tied")
 """Integers of a model that may be 0."""
 
 
 @dataclass(frozen=True)
 class TaskFile:
-    """What a task file says: the plan, the figures that its amounts are checked against, the dataset."""
+    """What a task file says: the plan, the figures that its amounts are checked against, the file of the
+    dataset's tokens, and what is known of them."""
 
     path: Path
     plan: RoundPlan
     dataset: Path
     figures: Figures
+    packed: PackedDataset
 
 
 def read_task_file(path: Path) -> TaskFile:
@@ -103,7 +106,7 @@ def read_task_file(path: Path) -> TaskFile:
             raise malformed(path, name, f"one of {', '.join(sorted(known))}", "an unknown key")
     if "dataset" not in document:
         raise malformed(path, "dataset", A_DATASET, MISSING_KEY)
-    source, economics = _find_dataset(path, document.pop("dataset")), document.pop("economics", {})
+    packed, economics = _find_dataset(path, document.pop("dataset")), document.pop("economics", {})
     if not isinstance(economics, dict):
         raise malformed(path, "economics", "a table", repr(economics))
     wanted = economics.pop("amounts", GIVEN)
@@ -111,14 +114,15 @@ def read_task_file(path: Path) -> TaskFile:
         raise malformed(path, "economics.amounts", f"{GIVEN} or {DERIVED}", repr(wanted))
     _fill_format(document, path)
     preset = str(document.get("preset", ""))
+    _fill_from_note(document, packed)
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
     if "model" in document:
         document["model"] = read_model_table(document["model"], path)
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
-    refuse_bad_plan(path, plan, source.stat().st_size)
+    refuse_bad_plan(path, plan, packed)
     _refuse_short_windows(path, preset, plan.windows)
-    _refuse_other_tokens(path, source, plan.model.vocabulary_size)
+    _refuse_other_tokens(path, packed, plan.model.vocabulary_size)
     terms = sketch_terms(plan)
     # Nothing follows from impossible numbers. No deployment allows more than a local one.
     refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
@@ -126,15 +130,15 @@ def read_task_file(path: Path) -> TaskFile:
     if wanted == DERIVED:
         plan = replace(plan, amounts=_derive_amounts(terms, figures, path))
         _refuse_small_pay(terms, plan.amounts.solver_pay, economics, path)
-    return TaskFile(path, plan, source, figures)
+    return TaskFile(path, plan, packed.tokens, figures, packed)
 
 
-def _find_dataset(path: Path, named: Any) -> Path:
-    """The file that the key `dataset` names. Raises InvalidInput where there is none."""
+def _find_dataset(path: Path, named: Any) -> PackedDataset:
+    """The folder or file that the key `dataset` names. Raises InvalidInput where there is none."""
     actual, source = repr(named), path.parent / read_path(named) if isinstance(named, str) else None
     try:
-        if source is not None and source.is_file():
-            return source
+        if source is not None and source.exists():
+            return open_dataset(source)
     except OSError as error:
         actual = str(error.strerror)
     raise malformed(path, "dataset", A_DATASET, actual)
@@ -151,6 +155,16 @@ def _fill_format(document: dict[str, Any], path: Path) -> None:
     document["numeric_format"] = name = FORMAT_ALIASES.get(stated, stated)
     if name in PRODUCT_BITS:
         document.setdefault("limits", {one.name: 0 for one in fields(Limits)})
+
+
+def _fill_from_note(document: dict[str, Any], packed: PackedDataset) -> None:
+    """What a packed dataset says and the file leaves out."""
+    if packed.note is not None:
+        document.setdefault("heldout_tokens", packed.note.heldout_tokens)
+        document.setdefault("tokenizer_sha256", packed.tokenizer_sha256)
+        model = document.get("model")
+        if isinstance(model, dict) and not model.keys() & set(WAYS):
+            model.setdefault("vocabulary_size", packed.vocabulary_size)
 
 
 def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmounts:
@@ -187,20 +201,21 @@ def _refuse_small_pay(terms: GameTerms, least_wei: int, economics: Mapping[str, 
     )
 
 
-def refuse_bad_plan(path: Path, plan: RoundPlan, dataset_bytes: int) -> None:
+def refuse_bad_plan(path: Path, plan: RoundPlan, packed: PackedDataset) -> None:
     """Raises InvalidInput for the first number of a plan that no task can have, or that does not fit the
-    dataset, one byte a token."""
-    for key, value, holds, expected in _list_plan_rules(plan, dataset_bytes):
+    dataset."""
+    for key, value, holds, expected in _list_plan_rules(plan, packed):
         if not holds:
             raise malformed(path, key, expected, repr(value))
-    for rule in find_size_malformations(sketch_task(plan, dataset_bytes)):
+    for rule in find_size_malformations(sketch_task(plan, packed.size_bytes)):
         key, value = _find_key(plan, rule)
         raise malformed(path, key, rule.expected, repr(value))
 
 
-def _refuse_other_tokens(path: Path, dataset: Path, vocabulary: int) -> None:
-    """Raises InvalidInput where a byte of the dataset is no token: no node could open it."""
-    largest = max(dataset.read_bytes()) if vocabulary < BYTE_TOKENS else 0
+def _refuse_other_tokens(path: Path, packed: PackedDataset, vocabulary: int) -> None:
+    """Raises InvalidInput where a number of the dataset is no token."""
+    is_full = vocabulary == 1 << 8 * packed.token_bytes
+    largest = -1 if is_full else find_largest_token(packed)
     if largest >= vocabulary:
         raise malformed(
             path, "model.vocabulary_size", f"above {largest}, a token of the dataset", str(vocabulary)
@@ -221,22 +236,30 @@ PlanRule = tuple[str, object, bool, str]
 """Key, value, whether it holds, what is expected."""
 
 
-def _list_plan_rules(plan: RoundPlan, dataset_bytes: int) -> Iterator[PlanRule]:
+def _list_plan_rules(plan: RoundPlan, packed: PackedDataset) -> Iterator[PlanRule]:
     """What the rules of a task take for granted, and how the plan fits the dataset; each rule after those
     that it rests on."""
-    yield "dataset", f"{dataset_bytes} bytes", dataset_bytes > 0, "a file with tokens"
+    yield "dataset", f"{packed.size_bytes} bytes", packed.size_bytes > 0, "a file with tokens"
     yield from _list_number_rules(plan)
-    vocabulary = plan.model.vocabulary_size
-    is_byte = vocabulary <= BYTE_TOKENS
-    yield "model.vocabulary_size", vocabulary, is_byte, f"at most {BYTE_TOKENS}: a token is a byte"
+    vocabulary, width = plan.model.vocabulary_size, packed.token_bytes
+    is_wide = count_token_bytes(vocabulary) == width
+    fitting = f"at most {1 << 8 * width}" + (f", above {1 << 4 * width}" if width > 1 else "")
+    yield "model.vocabulary_size", vocabulary, is_wide, f"{fitting}: the dataset has {width} bytes a token"
+    sha256 = plan.tokenizer_sha256
+    is_made = packed.note is None or sha256 == packed.tokenizer_sha256
+    expected = packed.tokenizer_sha256 or "no tokenizer: the tokens are bytes"
+    yield "tokenizer_sha256", sha256, is_made, expected
+    is_hex = re.fullmatch(r"([0-9a-f]{64})?", sha256) is not None
+    yield "tokenizer_sha256", sha256, is_hex, "64 hexadecimal digits"
     divides = plan.inner_steps % plan.segment_steps == 0
     yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
     context, length = plan.model.context_tokens, plan.sequence_tokens
     yield "sequence_tokens", length, length <= context, f"at most model.context_tokens, {context}"
     # Each row has one token more than it predicts from, in training and held out.
-    most, held = dataset_bytes - length - 1, plan.heldout_tokens
+    tokens, held = packed.size_bytes // width, plan.heldout_tokens
+    most = tokens - length - 1
     fits = length < held <= most
-    yield "heldout_tokens", held, fits, f"{length + 1} to {most} of the dataset's {dataset_bytes} tokens"
+    yield "heldout_tokens", held, fits, f"{length + 1} to {most} of the dataset's {tokens} tokens"
     steps, total = plan.rounds * plan.inner_steps, plan.schedule.total_steps
     yield "schedule.total_steps", total, total == steps, f"rounds * inner_steps, {steps}"
 

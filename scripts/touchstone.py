@@ -155,6 +155,31 @@ COMMANDS = (
         ),
     ),
     Command(
+        "data pack",
+        "turn text files, JSONL or Parquet into a folder with the tokens of a task",
+        "touchstone data pack texts.jsonl --tokenizer tokenizer.json --end-of-text '</s>' --out corpus",
+        "scripts.data_pack:run_data_pack",
+        (
+            Option(
+                "inputs",
+                "text files, *.jsonl, *.parquet, and folders of them",
+                {"type": read_path, "nargs": "+", "metavar": "INPUT"},
+            ),
+            Option("--out", "folder to make", {"type": read_path, "required": True}),
+            Option("--field", "field of a line of JSONL that is the text", {"default": "text"}),
+            Option("--column", "column of Parquet that is the text", {"default": "text"}),
+            Option(
+                "--tokenizer",
+                "tokenizer.json of Hugging Face; left out: bytes are tokens",
+                {"type": read_path},
+            ),
+            Option(
+                "--end-of-text", "token that is put behind each document; left out: none", {"default": ""}
+            ),
+            Option("--heldout", "share of the tokens that only measure", {"type": float, "default": 0.01}),
+        ),
+    ),
+    Command(
         "task create",
         "post a task with its escrow and serve its dataset until it is closed",
         "touchstone task create --config task.toml --home ~/submitter",

@@ -1,4 +1,4 @@
-"""What a node can show of a dataset: leaves of a whole one in its store, or those that it has kept."""
+"""Leaves of a dataset that this node can show: of a whole one, or those that it has kept."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -64,7 +64,7 @@ class BlobStore:
         """Keep the int8 blocks of a pseudo-gradient that must have the tree root `root`."""
         return self.put(BlobRef(BlobKey(BlobKind.DELTA, root), len(data)), data)
 
-    def put_dataset(self, data: bytes) -> BlobRef:
+    def put_dataset(self, data: bytes | memoryview) -> BlobRef:
         """Keep raw token bytes under their tree root, which is computed here."""
         key = BlobKey(BlobKind.DATASET, merkle.compute_data_root(data))
         return self.put(BlobRef(key, len(data)), data)

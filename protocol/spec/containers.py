@@ -246,7 +246,8 @@ class TrainingSpec:
 
     The step is the program with `program_root`, which follows from the other fields; no sum in it has more
     than `chunk_terms` terms. `token_count` tokens train, the `heldout_tokens` after them measure; both lie
-    under `dataset_root`."""
+    under `dataset_root`. `tokenizer_sha256` names the tokenizer.json that made the tokens, zero where there
+    was none; no step depends on it."""
 
     protocol_version: int
     numeric_format: str
@@ -261,6 +262,7 @@ class TrainingSpec:
     dataset_root: bytes
     token_count: int
     heldout_tokens: int
+    tokenizer_sha256: bytes = bytes(32)
 
     @property
     def architecture(self) -> str:
@@ -271,9 +273,12 @@ class TrainingSpec:
     def token_bytes(self) -> int:
         """Bytes of one token in the dataset, little-endian: the fewest of 1, 2, 4 that hold the
         vocabulary."""
-        return (
-            1 if self.model.vocabulary_size <= 1 << 8 else 2 if self.model.vocabulary_size <= 1 << 16 else 4
-        )
+        return count_token_bytes(self.model.vocabulary_size)
+
+
+def count_token_bytes(vocabulary_size: int) -> int:
+    """The fewest of 1, 2, 4 bytes that hold every token of a vocabulary."""
+    return 1 if vocabulary_size <= 1 << 8 else 2 if vocabulary_size <= 1 << 16 else 4
 
 
 @dataclass(frozen=True)

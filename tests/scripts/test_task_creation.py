@@ -15,6 +15,7 @@ from node.model_keeping import KeepModel
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import task_creation
+from scripts.packed_dataset import PackedDataset
 from scripts.task_creation import create_task
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.test_closing_commands import Terminal
@@ -43,7 +44,7 @@ class Creation:
 
     def build(self, plan: Any, dataset: bytes, account: str, salt: bytes) -> Any:
         self.steps.append(("build", dataset, salt))
-        return SimpleNamespace(parameter_count=9, rounds=3), None
+        return SimpleNamespace(parameter_count=9, rounds=3), SimpleNamespace(dataset_root=bytes(32))
 
     async def post(self, party: Any, plan: Any, dataset: bytes, salt: bytes) -> bytes:
         self.steps.append(("post", dataset, salt))
@@ -77,7 +78,9 @@ async def create(
     ):
         monkeypatch.setattr(task_creation, name, stand_in)
     monkeypatch.setattr(model_keeping, "list_duties", lambda party, block: iter(creation.lacking))
-    file, config = SimpleNamespace(plan=TINY_PLAN, dataset=path), SimpleNamespace(home=folder)
+    packed = PackedDataset(path, path.stat().st_size)
+    file = SimpleNamespace(plan=TINY_PLAN, dataset=path, packed=packed)
+    config = SimpleNamespace(home=folder)
     await create_task(cast(Any, config), cast(Any, file), terminal, is_agreed=False)
 
 

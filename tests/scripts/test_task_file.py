@@ -10,15 +10,21 @@ from pathlib import Path
 import pytest
 
 from node.submit import build_task
+from protocol.compute.model.batches import open_corpus
+from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.game.money import check_money
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from protocol.spec.params import TOKEN_WEI
 from scripts.console import parse_tokens
+from scripts.data_pack import PackPlan, pack
 from scripts.example import TASK_FILE
 from scripts.failures import render_error
+from scripts.packed_dataset import DatasetNote
+from scripts.task_creation import refuse_other_root
 from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
+from tests.scripts.test_data_pack import make_tokenizer
 
 
 @pytest.fixture
@@ -292,3 +298,58 @@ def test_disk_counts_what_is_whole_and_a_start_of_each_that_can_be_asked_about(
     older = asked * (12 + 65 / 64) + contested * (4 + 4 * 65 / 64)
     assert compute_disk_bytes(many, count, 0) == compute_disk_bytes(more, count, 0) == whole + older * count
     assert compute_disk_bytes(one, count, 0) < whole
+
+
+# --- Packed datasets ----------------------------------------------------------------------------------------
+def pack_words(folder: Path) -> DatasetNote:
+    """The folder `packed`, of two bytes a token."""
+    (folder / "words.txt").write_text("the quick ing er ly ed " * 20_000)
+    tokenizer = make_tokenizer(folder / "tokenizer.json")
+    return pack(PackPlan([folder / "words.txt"], folder / "packed", tokenizer=tokenizer, heldout=0.2))
+
+
+def test_a_packed_folder_says_what_the_file_leaves_out(tmp_path: Path, example: str) -> None:
+    note = pack_words(tmp_path)
+    text = example.replace('"corpus.bin"', '"packed"').replace("vocabulary_size = 256\n", "")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("heldout_tokens"))
+    file = read_task_file(write(tmp_path, text))
+    assert file.plan.heldout_tokens == note.heldout_tokens
+    assert file.plan.model.vocabulary_size == note.vocabulary_size == 312
+    assert file.plan.tokenizer_sha256 == note.tokenizer_sha256
+    data = file.dataset.read_bytes()
+    posted, training = build_task(file.plan, data, "0x" + 40 * "1", bytes(32))
+    assert training.dataset_root.hex() == note.root and training.token_bytes == 2
+    assert (training.token_count, training.heldout_tokens) == (note.token_count, note.heldout_tokens)
+    assert training.tokenizer_sha256.hex() == note.tokenizer_sha256
+    assert decode_training(encode_training(training)) == training
+    open_corpus(data, training)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("vocabulary_size = 256", "vocabulary_size = 256", "model.vocabulary_size"),
+        ("vocabulary_size = 256", "vocabulary_size = 70_000", "model.vocabulary_size"),
+        ("vocabulary_size = 256", "vocabulary_size = 257", "above [0-9]+, a token of the dataset"),
+        ("rounds = 4", 'rounds = 4\ntokenizer_sha256 = "00"', "tokenizer_sha256"),
+    ],
+)
+def test_a_plan_that_does_not_fit_the_packed_tokens_is_refused_by_its_key(
+    tmp_path: Path, example: str, old: str, new: str, key: str
+) -> None:
+    pack_words(tmp_path)
+    text = example.replace('"corpus.bin"', '"packed"').replace(old, new)
+    if "tokenizer_sha256" in new:
+        text = text.replace("vocabulary_size = 256\n", "")
+    with pytest.raises(InvalidInput, match=key):
+        read_task_file(write(tmp_path, text))
+
+
+def test_other_tokens_than_were_packed_are_not_posted(tmp_path: Path, example: str) -> None:
+    note = pack_words(tmp_path)
+    text = example.replace('"corpus.bin"', '"packed"').replace("vocabulary_size = 256\n", "")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("heldout_tokens"))
+    file = read_task_file(write(tmp_path, text))
+    refuse_other_root(file, bytes.fromhex(note.root))
+    with pytest.raises(InvalidInput, match="not those that were packed"):
+        refuse_other_root(file, bytes(32))
